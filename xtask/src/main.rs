@@ -8,6 +8,8 @@ mod corpus;
 mod engines;
 mod gates;
 mod nightly;
+mod reference;
+mod release;
 mod run;
 mod setup;
 mod supply;
@@ -34,9 +36,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
                 print a table; two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
   advisories    check all dependencies in the RustSec database
-  release       build the program with its list of dependencies, an SBOM and SHA-256 sums into
-                target/release-files
-  schema        write schemas/*.json again
+  release [twice] build static programs for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 sums
+                into target/release-files; with `twice`, do it again and compare
+  schema        write schemas/*.json and docs/reference/*.md again
   corpus lint FOLDER  run `lint` on the files of xtask/corpus/lint.toml, laid out in FOLDER as
                 REPOSITORY/PATH, and compare the findings with the recorded verdicts
   bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
@@ -59,7 +61,8 @@ fn main() -> ExitCode {
         ["vulkan", engines] => vulkan::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
         ["advisories"] => supply::advisories(),
-        ["release"] => supply::release(),
+        ["release"] => release::run(false),
+        ["release", "twice"] => release::run(true),
         ["schema"] => {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
         }
@@ -140,10 +143,12 @@ fn test(arguments: &[&str]) -> Result<()> {
     run::cargo_with(&all, &[("INSTA_UPDATE", "no"), ("RUST_TEST_THREADS", &threads)])
 }
 
-/// Passes the schema of every document to `with`, as the tool prints it.
+/// Passes the schema of every document to `with`, as the tool prints it, and the reference pages.
 fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
+    let pages = root()?.join("docs/reference");
     std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(&pages)?;
     let tool = ["run", "--quiet", "--locked", "--package", "build-pipeline", "--", "schema"];
     let help = run::output("cargo", &[&tool[..], &["--help"]].concat())?;
     let about = help.split("Options:").next().unwrap_or_default();
@@ -154,6 +159,11 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     for document in documents {
         let text = run::output("cargo", &[&tool[..], &[document]].concat())?;
         with(&folder.join(format!("{document}.schema.json")), &text)?;
+        let page = reference::PAGES.iter().find(|(name, _)| *name == document);
+        if let Some((name, title)) = page {
+            let page = reference::page(name, title, &serde_json::from_str(&text)?);
+            with(&pages.join(format!("{name}.md")), &page)?;
+        }
     }
     Ok(())
 }

@@ -90,17 +90,30 @@ pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     Ok(program.display().to_string())
 }
 
+/// What compiles and links static programs, from the Python index.
+const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"];
+
+/// Returns the folder with cargo-zigbuild in its `bin`, and with zig for this folder as
+/// `PYTHONPATH`. Installs them there, in `target/`, if they are missing.
+pub(crate) fn zig() -> Result<String> {
+    python_tools("zig", &["cargo-zigbuild"], &ZIG)
+}
+
 /// The programs that `ci` uses to check workflows, from the Python index.
 const WORKFLOW_TOOLS: [&str; 2] = ["zizmor==1.32.0", "check-jsonschema==0.39.0"];
 
 /// Returns the folder with zizmor and check-jsonschema in its `bin`; run them with this folder as
 /// `PYTHONPATH`. Installs them there, in `target/`, if they are missing.
 pub(crate) fn workflow_tools() -> Result<String> {
-    let folder = root()?.join("target/tools/workflows");
+    python_tools("workflows", &["zizmor", "check-jsonschema"], &WORKFLOW_TOOLS)
+}
+
+fn python_tools(folder: &str, programs: &[&str], packages: &[&str]) -> Result<String> {
+    let folder = root()?.join("target/tools").join(folder);
     let place = folder.display().to_string();
-    if !["zizmor", "check-jsonschema"].iter().all(|name| folder.join("bin").join(name).is_file()) {
+    if !programs.iter().all(|name| folder.join("bin").join(name).is_file()) {
         let install = ["-m", "pip", "install", "--quiet", "--upgrade", "--target", &place];
-        command("python3", &[install.as_slice(), &WORKFLOW_TOOLS].concat(), &[])?;
+        command("python3", &[install.as_slice(), packages].concat(), &[])?;
     }
     Ok(place)
 }

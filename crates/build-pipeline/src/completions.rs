@@ -8,6 +8,9 @@ use clap_complete::Shell;
 use launch::machine::Data;
 use names::{GpuTarget, PinName};
 
+/// The start of a script for zsh.
+const ZSH_START: &str = "autoload -U is-at-least\n";
+
 /// Arguments that are a track or a file, by their names in the help.
 const TRACK_OR_FILE: [&str; 4] = ["IMAGE|TRACK", "A", "B", "INPUT"];
 
@@ -20,7 +23,12 @@ pub(crate) fn script(shell: Shell, command: Command, data: &Data) -> String {
     clap_complete::generate(shell, &mut command, "build-pipeline", &mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
     // clap_complete 4.6.11 has two names for each function of a program with a `-` in its name.
-    text.replace("build__subcmd__pipeline", "build__pipeline")
+    let text = text.replace("build__subcmd__pipeline", "build__pipeline");
+    let tracks = values.get("TRACK").map(|tracks| tracks.join(" ")).unwrap_or_default();
+    let function = format!(
+        "{ZSH_START}\n_build_pipeline_tracks_or_files() {{\n    _alternative 'tracks:track:({tracks})' 'files:file:_files'\n}}\n"
+    );
+    text.replace(ZSH_START, &function).replace(":_hosts", ":_build_pipeline_tracks_or_files")
 }
 
 /// Returns the values of arguments, by the name of the value in the help.
@@ -43,7 +51,7 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
         ("GFX", gpus.unwrap_or_default()),
         ("COMPONENT", data.patched().unwrap_or_default()),
     ]);
-    // zsh offers either names or files, the others offer both.
+    // With names, zsh would offer no files. `ZSH_START` is followed by what offers both.
     if shell != Shell::Zsh {
         all.extend(TRACK_OR_FILE.map(|name| (name, tracks.clone())));
     }
@@ -63,6 +71,10 @@ fn with_values(command: Command, values: &BTreeMap<&'static str, Vec<String>>) -
                 arg.value_parser(parser(values)).value_hint(ValueHint::Other)
             }
             Some(values) => arg.value_parser(parser(values)),
+            // Only zsh has a function for hosts, and nothing else has this hint.
+            None if name.is_some_and(|name| TRACK_OR_FILE.contains(&name)) => {
+                arg.value_hint(ValueHint::Hostname)
+            }
             None => arg,
         }
     };

@@ -92,24 +92,33 @@ fn is_loopback(registry: &str) -> bool {
 /// The output that loads the image into the engine, under its default name.
 pub(crate) const ENGINE: &str = "engine";
 
+/// Returns the option that gave an output, as people most likely typed it.
+pub(crate) fn shown(output: &str) -> String {
+    match output.strip_prefix("registry:") {
+        Some(reference) => format!("--push {reference}"),
+        None => format!("--output {output}"),
+    }
+}
+
 /// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
 pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
+    let shown = shown(text);
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
     let engine = |name: &str| -> Result<Output, Failure> {
         let reference: ImageRef = name.parse().map_err(|e| {
-            Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
+            Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &e)
                 .hint("write the full name: `localhost/NAME:TAG`")
         })?;
         match (&reference.tag, &reference.digest) {
             (Some(_), None) => Ok(Output::Engine { reference }),
-            _ => Err(bad(format!("`--output {text}` must contain a tag and no digest"))),
+            _ => Err(bad(format!("`{shown}` must contain a tag and no digest"))),
         }
     };
     match text.split_once(':') {
         None if text == ENGINE => engine(&name_in_engine(name)),
         Some((ENGINE, name)) if !name.is_empty() => engine(name),
-        Some((_, "")) => Err(bad(format!("`--output {text}` does not name a place"))),
+        Some((_, "")) => Err(bad(format!("`{shown}` does not name a place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
         Some(("oci-archive", "-")) => {
             Err(Failure::new(Kind::Input, "an archive cannot be written to standard output")
@@ -118,12 +127,12 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
         Some(("registry", reference)) => {
             let reference = reference.parse().map_err(|e| {
-                Failure::caused(Kind::Input, format!("`--output {text}` does not name an image"), &e)
+                Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &e)
                     .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`")
             })?;
             Ok(Output::Registry { reference })
         }
-        _ => Err(bad(format!("`--output {text}` does not start with a known kind"))),
+        _ => Err(bad(format!("`{shown}` does not start with a known kind"))),
     }
 }
 

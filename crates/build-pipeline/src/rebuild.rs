@@ -52,6 +52,7 @@ pub(crate) async fn rebuild(
         outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
         build_env,
     };
+    global.mirror.check_network(plan, &settings)?;
     let mut signals = Signals::listen();
     let found = if needs_engine(plan, &settings) {
         tokio::select! {

@@ -33,12 +33,20 @@ impl Refusal {
         let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
+        let mut hints = line.hints(error);
+        // Our parsers of values put the next step after a semicolon.
+        if error.kind() == ErrorKind::ValueValidation
+            && let Some((wrong, step)) = message.clone().split_once("; ")
+        {
+            message = wrong.to_owned();
+            hints.push(step.to_owned());
+        }
         if let Some(shown) = text_of(error, ContextKind::InvalidArg)
             && let Some(variable) = line.variable(shown)
         {
             message = message.replace(shown, &variable);
         }
-        Self { message, hints: line.hints(error), rest: rest.join("\n\n") }
+        Self { message, hints, rest: rest.join("\n\n") }
     }
 }
 
@@ -71,6 +79,9 @@ impl<'a> Line<'a> {
         {
             (command, below) = (found, Some(next));
         }
+        // What can be understood ends before the command whose arguments are wrong.
+        let last = words.iter().find_map(|word| command.find_subcommand(word));
+        let command = last.filter(|_| command.get_name() != root.get_name()).unwrap_or(command);
         Self { words, matches, command }
     }
 
@@ -90,8 +101,44 @@ impl<'a> Line<'a> {
         Some(variable.to_string_lossy().into_owned())
     }
 
-    /// Returns what was probably meant.
+    /// Returns what was probably meant, or else what is missing.
     fn hints(&self, error: &clap::Error) -> Vec<String> {
+        let meant = self.meant(error);
+        match error.kind() {
+            ErrorKind::MissingRequiredArgument => self.missing(error),
+            ErrorKind::InvalidSubcommand if meant.is_empty() => {
+                let all = self.command.get_subcommands().map(Command::get_name);
+                let all: Vec<String> = all.map(|name| format!("`{name}`")).collect();
+                vec![format!(
+                    "the commands of `{}` are {}",
+                    self.command.get_name(),
+                    all.join(", ")
+                )]
+            }
+            _ => meant,
+        }
+    }
+
+    /// Returns the help of the missing arguments.
+    fn missing(&self, error: &clap::Error) -> Vec<String> {
+        let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+            return Vec::new();
+        };
+        let help = |shown: &String| {
+            let is_shown = |arg: &&Arg| match arg.get_long() {
+                Some(long) => shown.split(' ').next() == Some(&format!("--{long}")),
+                None => {
+                    let mut names = arg.get_value_names().into_iter().flatten();
+                    names.any(|name| shown.starts_with(&format!("<{name}>")))
+                }
+            };
+            let arg = self.command.get_arguments().find(is_shown)?;
+            Some(format!("`{shown}`: {}", arg.get_help()?))
+        };
+        missing.iter().filter_map(help).collect()
+    }
+
+    fn meant(&self, error: &clap::Error) -> Vec<String> {
         let kinds = [
             ContextKind::SuggestedSubcommand,
             ContextKind::SuggestedArg,

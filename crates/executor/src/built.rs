@@ -30,6 +30,14 @@ pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
             && wanted(plan, &finished(plan, &keys(plan), settings)).iter().any(is_build))
 }
 
+/// Returns the first step that a run of a plan builds with access to the network.
+pub fn step_with_network<'a>(plan: &'a Plan, settings: &Settings) -> Option<&'a Step> {
+    let finished = finished(plan, &keys(plan), settings);
+    let has_network =
+        |step: &&Step| matches!(step.action, Action::BuildImage { network: true, .. });
+    wanted(plan, &finished).into_iter().find(has_network)
+}
+
 /// Returns the key of each step, by the step's name.
 pub(crate) fn keys(plan: &Plan) -> BTreeMap<String, Digest> {
     plan.step_keys().into_iter().map(|(step, key)| (step.to_owned(), key)).collect()

@@ -104,6 +104,7 @@ impl ExecuteError {
                 disk_kind(source)
             }
             LayoutError::NotALayout(_)
+            | LayoutError::NotAFolder(_)
             | LayoutError::NotAnArchive(_)
             | LayoutError::NotABlob(_)
             | LayoutError::Foreign { .. } => ErrorKind::Target,

@@ -31,6 +31,9 @@ impl From<PlanError> for Failure {
             PlanError::NoRehearsal { track } => told.hint(format!(
                 "`build-pipeline plan --track {track}` shows the plan"
             )),
+            PlanError::UnknownVariant { known, .. } if known.len() == 1 => {
+                told.hint(format!("leave out `--variant`; the only one is `{}`", known.join("")))
+            }
             PlanError::UnknownVariant { variant, known, .. } => told.did_you_mean(
                 variant,
                 known.iter().map(String::as_str),
@@ -228,7 +231,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             "{who} `{host}` limits the rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
         )),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
-            .hint("check the network and `HTTPS_PROXY`; `--mirror FROM=TO` reads from a registry that you can reach")
+            .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach"))
             .hint("`--rehearse` needs no network"),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
@@ -254,7 +257,7 @@ pub fn missing_image(told: Failure, host: &str) -> Failure {
 }
 
 /// Why a place without a mirror may not be asked.
-const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or `mirror-only` in `~/.config/build-pipeline/config.toml` forbids all hosts without a mirror rule";
+pub const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or `mirror-only` in `~/.config/build-pipeline/config.toml` forbids all hosts without a mirror rule";
 
 /// Adds hints for a server of sources that has no mirror, although only mirrors may be asked.
 pub fn no_mirror_hint(told: Failure, server: &str) -> Failure {
@@ -297,7 +300,7 @@ fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
     use sources::ErrorKind as SourceKind;
     match error.kind() {
             SourceKind::Unreachable | SourceKind::Timeout => told.hint(
-                "check the network and `HTTPS_PROXY`; `--mirror https://github.com=URL` reads from a server that you can reach",
+                "check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); `--mirror https://github.com=URL` reads from a server that you can reach",
             )
             .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
             SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),

@@ -8,6 +8,7 @@
 
 mod access;
 pub mod failures;
+pub mod forms;
 mod gpu;
 mod kernel;
 mod kernel_log;

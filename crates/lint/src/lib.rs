@@ -14,6 +14,7 @@ mod compose;
 mod containers;
 pub mod data;
 mod facts;
+pub mod forms;
 mod python;
 mod rules;
 pub mod shell;

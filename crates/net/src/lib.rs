@@ -3,7 +3,7 @@
 //!
 //! Where to start:
 //! - [`check_hop`] and [`check_realm`] decide where a server may send this tool.
-//! - [`Hosts`] says which hosts may be asked at all.
+//! - [`Hosts`] says which hosts may be asked at all, and [`Proxies`] through which proxies.
 //! - [`Transport::send`] sends one request and returns the head of the response. It follows no
 //!   redirect; its caller decides.
 //! - [`usual_wait`] and [`retry_time`] say when a request may be sent again.
@@ -15,6 +15,7 @@ mod error;
 mod hosts;
 mod pace;
 mod policy;
+mod proxies;
 mod resolver;
 mod retry;
 mod text;
@@ -27,6 +28,7 @@ pub use policy::{
     Reach, RefusedHop, check_hop, check_reach, check_realm, check_upload, is_same_host,
     literal_reach,
 };
+pub use proxies::{ParseProxyError, Proxies, ProxyUrl};
 pub use retry::{retry_time, usual_wait};
 pub use text::{clean, is_html, quoted};
 pub use transport::{

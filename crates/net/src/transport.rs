@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::hosts::Hosts;
 use crate::pace::Pace;
 use crate::policy::{Reach, literal_reach};
+use crate::proxies::Proxies;
 use crate::resolver::Names;
 use crate::text::quoted;
 
@@ -96,8 +97,8 @@ pub struct TransportSettings {
     pub least_speed: u64,
     /// The `User-Agent`.
     pub user_agent: String,
-    /// Whether `HTTPS_PROXY` and similar variables are used. They are never used for this machine.
-    pub use_system_proxies: bool,
+    /// The proxies. They are never used for this machine.
+    pub proxies: Proxies,
     /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses.
@@ -330,11 +331,13 @@ impl Transport {
             .http2_adaptive_window(true)
             .dns_resolver(Arc::new(names))
             .tls_backend_preconfigured(self.tls(route)?);
-        let builder = if route == Route::Loopback || !self.settings.use_system_proxies {
-            builder.no_proxy()
-        } else {
-            builder
-        };
+        // The proxies of the environment are among the settings.
+        let mut builder = builder.no_proxy();
+        if route != Route::Loopback {
+            for proxy in self.settings.proxies.clients()? {
+                builder = builder.proxy(proxy);
+            }
+        }
         let client = builder.build().map_err(|error| {
             Error::new(ErrorKind::Setup, "cannot set up an HTTP client").because(&error)
         })?;

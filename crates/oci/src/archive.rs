@@ -61,6 +61,20 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     Err(LayoutError::NotAnArchive(path.to_owned()))
 }
 
+/// Returns whether a file has the size of a tar and starts like one: with a header whose checksum
+/// fits, or with zeros, as an empty tar does.
+fn is_tar(path: &Path) -> io::Result<bool> {
+    let mut header = Vec::new();
+    files::open(path)?.take(512).read_to_end(&mut header)?;
+    let Ok(block) = <[u8; 512]>::try_from(header) else { return Ok(false) };
+    let header = tar::Header::from_byte_slice(&block);
+    let fields = block.iter().enumerate().map(|(at, byte)| match at {
+        148..156 => u32::from(b' '),
+        _ => u32::from(*byte),
+    });
+    Ok(block == [0; 512] || header.cksum().is_ok_and(|sum| sum == fields.sum::<u32>()))
+}
+
 /// Returns whether a file starts like an OCI archive: with a tar header (POSIX.1-1988, ustar) of
 /// one of the entries of an OCI image layout.
 fn is_archive(path: &Path) -> io::Result<bool> {
@@ -350,6 +364,9 @@ impl ArchiveFiles {
     /// Reads an archive once, from start to end.
     pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
         let scan = || {
+            if !is_tar(path)? {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a tar archive"));
+            }
             let mut files = BTreeMap::new();
             let mut archive = tar::Archive::new(io::BufReader::new(files::open(path)?));
             for (number, entry) in archive.entries()?.enumerate() {

@@ -51,6 +51,9 @@ pub enum LayoutError {
     /// The folder contains something else.
     #[error("`{}` contains files but is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
+    /// A file has the name of the layout.
+    #[error("`{}` is a file, not a folder", .0.display())]
+    NotAFolder(PathBuf),
     /// The file is something else and is not replaced.
     #[error("`{}` exists and is not an OCI archive", .0.display())]
     NotAnArchive(PathBuf),
@@ -168,6 +171,9 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory && path.exists() => {
+            return Err(LayoutError::NotAFolder(path.to_owned()));
+        }
         entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(read)?,
     };
     let blobs = fs::read_dir(blobs_folder(path)).into_iter().flatten().flatten();

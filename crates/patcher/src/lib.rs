@@ -16,6 +16,7 @@ mod checks;
 mod cmake;
 mod conditions;
 mod engine;
+pub mod forms;
 mod gpu;
 mod hash;
 mod list;

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use pins::ParseError;
+use pins::form::Form;
 use pins::reader::{Entry, Reported, wrong};
 use toml::de::DeTable;
 
@@ -82,9 +83,9 @@ impl<'t> Table<'t> {
         self.table.get(key).map_or_else(|| self.span.clone(), |entry| entry.span)
     }
 
-    /// Reports every key that is not one of `known`.
-    pub(crate) fn check_keys(&self, report: &mut Report<'_>, known: &[&str]) {
-        self.table.check_keys(&mut report.0, known);
+    /// Reports every key that a form does not contain.
+    pub(crate) fn check_form(&self, report: &mut Report<'_>, form: &Form) {
+        self.table.check_form(&mut report.0, form.keys);
     }
 
     /// Reports that `key` is missing; `example` is a valid line.

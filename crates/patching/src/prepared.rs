@@ -234,7 +234,7 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
     Directory::open(&here.join(root)).map_err(|error| {
         Failure::caused(
             Kind::Input,
-            format!("cannot open `{}` as a directory", root.display()),
+            format!("`{}` is not a folder that can be read", root.display()),
             &error,
         )
         .hint("name the folder that contains the unpacked sources or the installed packages")

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::checks::{self, line};
+use crate::forms;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
 use crate::tracks::{Base, check_base};
@@ -92,7 +93,7 @@ pub(crate) fn read_variants(
         let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         let place = quote(&format!("[….variants.{}]", entry.key));
         let table = entry.table(report, &place)?;
-        table.check_keys(report, &["base", "track", "packages", "gpu-code", "stage"]);
+        table.check_form(report, forms::VARIANT.keys);
         Ok((name, read_variant(report, &table, pins)?))
     });
     let rehearsal = table.optional(report, "rehearsal", name);
@@ -184,11 +185,10 @@ fn read_stage(
     pins: Option<&Pins>,
 ) -> Result<Stage, Reported> {
     let table = entry.table(report, "`[[….stage]]`")?;
-    let known = ["name", "dockerfile", "sources", "packages", "python", "args", "network"];
-    table.check_keys(report, &known);
+    table.check_form(report, forms::STAGE.keys);
     let stage = table.required(report, "name", "name = \"llama-cpp\"", name);
     let example = "dockerfile = \"dockerfiles/vulkan/debian.Dockerfile\"";
-    let dockerfile = table.required(report, "dockerfile", example, checks::subdirectory);
+    let dockerfile = table.required(report, "dockerfile", example, checks::project_file);
     let sources = match table.get("sources") {
         None => Ok(BTreeMap::new()),
         Some(entry) => entry.table(report, "`sources`").and_then(|sources| {

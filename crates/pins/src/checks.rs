@@ -224,12 +224,22 @@ pub(crate) fn agrees(git_ref: &str, version: &str) -> bool {
 
 /// Accepts a directory inside an archive.
 pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
+    relative(text, "archive", "vendor/llama.cpp")
+}
+
+/// Accepts a file of the project, as a path from its root.
+pub(crate) fn project_file(text: &str) -> Result<String, Wrong> {
+    relative(text, "project", "dockerfiles/mine.Dockerfile")
+}
+
+/// Accepts a relative path inside `place`, in the one form that every system reads alike.
+fn relative(text: &str, place: &str, example: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     let has_drive = text.get(1..2) == Some(":");
     if text.starts_with('/') || has_drive {
         return refuse(
             "is an absolute path",
-            "write the directory as it is in the archive, for example `vendor/llama.cpp`",
+            &format!("write the path from the root of the {place}, for example `{example}`"),
         );
     }
     if text.contains('\\') {
@@ -237,8 +247,8 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     }
     if text.split('/').any(|part| part == "..") {
         return refuse(
-            "leads out of the archive",
-            "write a directory inside the archive, without `..`",
+            &format!("is outside of the {place}"),
+            &format!("write a path inside the {place}, without `..`, for example `{example}`"),
         );
     }
     if text.split('/').any(|part| matches!(part, "" | ".")) {

@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::ParseError;
 use crate::checks::{self, line};
+use crate::forms;
 use crate::known::Known;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
@@ -277,9 +278,6 @@ impl Support {
     }
 }
 
-/// Parses the tables of the file.
-const TABLES: [&str; 7] = ["schema", "kernel", "rocm", "firmware", "coupling", "bad", "index"];
-
 /// Parses the text of `compat.toml`. Messages call it `file`.
 ///
 /// # Errors
@@ -288,7 +286,7 @@ pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
     let mut report = Report::new(file, text);
     let compat = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        root.check_keys(&mut report, &TABLES);
+        root.check_form(&mut report, forms::COMPAT.keys);
         let kernels = rows(&mut report, &root, "kernel", read_kernel);
         let rocm = rows(&mut report, &root, "rocm", read_rocm);
         let firmware = rows(&mut report, &root, "firmware", read_firmware);
@@ -335,11 +333,6 @@ fn row_name(text: &str) -> Result<String, Wrong> {
             "a name has lower-case letters, digits and single dashes, and starts with a letter",
         )),
     }
-}
-
-/// Reports every key that is neither one of `own` nor about the source.
-fn check_keys(report: &mut Report<'_>, table: &Table<'_>, own: &[&str]) {
-    table.check_keys(report, &[own, &["checked", "evidence", "known"]].concat());
 }
 
 fn read_evidence(report: &mut Report<'_>, table: &Table<'_>) -> Result<Evidence, Reported> {
@@ -422,7 +415,7 @@ fn with(
 }
 
 fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, Reported> {
-    check_keys(report, table, &["gpus", "since", "distribution", "flavour", "older"]);
+    table.check_form(report, forms::KERNEL.keys);
     let gpus = gpus(report, table);
     let since = table.optional(report, "since", |text| match text.as_bytes().first() {
         Some(b'0'..=b'9') => line(100)(text),
@@ -450,7 +443,7 @@ fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, 
 }
 
 fn read_rocm(report: &mut Report<'_>, table: &Table<'_>) -> Result<RocmRow, Reported> {
-    check_keys(report, table, &["gpus", "releases", "builds", "fixed-kernel", "other-kernel"]);
+    table.check_form(report, forms::ROCM.keys);
     let gpus = gpus(report, table);
     let releases = some(report, table, "releases", "7.2.1 to 7.2.4", releases);
     let builds = table.required(report, "builds", "builds = \"amd\"", line(40));
@@ -468,7 +461,7 @@ fn read_rocm(report: &mut Report<'_>, table: &Table<'_>) -> Result<RocmRow, Repo
 }
 
 fn read_firmware(report: &mut Report<'_>, table: &Table<'_>) -> Result<FirmwareRow, Reported> {
-    check_keys(report, table, &["gpus", "bad", "good", "bad-mes", "why"]);
+    table.check_form(report, forms::FIRMWARE.keys);
     let gpus = gpus(report, table);
     let bad = table.texts(report, "bad", "20251125", releases);
     let good = some(report, table, "good", "20260110 or newer", releases);
@@ -489,7 +482,7 @@ fn read_firmware(report: &mut Report<'_>, table: &Table<'_>) -> Result<FirmwareR
 }
 
 fn read_coupling(report: &mut Report<'_>, table: &Table<'_>) -> Result<CouplingRow, Reported> {
-    check_keys(report, table, &["package", "releases", "with"]);
+    table.check_form(report, forms::COUPLING.keys);
     let name = table.required(report, "package", "package = \"torch\"", package);
     let releases = some(report, table, "releases", "2.11", releases);
     let with = with(report, table);
@@ -501,7 +494,7 @@ fn read_coupling(report: &mut Report<'_>, table: &Table<'_>) -> Result<CouplingR
 }
 
 fn read_bad(report: &mut Report<'_>, table: &Table<'_>) -> Result<BadRow, Reported> {
-    check_keys(report, table, &["package", "releases", "with", "why", "instead"]);
+    table.check_form(report, forms::BAD.keys);
     let name = table.required(report, "package", "package = \"rocm\"", package);
     let releases = some(report, table, "releases", "7.14.0a20260609", releases);
     let with = with(report, table);
@@ -519,7 +512,7 @@ fn read_bad(report: &mut Report<'_>, table: &Table<'_>) -> Result<BadRow, Report
 }
 
 fn read_index(report: &mut Report<'_>, table: &Table<'_>) -> Result<IndexRow, Reported> {
-    check_keys(report, table, &["url", "why", "instead"]);
+    table.check_form(report, forms::INDEX.keys);
     let example = "url = \"https://rocm.nightlies.amd.com/v2/\"";
     let url = table.required(report, "url", example, checks::https_url);
     let why = table.optional(report, "why", line(200));

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::ParseError;
 use crate::checks::{self, line};
+use crate::forms;
 use crate::problem::{Report, Reported, quote};
 use crate::reader::{Entry, Table, collect, document};
 use crate::variables::{self, Variable};
@@ -42,18 +43,6 @@ pub struct Gpu {
     /// The source of these facts, for readers.
     pub evidence: Option<String>,
 }
-
-/// The keys of a GPU target.
-const KEYS: [&str; 8] = [
-    "name",
-    "family",
-    "integrated",
-    "spoof",
-    "spoof-on-request",
-    "native-since",
-    "not-beside",
-    "evidence",
-];
 
 impl Gpus {
     /// Returns these targets and variables, and those of `lower` that are not among them.
@@ -95,7 +84,7 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     }
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(report, &KEYS);
+    table.check_form(report, forms::GPU.keys);
     let name = table.required(report, "name", "name = \"Strix Halo\"", line(100));
     let family = table.required(report, "family", "family = \"RDNA 3.5\"", line(100));
     let is_integrated = table.flag(report, "integrated");

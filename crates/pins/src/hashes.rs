@@ -187,7 +187,7 @@ fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
     (is_near || WORDS.contains(&lower.as_str())).then(|| {
         Err(wrong(
             format!("{} is not a value that can be pinned", quote(text)),
-            format!("write `\"{UNRESOLVED}\"` until it is known; {found}"),
+            format!("write `\"{UNRESOLVED}\"` until the value is known; {found}"),
         ))
     })
 }

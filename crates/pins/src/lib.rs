@@ -13,6 +13,8 @@ mod change;
 mod checks;
 pub mod compat;
 mod environment;
+pub mod form;
+pub mod forms;
 mod gpus;
 mod hashes;
 mod known;

@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::checks;
+use crate::form::Key;
 use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
@@ -132,6 +133,12 @@ impl<'t> Table<'t> {
             };
             report.add(&entry.key_span, wrong(message, help));
         }
+    }
+
+    /// Reports every key that the groups do not contain.
+    pub fn check_form(&self, report: &mut Report<'_>, groups: &[&[Key]]) {
+        let known: Vec<&str> = groups.iter().copied().flatten().map(|key| key.name).collect();
+        self.check_keys(report, &known);
     }
 
     /// Reports that `key` is missing; `example` is a valid line.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::built::{self, Variants};
 use crate::checks::{self, line};
 use crate::environment;
+use crate::forms;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::{ParseError, PinKind, Pins};
@@ -287,14 +288,9 @@ fn read_track(
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
     let is_built = ["variants", "stage", "variant"].iter().any(|key| table.get(key).is_some());
-    let of_kind: &[&str] = if is_built {
-        &["variant", "variants", "rehearsal", "packages", "gpu-code", "stage"]
-    } else {
-        &["spoof"]
-    };
-    let of_image = ["env", "labels", "entrypoint", "cmd", "user", "workdir"];
-    let common = ["title", "description", "letter", "disk", "base", "track"];
-    table.check_keys(report, &[&common, &of_image[..], of_kind].concat());
+    let of_kind = if is_built { forms::BUILT } else { forms::DERIVED };
+    let groups = [forms::TRACK_ABOUT, forms::BASE, forms::IMAGE, of_kind];
+    table.check_form(report, &groups);
     let title = table.required(report, "title", "title = \"vLLM for gfx1151\"", line(100));
     let description = table.required(
         report,
@@ -431,7 +427,7 @@ fn letter(text: &str) -> Result<char, Wrong> {
 
 fn read_disk(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<Disk, Reported> {
     let table = entry.table(report, "`disk`")?;
-    table.check_keys(report, &["gb", "source"]);
+    table.check_form(report, forms::DISK.keys);
     let gigabytes = match table.get("gb") {
         None => Err(table.add_missing(report, "gb", "gb = 25")),
         Some(entry) => match entry.integer().map(u16::try_from) {

@@ -148,7 +148,7 @@ pub(crate) fn read(
     collect(report, all.entries(), |report, entry| {
         let place = quote(&format!("[variable.{}]", entry.key));
         let table = entry.table(report, &place)?;
-        table.check_keys(report, &["value", "when", "gpus", "rocm", "why", "evidence"]);
+        table.check_form(report, crate::forms::VARIABLE.keys);
         let when = table.texts(report, "when", "run", when);
         if when.as_ref().is_ok_and(Vec::is_empty) {
             table.add_missing(report, "when", "when = [\"run\"]");

@@ -1,4 +1,4 @@
-//! The user's configuration: defaults for options, and mirrors.
+//! The user's configuration: defaults for options, mirrors, and proxies.
 //!
 //! The command line and the environment take precedence over it.
 
@@ -7,14 +7,93 @@ use std::path::{Path, PathBuf};
 use failure::{Failure, Kind};
 use names::{EngineKind, Secret};
 use pins::ParseError;
+use pins::form::{Form, Key};
 use pins::reader::{Report, Reported, Table, Wrong, document, quote, wrong};
+use sources::{Proxies, ProxyUrl};
 
 use crate::environment;
 use crate::folder::read_text;
 use crate::mirrors::{Rule, rules};
 
-/// The keys of the file, except `schema`.
-const KEYS: [&str; 6] = ["schema", "output", "engine", "cache", "mirror-only", "mirrors"];
+/// The form of the file.
+pub const FORM: Form = Form::of(
+    "Your defaults: `~/.config/build-pipeline/config.toml`. The command line and environment variables \
+     take precedence over it.",
+    &[&[
+        Key::schema(),
+        Key::optional(
+            "output",
+            pins::form::Kind::Text,
+            "The output of builds for which you name none. It must contain `{track}`.",
+            "`oci:dist/{track}`",
+            "output = \"oci-archive:images/{track}.tar\"",
+        ),
+        Key::optional(
+            "engine",
+            pins::form::Kind::OneOf(&["auto", "podman", "docker"]),
+            "The engine that builds and runs images.",
+            "`auto`",
+            "engine = \"docker\"",
+        ),
+        Key::optional(
+            "cache",
+            pins::form::Kind::Text,
+            "The folder for data that can be fetched or built again, an absolute path.",
+            "`~/.cache/build-pipeline`",
+            "cache = \"/srv/build-pipeline\"",
+        ),
+        Key::optional(
+            "mirror-only",
+            pins::form::Kind::Flag,
+            "Whether no host may be contacted that is not the target of a mirror rule.",
+            "`false`",
+            "mirror-only = true",
+        ),
+        Key::optional(
+            "mirrors",
+            pins::form::Kind::TextByName,
+            "Mirrors: the registry or URL to read from, by the registry or URL that it replaces.",
+            "none",
+            "mirrors.\"docker.io\" = \"registry.example.org/hub\"",
+        ),
+        Key::optional(
+            "proxy",
+            pins::form::Kind::Table(&PROXY_FORM),
+            "Proxies for all downloads. Those of the environment replace them.",
+            "none",
+            "proxy.https = \"http://proxy.example.org:3128\"",
+        ),
+    ]],
+);
+
+/// The form of `[proxy]`.
+const PROXY_FORM: Form = Form::of(
+    "Proxies for registries, git servers, package indexes and Debian mirrors. This machine is never \
+     asked through a proxy. A URL may contain a user name and a password, which are never printed.",
+    &[&[
+        Key::optional(
+            "http",
+            pins::form::Kind::Text,
+            "The proxy for `http://`.",
+            "`HTTP_PROXY`, else none",
+            "http = \"http://proxy.example.org:3128\"",
+        ),
+        Key::optional(
+            "https",
+            pins::form::Kind::Text,
+            "The proxy for `https://`.",
+            "`HTTPS_PROXY`, else none",
+            "https = \"http://proxy.example.org:3128\"",
+        ),
+        Key::optional(
+            "no-proxy",
+            pins::form::Kind::Texts,
+            "Hosts that are asked directly: names with their subdomains, addresses, networks, `*`.",
+            "`NO_PROXY`, else none",
+            "no-proxy = [\"git.example.org\", \"10.0.0.0/8\"]",
+        ),
+    ]],
+);
 
 /// The content of the file. Absent keys mean the program's own defaults.
 #[derive(Debug, Default)]
@@ -29,6 +108,8 @@ pub struct Config {
     pub mirror_only: bool,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
+    /// The proxies.
+    pub(crate) proxies: Proxies,
 }
 
 /// Returns the user's configuration; an empty one if there is no file.
@@ -50,7 +131,7 @@ fn parse(name: &str, text: &str) -> Result<Config, ParseError> {
     let mut report = Report::new(name, text);
     let config = document(&mut report).and_then(|document| {
         let root = Table::root(&mut report, &document)?;
-        root.check_keys(&mut report, &KEYS);
+        root.check_form(&mut report, FORM.keys);
         config(&mut report, &root)
     });
     report.finish(config)
@@ -63,13 +144,31 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
     let cache = root.optional(report, "cache", cache);
     let mirror_only = root.flag(report, "mirror-only");
     let rules = rules(report, root);
+    let proxies = proxies(report, root);
     Ok(Config {
         output: output?,
         engine: engine?,
         cache: cache?,
         mirror_only: mirror_only?,
         rules: rules?,
+        proxies: proxies?,
     })
+}
+
+/// Reads the table `[proxy]`.
+fn proxies(report: &mut Report<'_>, root: &Table<'_>) -> Result<Proxies, Reported> {
+    let Some(entry) = root.get("proxy") else { return Ok(Proxies::default()) };
+    let table = entry.table(report, "`[proxy]`")?;
+    table.check_form(report, PROXY_FORM.keys);
+    let url = |text: &str| {
+        text.parse::<ProxyUrl>().map_err(|error| {
+            wrong(error.to_string(), "write `http://HOST:PORT` or `https://HOST:PORT`")
+        })
+    };
+    let http = table.optional(report, "http", url);
+    let https = table.optional(report, "https", url);
+    let except = table.texts(report, "no-proxy", "git.example.org", |text| Ok(text.to_owned()));
+    Ok(Proxies { http: http?, https: https?, except: except? })
 }
 
 fn output(text: &str) -> Result<Secret, Wrong> {
@@ -135,6 +234,9 @@ mod tests {
             ("schema = 1\noutput = \"registry:u:p@h.example/{track}\"\n", "a password or a token"),
             ("schema = 1\ncache = \"cache\"\n", "config.toml:2:9"),
             ("schema = 1\nmirror-only = \"yes\"\n", "`true` or `false`"),
+            ("schema = 1\n[proxy]\nhttps = \"socks5://h:1\"\n", "config.toml:3:9"),
+            ("schema = 1\n[proxy]\nhttp = \"http://\"\n", "write `http://HOST:PORT`"),
+            ("schema = 1\n[proxy]\nno_proxy = []\n", "did you mean `no-proxy`?"),
         ] {
             let error = parse("config.toml", text).err().unwrap().to_string();
             assert!(error.contains(wanted), "{error}");

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use engine::{DockerBuilder, Surroundings};
 use failure::{Failure, Kind};
 use names::Secret;
-use sources::Hosts;
+use sources::{Hosts, ParseProxyError, Proxies, ProxyUrl};
+
+use crate::mirrors::Mirrors;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
 pub const TABLE: [(&str, &str); 31] = [
@@ -48,7 +50,10 @@ pub const TABLE: [(&str, &str); 31] = [
         "CONTAINERS_REGISTRIES_CONF",
         "registries.conf to read instead of /etc/containers and ~/.config/containers",
     ),
-    ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "proxies; never used for loopback addresses"),
+    (
+        "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
+        "proxies for all downloads, and the hosts that need none, comma-separated; also in lower case; never used for loopback addresses (default: `[proxy]` in config.toml)",
+    ),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities in addition to the system's"),
     (
         "XDG_CACHE_HOME",
@@ -273,30 +278,68 @@ pub fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
 }
 
+/// Returns the proxies for downloads: those of the environment, or else the configured ones.
+///
+/// # Errors
+/// A variable is not the URL of a proxy.
+pub fn proxies(configured: &Proxies) -> Result<Proxies, Failure> {
+    let of = |names: &[&str], configured: &Option<ProxyUrl>| {
+        let found = names.iter().find_map(|name| Some((*name, variable(name)?)));
+        let Some((name, text)) = found else { return Ok(configured.clone()) };
+        text.parse().map(Some).map_err(|error: ParseProxyError| {
+            Failure::caused(Kind::Input, format!("cannot use the variable `{name}`"), &error)
+                .hint(format!("write `{name}=http://HOST:PORT`, or `unset {name}`"))
+        })
+    };
+    let except = ["NO_PROXY", "no_proxy"].into_iter().find_map(variable);
+    Ok(Proxies {
+        http: of(&["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"], &configured.http)?,
+        https: of(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"], &configured.https)?,
+        except: except.map_or_else(|| configured.except.clone(), |hosts| vec![hosts]),
+    })
+}
+
 /// Returns the variables that define how programs reach the network. If only some hosts may be
 /// asked and there is no proxy that decides, programs get a proxy that does not exist for all other
 /// hosts.
-pub fn network_variables(hosts: &Hosts) -> BTreeMap<OsString, OsString> {
-    const PROXIES: [&str; 6] =
-        ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
-    const OTHERS: [&str; 4] = ["NO_PROXY", "no_proxy", "SSL_CERT_DIR", "SSL_CERT_FILE"];
-    let names = || PROXIES.iter().chain(&OTHERS);
-    let mut all: BTreeMap<OsString, OsString> =
-        names().filter_map(|name| Some((name.into(), env::var_os(name)?))).collect();
-    let has_proxy = PROXIES.iter().any(|name| all.contains_key(OsStr::new(name)));
-    if let Hosts::Only(hosts) = hosts
+///
+/// # Errors
+/// A variable is not the URL of a proxy.
+pub fn network_variables(mirrors: &Mirrors) -> Result<BTreeMap<OsString, OsString>, Failure> {
+    let Proxies { http, https, except } = proxies(&mirrors.proxies)?;
+    let certificates = ["SSL_CERT_DIR", "SSL_CERT_FILE"];
+    let mut all: BTreeMap<OsString, OsString> = certificates
+        .into_iter()
+        .filter_map(|name| Some((name.into(), env::var_os(name)?)))
+        .collect();
+    let mut set = |names: [&str; 2], value: &str| {
+        all.extend(names.map(|name| (OsString::from(name), OsString::from(value))));
+    };
+    let (has_proxy, hosts) = (http.is_some() || https.is_some(), mirrors.hosts());
+    if let Hosts::Only(hosts) = &hosts
         && !has_proxy
     {
-        all.extend(PROXIES.map(|name| (name.into(), NO_PROGRAM_LISTENS.into())));
+        set(["HTTP_PROXY", "http_proxy"], NO_PROGRAM_LISTENS);
+        set(["HTTPS_PROXY", "https_proxy"], NO_PROGRAM_LISTENS);
         // Programs expect names without ports.
         let host = |host: &String| match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
             _ => host.clone(),
         };
         let direct = hosts.iter().map(host).collect::<Vec<_>>().join(",");
-        all.extend(["NO_PROXY", "no_proxy"].map(|name| (name.into(), direct.as_str().into())));
+        set(["NO_PROXY", "no_proxy"], &direct);
+        return Ok(all);
     }
-    all
+    if let Some(url) = http {
+        set(["HTTP_PROXY", "http_proxy"], url.secret().expose());
+    }
+    if let Some(url) = https {
+        set(["HTTPS_PROXY", "https_proxy"], url.secret().expose());
+    }
+    if !except.is_empty() {
+        set(["NO_PROXY", "no_proxy"], &except.join(","));
+    }
+    Ok(all)
 }
 
 /// A proxy at the port "discard" of this machine.

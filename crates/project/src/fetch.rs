@@ -205,6 +205,7 @@ pub fn sources(
         allow_local: !mirrors.sources.is_empty(),
         mirrors: mirrors.sources.clone(),
         hosts: mirrors.hosts(),
+        proxies: environment::proxies(&mirrors.proxies)?,
         ..Settings::new(cache.join("sources"))
     };
     Ok(Sources::new(settings).with_listener(listener))

@@ -347,7 +347,7 @@ pub fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Creates the error for a file or folder of the project in `root` that cannot be read. `name` is
 /// its path from there.
 pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Failure {
-    use std::io::ErrorKind::{NotFound, PermissionDenied};
+    use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};
     let shown = root.join(name).display().to_string();
     let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
     match error.kind() {
@@ -359,6 +359,7 @@ pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Fai
             "create it, or remove `built-in = false` from {VERSIONS} to use the one of build-pipeline"
         )),
         NotFound => told.hint("create it, or correct its name"),
+        InvalidData => told.hint("save it as text in UTF-8"),
         _ => told.hint("replace it with a text file"),
     }
 }

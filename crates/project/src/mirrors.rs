@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use failure::{Failure, Kind};
+use executor::Settings;
+use failure::{Failure, Kind, MIRROR_ONLY};
 use names::Secret;
 use pins::reader::{Report, Reported, Table, quote, wrong};
-use sources::Hosts;
+use plan::Plan;
+use sources::{Hosts, Proxies};
 
 use crate::config::Config;
 
@@ -28,6 +30,8 @@ pub struct Mirrors {
     pub sources: Vec<sources::Mirror>,
     /// Whether nothing but the targets of these rules may be asked.
     pub only: bool,
+    /// The proxies of the user's configuration, which those of the environment replace.
+    pub proxies: Proxies,
 }
 
 /// One rule.
@@ -70,6 +74,7 @@ impl Mirrors {
     pub fn add(&mut self, config: &Config) {
         self.only |= config.mirror_only;
         self.extend(config.rules.iter().cloned());
+        self.proxies = config.proxies.clone();
     }
 
     /// Returns the hosts that may be asked.
@@ -80,6 +85,26 @@ impl Mirrors {
         let registries = self.registries.iter().map(oci::client::Mirror::host);
         let sources = self.sources.iter().filter_map(sources::Mirror::host);
         Hosts::Only(registries.chain(sources).collect::<BTreeSet<_>>())
+    }
+}
+
+impl Mirrors {
+    /// Refuses a run with a step that uses the network, if only mirrors may be asked: an engine does
+    /// not know the rules.
+    ///
+    /// # Errors
+    /// There is such a step.
+    pub fn check_network(&self, plan: &Plan, settings: &Settings) -> Result<(), Failure> {
+        let step = executor::step_with_network(plan, settings).filter(|_| self.only);
+        let Some(step) = step else { return Ok(()) };
+        let what = format!(
+            "step `{}` of track `{}` uses the network, and only mirrors may be asked",
+            step.id, plan.track
+        );
+        Err(Failure::new(Kind::Input, what)
+            .hint("its stage has `network = true` in versions/tracks.toml: use an image that already has its packages as the base, or locked packages (`packages = \"LOCK\"`)")
+            .hint("a build without `--mirror-only` finishes the step, and later runs use the cached result")
+            .hint(MIRROR_ONLY))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atomic_write_file::AtomicWriteFile;
 use executor::{Event, LayerSource, LayerTarget, OnEvent, Placed, Transfer};
-use failure::{Failure, Kind, registry_hints, registry_kind};
+use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Repository};
 use oci::client::{RegistryClient, RegistryError};
 use plan::labels;
@@ -124,6 +124,7 @@ impl NameFacts {
     /// The image does not have the value of a placeholder.
     pub fn fill_in(&self, name: &str) -> Result<String, Failure> {
         let mut filled = name.to_owned();
+        check_placeholders(name)?;
         let known = [
             ("{track}", &self.track, labels::TRACK),
             ("{gpu}", &self.gpu, labels::GPU),
@@ -148,6 +149,25 @@ impl NameFacts {
         }
         Ok(filled)
     }
+}
+
+/// The placeholders in the names of outputs.
+const PLACEHOLDERS: [&str; 4] = ["track", "gpu", "version", "date"];
+
+/// Refuses placeholders that do not exist.
+fn check_placeholders(name: &str) -> Result<(), Failure> {
+    let inner = name.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    let Some(unknown) = inner.into_iter().find(|inner| !PLACEHOLDERS.contains(inner)) else {
+        return Ok(());
+    };
+    let shown = name.strip_prefix("registry:").unwrap_or(name);
+    let what = format!("`{shown}` contains `{{{unknown}}}`, which is not a placeholder");
+    let told = Failure::new(Kind::Input, what);
+    let all = PLACEHOLDERS.map(|one| format!("`{{{one}}}`")).join(", ");
+    Err(match nearest(unknown, PLACEHOLDERS) {
+        Some(near) => told.hint(format!("did you mean `{{{near}}}`? The placeholders are {all}")),
+        None => told.hint(format!("the placeholders are {all}")),
+    })
 }
 
 /// Checks that the file for an image's digest can be written, before the work starts.
@@ -194,7 +214,8 @@ mod tests {
         let facts = NameFacts { track: Some("official".into()), gpu: None, version };
         let filled = facts.fill_in("host/{track}/{track}:{version}").unwrap();
         assert_eq!(filled, "host/official/official:0.27.1_rocm_7");
-        assert_eq!(facts.fill_in("host/{other}:1").unwrap(), "host/{other}:1");
+        let error = facts.fill_in("host/{trak}:1").unwrap_err();
+        assert!(error.lines()[0].contains("`{trak}`, which is not a placeholder"), "{error:?}");
         assert!(facts.fill_in("host/a:{date}").unwrap().starts_with("host/a:20"));
         let error = facts.fill_in("host/a:{gpu}").unwrap_err();
         assert!(error.lines()[0].contains("no label `io.github.build-pipeline.gpu`"), "{error:?}");

@@ -26,6 +26,7 @@ pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
         registries_conf: registries_conf()?,
         mirrors: mirrors.registries.clone(),
         hosts: mirrors.hosts(),
+        proxies: environment::proxies(&mirrors.proxies)?,
         user_agent: user_agent(),
         ..ClientSettings::default()
     };

@@ -220,7 +220,9 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
             return Err(bad(format!(
                 "pin `{pin}` is not an image, and `--set` changes only images"
             ))
-            .hint("`build-pipeline plan --track TRACK` shows the pins that a track uses"));
+            .hint(format!(
+                "`build-pipeline bump {pin} VALUE` changes it in versions/versions.toml"
+            )));
         }
     }
     if value.contains(':') {

@@ -46,7 +46,7 @@ pub use git::{
 pub use git_ref::{GitRef, ParseSourceError, TreePath};
 pub use http::Timeouts;
 pub use index::ReleaseFile;
-pub use net::Hosts;
+pub use net::{Hosts, ParseProxyError, Proxies, ProxyUrl};
 pub use session::Settings;
 pub use tree::{Mode, TarSummary, Tree, WriteTarError};
 

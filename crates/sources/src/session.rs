@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{
-    FixedName, Hosts, Incoming, Reach, RefusedHop, Route, Transport, TransportSettings, check_hop,
-    is_same_host, usual_wait,
+    FixedName, Hosts, Incoming, Proxies, Reach, RefusedHop, Route, Transport, TransportSettings,
+    check_hop, is_same_host, usual_wait,
 };
 use reqwest::Method;
 use reqwest::header::HeaderName;
@@ -45,8 +45,8 @@ pub struct Settings {
     pub first_wait: Duration,
     /// The maximum size of a pack or archive, in bytes.
     pub max_bytes: u64,
-    /// Whether to use the proxies of the system's settings.
-    pub use_system_proxies: bool,
+    /// The proxies. They are never used for this machine.
+    pub proxies: Proxies,
     /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses, for tests.
@@ -66,7 +66,7 @@ impl Settings {
             tries: 3,
             first_wait: Duration::from_secs(1),
             max_bytes: 8 << 30,
-            use_system_proxies: true,
+            proxies: Proxies::default(),
             extra_roots: Vec::new(),
             fixed_names: Vec::new(),
         }
@@ -98,7 +98,7 @@ impl Session {
             least_speed: LEAST_SPEED,
             user_agent: crate::git::AGENT.to_owned(),
             fixed_names: settings.fixed_names.clone(),
-            use_system_proxies: settings.use_system_proxies,
+            proxies: settings.proxies.clone(),
             extra_roots: settings.extra_roots.clone(),
             hosts: settings.hosts.clone(),
         });

@@ -3,6 +3,7 @@
 //! - [`DebianRegistry`] runs Debian's `docker-registry`, a real registry.
 //! - [`FaultProxy`] is a proxy in front of it that records every request and causes faults on
 //!   request.
+//! - [`ForwardProxy`] is a proxy between clients and all servers, with or without a password.
 //! - [`fuzz()`] calls a function with 200,000 changed inputs, [`fuzz_some`] with fewer.
 //! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
@@ -22,6 +23,7 @@
 mod engine_proxy;
 mod engines;
 mod fault;
+mod forward_proxy;
 mod fuzz;
 mod gate;
 mod git_server;
@@ -41,6 +43,7 @@ mod tokens;
 pub use engine_proxy::EngineProxy;
 pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent_of};
 pub use fault::{Answer, Fault, RuleBuilder};
+pub use forward_proxy::ForwardProxy;
 pub use fuzz::{
     Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part, fuzz_some, peak_memory,
 };

@@ -268,7 +268,7 @@ pub(crate) enum RecordsCommand {
 /// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Keep this many of the newest records
+    /// Keep this many of the newest records, unless --older-than is given
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days

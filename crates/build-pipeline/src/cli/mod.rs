@@ -20,11 +20,17 @@ pub(crate) use self::patch::*;
 pub(crate) use self::pins::*;
 pub(crate) use self::values::*;
 
+/// What `--version` prints. A release adds its commit and day.
+const VERSION: &str = match option_env!("BUILD_PIPELINE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Build reproducible containers for AMD gfx1151 (Strix Halo)
 #[derive(Debug, Parser)]
 #[command(
     name = "build-pipeline",
-    version,
+    version = VERSION,
     propagate_version = true,
     disable_help_subcommand = true
 )]
@@ -225,6 +231,26 @@ pub(crate) enum Document {
     Lock,
     /// The file versions/versions.toml
     Versions,
+    /// The file versions/tracks.toml
+    Tracks,
+    /// The file versions/gpus.toml
+    Gpus,
+    /// The file versions/run.toml
+    Run,
+    /// The file versions/python.toml
+    Python,
+    /// The files versions/locks/NAME.toml
+    PackageLock,
+    /// The file versions/compat.toml
+    Compat,
+    /// The file versions/failures.toml
+    Failures,
+    /// The file versions/lint.toml
+    LintRules,
+    /// The files patches/COMPONENT/ID.toml
+    PatchFile,
+    /// The file ~/.config/build-pipeline/config.toml
+    Config,
     /// `patch check|diff|apply --format json`
     Patch,
     /// `patch audit --format json`

@@ -9,7 +9,7 @@ use crate::cli::values::Format;
 /// Look up a new value for a pin, check it, and write it into versions.toml
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
-    /// The pin's name in versions.toml
+    /// The pin's name in versions.toml, unless --all or --unresolved is given
     #[arg(value_name = "PIN", required_unless_present_any = ["all", "unresolved"])]
     pub(crate) pin: Option<String>,
     /// A version, tag, branch, full commit or digest [default: `latest`; for an unresolved pin, its

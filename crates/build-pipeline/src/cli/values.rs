@@ -41,7 +41,7 @@ pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
 
 /// Parses a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "it is not a number of seconds")
+    text.parse().map_err(|_| "it is not a number of seconds; write for example `300`")
 }
 
 /// An output format.

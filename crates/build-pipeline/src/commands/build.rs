@@ -29,7 +29,7 @@ use crate::commands::{diagnose, verify};
 use crate::global;
 use crate::output::{self, ErrorDocument, Page, Tone, counted};
 use crate::outputs::{
-    ENGINE, check_push, hide_from_git, moved, nearby, next, parse_output, pushed_reference,
+    ENGINE, check_push, hide_from_git, moved, nearby, next, parse_output, pushed_reference, shown,
 };
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_json;
@@ -412,6 +412,9 @@ impl Session<'_> {
         if needing.is_empty() {
             return Ok((locks, None));
         }
+        for one in &needing {
+            self.global.mirror.check_network(&one.prepared.plan, &one.settings)?;
+        }
         let store = environment::store_folder()?;
         let found = engines::find(self.args.steps.engine, &store, &output::notice).await?;
         for one in &mut needing {
@@ -484,7 +487,7 @@ impl Session<'_> {
             if several && !is_for_all {
                 return Err(Failure::new(
                     Kind::Input,
-                    format!("`--output {text}` is a single place, but there are several images"),
+                    format!("`{}` is a single place, but there are several images", shown(&text)),
                 )
                 .hint(
                     "write `{track}` in it, build one track at a time, or leave it out: each image then goes to `dist/TRACK`",

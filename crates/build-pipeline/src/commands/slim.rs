@@ -53,7 +53,10 @@ pub(crate) struct SlimmedImage {
 pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
     let client = global::registry(global)?;
-    let output = parse_output(&args.output, "slim", true)?;
+    let output = parse_output(&args.output, "slim", true).map_err(|error| {
+        let hints = vec!["write `oci:DIR` or `oci-archive:FILE`".to_owned()];
+        Failure { hints, ..error }
+    })?;
     let slimmed = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;
         let (gpus, forced) = (gpus(global, args, &input)?, input.forced()?);

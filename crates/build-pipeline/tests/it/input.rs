@@ -44,7 +44,7 @@ const CASES: [(&str, &str, &str); 40] = [
     (
         "--track locked-spoof --set vllm-legacy=v0.11.0",
         "pin `vllm-legacy` is not an image",
-        "plan --track",
+        "`build-pipeline bump vllm-legacy VALUE`",
     ),
     (
         "--track locked-spoof --rehearse --set vllm-dev-locked=a",
@@ -122,8 +122,7 @@ fn a_track_in_place_of_a_command_is_understood() {
         let ran = project.run(line).expect(2).says("unrecognized subcommand").says(hint);
         assert_eq!(ran.stderr.matches("hint: ").count(), 1, "{}", ran.stderr);
     }
-    let ran = project.run("patch official").expect(2);
-    assert!(!ran.stderr.contains("hint"), "{}", ran.stderr);
+    project.run("patch official").expect(2).says("the commands of `patch` are `check`, `diff`");
 }
 
 #[test]

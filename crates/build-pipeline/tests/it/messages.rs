@@ -115,6 +115,18 @@ fn bash_completes_names_after_every_command() {
 }
 
 #[test]
+fn zsh_completes_tracks_and_files_where_both_are_possible() {
+    let project = Project::new();
+    let script = project.run("completions zsh").expect(0).stdout;
+    let function =
+        "_build_pipeline_tracks_or_files() {\n    _alternative 'tracks:track:(official source";
+    assert_eq!(script.matches(function).count(), 1, "{script}");
+    // The arguments of verify, diff, audit, slim and push.
+    assert_eq!(script.matches(":_build_pipeline_tracks_or_files'").count(), 6, "{script}");
+    assert!(!script.contains("_hosts"), "{script}");
+}
+
+#[test]
 fn progress_as_json_is_one_object_a_line() {
     let project = Project::new();
     let ran =

@@ -282,7 +282,11 @@ fn wrong_words_get_a_next_step() {
         ("check vlm --root tree", "no patches for component `vlm`", "did you mean `vllm`?"),
         ("check nothing --root tree", "no patches for component", "the components are aiter, demo"),
         ("check demo", "no pin uses `patches = \"demo\"`", "--root DIR"),
-        ("check demo --root nowhere", "cannot open `nowhere` as a directory", "name the folder"),
+        (
+            "check demo --root nowhere",
+            "`nowhere` is not a folder that can be read",
+            "name the folder",
+        ),
         ("check demo --root tree/a.txt", "cannot open", "name the folder"),
         (
             "check demo --root tree --only demo-lst",

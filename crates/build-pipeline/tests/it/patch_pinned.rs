@@ -50,7 +50,7 @@ impl Index {
     }
 
     /// Publishes a source archive with these files, and returns its hash.
-    fn publish(&self, version: &str, files: &[(&str, &str)]) -> String {
+    pub(crate) fn publish(&self, version: &str, files: &[(&str, &str)]) -> String {
         let top = format!("demo-{version}");
         let made = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -76,7 +76,7 @@ fn a_shell_reads_what_is_exported() {
 }
 
 /// Returns TOML as an editor passes it to a JSON schema: dates are strings.
-fn as_json(value: toml::Value) -> Value {
+pub(crate) fn as_json(value: toml::Value) -> Value {
     match value {
         toml::Value::Table(table) => {
             table.into_iter().map(|(key, value)| (key, as_json(value))).collect()

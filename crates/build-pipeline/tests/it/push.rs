@@ -71,7 +71,7 @@ fn what_cannot_be_pushed_is_refused_before_anything_is_sent() {
     for (line, code, what) in [
         ("push full", 2, "REF"),
         ("push nothing HOST/a:1", 2, "`nothing` is not a track, file or image reference"),
-        ("push full HOST/{trak}:1", 2, "`{track}`, `{gpu}`, `{version}` and `{date}`"),
+        ("push full HOST/{trak}:1", 2, "did you mean `{track}`?"),
         ("push full HOST/A:1", 2, "is not the name of an image on a registry"),
         (
             "push full HOST/a@sha256:0000000000000000000000000000000000000000000000000000000000000000",

@@ -1,8 +1,11 @@
 //! JSON output matches the published schemas.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::dsl::Project;
+use crate::dsl::{Project, workspace};
+use crate::pins::as_json;
 
 pub(crate) fn check(project: &Project, document: &str, instances: &[Value]) {
     let schema: Value =
@@ -49,4 +52,123 @@ fn documents_keep_to_their_schemas() {
     let asked = "outdated ollama --format json --mirror docker.io=127.0.0.1:1";
     let asked = project.run(asked).expect(5).stdout;
     check(&project, "outdated", &[serde_json::from_str(&asked).unwrap()]);
+}
+
+/// The schemas of data files, with the project's own files of that format.
+const FILES: [(&str, &[&str]); 11] = [
+    ("versions", &["versions/versions.toml"]),
+    ("tracks", &["versions/tracks.toml"]),
+    ("gpus", &["versions/gpus.toml"]),
+    ("run", &["versions/run.toml"]),
+    ("python", &["versions/python.toml"]),
+    ("package-lock", &["versions/locks/debian.toml", "versions/locks/rehearsal.toml"]),
+    ("compat", &["versions/compat.toml"]),
+    ("failures", &["versions/failures.toml"]),
+    ("lint-rules", &["versions/lint.toml"]),
+    (
+        "patch-file",
+        &[
+            "patches/aiter/aiter-arch-lists.toml",
+            "patches/llama.cpp/llama.cpp-rdna3-macro.toml",
+            "patches/ollama/ollama-presets.toml",
+            "patches/vllm/vllm-arch-list.toml",
+            "patches/vllm/vllm-paged-attention.toml",
+        ],
+    ),
+    ("config", &[]),
+];
+
+/// `cargo xtask schema` writes the files of this repository again.
+#[test]
+fn every_schema_in_the_repository_is_current() {
+    let project = Project::new();
+    let help = project.run("schema --help").expect(0).stdout;
+    let names = help.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        let printed = project.run(&format!("schema {name}")).expect(0).stdout;
+        let written = workspace().join(format!("schemas/{name}.schema.json"));
+        let written = std::fs::read_to_string(written).unwrap_or_default();
+        assert!(printed == written, "schemas/{name}.schema.json is out of date");
+    }
+}
+
+#[test]
+fn schemas_of_data_files_take_ours_and_refuse_unknown_keys() {
+    let project = Project::new();
+    for (name, files) in FILES {
+        let schema = project.run(&format!("schema {name}")).expect(0).stdout;
+        let schema: Value = serde_json::from_str(&schema).unwrap();
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        for file in files {
+            let text = std::fs::read_to_string(workspace().join(file)).unwrap();
+            let value = as_json(toml::from_str(&text).unwrap());
+            let errors: Vec<String> = validator
+                .iter_errors(&value)
+                .map(|error| format!("{error} at {}", error.instance_path()))
+                .collect();
+            assert_eq!(errors, Vec::<String>::new(), "{file}");
+        }
+        let unknown = serde_json::json!({ "schema": 1, "no-such-key": 1 });
+        assert!(!validator.is_valid(&unknown), "{name}");
+        check_examples(name, &schema);
+    }
+}
+
+/// Checks that each example has the kind of value that the schema describes.
+fn check_examples(file: &str, schema: &Value) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (key, property) in properties.into_iter().flatten() {
+        let example = property.get("x-example").and_then(Value::as_str);
+        if let Some(example) = example {
+            let value = as_json(toml::from_str(example).expect(example));
+            let validator = jsonschema::validator_for(property).unwrap();
+            assert!(validator.is_valid(&value[key]), "{file}: {example}");
+        }
+        check_examples(file, property);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner @ Value::Object(_)) = schema.get(key) {
+            check_examples(file, inner);
+        }
+    }
+}
+
+/// A reader accepts exactly the keys that the schema lists.
+#[test]
+fn readers_name_the_keys_of_their_schemas() {
+    for (name, file, table, line) in [
+        ("tracks", "versions/tracks.toml", "/additionalProperties", "plan ollama --rehearse"),
+        ("gpus", "versions/gpus.toml", "/additionalProperties", "plan ollama --rehearse"),
+        ("run", "versions/run.toml", "/additionalProperties", "run ollama --print shell"),
+        ("python", "versions/python.toml", "/additionalProperties", "lock --check"),
+        ("config", "home/.config/build-pipeline/config.toml", "/properties/proxy", "pins show"),
+    ] {
+        let project = Project::new();
+        let schema = project.run(&format!("schema {name}")).expect(0).stdout;
+        let schema: Value = serde_json::from_str(&schema).unwrap();
+        let keys = schema.pointer(table).unwrap()["properties"].as_object().unwrap();
+        let head = match name {
+            "gpus" => "[gfx1151]",
+            "config" => "[proxy]",
+            "python" => "[vllm]",
+            _ => "[ollama]",
+        };
+        if name == "config" {
+            project.write(file, "schema = 1\n[proxy]\n");
+        }
+        project.edit(file, &format!("{head}\n"), &format!("{head}\nzzzzzz = 1\n"));
+        let said = project.run(line).expect(2).says("remove it; the keys are").stderr;
+        let listed = said.split("the keys are").nth(1).unwrap().lines().next().unwrap();
+        let listed: BTreeSet<&str> = listed.split('`').skip(1).step_by(2).collect();
+        let described: BTreeSet<&str> = keys.keys().map(String::as_str).collect();
+        // Some keys are only for tracks that an engine builds.
+        let own: BTreeSet<&str> = if name == "tracks" {
+            ["gpu-code", "packages", "rehearsal", "stage", "variant", "variants"].into()
+        } else {
+            BTreeSet::new()
+        };
+        assert_eq!(listed, &described - &own, "{name}");
+    }
 }

@@ -139,7 +139,6 @@ pub(crate) fn client(mirror: &str) -> RegistryClient {
             first_wait: Duration::from_millis(1),
             max_retry_after: Duration::from_millis(10),
         },
-        use_system_proxies: false,
         ..ClientSettings::default()
     })
 }

@@ -10,6 +10,8 @@ use pins::{Known, ParseError};
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind};
 
+use crate::forms;
+
 use super::{Failure, Failures, Pattern, Proof, Subject, Use};
 
 /// The shortest accepted fixed text of a pattern: with less, every line would have to be matched.
@@ -28,7 +30,7 @@ pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
     let mut patterns = Patterns::default();
     let rows = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        root.check_keys(&mut report, &["schema", "about", "failure"]);
+        root.check_form(&mut report, forms::FAILURES.keys);
         let subjects = tables(&mut report, &root, "about", |report, entry| {
             read_subject(report, entry, &mut patterns)
         });
@@ -148,7 +150,7 @@ fn read_subject(
 ) -> Result<(String, Subject), Reported> {
     let place = quote(&format!("[about.{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(report, &["signs", "against"]);
+    table.check_form(report, forms::SUBJECT.keys);
     let name = name(report, entry, "subject");
     let signs = table.texts(report, "signs", "HIP error: ", pattern);
     if signs.as_ref().is_ok_and(Vec::is_empty) {
@@ -167,13 +169,7 @@ fn read_failure(
 ) -> Result<(String, Failure), Reported> {
     let place = quote(&format!("[failure.{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(
-        report,
-        &[
-            "any", "all", "within", "unless", "about", "harmless", "cause", "fix", "known",
-            "evidence",
-        ],
-    );
+    table.check_form(report, forms::FAILURE.keys);
     let name = name(report, entry, "failure");
     let proof = read_proof(report, &table, subjects, patterns);
     let is_harmless = table.flag(report, "harmless");

@@ -9,6 +9,8 @@ use pins::reader::{
 use pins::{ParseError, Tracks};
 use regex::bytes::Regex;
 
+use crate::forms;
+
 /// The content of `run.toml`: the row of each track.
 pub type Rows = BTreeMap<TrackName, Row>;
 
@@ -154,9 +156,7 @@ fn read(
     };
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    const KEYS: [&str; 7] =
-        ["gpu", "port", "shared-memory", "models", "models-at", "work", "smoke"];
-    table.check_keys(report, &KEYS);
+    table.check_form(report, forms::ROW.keys);
     let gpu = table.required(report, "gpu", "gpu = \"rocm\"", gpu_way);
     let port = number(report, &table, "port");
     let shared_memory = number(report, &table, "shared-memory");
@@ -192,7 +192,7 @@ fn read_trial(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Level, Tria
     };
     let place = quote(&format!("[….smoke.{}]", entry.key));
     let table = entry.table(report, &place)?;
-    table.check_keys(report, &["script", "needs", "model", "expect", "software"]);
+    table.check_form(report, forms::TRIAL.keys);
     let script = table.required(report, "script", "script = \"torch-device.py\"", script);
     let needs = table.optional(report, "needs", needs);
     let has_model = table.flag(report, "model");

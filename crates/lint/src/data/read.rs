@@ -4,18 +4,12 @@ use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
 use pins::{Known, ParseError, Releases};
 
+use crate::forms;
+
 use super::{
     Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow, OverrideRow, Place,
     RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
 };
-
-const TABLES: [&str; 13] = [
-    "schema", "rule", "rocm", "never", "extra", "wheel", "image", "override", "variable", "ollama",
-    "base", "gpu", "word",
-];
-
-/// The keys of every row about a problem.
-const COMMON: [&str; 7] = ["rule", "message", "severity", "gpus", "source", "known", "checked"];
 
 /// Parses the text of the data file. Messages call it `file`.
 ///
@@ -25,7 +19,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
     let mut report = Report::new(file, text);
     let read = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        root.check_keys(&mut report, &TABLES);
+        root.check_form(&mut report, forms::LINT.keys);
         let mut reader = Reader { report: &mut report, root: &root };
         let rules = reader.rows("rule", read_rule);
         let rocm = reader.rows("rocm", read_rocm);
@@ -115,11 +109,6 @@ struct Named<'t> {
 }
 
 impl Named<'_> {
-    /// Reports unknown keys; those of every row are known.
-    fn keys(&self, report: &mut Report<'_>, own: &[&str]) {
-        self.table.check_keys(report, &[own, &COMMON].concat());
-    }
-
     /// Reads the keys that every row about a problem has. Without `message`, the rule's code writes
     /// it.
     fn row(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
@@ -164,8 +153,7 @@ impl Named<'_> {
 
 fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reported> {
     let table = &named.table;
-    let keys = ["catalogue", "severity", "title", "fact", "advice", "source", "known", "checked"];
-    table.check_keys(report, &keys);
+    table.check_form(report, forms::RULE.keys);
     let catalogue = table.texts(report, "catalogue", "L1", line);
     let severity = table.required(report, "severity", "severity = \"warning\"", severity);
     let title = table.required(report, "title", "title = \"the tag moves\"", line);
@@ -184,7 +172,7 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
 }
 
 fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Reported> {
-    named.keys(report, &["releases"]);
+    named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
     let row = named.row(report);
     Ok(RocmRow { releases: releases?, row: row? })
@@ -192,10 +180,7 @@ fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Repo
 
 fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Reported> {
     let table = &named.table;
-    table.check_keys(
-        report,
-        &["package", "releases", "exact", "help", "source", "known", "checked"],
-    );
+    table.check_form(report, forms::NEVER.keys);
     let package = named.package(report);
     let releases = named.releases(report);
     let exact = table.texts(report, "exact", "2.5.0+rocm6.3", line);
@@ -211,7 +196,7 @@ fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Re
 }
 
 fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Reported> {
-    named.keys(report, &["package", "extras", "releases"]);
+    named.table.check_form(report, forms::EXTRA.keys);
     let package = named.package(report);
     let extras = named.table.texts(report, "extras", "cli", line);
     let releases = named.releases(report);
@@ -220,7 +205,7 @@ fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Re
 }
 
 fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Reported> {
-    named.keys(report, &["package", "releases", "python"]);
+    named.table.check_form(report, forms::WHEEL.keys);
     let package = named.package(report);
     let releases = named.releases(report);
     let python = named.table.required(report, "python", "python = \"3.12\"", line);
@@ -229,7 +214,7 @@ fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Re
 }
 
 fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Reported> {
-    named.keys(report, &["repositories", "tags", "except", "device", "old-rocm"]);
+    named.table.check_form(report, forms::IMAGE.keys);
     let table = &named.table;
     let repositories = table.texts(report, "repositories", "rocm/vllm-dev", line);
     // An image without a tag is "", which no other text may be.
@@ -249,14 +234,14 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
 }
 
 fn read_override(report: &mut Report<'_>, named: &Named<'_>) -> Result<OverrideRow, Reported> {
-    named.keys(report, &["values"]);
+    named.table.check_form(report, forms::OVERRIDE.keys);
     let values = named.table.texts(report, "values", "11.0.0", line);
     let row = named.row(report);
     Ok(OverrideRow { values: values?, row: row? })
 }
 
 fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableRow, Reported> {
-    named.keys(report, &["names", "values", "where"]);
+    named.table.check_form(report, forms::VARIABLE.keys);
     let names = named.table.texts(report, "names", "VLLM_USE_V1", line);
     let values = named.table.texts(report, "values", "on", line);
     let place = named.table.required(report, "where", "where = \"kept\"", place);
@@ -268,7 +253,7 @@ fn read_ollama(
     report: &mut Report<'_>,
     named: &Named<'_>,
 ) -> Result<(String, OllamaRow), Reported> {
-    named.table.check_keys(report, &["names", "help"]);
+    named.table.check_form(report, forms::OLLAMA.keys);
     let names = named.table.texts(report, "names", "OLLAMA_TMPDIR", line);
     let help = named.table.optional(report, "help", line);
     let row = OllamaRow { names: names?, help: help?.unwrap_or_default() };
@@ -276,12 +261,12 @@ fn read_ollama(
 }
 
 fn read_base(report: &mut Report<'_>, named: &Named<'_>) -> Result<Vec<String>, Reported> {
-    named.table.check_keys(report, &["repositories"]);
+    named.table.check_form(report, forms::PLAIN_BASE.keys);
     named.table.texts(report, "repositories", "debian", line)
 }
 
 fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {
-    named.table.check_keys(report, &["words"]);
+    named.table.check_form(report, forms::GPU.keys);
     let words = named.table.texts(report, "words", "strix halo", lower);
     let span = named.table.span();
     let target = gpu(named.name).map_err(|wrong| report.add(&span, wrong));
@@ -289,7 +274,7 @@ fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Report
 }
 
 fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Reported> {
-    named.keys(report, &["pattern", "comments", "denied", "files"]);
+    named.table.check_form(report, forms::WORD.keys);
     let table = &named.table;
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
     let in_comments = table.flag(report, "comments");

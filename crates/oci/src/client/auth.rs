@@ -160,7 +160,7 @@ impl Authorizer {
             }
             (None, Some(_)) => AuthMethod::Basic,
             (None, None) => {
-                let detail = "it requires an authentication method other than Bearer or Basic";
+                let detail = "it answered 401 Unauthorized and offers neither Bearer nor Basic authentication";
                 return Err(Failure::fatal(ErrorKind::Authentication, detail));
             }
         };

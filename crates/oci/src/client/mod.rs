@@ -36,7 +36,7 @@ pub use self::error::{ErrorKind, RegistryError};
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;
-pub use net::{Counters, FixedName, Hosts, Reach, Timeouts};
+pub use net::{Counters, FixedName, Hosts, Proxies, Reach, Timeouts};
 
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};
@@ -68,8 +68,8 @@ pub struct ClientSettings {
     pub timeouts: Timeouts,
     /// The retry settings.
     pub retries: Retries,
-    /// Whether `HTTPS_PROXY` and similar variables are used. They are never used for this machine.
-    pub use_system_proxies: bool,
+    /// The proxies. They are never used for this machine.
+    pub proxies: Proxies,
     /// Certificates (DER) that are trusted in addition to the system's.
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses.
@@ -88,7 +88,7 @@ impl Default for ClientSettings {
             user_agent: "build-pipeline".to_owned(),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
-            use_system_proxies: true,
+            proxies: Proxies::default(),
             extra_roots: Vec::new(),
             fixed_names: Vec::new(),
             hosts: Hosts::All,
@@ -137,7 +137,7 @@ impl RegistryClient {
             timeouts: settings.timeouts,
             least_speed: LEAST_SPEED,
             user_agent: settings.user_agent,
-            use_system_proxies: settings.use_system_proxies,
+            proxies: settings.proxies,
             extra_roots: settings.extra_roots,
             fixed_names: settings.fixed_names,
             hosts: settings.hosts.clone(),

@@ -26,7 +26,6 @@ pub(crate) fn settings() -> ClientSettings {
             first_wait: Duration::from_millis(1),
             max_retry_after: Duration::from_millis(1500),
         },
-        use_system_proxies: false,
         user_agent: "build-pipeline-tests".to_owned(),
         ..ClientSettings::default()
     }

@@ -5,23 +5,14 @@ use std::collections::BTreeMap;
 use names::GpuTarget;
 
 use super::values::{add_choice, choice, name, parsed, pattern, sample_gpu};
+use crate::forms;
 use crate::reader::{Report, Table, Text, list, quote};
 use crate::spec::{Applies, IfPartial, Outside, PatchTest, Provenance, Relations, Then};
 use crate::{TreePath, Verdict, VersionRange};
 use names::Version;
 
 pub(super) fn provenance(report: &mut Report<'_>, table: &Table<'_>) -> Option<Provenance> {
-    let keys = [
-        "description",
-        "author",
-        "origin",
-        "bug",
-        "forwarded",
-        "applied_upstream",
-        "last_update",
-        "limits",
-    ];
-    table.check_keys(report, &keys);
+    table.check_form(report, &forms::PROVENANCE);
     let description =
         table.need_text(report, "description", "description = \"what it does and why\"");
     let author = table.need_text(report, "author", "author = \"build-pipeline maintainers\"");
@@ -61,7 +52,7 @@ fn check_origin(report: &mut Report<'_>, origin: &Text<'_>) -> bool {
 }
 
 pub(super) fn applies(report: &mut Report<'_>, table: &Table<'_>) -> Option<Applies> {
-    table.check_keys(report, &["versions", "below", "above", "gpus", "rocm", "if_partial"]);
+    table.check_form(report, &forms::APPLIES);
     let versions = table.need_text(report, "versions", "versions = \">=0.9.0, <0.11.1\"");
     let versions = versions.and_then(|text| parsed::<VersionRange>(report, &text));
     let below = outside(report, table, "below", "`[applies.below]`");
@@ -99,7 +90,7 @@ fn outside(
     place: &'static str,
 ) -> Option<Outside> {
     let table = table.table(report, key, place)?;
-    table.check_keys(report, &["then", "because"]);
+    table.check_form(report, &forms::OUTSIDE);
     if !table.has("then") {
         table.add_missing(report, "then", "then = \"expect-satisfied\"");
     }
@@ -115,7 +106,7 @@ fn outside(
 }
 
 pub(super) fn relations(report: &mut Report<'_>, table: &Table<'_>) -> Relations {
-    table.check_keys(report, &["requires", "conflicts", "order", "build_env"]);
+    table.check_form(report, &forms::RELATIONS);
     let mut ids = |key: &str| -> Vec<String> {
         let texts = table.texts(report, key, "vllm-paged-attention");
         texts.iter().filter_map(|text| name(report, text, "a patch id")).collect()
@@ -130,7 +121,7 @@ pub(super) fn relations(report: &mut Report<'_>, table: &Table<'_>) -> Relations
 }
 
 pub(super) fn test(report: &mut Report<'_>, table: &Table<'_>) -> Option<PatchTest> {
-    table.check_keys(report, &["name", "version", "gpu", "given", "verdict", "then"]);
+    table.check_form(report, &forms::TEST);
     let name = table.need_text(report, "name", "name = \"the list of 0.10.2\"");
     let version = table.text(report, "version").and_then(|text| parsed::<Version>(report, &text));
     let gpu = table.text(report, "gpu").map(|text| parsed::<GpuTarget>(report, &text));

@@ -2,6 +2,7 @@
 
 use super::values::{add_choice, choice, files, parsed, pattern, placeholders_ok, sample_gpu};
 use crate::VersionRange;
+use crate::forms;
 use crate::gpu::fill;
 use crate::pattern::{Pattern, matches_nothing};
 use crate::reader::{Report, Table, list, quote};
@@ -18,21 +19,7 @@ pub(super) fn edit(
     table: &Table<'_>,
     versions: Option<&VersionRange>,
 ) -> Option<Edit> {
-    let keys = [
-        "files",
-        "if_absent",
-        "anchor",
-        "expect",
-        "op",
-        "item",
-        "sep",
-        "text",
-        "with",
-        "already",
-        "satisfied_by",
-        "guards",
-    ];
-    table.check_keys(report, &keys);
+    table.check_form(report, &forms::EDIT);
     let before = report.len();
     let files = files(report, table);
     let absent = [("fail", IfAbsent::Fail), ("skip", IfAbsent::Skip)];

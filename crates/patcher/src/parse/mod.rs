@@ -10,6 +10,7 @@ mod values;
 
 use pins::ParseError;
 
+use crate::forms;
 use crate::reader::{Report, Table, quote};
 use crate::spec::{Patch, Probe};
 use values::name;
@@ -78,21 +79,7 @@ fn check_place(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch, place: 
 }
 
 fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {
-    root.check_keys(
-        report,
-        &[
-            "schema",
-            "id",
-            "component",
-            "provenance",
-            "applies",
-            "edit",
-            "assert",
-            "probe",
-            "relations",
-            "test",
-        ],
-    );
+    root.check_form(report, &forms::PATCH);
     let id = root.need_text(report, "id", "id = \"vllm-arch-list\"");
     let id = id.and_then(|id| name(report, &id, "a patch id"));
     let component = root.need_text(report, "component", "component = \"vllm\"");

@@ -1,6 +1,7 @@
 //! Reads post-conditions and probes.
 
 use super::values::{add_choice, choice, files, pattern, placeholders_ok, sample_gpu};
+use crate::forms;
 use crate::gpu::fill;
 use crate::reader::{Report, Table, Text, list, quote};
 use crate::spec::{Assert, Condition, Probe, ProbeKind};
@@ -9,7 +10,7 @@ use crate::spec::{Assert, Condition, Probe, ProbeKind};
 const MAX_COUNT: usize = 64;
 
 pub(super) fn assert(report: &mut Report<'_>, table: &Table<'_>) -> Option<Assert> {
-    table.check_keys(report, &["files", "matches", "count", "absent"]);
+    table.check_form(report, &forms::ASSERT);
     let files = files(report, table);
     let conditions = conditions(report, table);
     match conditions.as_slice() {
@@ -63,22 +64,7 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
         ("python-compile", &[]),
         ("python-call", &["functions", "prelude", "call"]),
     ];
-    let keys = [
-        "name",
-        "kind",
-        "files",
-        "script",
-        "commands",
-        "defines",
-        "functions",
-        "prelude",
-        "call",
-        "outcome",
-        "matches",
-        "count",
-        "absent",
-    ];
-    table.check_keys(report, &keys);
+    table.check_form(report, &forms::PROBE);
     let name = table.need_text(report, "name", "name = \"cmake keeps the target\"");
     let files = files(report, table);
     let outcomes = [("success", true), ("failure", false)];

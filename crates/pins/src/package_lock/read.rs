@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LockedPackage, PackageLock, PackageSet, WantedPackages};
 use crate::checks;
+use crate::forms;
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use names::{PinName, Sha256};
@@ -36,7 +37,7 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
     let mut report = Report::new(file, text);
     let wanted = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
-        root.check_keys(&mut report, &KEYS);
+        root.check_form(&mut report, forms::PACKAGE_LOCK.keys);
         let (suite, architecture) = read_release(&mut report, &root);
         let section = read_section(&mut report, &root)?;
         let sets = collect(&mut report, section.entries(), |report, entry| {
@@ -50,9 +51,6 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
     });
     report.finish(wanted)
 }
-
-/// The keys of a lock.
-const KEYS: [&str; 5] = ["schema", "suite", "architecture", "checked", "set"];
 
 fn read_release(
     report: &mut Report<'_>,
@@ -76,7 +74,7 @@ fn read_section<'t>(report: &mut Report<'_>, root: &Table<'t>) -> Result<Table<'
 }
 
 fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, Reported> {
-    root.check_keys(report, &KEYS);
+    root.check_form(report, forms::PACKAGE_LOCK.keys);
     let (suite, architecture) = read_release(report, root);
     let checked = match root.date(report, "checked") {
         Ok(Some(day)) => Ok(day),
@@ -110,7 +108,7 @@ fn read_wanted(
     report: &mut Report<'_>,
     table: &Table<'_>,
 ) -> Result<(BTreeSet<PinName>, BTreeSet<String>), Reported> {
-    table.check_keys(report, &["on", "wanted", "packages"]);
+    table.check_form(report, forms::PACKAGE_SET.keys);
     let on = table.texts(report, "on", "base", checks::pin_name);
     let wanted = table.texts(report, "wanted", "apt", wanted);
     if let Ok(names) = &wanted
@@ -158,7 +156,7 @@ fn read_package(
         return Err(item.add_type(report, "a table", &format!("write `{EXAMPLE}`")));
     }
     let table = item.table(report, &place)?;
-    table.check_keys(report, &["name", "version", "architecture", "file", "size", "sha256"]);
+    table.check_form(report, forms::LOCKED_PACKAGE.keys);
     let name = table.required(report, "name", "name = \"apt\"", package_name);
     let version = table.required(report, "version", "version = \"3.0.3\"", version);
     let architecture = table.required(report, "architecture", "architecture = \"all\"", |text| {

@@ -6,7 +6,7 @@ use super::{PythonSet, PythonSets, normalised};
 use crate::checks::{self, line};
 use crate::problem::{ParseError, Report, Reported, Wrong, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
-use crate::{PinKind, Pins, built};
+use crate::{PinKind, Pins, built, forms};
 
 /// Parses the text of `python.toml`. Messages call it `file`.
 ///
@@ -46,8 +46,7 @@ fn read_set(
 ) -> Result<PythonSet, Reported> {
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    let known = ["python", "platform", "source", "files", "release", "requirements", "provided"];
-    table.check_keys(report, &known);
+    table.check_form(report, forms::PYTHON_SET.keys);
     let python = table.required(report, "python", "python = \"3.13\"", python);
     let example = "platform = \"x86_64-manylinux_2_40\"";
     let platform = table.required(report, "platform", example, platform);

@@ -23,7 +23,6 @@ impl Cache {
         settings.first_wait = Duration::from_millis(5);
         settings.timeouts.connect = Duration::from_secs(5);
         settings.timeouts.idle = Duration::from_secs(10);
-        settings.use_system_proxies = false;
         settings
     }
 

@@ -65,7 +65,7 @@ pub(crate) fn look_up(
     };
     let programs = Programs {
         path: environment::program_path(),
-        variables: environment::network_variables(&rules.hosts()),
+        variables: environment::network_variables(rules)?,
     };
     let lock = project::runtime::start()?
         .block_on(debian::resolve(&programs, &request))

@@ -36,8 +36,7 @@ impl<'a> Asking<'a> {
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let fetcher = Fetcher::new(sources)?.at(index);
-        let uv =
-            Uv::find(&fetch::mirrored(mirrors, &fetch::index(index)?)?, &mirrors.hosts(), tell)?;
+        let uv = Uv::find(&fetch::mirrored(mirrors, &fetch::index(index)?)?, mirrors, tell)?;
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 

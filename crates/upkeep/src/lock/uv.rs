@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use failure::{Failure, Kind};
 use pins::PythonSet;
 use project::environment;
-use sources::{Hosts, SourceUrl};
+use project::mirrors::Mirrors;
+use sources::SourceUrl;
 
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
 /// and aarch64, glibc and musl.
@@ -47,13 +48,13 @@ pub(crate) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index` and tells that. It asks only `hosts`.
+    /// Finds uv, or installs it from the index at `index` and tells that. It asks only what `mirrors` allow.
     pub(crate) fn find(
         index: &SourceUrl,
-        hosts: &Hosts,
+        mirrors: &Mirrors,
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
-        let network = environment::network_variables(hosts);
+        let network = environment::network_variables(mirrors)?;
         let cache = environment::cache_folder().ok_or_else(|| {
             Failure::new(Kind::Machine, "no home directory to keep uv's cache in")
                 .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")

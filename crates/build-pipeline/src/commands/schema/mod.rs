@@ -1,0 +1,87 @@
+//! `build-pipeline schema`: prints the JSON schemas of the tool's documents and data files.
+
+mod files;
+
+use audit::AuditReport;
+use failure::Failure;
+use launch::clean::CleanReport;
+use launch::smoke::SmokeReport;
+use patching::audit::AuditReport as PatchAuditReport;
+use schemars::{JsonSchema, Schema};
+use upkeep::bump::BumpReport;
+use upkeep::lock::LockReport;
+use upkeep::outdated::OutdatedReport;
+
+use self::files::schema as file;
+use crate::cli::{Document, SchemaArgs};
+use crate::commands::diagnose::DiagnoseReport;
+use crate::commands::doctor::DoctorReport;
+use crate::commands::env::EnvReport;
+use crate::commands::explain::ExplainReport;
+use crate::commands::lint::LintFindings;
+use crate::commands::patch::lint_sed::LintReport;
+use crate::commands::patch::report::{PatchReport, RevertReport};
+use crate::commands::pins::form::VersionsFile;
+use crate::commands::push::PushReport;
+use crate::commands::records::ListedRecord;
+use crate::commands::slim::SlimmedImage;
+use crate::commands::status::StatusReport;
+use crate::commands::verify::Verification;
+use crate::comparison::Comparison;
+use crate::output;
+
+/// A line of `--progress json`.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Line {
+    Event(crate::reporter::PlanEvent),
+    Talk(crate::output::Talk),
+}
+
+/// Prints the schema of a document.
+pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
+    let schema = match args.document {
+        Document::Plan => of::<plan::Plan>(),
+        Document::Record => of::<record::BuildRecord>(),
+        Document::Records => of::<Vec<ListedRecord<'static>>>(),
+        Document::Event => of::<Line>(),
+        Document::Verify => of::<Verification>(),
+        Document::Diff => of::<Comparison>(),
+        Document::Audit => of::<AuditReport>(),
+        Document::Slim => of::<SlimmedImage>(),
+        Document::Push => of::<PushReport>(),
+        Document::Status => of::<StatusReport>(),
+        Document::Bump => of::<BumpReport>(),
+        Document::Outdated => of::<OutdatedReport>(),
+        Document::Lint => of::<LintFindings>(),
+        Document::Explain => of::<ExplainReport>(),
+        Document::Lock => of::<LockReport>(),
+        Document::Versions => of::<VersionsFile>(),
+        Document::Patch => of::<PatchReport>(),
+        Document::PatchAudit => of::<PatchAuditReport>(),
+        Document::PatchLintSed => of::<LintReport>(),
+        Document::PatchRevert => of::<RevertReport>(),
+        Document::Doctor => of::<DoctorReport>(),
+        Document::Env => of::<EnvReport>(),
+        Document::Smoke => of::<SmokeReport>(),
+        Document::Diagnose => of::<DiagnoseReport>(),
+        Document::Clean => of::<CleanReport>(),
+        Document::Tracks => file("versions/tracks.toml", &pins::forms::TRACKS),
+        Document::Gpus => file("versions/gpus.toml", &pins::forms::GPUS),
+        Document::Run => file("versions/run.toml", &host::forms::RUN),
+        Document::Python => file("versions/python.toml", &pins::forms::PYTHON),
+        Document::PackageLock => file("versions/locks/NAME.toml", &pins::forms::PACKAGE_LOCK),
+        Document::Compat => file("versions/compat.toml", &pins::forms::COMPAT),
+        Document::Failures => file("versions/failures.toml", &host::forms::FAILURES),
+        Document::LintRules => file("versions/lint.toml", &lint::forms::LINT),
+        Document::PatchFile => file("patches/COMPONENT/ID.toml", &patcher::forms::PATCH),
+        Document::Config => file("config.toml", &project::config::FORM),
+    };
+    output::json(&schema)
+}
+
+/// Returns the schema of a type.
+fn of<T: JsonSchema>() -> Schema {
+    schemars::schema_for!(T)
+}

@@ -1,0 +1,239 @@
+//! The forms of the files under `versions/` that this crate reads.
+
+use pins::form::{Form, Key, Kind};
+
+/// `versions/run.toml`.
+pub const RUN: Form = Form {
+    about: "What a container of each track needs to run, and how it is smoke-tested. `run`, `smoke` \
+            and the files of `run --print` use it; nothing in it goes into an image.",
+    keys: &[&[Key::schema()]],
+    named: Some(("the name of a track", &ROW)),
+};
+
+/// The row of a track.
+pub const ROW: Form = Form::of(
+    "What a container of a track needs. A track without a row is run as the track that it is based \
+     on.",
+    &[&[
+        Key::required(
+            "gpu",
+            Kind::OneOf(&["rocm", "vulkan"]),
+            "How it reaches the GPU: `rocm` needs /dev/kfd and /dev/dri, `vulkan` only /dev/dri.",
+            "gpu = \"rocm\"",
+        ),
+        Key::optional(
+            "port",
+            Kind::Number,
+            "The port that it serves on.",
+            "it serves on no port",
+            "port = 8000",
+        ),
+        Key::optional(
+            "shared-memory",
+            Kind::Number,
+            "The size of /dev/shm in GiB.",
+            "the engine's default",
+            "shared-memory = 16",
+        ),
+        Key::required(
+            "models",
+            Kind::Text,
+            "The folder of the host with models; `~` is your home.",
+            "models = \"~/.cache/huggingface\"",
+        ),
+        Key::required(
+            "models-at",
+            Kind::Text,
+            "The path of that folder in the container; `~` is the home there, /home/run.",
+            "models-at = \"~/.cache/huggingface\"",
+        ),
+        Key::optional(
+            "work",
+            Kind::Flag,
+            "Whether the folder that it is started from becomes its working folder, /work.",
+            "`false`",
+            "work = true",
+        ),
+        Key::optional(
+            "smoke",
+            Kind::Table(&SMOKE),
+            "The levels of its smoke test.",
+            "it cannot be smoke-tested",
+            "smoke.import = { script = \"vllm-import.py\", expect = '^vllm [0-9]' }",
+        ),
+    ]],
+);
+
+/// The levels of a smoke test.
+pub const SMOKE: Form = Form::of(
+    "The levels of a smoke test, from the lowest to the highest.",
+    &[&[
+        Key::optional(
+            "import",
+            Kind::Table(&TRIAL),
+            "The programs of the image start.",
+            "not tested",
+            "",
+        ),
+        Key::optional("device", Kind::Table(&TRIAL), "They find the GPU.", "not tested", ""),
+        Key::optional(
+            "compute",
+            Kind::Table(&TRIAL),
+            "They compute on it, with correct results.",
+            "not tested",
+            "",
+        ),
+        Key::optional(
+            "serve",
+            Kind::Table(&TRIAL),
+            "The server returns a token.",
+            "not tested",
+            "",
+        ),
+    ]],
+);
+
+/// A level of a smoke test.
+pub const TRIAL: Form = Form::of(
+    "A level of a smoke test: a script that runs in the container.",
+    &[&[
+        Key::required(
+            "script",
+            Kind::Text,
+            "A file in versions/smoke. python3 runs `.py`, bash `.bash`, and sh everything else.",
+            "script = \"torch-device.py\"",
+        ),
+        Key::optional(
+            "needs",
+            Kind::OneOf(&["gpu", "any-gpu"]),
+            "What it needs; `any-gpu` accepts a software device.",
+            "nothing",
+            "needs = \"gpu\"",
+        ),
+        Key::optional(
+            "model",
+            Kind::Flag,
+            "Whether it needs a model, which `--model` names.",
+            "`false`",
+            "model = true",
+        ),
+        Key::required(
+            "expect",
+            Kind::Text,
+            "A regular expression that its output must match: a program that falls back to the processor exits with 0 too.",
+            "expect = '^device 0:'",
+        ),
+        Key::optional(
+            "software",
+            Kind::Text,
+            "A regular expression that matches if it ran on a software device.",
+            "there is none",
+            "software = 'llvmpipe'",
+        ),
+    ]],
+);
+
+/// `versions/failures.toml`.
+pub const FAILURES: Form = Form::of(
+    "Known failures of programs on AMD GPUs, with causes and fixes. `diagnose` and failed builds use \
+     it. Patterns are regular expressions of Rust's crate `regex`; each matches within one line.",
+    &[&[
+        Key::schema(),
+        Key::optional(
+            "about",
+            Kind::TableByName(&SUBJECT),
+            "Subjects, which decide whether a log is about this hardware at all.",
+            "none",
+            "about.strix-halo = { signs = ['gfx1151'] }",
+        ),
+        Key::optional("failure", Kind::TableByName(&FAILURE), "The failures.", "none", ""),
+    ]],
+);
+
+/// A subject.
+pub const SUBJECT: Form = Form::of(
+    "A subject: what a log is about.",
+    &[&[
+        Key::required(
+            "signs",
+            Kind::Texts,
+            "Patterns that show that a log is about it.",
+            "signs = ['gfx1151', 'Strix Halo']",
+        ),
+        Key::optional(
+            "against",
+            Kind::Texts,
+            "Patterns that show that it is about something else.",
+            "none",
+            "against = ['NVIDIA GeForce']",
+        ),
+    ]],
+);
+
+/// A failure.
+pub const FAILURE: Form = Form::of(
+    "A known failure. It has either `any` or `all`.",
+    &[&[
+        Key::optional(
+            "any",
+            Kind::Texts,
+            "Patterns of which one must match.",
+            "`all` is given",
+            "any = ['Memory access fault by GPU node-[0-9]+']",
+        ),
+        Key::optional(
+            "all",
+            Kind::Texts,
+            "Patterns that must all match.",
+            "`any` is given",
+            "all = ['SIGSEGV', 'rocm7\\.1']",
+        ),
+        Key::optional(
+            "within",
+            Kind::Number,
+            "The number of lines that the matches of `all` may be apart.",
+            "`30`",
+            "within = 60",
+        ),
+        Key::optional(
+            "unless",
+            Kind::Texts,
+            "Patterns that rule the failure out.",
+            "none",
+            "unless = ['InitDma']",
+        ),
+        Key::optional(
+            "about",
+            Kind::Text,
+            "The subject that the log must be about.",
+            "any",
+            "about = \"strix-halo\"",
+        ),
+        Key::optional(
+            "harmless",
+            Kind::Flag,
+            "Whether the message means nothing.",
+            "`false`",
+            "harmless = true",
+        ),
+        Key::required(
+            "cause",
+            Kind::Text,
+            "What happened.",
+            "cause = \"the GPU read memory that is not there\"",
+        ),
+        Key::required(
+            "fix",
+            Kind::Texts,
+            "What to do: commands or sentences.",
+            "fix = [\"use ROCm 7.2.1 or newer\"]",
+        ),
+        Key::required(
+            "known",
+            Kind::Text,
+            "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
+            "known = \"3 reports\"",
+        ),
+        Key::required("evidence", Kind::Text, "The source.", "evidence = \"ROCm/TheRock#5763\""),
+    ]],
+);

@@ -1,0 +1,387 @@
+//! The form of `versions/lint.toml`.
+
+use pins::form::{Form, Key, Kind};
+
+/// `versions/lint.toml`.
+pub const LINT: Form = Form::of(
+    "What `lint` knows: its rules, and the facts about versions, images, variables and words that they \
+     use. The file is part of the program; a project has none of its own. A release range is written \
+     as in compat.toml.",
+    &[&[
+        Key::schema(),
+        Key::optional("rule", Kind::TableByName(&RULE), "The rules.", "none", ""),
+        Key::optional(
+            "rocm",
+            Kind::TableByName(&ROCM),
+            "ROCm releases with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "never",
+            Kind::TableByName(&NEVER),
+            "Releases that never existed.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "extra",
+            Kind::TableByName(&EXTRA),
+            "Extras of Python packages that do not exist.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "wheel",
+            Kind::TableByName(&WHEEL),
+            "Wheels that exist only for some versions of Python.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "image",
+            Kind::TableByName(&IMAGE),
+            "Container images with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "override",
+            Kind::TableByName(&OVERRIDE),
+            "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "variable",
+            Kind::TableByName(&VARIABLE),
+            "Environment variables with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "ollama",
+            Kind::TableByName(&OLLAMA),
+            "Variables that look like those of Ollama: `never` existed, `other` programs read them.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "base",
+            Kind::TableByName(&PLAIN_BASE),
+            "Images that set no variables of their own.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "gpu",
+            Kind::TableByName(&GPU),
+            "Words that say which GPU a file is about, by target.",
+            "none",
+            "gpu.gfx1151 = { words = [\"strix halo\"] }",
+        ),
+        Key::optional(
+            "word",
+            Kind::TableByName(&WORD),
+            "Words in a line that are a problem.",
+            "none",
+            "",
+        ),
+    ]],
+);
+
+/// The source of a fact.
+const EVIDENCE: &[Key] = &[SOURCE, KNOWN, CHECKED];
+
+const SOURCE: Key = Key::optional(
+    "source",
+    Kind::Text,
+    "The document.",
+    "that of the rule",
+    "source = \"ROCm/TheRock#2991\"",
+);
+const KNOWN: Key = Key::optional(
+    "known",
+    Kind::Text,
+    "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
+    "as the rule",
+    "known = \"vendor\"",
+);
+const CHECKED: Key = Key::optional(
+    "checked",
+    Kind::Date,
+    "The day on which the document was read.",
+    "that of the rule",
+    "checked = 2026-11-20",
+);
+const SEVERITIES: &[&str] = &["error", "warning", "information"];
+
+/// What every row about a problem has.
+const ROW: &[Key] = &[
+    Key::required("rule", Kind::Text, "The rule that reports it.", "rule = \"image-latest\""),
+    Key::optional(
+        "message",
+        Kind::Text,
+        "The message.",
+        "the rule writes it",
+        "message = \"the tag moves\"",
+    ),
+    Key::optional(
+        "severity",
+        Kind::OneOf(SEVERITIES),
+        "The severity.",
+        "that of the rule",
+        "severity = \"warning\"",
+    ),
+    Key::optional(
+        "gpus",
+        Kind::Texts,
+        "The GPU targets that it is about.",
+        "all",
+        "gpus = [\"gfx1151\"]",
+    ),
+];
+
+const PACKAGE: Key = Key::required("package", Kind::Text, "The package.", "package = \"torch\"");
+const RELEASES: Key = Key::optional(
+    "releases",
+    Kind::Texts,
+    "Its releases.",
+    "none",
+    "releases = [\"7.2.1 to 7.2.4\"]",
+);
+
+/// A rule.
+pub const RULE: Form = Form::of(
+    "A rule. `build-pipeline explain RULE` prints it.",
+    &[
+        &[
+            Key::optional(
+                "catalogue",
+                Kind::Texts,
+                "The rows in the catalogue of wrong advice.",
+                "none",
+                "catalogue = [\"L1\"]",
+            ),
+            Key::required(
+                "severity",
+                Kind::OneOf(SEVERITIES),
+                "The severity of its findings.",
+                "severity = \"warning\"",
+            ),
+            Key::required("title", Kind::Text, "A short name.", "title = \"the tag moves\""),
+            Key::required("fact", Kind::Text, "What is true.", "fact = \"A tag can be moved.\""),
+            Key::required("advice", Kind::Text, "What to do.", "advice = \"pin the digest\""),
+        ],
+        EVIDENCE,
+    ],
+);
+
+/// A row about ROCm.
+pub const ROCM: Form = Form::of("ROCm releases with a problem.", &[&[RELEASES], ROW, EVIDENCE]);
+
+/// A row about releases that never existed.
+pub const NEVER: Form = Form::of(
+    "Releases that never existed.",
+    &[
+        &[
+            PACKAGE,
+            RELEASES,
+            Key::optional(
+                "exact",
+                Kind::Texts,
+                "Exact versions, with local parts.",
+                "none",
+                "exact = [\"2.5.0+rocm6.3\"]",
+            ),
+            Key::required("help", Kind::Text, "What to use.", "help = \"the nearest is v0.10.2\""),
+        ],
+        EVIDENCE,
+    ],
+);
+
+/// A row about extras.
+pub const EXTRA: Form = Form::of(
+    "Extras that do not exist in some releases of a package.",
+    &[
+        &[
+            PACKAGE,
+            Key::optional("extras", Kind::Texts, "The extras.", "none", "extras = [\"cli\"]"),
+            RELEASES,
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about wheels.
+pub const WHEEL: Form = Form::of(
+    "Releases whose wheels exist only for one version of Python.",
+    &[
+        &[
+            PACKAGE,
+            RELEASES,
+            Key::required("python", Kind::Text, "The version of Python.", "python = \"3.12\""),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about images.
+pub const IMAGE: Form = Form::of(
+    "Container images with a problem.",
+    &[
+        &[
+            Key::optional(
+                "repositories",
+                Kind::Texts,
+                "The repositories.",
+                "all",
+                "repositories = [\"rocm/vllm-dev\"]",
+            ),
+            Key::optional(
+                "tags",
+                Kind::Texts,
+                "Patterns of tags. An image without a tag has the empty tag.",
+                "all",
+                "tags = [\"latest\", \"\"]",
+            ),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Patterns of tags that are no problem.",
+                "none",
+                "except = [\"v*\"]",
+            ),
+            Key::optional(
+                "device",
+                Kind::Text,
+                "The device that its containers need.",
+                "none",
+                "device = \"/dev/kfd\"",
+            ),
+            Key::optional(
+                "old-rocm",
+                Kind::Texts,
+                "The tag names a ROCm release among these.",
+                "any",
+                "old-rocm = [\"7.1 or older\"]",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about overrides.
+pub const OVERRIDE: Form = Form::of(
+    "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
+    &[
+        &[Key::optional("values", Kind::Texts, "The values.", "all", "values = [\"11.0.0\"]")],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about variables.
+pub const VARIABLE: Form = Form::of(
+    "Environment variables with a problem.",
+    &[
+        &[
+            Key::optional(
+                "names",
+                Kind::Texts,
+                "The variables.",
+                "none",
+                "names = [\"VLLM_USE_V1\"]",
+            ),
+            Key::optional(
+                "values",
+                Kind::Texts,
+                "The values; `on` and `off` mean all spellings.",
+                "all",
+                "values = [\"on\"]",
+            ),
+            Key::required(
+                "where",
+                Kind::OneOf(&["any", "set", "kept", "run"]),
+                "Where it counts.",
+                "where = \"kept\"",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// Names that look like variables of Ollama.
+pub const OLLAMA: Form = Form::of(
+    "Names that look like variables of Ollama.",
+    &[&[
+        Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
+        Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
+    ]],
+);
+
+/// Images that set no variables.
+pub const PLAIN_BASE: Form = Form::of(
+    "Images that set no variables of their own.",
+    &[&[Key::optional(
+        "repositories",
+        Kind::Texts,
+        "The repositories.",
+        "none",
+        "repositories = [\"debian\"]",
+    )]],
+);
+
+/// Words about a GPU.
+pub const GPU: Form = Form::of(
+    "Words that say that a file is about this GPU target.",
+    &[&[Key::optional(
+        "words",
+        Kind::Texts,
+        "The words, in lower case.",
+        "none",
+        "words = [\"strix halo\"]",
+    )]],
+);
+
+/// A row about words.
+pub const WORD: Form = Form::of(
+    "Words in a line that are a problem.",
+    &[
+        &[
+            Key::required(
+                "pattern",
+                Kind::Text,
+                "A regular expression, in lower case.",
+                "pattern = 'apt-key add'",
+            ),
+            Key::optional(
+                "comments",
+                Kind::Flag,
+                "Whether comments count.",
+                "`false`",
+                "comments = true",
+            ),
+            Key::optional(
+                "denied",
+                Kind::Flag,
+                "Whether the line may say that it is not so.",
+                "`false`",
+                "denied = true",
+            ),
+            Key::optional(
+                "files",
+                Kind::OneOf(&["text", "code"]),
+                "Only in files of this kind.",
+                "all files",
+                "files = \"code\"",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);

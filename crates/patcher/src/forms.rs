@@ -1,0 +1,434 @@
+//! The form of patch files, `patches/COMPONENT/ID.toml`.
+
+use pins::form::{Form, Key, Kind};
+
+/// `patches/COMPONENT/ID.toml`.
+pub const PATCH: Form = Form::of(
+    "A patch: edits of the files of one component, each anchored by a regular expression that must \
+     match exactly as often as the patch says. `{gpu}` stands for the GPU target.",
+    &[&[
+        Key::schema(),
+        Key::required(
+            "id",
+            Kind::Text,
+            "The name, which is also that of the file.",
+            "id = \"vllm-arch-list\"",
+        ),
+        Key::required(
+            "component",
+            Kind::Text,
+            "The component, which is also the name of the folder.",
+            "component = \"vllm\"",
+        ),
+        Key::required("provenance", Kind::Table(&PROVENANCE), "Where the patch comes from.", ""),
+        Key::required(
+            "applies",
+            Kind::Table(&APPLIES),
+            "What it is for.",
+            "applies = { versions = \"*\" }",
+        ),
+        Key::required("edit", Kind::Tables(&EDIT), "The edits.", ""),
+        Key::optional(
+            "assert",
+            Kind::Tables(&ASSERT),
+            "What must be true afterwards.",
+            "none",
+            "assert = [{ files = [\"CMakeLists.txt\"], matches = 'gfx1151' }]",
+        ),
+        Key::optional(
+            "probe",
+            Kind::Tables(&PROBE),
+            "Checks that run a program on the patched files.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "relations",
+            Kind::Table(&RELATIONS),
+            "How it relates to other patches.",
+            "none",
+            "relations = { requires = [\"vllm-arch-list\"] }",
+        ),
+        Key::optional(
+            "test",
+            Kind::Tables(&TEST),
+            "Tests of the patch on small files.",
+            "none",
+            "",
+        ),
+    ]],
+);
+
+/// Where a patch comes from.
+pub const PROVENANCE: Form = Form::of(
+    "Where a patch comes from, after Debian's DEP-3.",
+    &[&[
+        Key::required(
+            "description",
+            Kind::Text,
+            "What it does and why.",
+            "description = \"Adds the target to the list.\"",
+        ),
+        Key::required(
+            "author",
+            Kind::Text,
+            "Who wrote it.",
+            "author = \"build-pipeline maintainers\"",
+        ),
+        Key::required(
+            "origin",
+            Kind::Text,
+            "`upstream`, `backport`, `vendor` or `other`, and after a comma the place.",
+            "origin = \"other\"",
+        ),
+        Key::optional(
+            "bug",
+            Kind::Text,
+            "A report of the problem.",
+            "none",
+            "bug = \"https://github.com/vllm-project/vllm/issues/1\"",
+        ),
+        Key::required(
+            "forwarded",
+            Kind::Text,
+            "Where it was sent upstream, or `not-needed`.",
+            "forwarded = \"not-needed\"",
+        ),
+        Key::optional(
+            "applied_upstream",
+            Kind::Text,
+            "Where upstream has it.",
+            "nowhere",
+            "applied_upstream = \"0.11.1\"",
+        ),
+        Key::required(
+            "last_update",
+            Kind::Date,
+            "The day of the last change.",
+            "last_update = 2026-11-21",
+        ),
+        Key::optional(
+            "limits",
+            Kind::Text,
+            "What it does not do.",
+            "not said",
+            "limits = \"only for one GPU\"",
+        ),
+    ]],
+);
+
+/// What a patch is for.
+pub const APPLIES: Form = Form::of(
+    "What a patch is for.",
+    &[&[
+        Key::required(
+            "versions",
+            Kind::Text,
+            "The versions of the component, or `*`.",
+            "versions = \">=0.9.0, <0.11.1\"",
+        ),
+        Key::optional(
+            "below",
+            Kind::Table(&OUTSIDE),
+            "What to do with older versions. Required if the range has a lower bound.",
+            "the range has no lower bound",
+            "below = { then = \"refuse\", because = \"never tried\" }",
+        ),
+        Key::optional(
+            "above",
+            Kind::Table(&OUTSIDE),
+            "What to do with newer versions. Required if the range has an upper bound.",
+            "the range has no upper bound",
+            "above = { then = \"expect-satisfied\", because = \"upstream since 0.11.1\" }",
+        ),
+        Key::optional(
+            "gpus",
+            Kind::Text,
+            "A regular expression that the GPU target must match.",
+            "all",
+            "gpus = \"gfx11[0-9a-f]{2}\"",
+        ),
+        Key::optional(
+            "rocm",
+            Kind::Text,
+            "The versions of ROCm, for `apply --when auto`.",
+            "all",
+            "rocm = \">=7.2\"",
+        ),
+        Key::optional(
+            "if_partial",
+            Kind::OneOf(&["refuse", "apply"]),
+            "What to do if some edits are already in the tree.",
+            "`refuse`",
+            "if_partial = \"apply\"",
+        ),
+    ]],
+);
+
+/// What happens outside of a range.
+pub const OUTSIDE: Form = Form::of(
+    "What to do with a version outside of the range.",
+    &[&[
+        Key::required(
+            "then",
+            Kind::OneOf(&["skip", "leave-alone", "expect-satisfied", "refuse"]),
+            "`skip`: the tree must not contain what the patch edits. `leave-alone`: it may. `expect-satisfied`: upstream must have the change. `refuse`: fail.",
+            "then = \"expect-satisfied\"",
+        ),
+        Key::required("because", Kind::Text, "Why.", "because = \"upstream since 0.11.1\""),
+    ]],
+);
+
+/// An edit.
+pub const EDIT: Form = Form::of(
+    "An edit of the first of `files` that exists.",
+    &[&[
+        FILES,
+        Key::optional(
+            "if_absent",
+            Kind::OneOf(&["fail", "skip"]),
+            "What to do if no file exists.",
+            "`fail`",
+            "if_absent = \"skip\"",
+        ),
+        Key::required(
+            "anchor",
+            Kind::Text,
+            "A regular expression that finds the place.",
+            "anchor = 'gfx1100'",
+        ),
+        Key::required(
+            "expect",
+            Kind::Numbers,
+            "How often the anchor matches: a number, or numbers by range of versions.",
+            "expect = 1",
+        ),
+        Key::required(
+            "op",
+            Kind::OneOf(&[
+                "list-append",
+                "list-prepend",
+                "insert-before",
+                "insert-after",
+                "replace-capture",
+            ]),
+            "What to do at the place.",
+            "op = \"list-append\"",
+        ),
+        Key::optional(
+            "item",
+            Kind::Text,
+            "The item. Required for `list-append` and `list-prepend`.",
+            "not such an operation",
+            "item = \"{gpu}\"",
+        ),
+        Key::optional(
+            "sep",
+            Kind::Text,
+            "What separates items. Required for `list-append` and `list-prepend`.",
+            "not such an operation",
+            "sep = \";\"",
+        ),
+        Key::optional(
+            "text",
+            Kind::Text,
+            "The lines. Required for `insert-before` and `insert-after`.",
+            "not such an operation",
+            "text = \"set(X 1)\"",
+        ),
+        Key::optional(
+            "with",
+            Kind::Text,
+            "The new text of the group `value`. Required for `replace-capture`.",
+            "not such an operation",
+            "with = \"1\"",
+        ),
+        Key::optional(
+            "already",
+            Kind::Text,
+            "A regular expression that matches if the edit has been made.",
+            "the result itself",
+            "already = '{gpu}'",
+        ),
+        Key::optional(
+            "satisfied_by",
+            Kind::Text,
+            "A regular expression that matches if upstream made the change in another way.",
+            "none",
+            "satisfied_by = '__GFX11__'",
+        ),
+        Key::optional(
+            "guards",
+            Kind::Text,
+            "A regular expression that matches if the file contains what the edit is about, in any form. A skipped version must not match it.",
+            "none",
+            "guards = 'gfx11'",
+        ),
+    ]],
+);
+
+const FILES: Key = Key::required(
+    "files",
+    Kind::Texts,
+    "The names that the file has had, newest first.",
+    "files = [\"CMakeLists.txt\"]",
+);
+const MATCHES: Key = Key::optional(
+    "matches",
+    Kind::Text,
+    "A regular expression that must match.",
+    "`absent` is given, or nothing",
+    "matches = 'gfx1151'",
+);
+const COUNT: Key = Key::optional(
+    "count",
+    Kind::Number,
+    "How often `matches` must match, 1 to 64.",
+    "at least once",
+    "count = 1",
+);
+const ABSENT: Key = Key::optional(
+    "absent",
+    Kind::Text,
+    "A regular expression that must not match.",
+    "`matches` is given, or nothing",
+    "absent = 'gfx1100'",
+);
+
+/// What must be true afterwards.
+pub const ASSERT: Form = Form::of(
+    "What must be true of a file afterwards. It has either `matches` or `absent`.",
+    &[&[FILES, MATCHES, COUNT, ABSENT]],
+);
+
+/// A probe.
+pub const PROBE: Form = Form::of(
+    "A check that runs a program on the patched files, confined.",
+    &[&[
+        Key::required("name", Kind::Text, "What it checks.", "name = \"cmake keeps the target\""),
+        Key::required(
+            "kind",
+            Kind::OneOf(&["cmake-script", "cpp-macro", "python-compile", "python-call"]),
+            "What runs.",
+            "kind = \"python-compile\"",
+        ),
+        FILES,
+        Key::optional(
+            "script",
+            Kind::Text,
+            "The script. Required for `cmake-script`.",
+            "not this kind",
+            "script = \"message(${X})\"",
+        ),
+        Key::optional(
+            "commands",
+            Kind::Text,
+            "A regular expression for the commands of the file that the script includes. Only for `cmake-script`.",
+            "none",
+            "commands = '^set$'",
+        ),
+        Key::optional(
+            "defines",
+            Kind::Texts,
+            "The defined macros. Required for `cpp-macro`.",
+            "not this kind",
+            "defines = [\"__HIPCC__\"]",
+        ),
+        Key::optional(
+            "functions",
+            Kind::Texts,
+            "The functions of the file to load. Required for `python-call`.",
+            "not this kind",
+            "functions = [\"is_rdna\"]",
+        ),
+        Key::optional(
+            "prelude",
+            Kind::Text,
+            "Code that runs before. Only for `python-call`.",
+            "none",
+            "prelude = \"import re\"",
+        ),
+        Key::optional(
+            "call",
+            Kind::Text,
+            "The code to run. Required for `python-call`.",
+            "not this kind",
+            "call = \"print(is_rdna())\"",
+        ),
+        Key::optional(
+            "outcome",
+            Kind::OneOf(&["success", "failure"]),
+            "How the program must end.",
+            "`success`",
+            "outcome = \"failure\"",
+        ),
+        MATCHES,
+        COUNT,
+        ABSENT,
+    ]],
+);
+
+/// How a patch relates to others.
+pub const RELATIONS: Form = Form::of(
+    "How a patch relates to others of its component.",
+    &[&[
+        Key::optional(
+            "requires",
+            Kind::Texts,
+            "Patches that must be applied too.",
+            "none",
+            "requires = [\"vllm-arch-list\"]",
+        ),
+        Key::optional(
+            "conflicts",
+            Kind::Texts,
+            "Patches that must not be applied.",
+            "none",
+            "conflicts = [\"vllm-arch-list\"]",
+        ),
+        Key::optional(
+            "order",
+            Kind::Number,
+            "Patches are applied in this order.",
+            "`0`",
+            "order = 10",
+        ),
+        Key::optional(
+            "build_env",
+            Kind::TextByName,
+            "Environment variables that a build of the patched tree needs.",
+            "none",
+            "build_env.PYTORCH_ROCM_ARCH = \"{gpu}\"",
+        ),
+    ]],
+);
+
+/// A test.
+pub const TEST: Form = Form::of(
+    "A test of the patch on small files.",
+    &[&[
+        Key::required("name", Kind::Text, "What it tests.", "name = \"the list of 0.10.2\""),
+        Key::optional(
+            "version",
+            Kind::Text,
+            "The version of the component.",
+            "not known",
+            "version = \"0.10.2\"",
+        ),
+        Key::optional("gpu", Kind::Text, "The GPU target.", "`gfx1151`", "gpu = \"gfx1150\""),
+        Key::required(
+            "given",
+            Kind::TextByName,
+            "The files, by path.",
+            "given.\"CMakeLists.txt\" = \"gfx1100\"",
+        ),
+        Key::required("verdict", Kind::Text, "What must happen.", "verdict = \"applied(1)\""),
+        Key::optional(
+            "then",
+            Kind::TextByName,
+            "The files afterwards, by path.",
+            "not checked",
+            "then.\"CMakeLists.txt\" = \"gfx1100;gfx1151\"",
+        ),
+    ]],
+);

@@ -1,0 +1,109 @@
+//! Describes the tables of data files: which keys they have, and what the keys mean.
+//!
+//! A reader accepts exactly the keys of its [`Form`] ([`crate::reader::Table::check_form`]). The JSON
+//! schema and the reference page of the file are made from the same form, so they cannot disagree
+//! with the reader.
+
+/// A table of a data file.
+#[derive(Debug)]
+pub struct Form {
+    /// What the table is, in one or two sentences.
+    pub about: &'static str,
+    /// The keys, in groups.
+    pub keys: &'static [&'static [Key]],
+    /// The form of tables with other names, and what these names are.
+    pub named: Option<(&'static str, &'static Form)>,
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub struct Key {
+    /// The name.
+    pub name: &'static str,
+    /// The kind of value.
+    pub kind: Kind,
+    /// The meaning.
+    pub meaning: &'static str,
+    /// Whether and how the key may be absent.
+    pub absent: Absent,
+    /// An example, as a line of the file.
+    pub example: &'static str,
+}
+
+/// What it means if a key is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// It is an error.
+    Error,
+    /// It means this.
+    Means(&'static str),
+}
+
+/// The kind of a value.
+#[derive(Debug)]
+pub enum Kind {
+    /// A text.
+    Text,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// An array of texts.
+    Texts,
+    /// An array of these texts.
+    SomeOf(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Number,
+    /// A whole number, or a table of numbers by name.
+    Numbers,
+    /// A date, without quotes.
+    Date,
+    /// A table of texts by name.
+    TextByName,
+    /// A table.
+    Table(&'static Form),
+    /// An array of tables.
+    Tables(&'static Form),
+    /// Tables by name.
+    TableByName(&'static Form),
+}
+
+impl Key {
+    /// Returns a key that must be present.
+    pub const fn required(
+        name: &'static str,
+        kind: Kind,
+        meaning: &'static str,
+        example: &'static str,
+    ) -> Self {
+        Self { name, kind, meaning, absent: Absent::Error, example }
+    }
+
+    /// Returns a key that may be absent, which means `default`.
+    pub const fn optional(
+        name: &'static str,
+        kind: Kind,
+        meaning: &'static str,
+        default: &'static str,
+        example: &'static str,
+    ) -> Self {
+        Self { name, kind, meaning, absent: Absent::Means(default), example }
+    }
+
+    /// Returns the key of the version of the file format, which every data file has.
+    pub const fn schema() -> Self {
+        Self::required("schema", Kind::Number, "The version of the file format: 1.", "schema = 1")
+    }
+}
+
+impl Form {
+    /// Returns a form with one group of keys.
+    pub const fn of(about: &'static str, keys: &'static [&'static [Key]]) -> Self {
+        Self { about, keys, named: None }
+    }
+
+    /// Returns the keys.
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.keys.iter().copied().flatten()
+    }
+}

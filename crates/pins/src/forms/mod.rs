@@ -1,0 +1,257 @@
+//! The forms of the files under `versions/` that this crate reads, except `versions.toml`.
+
+mod compat;
+mod tracks;
+
+pub use compat::{BAD, COMPAT, COUPLING, FIRMWARE, INDEX, KERNEL, ROCM, ROW_EVIDENCE};
+pub use tracks::{BASE, BUILT, DERIVED, DISK, IMAGE, STAGE, TRACK, TRACK_ABOUT, TRACKS, VARIANT};
+
+use crate::form::{Form, Key, Kind};
+
+/// `versions/gpus.toml`.
+pub const GPUS: Form = Form {
+    about: "Facts about GPU targets, and the environment variables that programs on them need.",
+    keys: &[&[
+        Key::schema(),
+        Key::optional(
+            "variable",
+            Kind::TableByName(&VARIABLE),
+            "Environment variables, by name.",
+            "no variables",
+            "variable.HSA_ENABLE_SDMA = { value = \"0\", when = [\"debug\"], why = \"avoids SDMA\", evidence = \"ROCm/TheRock#1413\" }",
+        ),
+    ]],
+    named: Some(("a GPU target, such as `gfx1151`", &GPU)),
+};
+
+/// A GPU target.
+pub const GPU: Form = Form::of(
+    "A GPU target.",
+    &[&[
+        Key::required(
+            "name",
+            Kind::Text,
+            "The products with this target.",
+            "name = \"Strix Halo\"",
+        ),
+        Key::required("family", Kind::Text, "The family.", "family = \"RDNA 3.5\""),
+        Key::optional(
+            "integrated",
+            Kind::Flag,
+            "Whether it is part of the processor and shares its memory.",
+            "`false`",
+            "integrated = true",
+        ),
+        Key::optional(
+            "spoof",
+            Kind::Text,
+            "The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses.",
+            "no spoof helps",
+            "spoof = \"11.0.0\"",
+        ),
+        Key::optional(
+            "spoof-on-request",
+            Kind::Flag,
+            "Whether `env` prints the override only with `--spoof`.",
+            "`false`",
+            "spoof-on-request = true",
+        ),
+        Key::optional(
+            "native-since",
+            Kind::Text,
+            "The first ROCm release with native code for it.",
+            "not known",
+            "native-since = \"7.2.0\"",
+        ),
+        Key::optional(
+            "not-beside",
+            Kind::Texts,
+            "Targets that AMD does not support in the same machine.",
+            "none",
+            "not-beside = [\"gfx1201\"]",
+        ),
+        EVIDENCE_OF_FACTS,
+    ]],
+);
+
+const EVIDENCE_OF_FACTS: Key = Key::optional(
+    "evidence",
+    Kind::Text,
+    "The source of these facts.",
+    "none",
+    "evidence = \"ROCm/TheRock RELEASES.md\"",
+);
+
+/// An environment variable.
+pub const VARIABLE: Form = Form::of(
+    "An environment variable that builds or programs read. `build-pipeline env` prints it.",
+    &[&[
+        Key::required("value", Kind::Text, "The value.", "value = \"1\""),
+        Key::required(
+            "when",
+            Kind::SomeOf(&["run", "build", "debug"]),
+            "What reads it: programs, builds, or only somebody who looks for a fault.",
+            "when = [\"run\"]",
+        ),
+        Key::optional(
+            "gpus",
+            Kind::Texts,
+            "The GPU targets that need it.",
+            "all",
+            "gpus = [\"gfx1151\"]",
+        ),
+        Key::optional(
+            "rocm",
+            Kind::Texts,
+            "The ROCm releases that need it.",
+            "all",
+            "rocm = [\"7.2.1 or newer\"]",
+        ),
+        Key::required("why", Kind::Text, "What it does.", "why = \"avoids a segmentation fault\""),
+        Key::required(
+            "evidence",
+            Kind::Text,
+            "The source.",
+            "evidence = \"vllm-project/vllm#37151\"",
+        ),
+    ]],
+);
+
+/// `versions/python.toml`.
+pub const PYTHON: Form = Form {
+    about: "Sets of Python packages. `build-pipeline lock NAME` resolves a set and writes \
+            `versions/locks/pylock.NAME.toml`.",
+    keys: &[&[Key::schema()]],
+    named: Some(("the name of a lock", &PYTHON_SET)),
+};
+
+/// A set of Python packages.
+pub const PYTHON_SET: Form = Form::of(
+    "A set of Python packages. It needs `requirements`, `source` with `files`, or `release`.",
+    &[&[
+        Key::required("python", Kind::Text, "The version of Python.", "python = \"3.13\""),
+        Key::required(
+            "platform",
+            Kind::Text,
+            "The platform of the wheels, as uv names it.",
+            "platform = \"x86_64-manylinux_2_40\"",
+        ),
+        Key::optional(
+            "source",
+            Kind::Text,
+            "A source or archive pin whose files list requirements.",
+            "none",
+            "source = \"vllm\"",
+        ),
+        Key::optional(
+            "files",
+            Kind::Texts,
+            "The files of `source` that list requirements.",
+            "none",
+            "files = [\"pyproject.toml\"]",
+        ),
+        Key::optional(
+            "release",
+            Kind::Text,
+            "A release pin, whose packages and index are used.",
+            "none",
+            "release = \"rocm-wheels\"",
+        ),
+        Key::optional(
+            "requirements",
+            Kind::Texts,
+            "More requirements (PEP 508).",
+            "none",
+            "requirements = [\"einops\", \"setuptools<81\"]",
+        ),
+        Key::optional(
+            "provided",
+            Kind::Texts,
+            "Packages that the image has already, and that the lock leaves out.",
+            "none",
+            "provided = [\"torch\"]",
+        ),
+    ]],
+);
+
+/// `versions/locks/NAME.toml`.
+pub const PACKAGE_LOCK: Form = Form::of(
+    "A lock of Debian packages. You write `suite`, `architecture` and `wanted`; `build-pipeline lock` \
+     writes the rest.",
+    &[&[
+        Key::schema(),
+        Key::required("suite", Kind::Text, "The release of Debian.", "suite = \"trixie\""),
+        Key::required(
+            "architecture",
+            Kind::Text,
+            "Debian's name of the architecture.",
+            "architecture = \"amd64\"",
+        ),
+        Key::required(
+            "checked",
+            Kind::Date,
+            "The day on which the packages were looked up.",
+            "checked = 2026-11-20",
+        ),
+        Key::required(
+            "set",
+            Kind::TableByName(&PACKAGE_SET),
+            "Sets of packages, by name. A root file system is made from the set `base`.",
+            "set.base = { wanted = [\"?essential\", \"apt\"], packages = [] }",
+        ),
+    ]],
+);
+
+/// A set of Debian packages.
+pub const PACKAGE_SET: Form = Form::of(
+    "A set of Debian packages.",
+    &[&[
+        Key::optional(
+            "on",
+            Kind::Texts,
+            "Sets that are installed before this one.",
+            "none",
+            "on = [\"base\"]",
+        ),
+        Key::required(
+            "wanted",
+            Kind::Texts,
+            "The packages that you want, without what they depend on. `?essential` means all essential packages.",
+            "wanted = [\"libvulkan1\"]",
+        ),
+        Key::required(
+            "packages",
+            Kind::Tables(&LOCKED_PACKAGE),
+            "All packages of the set, with their hashes.",
+            "packages = []",
+        ),
+    ]],
+);
+
+/// A package of a lock.
+pub const LOCKED_PACKAGE: Form = Form::of(
+    "A package.",
+    &[&[
+        Key::required("name", Kind::Text, "The name.", "name = \"apt\""),
+        Key::required("version", Kind::Text, "The version.", "version = \"3.0.3\""),
+        Key::required(
+            "architecture",
+            Kind::Text,
+            "The architecture, or `all`.",
+            "architecture = \"amd64\"",
+        ),
+        Key::required(
+            "file",
+            Kind::Text,
+            "The path on a mirror.",
+            "file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\"",
+        ),
+        Key::required("size", Kind::Number, "The size in bytes.", "size = 1453228"),
+        Key::required(
+            "sha256",
+            Kind::Text,
+            "The SHA-256 of the file.",
+            "sha256 = \"15c2030e0fb46580af4f1b4cc303f4bd26da781b004e99763bc9eff7cf8e19b8\"",
+        ),
+    ]],
+);

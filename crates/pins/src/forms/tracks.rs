@@ -1,0 +1,248 @@
+//! The form of `versions/tracks.toml`.
+
+use crate::form::{Form, Key, Kind};
+
+/// `versions/tracks.toml`.
+pub const TRACKS: Form = Form {
+    about: "The tracks: named ways to make an image. A project's own file adds tracks to those of \
+            build-pipeline; a table with the name of one of those replaces it.",
+    keys: &[&[
+        Key::schema(),
+        Key::optional(
+            "gpu",
+            Kind::Text,
+            "The GPU target that images are built for, unless `--gpu` names another.",
+            "the target of build-pipeline's own tracks",
+            "gpu = \"gfx1151\"",
+        ),
+    ]],
+    named: Some(("the name of a track", &TRACK)),
+};
+
+/// A track.
+pub const TRACK: Form = Form::of(
+    "A track. `base`, `track` or `packages` says what its image is made on. A track with `stage` \
+     tables is built by podman or docker; any other track only adds metadata to its base.",
+    &[TRACK_ABOUT, BASE, IMAGE, DERIVED, BUILT],
+);
+
+/// What every track may have.
+pub const TRACK_ABOUT: &[Key] = &[
+    Key::required(
+        "title",
+        Kind::Text,
+        "The title, for the image's label `org.opencontainers.image.title`.",
+        "title = \"vLLM for gfx1151\"",
+    ),
+    Key::required(
+        "description",
+        Kind::Text,
+        "One sentence, for the image's label `org.opencontainers.image.description`.",
+        "description = \"The vendor's image with this project's labels.\"",
+    ),
+    Key::optional(
+        "letter",
+        Kind::Text,
+        "A short name: one upper-case letter.",
+        "none",
+        "letter = \"A\"",
+    ),
+    Key::optional(
+        "disk",
+        Kind::Table(&DISK),
+        "The disk space that the image needs, for `doctor`.",
+        "not known",
+        "disk = { gb = 25, source = \"measured with podman 5.4\" }",
+    ),
+];
+
+/// The space that an image needs.
+pub const DISK: Form = Form::of(
+    "The disk space that an image needs in an engine's store.",
+    &[&[
+        Key::required("gb", Kind::Number, "The space in units of 10^9 bytes.", "gb = 25"),
+        Key::required("source", Kind::Text, "Where the number is from.", "source = \"measured\""),
+    ]],
+);
+
+/// What an image is made on.
+pub const BASE: &[Key] = &[
+    Key::optional(
+        "base",
+        Kind::Text,
+        "The name of an image pin in versions.toml.",
+        "`track` or `packages` is given",
+        "base = \"vllm-openai-rocm\"",
+    ),
+    Key::optional(
+        "track",
+        Kind::Text,
+        "The name of another track, whose image is the base.",
+        "`base` or `packages` is given",
+        "track = \"official\"",
+    ),
+];
+
+/// The settings of an image.
+pub const IMAGE: &[Key] = &[
+    Key::optional(
+        "env",
+        Kind::TextByName,
+        "Environment variables.",
+        "those of the base",
+        "env.VLLM_ROCM_USE_AITER = \"0\"",
+    ),
+    Key::optional(
+        "labels",
+        Kind::TextByName,
+        "Labels. build-pipeline sets its own labels itself.",
+        "those of the base",
+        "labels.\"org.example.team\" = \"inference\"",
+    ),
+    Key::optional(
+        "entrypoint",
+        Kind::Texts,
+        "The program that a container starts, with its first arguments. It drops the base's `cmd`.",
+        "that of the base",
+        "entrypoint = [\"/bin/serve\", \"--port\", \"8000\"]",
+    ),
+    Key::optional(
+        "cmd",
+        Kind::Texts,
+        "The default arguments.",
+        "those of the base",
+        "cmd = [\"--all\"]",
+    ),
+    Key::optional(
+        "user",
+        Kind::Text,
+        "The user, as a name or number, optionally with a group.",
+        "that of the base",
+        "user = \"1000:44\"",
+    ),
+    Key::optional(
+        "workdir",
+        Kind::Text,
+        "The working folder, an absolute path.",
+        "that of the base",
+        "workdir = \"/srv\"",
+    ),
+];
+
+/// What only tracks have that add metadata.
+pub const DERIVED: &[Key] = &[Key::optional(
+    "spoof",
+    Kind::Flag,
+    "Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the value in gpus.toml. Only for tracks without stages.",
+    "as the track below it; `false` if there is none",
+    "spoof = true",
+)];
+
+/// What only tracks have that an engine builds.
+pub const BUILT: &[Key] = &[
+    PACKAGES,
+    GPU_CODE,
+    STAGES,
+    Key::optional(
+        "variant",
+        Kind::Text,
+        "The default one of `variants`.",
+        "the track has no variants",
+        "variant = \"debian\"",
+    ),
+    Key::optional(
+        "variants",
+        Kind::TableByName(&VARIANT),
+        "Several ways to build the track. Each has its own base and stages.",
+        "the track lists its stages itself",
+        "variants.debian = { packages = \"debian\", stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }] }",
+    ),
+    Key::optional(
+        "rehearsal",
+        Kind::Text,
+        "The one of `variants` that a rehearsal builds.",
+        "the track cannot be rehearsed",
+        "rehearsal = \"rehearsal\"",
+    ),
+];
+
+const PACKAGES: Key = Key::optional(
+    "packages",
+    Kind::Text,
+    "The name of a lock, `versions/locks/NAME.toml`. The base is a root file system of the packages in its set `base`.",
+    "`base` or `track` is given",
+    "packages = \"debian\"",
+);
+const GPU_CODE: Key = Key::optional(
+    "gpu-code",
+    Kind::Flag,
+    "Whether the image must contain code for its GPU. A build fails if it does not.",
+    "`false`",
+    "gpu-code = true",
+);
+const STAGES: Key = Key::optional(
+    "stage",
+    Kind::Tables(&STAGE),
+    "The stages, in order. Each starts from the image of the one before it.",
+    "the track only adds metadata, or has `variants`",
+    "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
+);
+
+/// A variant.
+pub const VARIANT: Form =
+    Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, STAGES]]);
+
+/// A stage.
+pub const STAGE: Form = Form::of(
+    "One Dockerfile and the content of its build context. The Dockerfile declares `ARG BASE` and \
+     starts from `${BASE}`; `GPU_TARGET` and `SOURCE_DATE_EPOCH` are set too.",
+    &[&[
+        Key::required(
+            "name",
+            Kind::Text,
+            "The name, unique in the variant.",
+            "name = \"llama-cpp\"",
+        ),
+        Key::required(
+            "dockerfile",
+            Kind::Text,
+            "The Dockerfile, as a path from the root of the project.",
+            "dockerfile = \"dockerfiles/tool.Dockerfile\"",
+        ),
+        Key::optional(
+            "sources",
+            Kind::TextByName,
+            "Source and archive pins, by the folder of the context that contains their patched trees.",
+            "no sources",
+            "sources = { \"vllm\" = \"vllm\" }",
+        ),
+        Key::optional(
+            "packages",
+            Kind::Texts,
+            "Sets of the variant's package lock, which are in the folder `packages` of the context.",
+            "no packages",
+            "packages = [\"vulkan-build\"]",
+        ),
+        Key::optional(
+            "python",
+            Kind::Text,
+            "A Python lock, whose wheels are in the folder `python` of the context.",
+            "no wheels",
+            "python = \"vllm\"",
+        ),
+        Key::optional(
+            "args",
+            Kind::TextByName,
+            "More build arguments.",
+            "none",
+            "args.VLLM_TARGET_DEVICE = \"rocm\"",
+        ),
+        Key::optional(
+            "network",
+            Kind::Flag,
+            "Whether RUN may use the network. Such a stage is not reproducible, and `--mirror-only` refuses it.",
+            "`false`",
+            "network = true",
+        ),
+    ]],
+);
