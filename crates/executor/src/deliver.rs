@@ -209,11 +209,24 @@ impl Delivery<'_> {
         let blobs = layout::blobs_folder(path);
         std::fs::create_dir_all(&blobs)
             .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
-        let local = self.local(path);
         let mut copies = JoinSet::new();
+        let copied = self.copy_into(path, lacking, &mut copies).await;
+        // If one failed, the others would go on for a moment, and write into files that the next
+        // run continues.
+        copies.shutdown().await;
+        copied
+    }
+
+    async fn copy_into(
+        &mut self,
+        path: &Path,
+        lacking: Vec<Descriptor>,
+        copies: &mut JoinSet<Result<How, ExecuteError>>,
+    ) -> Result<(), ExecuteError> {
+        let local = self.local(path);
         for layer in lacking {
             if copies.len() == LAYERS_AT_ONCE {
-                self.one_copied(&mut copies).await?;
+                self.one_copied(copies).await?;
             }
             let copy = LayerCopy {
                 client: self.client().clone(),
@@ -226,7 +239,7 @@ impl Delivery<'_> {
             copies.spawn(async move { copy.into_file(&file).await });
         }
         while !copies.is_empty() {
-            self.one_copied(&mut copies).await?;
+            self.one_copied(copies).await?;
         }
         Ok(())
     }

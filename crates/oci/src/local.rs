@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use names::Digest;
 use rustix::fs::OFlags;
@@ -17,6 +18,10 @@ use crate::{LayoutError, archive, layout};
 
 /// How many bytes are read at once.
 const PIECE: usize = 256 << 10;
+
+/// How long a transfer that was interrupted may still have its file open.
+const ENDING: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A blob as a part of a file.
 #[derive(Debug, Clone)]
@@ -97,6 +102,7 @@ pub fn open_part(path: &Path) -> Result<File, LayoutError> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other).map_err(failed)?;
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
+    let started = Instant::now();
     loop {
         let file = options.open(&part).map_err(failed)?;
         let opened = file.metadata().map_err(failed)?;
@@ -106,6 +112,10 @@ pub fn open_part(path: &Path) -> Result<File, LayoutError> {
         match file.try_lock() {
             // Some file systems cannot lock files.
             Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) if started.elapsed() < ENDING => {
+                std::thread::sleep(POLL);
+                continue;
+            }
             Err(TryLockError::WouldBlock) => return Err(LayoutError::Busy(part)),
         }
         // Another run may have finished or removed the file before it was locked.

@@ -291,9 +291,13 @@ pub(crate) struct Two {
 
 impl Two {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::with_layers(seed, vec![90_000, 70_000, 50_000])
+    }
+
+    /// The second image has layers of these sizes.
+    pub(crate) fn with_layers(seed: u64, layers: Vec<usize>) -> Self {
         let (project, base) = (Project::new(), Base::push(seed));
         let host = testkit::shared_registry().host();
-        let layers = vec![90_000, 70_000, 50_000];
         let other =
             testkit::RandomImage { layers: layers.clone(), ..testkit::RandomImage::new(seed + 1) }
                 .push(host, &base.path, "other");
