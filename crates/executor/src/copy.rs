@@ -3,8 +3,7 @@
 //! What an interrupted copy has left is kept, and checked together with the rest.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt as _;
@@ -12,8 +11,7 @@ use names::Repository;
 use oci::archive::ArchiveWriter;
 use oci::client::{BlobStream, ErrorKind, Prefix, RegistryClient, RegistryError};
 use oci::media::Descriptor;
-use oci::{LayoutError, LocalBlobs, part_of};
-use rustix::fs::OFlags;
+use oci::{LayoutError, LocalBlobs, open_part, part_of};
 use tokio::task::block_in_place;
 
 use crate::ExecuteError;
@@ -43,7 +41,7 @@ impl LayerCopy {
     /// Writes the layer into a file, which appears when it is complete.
     pub(crate) async fn into_file(self, path: &Path) -> Result<How, ExecuteError> {
         let failed = |source| self.writing(LayoutError::Write { path: path.to_owned(), source });
-        let mut sink = block_in_place(|| PartFile::open(path)).map_err(failed)?;
+        let mut sink = block_in_place(|| PartFile::open(path)).map_err(|e| self.writing(e))?;
         let how = self.copy(&mut sink).await?;
         block_in_place(|| sink.finish(path)).map_err(failed)?;
         Ok(how)
@@ -59,11 +57,15 @@ impl LayerCopy {
 
     async fn copy(&self, sink: &mut impl Sink) -> Result<How, ExecuteError> {
         let Self { client, repository, local, layer, .. } = self;
-        let beginning = block_in_place(|| sink.beginning(layer)).map_err(|e| self.writing(e))?;
-        let kept = beginning.length();
-        if kept == 0
+        let mut beginning =
+            block_in_place(|| sink.beginning(layer)).map_err(|e| self.writing(e))?;
+        // A copy on this machine is faster than the rest from the registry, and needs no network.
+        if beginning.length() < layer.size
             && let Some(stream) = local.layer(layer)
         {
+            if beginning.length() > 0 {
+                block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+            }
             match self.write(stream, sink, &|_| {}).await? {
                 Ok(()) => {
                     self.transfer.has(layer);
@@ -73,9 +75,12 @@ impl LayerCopy {
                 Err(error) => {
                     tracing::info!(%error, layer = %layer.digest, "a layer on this machine is damaged");
                     block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+                    let again = block_in_place(|| sink.beginning(layer));
+                    beginning = again.map_err(|e| self.writing(e))?;
                 }
             }
         }
+        let kept = beginning.length();
         if kept == layer.size {
             self.transfer.has(layer);
         }
@@ -154,17 +159,13 @@ struct PartFile {
 }
 
 impl PartFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        let part = part_of(path);
-        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
-        let mut options = File::options();
-        options.read(true).append(true).create(true).custom_flags(flags);
-        let file = options.open(&part)?;
-        if file.metadata()?.is_file() {
-            Ok(Self { part, file })
-        } else {
-            Err(io::ErrorKind::InvalidInput.into())
-        }
+    fn open(path: &Path) -> Result<Self, LayoutError> {
+        Ok(Self { part: part_of(path), file: open_part(path)? })
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()
     }
 
     fn finish(self, path: &Path) -> io::Result<()> {
@@ -193,9 +194,9 @@ impl Drop for PartFile {
 
 impl Sink for PartFile {
     fn beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError> {
-        let read = || {
+        let mut read = || {
             if self.file.metadata()?.len() > layer.size {
-                self.file.set_len(0)?;
+                self.clear()?;
             }
             Prefix::read(&self.file)
         };
@@ -203,7 +204,7 @@ impl Sink for PartFile {
     }
 
     fn restart(&mut self) -> Result<(), LayoutError> {
-        self.file.set_len(0).map_err(|source| self.failed(source))
+        self.clear().map_err(|source| self.failed(source))
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<(), LayoutError> {

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     },
     /// The target contains something that this tool must not overwrite.
     Target,
+    /// Another run writes to the target.
+    Busy,
     /// A source is not available, with the kind of failure.
     Source(SourceKind),
     /// A patch does not fit, or one of its probes failed.
@@ -103,6 +105,7 @@ impl ExecuteError {
             LayoutError::Write { source, .. } | LayoutError::Read { source, .. } => {
                 disk_kind(source)
             }
+            LayoutError::Busy(_) => ErrorKind::Busy,
             LayoutError::NotALayout(_)
             | LayoutError::NotAFolder(_)
             | LayoutError::NotAnArchive(_)

@@ -126,6 +126,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Base => Kind::Failed,
             ExecuteKind::Disk { .. } => Kind::Machine,
             ExecuteKind::Target => Kind::Input,
+            ExecuteKind::Busy => Kind::Busy,
             ExecuteKind::Plan => Kind::Bug,
             ExecuteKind::Source(kind) => source_kind(kind),
             ExecuteKind::Patch => Kind::Patch,
@@ -150,6 +151,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Disk { full: true } => told.hint("free some space, or write elsewhere with `--output oci:DIR`; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or write elsewhere with `--output oci:DIR`"),
             ExecuteKind::Target => told.hint("name a new or empty folder or file, or one that build-pipeline wrote: `--output oci:DIR`, `--output oci-archive:FILE`"),
+            ExecuteKind::Busy => told.hint("wait for that run, stop it, or write elsewhere with `--output oci:DIR` or `--output oci-archive:FILE`"),
             ExecuteKind::Source(_) => match cause_of::<sources::SourceError>(error) {
                 Some(error) => source_hints(told, error),
                 None => told,

@@ -8,18 +8,17 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use names::Digest;
-use rustix::fs::OFlags;
 use serde_json::json;
 
 use crate::client::Prefix;
 use crate::files::{self, hash};
 use crate::layout::{LayoutError, LayoutFiles, LayoutImage, MARKER, index_text, read_capped};
-use crate::local::{Place, part_of};
+use crate::local::{Place, open_part, part_of};
 use crate::media::Descriptor;
 use crate::{DerivedImage, Verified};
 
@@ -117,21 +116,16 @@ impl ArchiveWriter {
             Ok(found) if found.is_symlink() => fs::canonicalize(path).map_err(write)?,
             _ => path.to_owned(),
         };
-        let part = part_of(&path);
-        let flags = i32::try_from(OFlags::NOFOLLOW.bits())
-            .map_err(|_| write(io::ErrorKind::InvalidInput.into()))?;
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
-        let file = options.open(&part).map_err(write)?;
-        let found = file.metadata().map_err(write)?;
-        if !found.is_file() {
-            return Err(write(io::ErrorKind::InvalidInput.into()));
-        }
-        // A replaced archive keeps its permissions.
+        let file = open_part(&path)?;
+        // A replaced archive keeps its permissions. Until it is complete, the next run of the same
+        // user has to be able to continue it.
         if let Ok(replaced) = fs::metadata(&path) {
-            file.set_permissions(replaced.permissions()).map_err(write)?;
+            let mut permissions = replaced.permissions();
+            permissions.set_mode(permissions.mode() | 0o200);
+            file.set_permissions(permissions).map_err(write)?;
         }
-        let length = found.len();
+        let length = file.metadata().map_err(write)?.len();
+        let part = part_of(&path);
         let mut archive =
             Self { path, part, file, position: 0, length, layer: 0, is_wanted: false };
         archive.add("oci-layout", MARKER.as_bytes())?;
@@ -239,6 +233,9 @@ impl ArchiveWriter {
         self.write(&[0; 1024])?;
         self.truncate()?;
         let finish = || {
+            if let Ok(replaced) = fs::metadata(&self.path) {
+                self.file.set_permissions(replaced.permissions())?;
+            }
             self.file.sync_all()?;
             fs::rename(&self.part, &self.path)?;
             let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -297,6 +294,20 @@ impl io::Read for Part<'_> {
         self.position += count as u64;
         self.left -= count as u64;
         Ok(count)
+    }
+}
+
+/// Removes what an interrupted writer of another image left next to a complete archive, unless
+/// another run is writing it.
+pub fn remove_unfinished(path: &Path) {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let part = part_of(&path);
+    // A file that cannot be removed only wastes space.
+    if fs::symlink_metadata(&part).is_ok_and(|found| found.is_file())
+        && let Ok(_lock) = open_part(&path)
+    {
+        let removed = fs::remove_file(&part);
+        tracing::debug!(path = %part.display(), ok = removed.is_ok(), "removed an unfinished archive");
     }
 }
 

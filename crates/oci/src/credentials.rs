@@ -564,6 +564,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_helper_that_hangs_is_ended() {
+        let fixture = Fixture::new(&[r#"{"credsStore":"hung"}"#]);
+        let number = fixture.folder.path().join("number");
+        let script = format!("echo $$ > {}; exec sleep 3000", number.display());
+        let fixture = fixture.helper("hung", &script);
+        assert_eq!(
+            fixture.find("a.example/a").await,
+            "the credential helper `docker-credential-hung` did not answer within 10 s"
+        );
+        let number = std::fs::read_to_string(number).unwrap();
+        let line = format!("/proc/{}/cmdline", number.trim());
+        // A killed process has no command line.
+        let is_running = || std::fs::read(&line).is_ok_and(|line| !line.is_empty());
+        let started = std::time::Instant::now();
+        while is_running() {
+            assert!(started.elapsed() < Duration::from_secs(300), "the helper is running");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    #[tokio::test]
     async fn a_missing_helper_is_named() {
         let fixture = Fixture::new(&[r#"{"credsStore":"absent-on-every-machine"}"#]);
         assert_eq!(

@@ -73,6 +73,9 @@ pub enum LayoutError {
         /// The number of images.
         count: usize,
     },
+    /// Another run writes the same file.
+    #[error("another run is writing `{}`", .0.display())]
+    Busy(PathBuf),
     /// There is a folder in place of a blob.
     #[error("`{}` is a folder, expected a blob", .0.display())]
     NotABlob(PathBuf),

@@ -33,7 +33,7 @@ pub use assemble::{AssembleError, NewLayer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus};
 pub use document::{DocumentError, read_config};
 pub use layout::{LayoutError, LayoutImage};
-pub use local::{LocalBlobs, part_of};
+pub use local::{LocalBlobs, open_part, part_of};
 pub use verified::{Verified, VerifiedFolder};
 
 #[cfg(test)]

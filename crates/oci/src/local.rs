@@ -1,20 +1,27 @@
 //! Layers in layouts and archives on this machine, which need not be fetched.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use names::Digest;
+use rustix::fs::OFlags;
 use tokio_util::io::ReaderStream;
 
 use crate::client::BlobStream;
 use crate::files;
 use crate::media::Descriptor;
-use crate::{archive, layout};
+use crate::{LayoutError, archive, layout};
 
 /// How many bytes are read at once.
 const PIECE: usize = 256 << 10;
+
+/// How long a transfer that was interrupted may still have its file open.
+const ENDING: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A blob as a part of a file.
 #[derive(Debug, Clone)]
@@ -79,4 +86,42 @@ pub fn part_of(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(".part");
     path.with_file_name(name)
+}
+
+/// Opens the unfinished file of a transfer to `path`, or creates it, and locks it until it is
+/// closed. Its content may come from an earlier transfer.
+///
+/// Runs with another state folder, for example of another user, do not share our locks of outputs.
+/// Without this lock, two of them would write into one file.
+///
+/// # Errors
+/// Fails if another run is writing the file, or if it is not a regular file.
+pub fn open_part(path: &Path) -> Result<File, LayoutError> {
+    let part = part_of(path);
+    let failed = |source| LayoutError::Write { path: path.to_owned(), source };
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other).map_err(failed)?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(flags);
+    let started = Instant::now();
+    loop {
+        let file = options.open(&part).map_err(failed)?;
+        let opened = file.metadata().map_err(failed)?;
+        if !opened.is_file() {
+            return Err(failed(io::ErrorKind::InvalidInput.into()));
+        }
+        match file.try_lock() {
+            // Some file systems cannot lock files.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) if started.elapsed() < ENDING => {
+                std::thread::sleep(POLL);
+                continue;
+            }
+            Err(TryLockError::WouldBlock) => return Err(LayoutError::Busy(part)),
+        }
+        // Another run may have finished or removed the file before it was locked.
+        let named = fs::symlink_metadata(&part).map(|found| (found.dev(), found.ino()));
+        if named.is_ok_and(|found| found == (opened.dev(), opened.ino())) {
+            return Ok(file);
+        }
+    }
 }

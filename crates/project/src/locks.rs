@@ -182,8 +182,8 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure
             return Ok(vec![(output.to_string(), None)]);
         }
     };
-    // A link to a folder leads to the output; a link to an archive is replaced.
-    let real = is_folder.then(|| fs::canonicalize(path).ok()).flatten();
+    // A link stays a link: the output is what it leads to.
+    let real = fs::canonicalize(path).ok();
     let path = real.as_deref().unwrap_or(path);
     let mut all = Vec::new();
     if let Some(name) = path.file_name() {

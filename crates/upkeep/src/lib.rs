@@ -6,6 +6,7 @@
 
 pub mod bump;
 mod choice;
+mod files;
 pub mod init;
 pub mod lock;
 pub mod outdated;

@@ -6,7 +6,9 @@
 
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -24,10 +26,12 @@ struct Gate {
     holds: Holds,
 }
 
+/// Package, target (`lib`, `it` or `main`) and name of a test.
+type Test = (&'static str, &'static str, &'static str);
+
 /// The tests or the chore that check a promise.
 enum Holds {
-    /// Package, target (`lib`, `it` or `main`) and name of each test.
-    Tests(&'static [(&'static str, &'static str, &'static str)]),
+    Tests(&'static [Test]),
     /// A chore, which returns the number of cases that it ran.
     Chore(fn() -> Result<usize>),
 }
@@ -44,10 +48,11 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
     let mut table = vec!["| gate | promise | promised | run | result | seconds |".to_owned()];
     table.push("|---|---|---|---|---|---|".to_owned());
     let mut failed = Vec::new();
+    let mut runs = Runs::begin()?;
     for gate in GATES.iter().filter(is_wanted) {
         let begin = Instant::now();
         let tried = match gate.holds {
-            Holds::Tests(tests) => tried(gate.number, tests),
+            Holds::Tests(tests) => runs.tried(gate.number, tests),
             Holds::Chore(chore) => chore(),
         };
         let seconds = begin.elapsed().as_secs();
@@ -61,39 +66,54 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
         }
         let Gate { number, promise, promised, .. } = gate;
         let result = if is_held { "held" } else { "**broken**" };
-        table.push(format!(
-            "| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |"
-        ));
+        let row = format!("| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |");
+        // Some gates take hours. If this chore is interrupted, the results so far are known.
+        say(&row);
+        table.push(row);
     }
     say(&table.join("\n"));
     ensure!(failed.is_empty(), "broken promises: gate {}", failed.join(", "));
     Ok(())
 }
 
-/// Runs the tests of a gate, and returns the number of cases that they ran.
-fn tried(number: u8, tests: &[(&str, &str, &str)]) -> Result<usize> {
-    let file = root()?.join("target").join(format!("gate-{number}"));
-    std::fs::write(&file, "").with_context(|| format!("cannot write `{}`", file.display()))?;
-    let name = file.to_str().context("the path of the project is not UTF-8")?;
-    let mut targets: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for (package, target, test) in tests {
-        targets.entry((package, target)).or_default().push(test);
+/// The tests that have run. A test of several gates runs once.
+struct Runs {
+    /// The file for the records of the tests.
+    notes: PathBuf,
+    done: BTreeSet<Test>,
+}
+
+impl Runs {
+    fn begin() -> Result<Self> {
+        let notes = root()?.join("target/gates");
+        fs::write(&notes, "").with_context(|| format!("cannot write `{}`", notes.display()))?;
+        Ok(Self { notes, done: BTreeSet::new() })
     }
-    for ((package, target), tests) in targets {
-        let target: &[&str] = match target {
-            "lib" => &["--lib"],
-            "main" => &["--bins"],
-            target => &["--test", target],
-        };
-        let start = [&["test", "--locked", "--package", package], target, &["--", "--exact"]];
-        let arguments = [&start.concat()[..], &tests[..]].concat();
-        cargo_with(&arguments, &[("BUILD_PIPELINE_GATES", name), ("INSTA_UPDATE", "no")])?;
+
+    /// Runs the tests of a gate that have not run yet, and returns the number of cases that all of
+    /// them ran.
+    fn tried(&mut self, number: u8, tests: &[Test]) -> Result<usize> {
+        let notes = self.notes.to_str().context("the path of the project is not UTF-8")?;
+        let mut targets: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for test in tests.iter().filter(|test| self.done.insert(**test)) {
+            targets.entry((test.0, test.1)).or_default().push(test.2);
+        }
+        for ((package, target), tests) in targets {
+            let target: &[&str] = match target {
+                "lib" => &["--lib"],
+                "main" => &["--bins"],
+                target => &["--test", target],
+            };
+            let start = [&["test", "--locked", "--package", package], target, &["--", "--exact"]];
+            let arguments = [&start.concat()[..], &tests[..]].concat();
+            cargo_with(&arguments, &[("BUILD_PIPELINE_GATES", notes), ("INSTA_UPDATE", "no")])?;
+        }
+        counted(number, tests, &fs::read_to_string(&self.notes)?)
     }
-    counted(number, tests, &std::fs::read_to_string(&file)?)
 }
 
 /// Adds up the records of a gate's tests, which have one `GATE CASES TEST` per line.
-fn counted(gate: u8, tests: &[(&str, &str, &str)], notes: &str) -> Result<usize> {
+fn counted(gate: u8, tests: &[Test], notes: &str) -> Result<usize> {
     let mut sum = 0;
     let mut missing: Vec<&str> = tests.iter().map(|(_, _, test)| *test).collect();
     for line in notes.lines() {
@@ -125,6 +145,49 @@ mod tests {
         for notes in ["2 3 a::b\n", "2 3 a::b\n2 2 c\n2 1 d\n", "2 x a::b\n2 1 c\n"] {
             assert!(counted(2, tests, notes).is_err(), "{notes}");
         }
+    }
+
+    /// Returns the tests of a file that record cases themselves, by their last name.
+    fn counting_tests(text: &str) -> Vec<&str> {
+        let (mut counting, mut is_test, mut name) = (Vec::new(), false, None);
+        for line in text.lines().map(str::trim_start) {
+            let function = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+            if line.starts_with("#[") {
+                is_test |= line.contains("test]") || line.contains("::test(");
+            } else if let Some(function) = function {
+                name = function.split(['(', '<']).next().filter(|_| is_test);
+                is_test = false;
+            } else if line.contains("gate_passed(") {
+                counting.extend(name.take());
+            }
+        }
+        counting
+    }
+
+    #[test]
+    fn every_test_that_records_cases_belongs_to_a_gate() {
+        let is_listed = |name: &str| {
+            GATES.iter().any(|gate| match gate.holds {
+                Holds::Tests(tests) => {
+                    tests.iter().any(|one| one.2.rsplit("::").next() == Some(name))
+                }
+                Holds::Chore(_) => false,
+            })
+        };
+        let (mut folders, mut counting) = (vec![root().unwrap().join("crates")], 0);
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|end| end == "rs") {
+                    for name in counting_tests(&fs::read_to_string(&path).unwrap()) {
+                        assert!(is_listed(name), "no gate runs `{name}` of {}", path.display());
+                        counting += 1;
+                    }
+                }
+            }
+        }
+        assert!(counting > 50, "{counting}");
     }
 
     #[test]

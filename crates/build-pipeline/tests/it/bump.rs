@@ -7,7 +7,7 @@ use testkit::{
     Answer, FaultProxy, GitFolder, GitHttp, RandomImage, gate_cases, gate_passed, shared_registry,
 };
 
-use crate::dsl::{Project, Ran, ran, same};
+use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
 
 const FILE: &str = "versions/versions.toml";
 const VLLM: &str = "https://github.com/vllm-project/vllm";
@@ -407,19 +407,19 @@ fn a_killed_bump_leaves_the_old_or_the_new_file() {
     assert_ne!(old, new);
     let mut seed = 0x5eed_u64;
     let (mut olds, mut news) = (0, 0);
-    for _ in 0..kills {
+    until_hit(kills, |_| {
         project.write(FILE, &old);
         let mut child = bump().spawn().unwrap();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         // Most moments are in the second half, in which the file is written.
         let share = 0.4 + f64::from(u32::try_from(seed >> 40).unwrap()) / f64::from(1 << 24) * 0.7;
         std::thread::sleep(whole.mul_f64(share));
-        drop(child.kill());
-        child.wait().unwrap();
+        let was_hit = is_killed(&mut child);
         let text = project.read(FILE);
         assert!(text == old || text == new, "neither the old nor the new text: {text}");
         *(if text == old { &mut olds } else { &mut news }) += 1;
-    }
+        was_hit
+    });
     assert!(olds > 0 && news > 0, "{olds} old and {news} new: the moments are badly distributed");
     project.run("plan --track locked-spoof").expect(0);
     gate_passed(1, kills);

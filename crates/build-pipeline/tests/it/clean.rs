@@ -249,3 +249,44 @@ fn work_that_was_broken_off_goes_from_disk_and_the_cache_only_when_asked() {
     let again = clean("--cache");
     assert!(again.stdout.starts_with("nothing to remove"), "{}", again.stdout);
 }
+
+#[test]
+fn temporary_files_of_killed_runs_are_removed_when_they_are_old() {
+    let project = Project::new();
+    let state = "home/.local/state/build-pipeline";
+    let blobs = "home/.cache/build-pipeline/blobs/sha256";
+    let old = [
+        format!("{state}/.outdated.json.aB3dE6"),
+        format!("{state}/records/.20261101T000000Z-a-1.json.aB3dE6"),
+        format!("{state}/verified/.tmpaB3dE6"),
+        format!("{blobs}/.tmpaB3dE6"),
+    ];
+    let hours =
+        |count: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(count * 3600);
+    for name in &old {
+        project.write(name, "half");
+        let file = std::fs::File::options().write(true).open(project.path(name)).unwrap();
+        file.set_modified(hours(2)).unwrap();
+        // A run may still write this one.
+        project.write(&name.replace("aB3dE6", "fresh1"), "half");
+    }
+    let record = format!("{state}/records/20261101T000000Z-a-1.json");
+    project.write(&record, "whole");
+    let file = std::fs::File::options().write(true).open(project.path(&record)).unwrap();
+    file.set_modified(hours(2)).unwrap();
+    let dry = project.run("clean --engine none --dry-run").expect(0);
+    for name in &old {
+        assert!(
+            dry.stdout.contains(project.path(name).to_str().unwrap()),
+            "{name}: {}",
+            dry.stdout
+        );
+        assert!(project.path(name).exists(), "a dry run removes nothing");
+    }
+    project.run("clean --engine none").expect(0);
+    for name in &old {
+        assert!(!project.path(name).exists(), "{name}");
+        assert!(project.path(&name.replace("aB3dE6", "fresh1")).exists(), "{name}");
+    }
+    assert_eq!(project.read(&record), "whole");
+}

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use testkit::gate_passed;
+use testkit::{gate_cases, gate_passed, shared_registry};
 
+use crate::built::Bench;
 use crate::dsl::{Project, ran};
 
 const ZONES: [&str; 5] =
     ["UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", ":/nowhere"];
 const LOCALES: [&str; 4] = ["C", "de_DE.UTF-8", "tr_TR.UTF-8", "C.UTF-8"];
 const MASKS: [&str; 3] = ["000", "022", "077"];
+const USERS: [u32; 3] = [0, 1000, 4711];
 const CLOCKS: [&str; 4] =
     ["1999-12-31 23:59:59", "2028-02-29 12:00:00", "2038-01-19 03:14:08", "2100-01-01"];
 
@@ -26,14 +28,14 @@ fn outputs(line: &str) -> BTreeSet<String> {
         }
         std::fs::create_dir_all(project.path("elsewhere")).unwrap();
         let here = project.path(["", "versions", "elsewhere"][round % 3]);
+        let program = env!("CARGO_BIN_EXE_build-pipeline");
+        let (mask, clock, user) = (MASKS[round % 3], CLOCKS[round % 4], USERS[round % 3]);
         let script = format!(
-            "umask {}; exec faketime '{}' {} {line}",
-            MASKS[round % 3],
-            CLOCKS[round % 4],
-            env!("CARGO_BIN_EXE_build-pipeline")
+            "hostname machine-{round} && exec unshare --map-user={user} --map-group={user} \
+             sh -c \"umask {mask}; exec faketime '{clock}' {program} {line}\""
         );
-        let output = Command::new("sh")
-            .args(["-c", &script])
+        let output = Command::new("unshare")
+            .args(["--map-root-user", "--uts", "sh", "-c", &script])
             .current_dir(&here)
             .env_clear()
             .env("PATH", format!("/{round}:{}", std::env::var("PATH").unwrap()))
@@ -43,7 +45,7 @@ fn outputs(line: &str) -> BTreeSet<String> {
             .env("HOME", project.path(&format!("home-{round}")))
             .env("COLUMNS", round.to_string())
             .output()
-            .expect("sh runs");
+            .expect("unshare runs");
         let ran = ran(output);
         assert_ne!(ran.code, 127, "this test needs faketime: apt-get install faketime");
         all.insert(ran.expect(0).stdout);
@@ -75,6 +77,21 @@ fn rehearsed_images_have_one_digest_in_50_surroundings() {
         .collect();
     assert_eq!(digests.len(), 1, "{digests:#?}");
     gate_passed(14, 50);
+}
+
+#[test]
+fn a_rebuild_gives_the_same_digest_every_time() {
+    let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN mkdir /d && echo 1 > /d/b && echo 2 > /d/a && ln /d/a /c\nRUN touch /later\n";
+    let bench = Bench::new(text);
+    let host = shared_registry().host();
+    let run = |line: &str| ran(bench.command_at(line, host).output().unwrap()).expect(0);
+    run("--track vulkan --variant tiny --engine podman");
+    let rounds = gate_cases(1, 20);
+    for _ in 0..rounds {
+        run("verify dist/vulkan-tiny --rebuild --engine podman")
+            .prints("a rebuild from scratch gave the same image");
+    }
+    gate_passed(14, rounds);
 }
 
 #[test]

@@ -178,6 +178,26 @@ pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
+/// Kills a process and waits for it. Returns whether the kill ended it: it may have finished before.
+pub(crate) fn is_killed(child: &mut Child) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    drop(child.kill());
+    child.wait().unwrap().signal() == Some(9)
+}
+
+/// Calls `round` with increasing numbers until it has returned true `wanted` times: only a signal
+/// that reaches a running program counts.
+pub(crate) fn until_hit(wanted: usize, mut round: impl FnMut(usize) -> bool) {
+    let mut hits = 0;
+    for number in 0.. {
+        if hits == wanted {
+            break;
+        }
+        assert!(number < 10 * wanted, "{hits} of {number} signals reached a running program");
+        hits += usize::from(round(number));
+    }
+}
+
 /// Returns the result of a finished process; as in a shell, the code of a signal is 128 plus its
 /// number.
 pub(crate) fn ran(output: Output) -> Ran {
@@ -271,9 +291,13 @@ pub(crate) struct Two {
 
 impl Two {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::with_layers(seed, vec![90_000, 70_000, 50_000])
+    }
+
+    /// The second image has layers of these sizes.
+    pub(crate) fn with_layers(seed: u64, layers: Vec<usize>) -> Self {
         let (project, base) = (Project::new(), Base::push(seed));
         let host = testkit::shared_registry().host();
-        let layers = vec![90_000, 70_000, 50_000];
         let other =
             testkit::RandomImage { layers: layers.clone(), ..testkit::RandomImage::new(seed + 1) }
                 .push(host, &base.path, "other");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use testkit::{gate_cases, gate_passed, shared_registry};
 
 use crate::built::Bench;
-use crate::dsl::{Project, Ran, Two, ran};
+use crate::dsl::{Project, Ran, Two, ran, until_hit};
 use crate::lock::Release;
 
 const FILE: &str = "versions/versions.toml";
@@ -28,16 +28,17 @@ fn begin(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Interrupts a command the given number of times, at moments distributed over the time that it
-/// takes on this machine, and checks each result. Every third run is signalled twice.
+/// Interrupts a running command the given number of times, at moments distributed over the time that
+/// it takes on this machine, and checks each result. Every fourth run is signalled twice.
 fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(usize, &Ran)) {
     let begun = Instant::now();
     ran(command(0).output().unwrap()).expect(0);
     let length = begun.elapsed();
-    for round in 1..=rounds {
-        let child = begin(&mut command(round % 2));
+    until_hit(rounds, |round| {
+        let mut child = begin(&mut command((round + 1) % 2));
         std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 90);
         let (signal, codes) = SIGNALS[round % SIGNALS.len()];
+        let was_running = child.try_wait().unwrap().is_none();
         send(&child, signal);
         if round % 4 == 0 {
             send(&child, signal);
@@ -47,7 +48,8 @@ fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(us
         assert!(is_known, "round {round}: {signal} ended it with {}: {}", ended.code, ended.stderr);
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
         look(round, &ended);
-    }
+        was_running
+    });
 }
 
 #[test]
@@ -136,15 +138,17 @@ fn a_build_that_is_suspended_goes_on() {
     let begun = Instant::now();
     let digests = [0, 1].map(|image| two.run(&two.build_of(image)).expect(0).digest());
     let length = begun.elapsed() / 2;
-    for round in 0..rounds {
-        let child = two.begin(&two.build_of(round % 2));
+    until_hit(rounds, |round| {
+        let mut child = two.begin(&two.build_of(round % 2));
         std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 100);
+        let was_running = child.try_wait().unwrap().is_none();
         send(&child, "-STOP");
         std::thread::sleep(Duration::from_millis(20));
         send(&child, "-CONT");
         let ended = ran(child.wait_with_output().unwrap()).expect(0);
         assert_eq!(ended.digest(), digests[round % 2], "round {round}");
-    }
+        was_running
+    });
     gate_passed(GATE, rounds);
 }
 

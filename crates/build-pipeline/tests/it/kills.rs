@@ -2,13 +2,13 @@
 //! the next run completes the task of the killed one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use testkit::{gate_cases, gate_passed, shared_registry};
 
-use crate::dsl::{Project, Ran, Two, ran};
+use crate::dsl::{Project, Ran, Two, is_killed, ran, until_hit};
 use crate::lock::Release;
 
 const FILE: &str = "versions/versions.toml";
@@ -68,18 +68,15 @@ impl Target<'_> {
         let begun = Instant::now();
         self.written(0);
         let length = begun.elapsed();
-        for round in 0..kills {
-            let next = (round + 1) % 2;
-            let mut command = (self.command)(next);
-            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        until_hit(kills, |round| {
+            let mut command = (self.command)((round + 1) % 2);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.spawn().unwrap();
-            let share = u32::try_from(round * 37 % 100).unwrap();
-            std::thread::sleep(length * share / 85);
-            // A run that has already finished is a valid case too.
-            drop(child.kill());
-            child.wait().unwrap();
+            std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 85);
+            let was_hit = is_killed(&mut child);
             (self.found)();
-        }
+            was_hit
+        });
         self.written(0);
         self.written(1);
         kills
@@ -105,7 +102,7 @@ fn strace(project: &Project, options: &[&str], command: &Command) -> Command {
     let mut traced = Command::new("strace");
     traced.args(["-f", "-o"]).arg(project.path("home/trace")).args(options).arg("--");
     traced.arg(command.get_program()).args(command.get_args());
-    traced.current_dir(project.path("")).env_clear().stdin(std::process::Stdio::null());
+    traced.current_dir(project.path("")).env_clear().stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         traced.env(name, value.unwrap());
     }
@@ -126,19 +123,30 @@ fn records_are_whole(project: &Project) {
     assert!(!said.stderr.contains("unreadable-record"), "{}", said.stderr);
 }
 
+/// Fails the test if killed runs left temporary files in the project. The last run has to remove
+/// them.
+fn nothing_is_left(project: &Project) {
+    // A new `dist` folder is ignored by git.
+    let hidden = |path: &PathBuf| {
+        let name = path.file_name().unwrap();
+        name.as_encoded_bytes().starts_with(b".") && name != ".gitignore"
+    };
+    let left: Vec<_> = project.files().into_keys().filter(hidden).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// Tests what builds write: a layout, an archive, an image in a registry, and the records.
 fn try_images(
-    seed: u64,
+    two: &Two,
     output: &str,
     found: &dyn Fn(&Two) -> String,
     apart: [usize; 2],
     kills: [usize; 2],
 ) {
-    let two = Two::new(seed);
     let line = |image| format!("{} {output}", two.build_of(image));
     let digests = [0, 1].map(|image| two.run(&line(image)).expect(0).digest());
     let found = || {
-        let digest = found(&two);
+        let digest = found(two);
         let known = digests.iter().position(|one| *one == digest);
         assert!(known.is_some(), "{digest} is not one of {digests:?}");
         vec![known.unwrap()]
@@ -147,18 +155,21 @@ fn try_images(
     let mut cases = target.kill_at_steps(&two.project, gate_cases(apart[0], apart[1]));
     cases += target.kill_at_random(gate_cases(kills[0], kills[1]));
     records_are_whole(&two.project);
+    nothing_is_left(&two.project);
     gate_passed(GATE, cases);
 }
 
 #[test]
 fn a_killed_build_leaves_a_whole_layout() {
-    try_images(321, "", &|two| two.image_at("dist/locked-spoof"), [40, 1], [0, 100]);
+    try_images(&Two::new(321), "", &|two| two.image_at("dist/locked-spoof"), [40, 1], [0, 100]);
 }
 
 #[test]
 fn a_killed_build_leaves_a_whole_archive() {
     let output = "--output oci-archive:image.tar";
-    try_images(323, output, &|two| two.image_at("image.tar"), [40, 1], [5, 300]);
+    // Many calls write a layer, and the next run continues after each of them.
+    let two = Two::with_layers(323, vec![900_000, 700_000, 500_000]);
+    try_images(&two, output, &|two| two.image_at("image.tar"), [40, 1], [5, 300]);
 }
 
 #[test]
@@ -173,7 +184,7 @@ fn a_killed_push_leaves_a_whole_image_under_the_tag() {
         ran(command.output().unwrap()).expect(0);
         two.image_at("copied")
     };
-    try_images(325, &format!("--push {target}"), &copied, [40, 3], [2, 150]);
+    try_images(&Two::new(325), &format!("--push {target}"), &copied, [40, 3], [2, 150]);
 }
 
 #[test]
@@ -189,11 +200,9 @@ fn a_killed_bump_leaves_whole_pins() {
     };
     let cases = target.kill_at_steps(&two.project, gate_cases(20, 1));
     assert!(cases > 0);
-    // A kill between two of the calls leaves the new text in a temporary file, which is never read.
-    let names = two.project.path("versions").read_dir().unwrap().flatten();
-    for name in names.map(|entry| entry.file_name().into_string().unwrap()) {
-        assert!(!name.starts_with('.') || name.starts_with(".versions.toml."), "{name}");
-    }
+    // A kill between two of the calls leaves the new text in a temporary file. The next run removes
+    // it.
+    nothing_is_left(&two.project);
     gate_passed(GATE, cases);
 }
 
@@ -219,6 +228,7 @@ fn a_killed_lock_leaves_whole_files() {
     let target = Target { command: &command, found: &found };
     let mut cases = target.kill_at_steps(project, gate_cases(100, 2));
     cases += target.kill_at_random(gate_cases(0, 300));
+    nothing_is_left(project);
     gate_passed(GATE, cases);
 }
 
@@ -321,7 +331,7 @@ fn what_is_written_is_synced_and_renamed_and_its_folder_synced() {
         let ended = ran(strace(project, &options, command).output().unwrap()).expect(0);
         (ended, renamed_in_order(project, &project.read("home/trace")))
     };
-    let has = |renamed: &BTreeSet<String>, path: std::path::PathBuf| {
+    let has = |renamed: &BTreeSet<String>, path: PathBuf| {
         assert!(renamed.contains(path.to_str().unwrap()), "`{}`: {renamed:?}", path.display());
     };
     let (project, mut cases) = (&two.project, 0);

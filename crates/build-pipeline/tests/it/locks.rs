@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Fault, FaultProxy, RandomImage, gate_cases, gate_passed, shared_registry};
 
-use crate::dsl::{Base, Project, ran};
+use crate::dsl::{Base, Project, Two, ran};
 
 /// The promise that two concurrent runs do not mix.
 const GATE: u8 = 6;
@@ -72,15 +72,51 @@ fn a_run_waits_for_one_that_calls_the_output_otherwise() {
 }
 
 #[test]
+fn an_archive_has_one_lock_by_whatever_name() {
+    let (project, base) = (Project::new(), Base::push(184));
+    let host = shared_registry().host();
+    project.run(&format!("{} --output oci-archive:a.tar", base.locked_spoof(host))).expect(0);
+    symlink("a.tar", project.path("link.tar")).unwrap();
+    let other =
+        RandomImage { layers: vec![90_000], ..RandomImage::new(185) }.push(host, &base.path, "b");
+    let proxy = FaultProxy::to(host);
+    proxy.on("GET", other.layers[0].digest.as_str()).does(Fault::Stall);
+    let line = |host: &str| base.locked_spoof(host).replace(&base.digest(), other.digest.as_str());
+    let line_of = |host: &str, name: &str| format!("{} --output oci-archive:{name}", line(host));
+    let mut first = project.begin(&line_of(&proxy.host(), "a.tar"));
+    let begun = Instant::now();
+    while proxy.count("GET", other.layers[0].digest.as_str()) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(300), "the first run makes no requests");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let told = format!("`oci-archive:link.tar` is still held by process {}", first.id());
+    let second = format!("{} --lock-timeout 0", line_of(host, "link.tar"));
+    project.run(&second).expect(10).says(&told);
+    // A run with another state folder does not see the lock of the output.
+    let words: Vec<&str> = second.split_whitespace().collect();
+    let mut command = project.command(&words);
+    command.env("XDG_STATE_HOME", project.path("home/other"));
+    ran(command.output().unwrap()).expect(10).says("another run is writing").says(".a.tar.part");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    project.run(&second).expect(0);
+    assert!(project.path("link.tar").is_symlink() && !project.path(".a.tar.part").exists());
+    project.run(&line_of(host, "a.tar")).expect(0).says("up to date");
+}
+
+#[test]
 fn one_place_is_named_once_in_a_command() {
     let project = Project::new();
     std::fs::create_dir_all(project.path("dist")).unwrap();
     symlink("dist", project.path("alias")).unwrap();
+    project.run("--track locked-spoof --rehearse --output oci-archive:image.tar").expect(0);
+    symlink("image.tar", project.path("link.tar")).unwrap();
     for (one, other) in [
         ("oci:dist/image", "oci:./dist/image"),
         ("oci:dist/image", "oci:alias/image"),
         ("oci-archive:image.tar", "oci-archive:alias/../image.tar"),
         ("oci:image", "oci-archive:image"),
+        ("oci-archive:image.tar", "oci-archive:link.tar"),
     ] {
         project
             .run(&format!("--track locked-spoof --rehearse --output {one} --output {other}"))
@@ -143,6 +179,43 @@ fn races_over_several_names_of_one_output_leave_a_whole_image() {
         let image = oci::LayoutImage::read(&project.path("dist/locked-spoof")).unwrap();
         assert!(digests.contains(&image.manifest_digest.to_string()), "round {round}");
         assert!(image.absent_layers.is_empty(), "round {round}: {:?}", image.absent_layers);
+    }
+    gate_passed(GATE, rounds);
+}
+
+#[test]
+fn races_over_several_names_of_one_archive_leave_a_whole_image() {
+    let rounds = gate_cases(5, 50);
+    let two = Two::new(186);
+    let line = |image: usize, name: &str| {
+        format!("{} --output oci-archive:{name}", two.build_of(image % 2))
+    };
+    let digests = [0, 1].map(|image| two.run(&line(image, "a.tar")).expect(0).digest());
+    symlink("a.tar", two.project.path("link.tar")).unwrap();
+    let absolute = two.project.path("a.tar").display().to_string();
+    for round in 0..rounds {
+        let names = ["a.tar", "link.tar", &absolute, "./a.tar"];
+        let children: Vec<Child> = (names.iter().enumerate())
+            .map(|(at, name)| {
+                let mut command = two.command(&line(at + round, name));
+                // The last one does not see the locks of the others.
+                if at == 3 {
+                    command.env("XDG_STATE_HOME", two.project.path("home/other"));
+                }
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        let ended = children.into_iter().map(|child| ran(child.wait_with_output().unwrap()));
+        let codes: Vec<i32> =
+            ended
+                .map(|ran| {
+                    if ran.code == 10 { ran.says("another run is writing") } else { ran.expect(0) }
+                })
+                .map(|ran| ran.code)
+                .collect();
+        assert!(codes.contains(&0), "round {round}: {codes:?}");
+        assert!(digests.contains(&two.image_at("a.tar")), "round {round}");
+        assert!(!two.project.path(".a.tar.part").exists(), "round {round}");
     }
     gate_passed(GATE, rounds);
 }

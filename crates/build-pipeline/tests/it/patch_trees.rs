@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{gate_cases, gate_passed};
 
-use crate::dsl::{Project, same};
+use crate::dsl::{Project, is_killed, same, until_hit};
 use crate::patch::{head, list_edit};
 
 const OLD: &str = "list = \"gfx1100\"\n";
@@ -285,15 +285,14 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
     let clean = project.files();
     let mut seen = [0; 3];
     let kills = gate_cases(80, 150);
-    for round in 0..u32::try_from(kills).unwrap() {
+    until_hit(kills, |round| {
         let back = round % 2 == 1;
         if back {
             project.run(line).expect(0);
         }
-        let child = project.begin(if back { "patch revert demo --root tree" } else { line });
-        std::thread::sleep(length * (round * 37 % 80) / 70);
-        drop(Command::new("kill").args(["-KILL", &child.id().to_string()]).output());
-        child.wait_with_output().unwrap();
+        let mut child = project.begin(if back { "patch revert demo --root tree" } else { line });
+        std::thread::sleep(length * u32::try_from(round * 37 % 80).unwrap() / 70);
+        let was_hit = is_killed(&mut child);
         let texts: Vec<String> =
             files.iter().map(|file| project.read(&format!("tree/{file}"))).collect();
         let new = texts.iter().filter(|text| *text == NEW).count();
@@ -307,7 +306,8 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == NEW), "{round}");
         project.run("patch revert demo --root tree").expect(0);
         same(&project.files(), &clean, &format!("round {round}"));
-    }
+        was_hit
+    });
     assert!(seen[0] > 0 && seen[2] > 0, "the kills are badly distributed: {seen:?}");
     gate_passed(1, kills);
 }

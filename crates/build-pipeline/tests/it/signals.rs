@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Fault, FaultProxy, RandomImage, gate_cases, gate_passed, shared_registry};
 
-use crate::dsl::{Base, Project, ran};
+use crate::dsl::{Base, Project, is_killed, ran, until_hit};
 
 fn send(child: &Child, signal: &str) {
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
@@ -74,16 +74,15 @@ fn kills_leave_the_old_image_or_the_new_one() {
     let begun = Instant::now();
     project.run(&small).expect(0);
     let length = begun.elapsed();
-    for round in 0..u32::try_from(kills).unwrap() {
-        let child = project.begin(&lines[round as usize % 2]);
-        std::thread::sleep(length * (round * 37 % 100) / 70);
-        // A run that has already finished is a valid case too.
-        drop(Command::new("kill").args(["-KILL", &child.id().to_string()]).output());
-        child.wait_with_output().unwrap();
+    until_hit(kills, |round| {
+        let mut child = project.begin(&lines[round % 2]);
+        std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 70);
+        let was_hit = is_killed(&mut child);
         let image = oci::LayoutImage::read(&project.path("dist/locked-spoof")).unwrap();
         assert!(digests.contains(&image.manifest_digest.to_string()), "round {round}");
         assert!(image.absent_layers.is_empty(), "round {round}: {:?}", image.absent_layers);
-    }
+        was_hit
+    });
     project.run(&small).expect(0);
     let blobs = project.path("dist/locked-spoof/blobs/sha256").read_dir().unwrap().count();
     assert_eq!(blobs, 2 + base.image.layers.len(), "killed runs leave nothing behind");

@@ -161,6 +161,12 @@ async fn an_archive_takes_from_disk_what_is_there() {
     let (second, _) = bench.run(archive()).await;
     assert_eq!((second.outputs[0].state, second.traffic.requests), (OutputState::UpToDate, 0));
 
+    // An interrupted run for another image left its beginning.
+    std::fs::write(oci::part_of(&path), "beginning").unwrap();
+    let (third, _) = bench.run(archive()).await;
+    assert_eq!(third.outputs[0].state, OutputState::UpToDate);
+    assert!(!oci::part_of(&path).exists());
+
     // The other layers of a damaged archive are used, and the damaged one is fetched.
     let at = whole.len() - 1024 - 500;
     let mut damaged = whole.clone();
@@ -170,8 +176,14 @@ async fn an_archive_takes_from_disk_what_is_there() {
     assert_eq!((third.outputs[0].state, third.outputs[0].layers_copied), (OutputState::Written, 1));
     assert!(std::fs::read(&path).unwrap() == whole);
 
-    // A layout nearby has all layers.
+    // A layout nearby has all layers, even those of which an interrupted run left a beginning.
     bench.run(vec![bench.layout("full", true)]).await;
+    std::fs::write(oci::part_of(&bench.path("y.tar")), &whole[..whole.len() / 2]).unwrap();
+    let large = bench.layers.iter().find(|layer| is_large(&bench, layer)).unwrap();
+    let blob = |folder| oci::layout::blob_path(&bench.path(folder), large);
+    let bytes = std::fs::read(blob("full")).unwrap();
+    std::fs::create_dir_all(blob("z").parent().unwrap()).unwrap();
+    std::fs::write(oci::part_of(&blob("z")), &bytes[..bytes.len() / 2]).unwrap();
     let fetched = bench.layers_fetched().len();
     let mut settings = bench
         .settings(vec![Output::Archive { path: bench.path("y.tar") }, bench.layout("z", true)]);
@@ -181,6 +193,27 @@ async fn an_archive_takes_from_disk_what_is_there() {
     assert_eq!(bench.layers_fetched().len(), fetched);
     assert!(std::fs::read(bench.path("y.tar")).unwrap() == whole);
     assert_eq!(LayoutImage::read(&bench.path("z")).unwrap().absent_layers, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_another_run_writes_is_left_to_it() {
+    let bench = Bench::new().await;
+    let archive = bench.path("x.tar");
+    let blob = oci::layout::blob_path(&bench.path("image"), &bench.layers[0]);
+    std::fs::create_dir_all(blob.parent().unwrap()).unwrap();
+    for (output, path) in [
+        (Output::Archive { path: archive.clone() }, &archive),
+        (bench.layout("image", true), &blob),
+    ] {
+        let held = oci::open_part(path).unwrap();
+        let (execution, _) = bench.run(vec![output.clone()]).await;
+        let End::Failed(error) = &execution.end else { panic!("{:?}", execution.end) };
+        assert_eq!(error.kind(), executor::ErrorKind::Busy, "{error:?}");
+        assert_eq!(held.metadata().unwrap().len(), 0, "{output}");
+        drop(held);
+        let (execution, _) = bench.run(vec![output]).await;
+        assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,7 +38,8 @@ pub(crate) fn list(task: &Task) -> Listed {
     let is_service = |path: &PathBuf| name(path).starts_with("podman-");
     let mut old = Vec::new();
     let blobs = task.cache.as_ref().map(|cache| cache.join("blobs/sha256"));
-    for folder in blobs.into_iter().chain([task.state.clone(), task.state.join("records")]) {
+    let state = ["", "records", "verified"].map(|name| task.state.join(name));
+    for folder in blobs.into_iter().chain(state) {
         old.extend(names_in(&folder).into_iter().filter(|path| is_old_temporary(path)));
     }
     Listed {

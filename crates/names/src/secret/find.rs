@@ -78,7 +78,9 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
     let word = &text[token.clone()];
     let last = last_at(word);
     let mut found = Vec::from_iter(escaped_user(word, last));
-    found.extend(last.and_then(|at| bare_user(word, at)));
+    // An `@` that no host follows, as in `a:pw@h/token=x@-y`, ends no user information.
+    let host = ats(word).find(|at| starts_host(&word[at + 1..]));
+    found.extend(host.and_then(|at| bare_user(word, at)));
     let end = word.trim_end_matches([')', ']', '}', ',', ';', '.', '\'']).len();
     let mut from = 0;
     while let Some(separator) = word[from..].find("://").map(|at| from + at) {
@@ -142,9 +144,18 @@ fn cut_off(rest: &str) -> Option<usize> {
 
 /// Returns the position of the last `@` that does not start a digest.
 fn last_at(text: &str) -> Option<usize> {
+    ats(text).next()
+}
+
+/// Returns the positions of all `@` that do not start a digest, the last one first.
+fn ats(text: &str) -> impl Iterator<Item = usize> {
     let is_digest =
         |rest: &str| ["sha256:", "sha512:", "sha384:"].iter().any(|start| rest.starts_with(start));
-    text.rmatch_indices('@').map(|(at, _)| at).find(|at| !is_digest(&text[at + 1..]))
+    text.rmatch_indices('@').map(|(at, _)| at).filter(move |at| !is_digest(&text[at + 1..]))
+}
+
+fn starts_host(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '[')
 }
 
 /// Returns whether an authority, followed by a path that contains `@`, is certainly a host: a name
@@ -185,12 +196,8 @@ fn is_secret_fragment(text: &str) -> bool {
 }
 
 /// Returns the user information of an address without a scheme: `user:password@host/path`. It ends
-/// at the last `@`, which is `at`.
+/// at the last `@` before a host, which is `at`.
 fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
-    let next = word[at + 1..].chars().next()?;
-    if !next.is_alphanumeric() && next != '[' {
-        return None;
-    }
     let mut from = 0;
     for (colon, _) in word[..at].match_indices(':') {
         if word[colon..].starts_with("://") {

@@ -19,6 +19,7 @@ fn secrets_are_hidden() {
         ("me:secret@host/a", "***@host/a"),
         ("registry:me:secret@host/a:1", "registry:***@host/a:1"),
         ("docker.io=me:secret@127.0.0.1:5000/x", "docker.io=***@127.0.0.1:5000/x"),
+        ("https:/me:secret@h/x=https://me:secret@-7", "***@h/x=https://***@-7"),
         ("h:5000/x=https://me:secret@h", "***@h"),
         ("h.example:5000/x=https://me:secret@h", "h.example:5000/x=https://***@h"),
         ("https://g.example/a=https://me:secret@h/b", "https://g.example/a=https://***@h/b"),

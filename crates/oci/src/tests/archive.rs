@@ -11,8 +11,8 @@ use tempfile::tempdir;
 
 use super::layout::chain;
 use super::support::{Base, layers};
-use crate::archive::{ArchiveWriter, holds};
-use crate::{DerivedImage, LayoutError, LayoutImage, Verified, part_of};
+use crate::archive::{ArchiveWriter, holds, remove_unfinished};
+use crate::{DerivedImage, LayoutError, LayoutImage, Verified, open_part, part_of};
 
 const NAME: &str = "locked-spoof";
 
@@ -330,6 +330,56 @@ fn an_unfinished_archive_of_another_image_is_no_beginning() {
 }
 
 #[test]
+fn an_archive_has_one_writer_by_whatever_name() {
+    let folder = tempdir().unwrap();
+    let (path, link) = (folder.path().join("x.tar"), folder.path().join("link.tar"));
+    let image = Base::docker().derived();
+    write_archive(&path, &Base::oci().derived()).unwrap();
+    std::os::unix::fs::symlink("x.tar", &link).unwrap();
+    let first = ArchiveWriter::begin(&path, &image, NAME).unwrap();
+    for name in [&path, &link] {
+        let second = ArchiveWriter::begin(name, &image, NAME);
+        assert!(matches!(&second, Err(LayoutError::Busy(part)) if *part == part_of(&path)));
+        remove_unfinished(name);
+        assert!(part_of(&path).exists());
+    }
+    drop(first);
+    write_archive(&link, &image).unwrap();
+    assert_eq!(LayoutImage::read(&path).unwrap().manifest_digest, image.manifest_digest);
+
+    // Once the archive is complete, what another image left is removed.
+    interrupted(&path, &image, 10);
+    remove_unfinished(&link);
+    assert!(!part_of(&path).exists() && path.exists());
+}
+
+#[test]
+fn a_file_that_was_renamed_before_it_was_locked_is_not_written() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("x");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let is_stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    let mut written = 0;
+    std::thread::scope(|scope| {
+        // Writers that finish at once: each replaces the file that another one may have opened.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_stopped() {
+                    let Ok(mut file) = open_part(&path) else { continue };
+                    assert_eq!(file.metadata().unwrap().len(), 0, "a finished file was opened");
+                    file.write_all(b"whole").unwrap();
+                    fs::rename(part_of(&path), &path).unwrap();
+                }
+            });
+        }
+        while written < 2000 {
+            written += usize::from(fs::read(&path).is_ok_and(|found| found == b"whole"));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn a_link_to_an_archive_stays_a_link() {
     let folder = tempdir().unwrap();
     let (path, link) = (folder.path().join("x.tar"), folder.path().join("link.tar"));
@@ -337,10 +387,17 @@ fn a_link_to_an_archive_stays_a_link() {
     write_archive(&path, &Base::docker().derived()).unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink("x.tar", &link).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     write_archive(&link, &image).unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(LayoutImage::read(&path).unwrap().manifest_digest, image.manifest_digest);
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(mode(&path), 0o640);
+    // The rest of an archive that nobody may write is written by the next run.
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o440)).unwrap();
+    interrupted(&link, &image, 10);
+    assert_eq!(mode(&part_of(&path)), 0o640);
+    write_archive(&link, &image).unwrap();
+    assert_eq!(mode(&path), 0o440);
     // A link to nothing, and a link in place of the unfinished archive.
     fs::remove_file(&path).unwrap();
     assert!(matches!(write_archive(&link, &image), Err(LayoutError::Write { .. })));

@@ -8,6 +8,9 @@ use crate::auth::{client_with, password};
 use crate::support::{Sample, repository, settings, size, unique, words};
 
 const CANARY: &str = "canary-password";
+/// A password with characters that have a meaning in URLs, as it is, and percent-encoded in full and
+/// in part.
+const ENCODED: [&str; 3] = ["c@nary p/ss", "%63%40%6e%61%72%79%20%70%2F%73%73", "c%40nary%20p/ss"];
 
 fn guarded() -> FaultProxy {
     let proxy = FaultProxy::to(shared_registry().host());
@@ -150,6 +153,27 @@ async fn no_secret_stands_in_errors_or_debug() {
         let error = client.manifest(&sample.tagged(&proxy.host())).await.unwrap_err();
         let shown = format!("{} {error:?} {client:?}", words(&error));
         assert!(!shown.contains("canary") && !shown.contains(basic), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_is_echoed_percent_encoded_is_not_quoted() {
+    let sample = Sample::new("leak-encoded");
+    for echo in ENCODED {
+        for body in [
+            format!("https://kim:{echo}@h.example/"),
+            format!(r#"{{"errors":[{{"code":"DENIED","message":"you sent {echo}"}}]}}"#),
+        ] {
+            let proxy = FaultProxy::to(shared_registry().host());
+            proxy.require(Auth::Basic("kim".to_owned(), ENCODED[0].to_owned()));
+            let (client, _folder) = client_with(&proxy.host(), &password("kim", ENCODED[0]));
+            client.manifest(&sample.tagged(&proxy.host())).await.unwrap();
+            proxy.on("GET", "/manifests/").does(Answer::new(403).body(body.clone()));
+            let error = client.manifest(&sample.tagged(&proxy.host())).await.unwrap_err();
+            let shown = format!("{} {error:?}", words(&error));
+            assert!(!shown.contains(echo) && !shown.contains("p%2Fss"), "{shown}");
+            assert!(shown.contains("403"), "{shown}");
+        }
     }
 }
 

@@ -12,10 +12,8 @@ mod torch;
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use names::PinName;
 use oci::client::RegistryClient;
@@ -24,6 +22,8 @@ use project::clock::today;
 use project::pins_file::{FILE, couplings};
 use project::{Project, built_in, read_text};
 use sources::Sources;
+
+use crate::files::replace;
 
 pub use self::checks::PatchVerdict;
 pub use self::report::{Bound, BumpReport};
@@ -164,10 +164,5 @@ fn write(path: &Path, seen: &str, change: &PinChange, changed: &Changed) -> Resu
     if text == now {
         return Ok(());
     }
-    let put = || {
-        let mut file = AtomicWriteFile::open(&path)?;
-        file.write_all(text.as_bytes())?;
-        file.commit()
-    };
-    put().map_err(|error| failed(&error))
+    replace(&path, &text).map_err(|error| failed(&error))
 }

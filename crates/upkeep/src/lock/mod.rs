@@ -14,10 +14,8 @@ mod uv;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 
-use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use names::{PinName, TrackName};
 use pins::{Base, Tracks};
@@ -28,6 +26,7 @@ use sources::Event;
 use self::content::FOLDER;
 pub use self::content::Found;
 pub use self::report::{LockChange, LockReport, PackageAt, PackageFromTo};
+use crate::files::replace;
 
 /// The locks of a project.
 #[derive(Debug)]
@@ -258,7 +257,5 @@ fn put(path: &Path, text: &str) -> std::io::Result<()> {
     // The system releases the lock when the process ends, even if it is killed; no file remains.
     let held = File::open(folder)?;
     held.lock()?;
-    let mut file = AtomicWriteFile::open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.commit()
+    replace(path, text)
 }
