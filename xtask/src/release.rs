@@ -14,9 +14,9 @@ const CARGO_AUDITABLE: (&str, &str) = ("cargo-auditable", "0.7.7");
 /// Writes this list as an SBOM.
 const CARGO_CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
 /// Writes the package for Debian.
-const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.7.0");
+const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 /// Writes the package for Fedora.
-const CARGO_GENERATE_RPM: (&str, &str) = ("cargo-generate-rpm", "0.21.0");
+const CARGO_GENERATE_RPM: (&str, &str) = ("cargo-generate-rpm", "0.21.1");
 
 /// The targets, with the names of their processors in file names.
 const TARGETS: [(&str, &str); 2] =

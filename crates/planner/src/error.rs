@@ -102,7 +102,7 @@ pub enum PlanError {
         tag: Option<String>,
     },
     /// An override names a pin that does not exist.
-    #[error("`--set {pin}=…`: there is no pin `{pin}`")]
+    #[error("there is no pin `{pin}`")]
     UnknownPin {
         /// The given name.
         pin: String,

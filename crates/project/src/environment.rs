@@ -287,8 +287,11 @@ pub fn proxies(configured: &Proxies) -> Result<Proxies, Failure> {
         let found = names.iter().find_map(|name| Some((*name, variable(name)?)));
         let Some((name, text)) = found else { return Ok(configured.clone()) };
         text.parse().map(Some).map_err(|error: ParseProxyError| {
-            Failure::caused(Kind::Input, format!("cannot use the variable `{name}`"), &error)
-                .hint(format!("write `{name}=http://HOST:PORT`, or `unset {name}`"))
+            Failure::caused(Kind::Input, format!("cannot use the variable `{name}`"), &error).hint(
+                format!(
+                    "write a URL such as `http://proxy.example.org:3128`, or run `unset {name}`"
+                ),
+            )
         })
     };
     let except = ["NO_PROXY", "no_proxy"].into_iter().find_map(variable);

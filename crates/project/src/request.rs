@@ -208,13 +208,14 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
     let (name, value) =
         text.split_once('=').ok_or_else(|| bad(format!("`--set {text}` has no `=`")).hint(form))?;
     let known = input.pins.names();
-    let unknown = || PlanError::UnknownPin {
-        pin: name.to_owned(),
-        known: known.keys().map(ToString::to_string).collect(),
+    let unknown = || {
+        let known = known.keys().map(ToString::to_string).collect();
+        Failure::from(PlanError::UnknownPin { pin: name.to_owned(), known })
+            .within(&format!("cannot use `--set {text}`"))
     };
     let pin: PinName = name.parse().map_err(|_| unknown())?;
     match known.get(&pin) {
-        None => return Err(unknown().into()),
+        None => return Err(unknown()),
         Some(pins::PinKind::Image) => {}
         Some(_) => {
             return Err(bad(format!(

@@ -287,7 +287,7 @@ fn wrong_words_get_a_next_step() {
             "`nowhere` is not a folder that can be read",
             "name the folder",
         ),
-        ("check demo --root tree/a.txt", "cannot open", "name the folder"),
+        ("check demo --root tree/a.txt", "is not a folder that can be read", "name the folder"),
         (
             "check demo --root tree --only demo-lst",
             "there is no patch `demo-lst`",

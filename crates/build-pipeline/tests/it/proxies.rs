@@ -127,7 +127,9 @@ fn the_environment_precedes_the_configuration() {
     {
         let refused = run(&project, &line, &[(variable, value)]).expect(2);
         assert!(!refused.stderr.contains(CANARY), "{}", refused.stderr);
-        refused.says(&format!("cannot use the variable `{variable}`")).says("=http://HOST:PORT");
+        refused
+            .says(&format!("cannot use the variable `{variable}`"))
+            .says("`http://proxy.example.org:3128`");
     }
 }
 
