@@ -12,7 +12,7 @@ pub struct Form {
     /// The keys, in groups.
     pub keys: &'static [&'static [Key]],
     /// The form of tables with other names, and what these names are.
-    pub named: Option<(&'static str, &'static Form)>,
+    pub named: Option<(&'static str, &'static Self)>,
 }
 
 /// A key of a table.

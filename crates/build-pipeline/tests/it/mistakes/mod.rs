@@ -115,7 +115,7 @@ impl Mistake {
             ("why", &self.why, &ran.stderr),
             ("next", &self.next, after_first),
         ];
-        let (mut all, mut good, mut problems) = (0.0, 0.0, String::new());
+        let (mut all, mut good, mut problems) = (0.0, 0.0, Vec::new());
         for (name, words, text) in checks.iter().filter(|(_, words, _)| !words.is_empty()) {
             all += 1.0;
             let text = text.to_lowercase();
@@ -125,10 +125,10 @@ impl Mistake {
                 .find(|word| !text.contains(&word.to_lowercase()));
             match missing {
                 None => good += 1.0,
-                Some(word) => problems += &format!(" {name} lacks `{word}`;"),
+                Some(word) => problems.push(format!("{name} lacks `{word}`")),
             }
         }
-        Score { points: 3.0 * good / all, problems }
+        Score { points: 3.0 * good / all, problems: problems.join("; ") }
     }
 }
 
