@@ -33,7 +33,7 @@ use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic}
 
 pub use base::{BaseImage, fetch_base};
 pub use build_env::{BuildEnv, Lookup, Materials, SourceTree, Store};
-pub use built::needs_engine;
+pub use built::{needs_engine, unlabelled_image};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;

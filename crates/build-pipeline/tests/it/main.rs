@@ -58,6 +58,7 @@ mod secrets;
 mod signals;
 mod site;
 mod slim;
+mod slim_track;
 mod smoke;
 mod source;
 mod status;
