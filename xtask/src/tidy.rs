@@ -31,7 +31,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         false,
         &[
             "audit", "debian", "engine", "gpu-code", "names", "oci", "patcher", "pins", "plan",
-            "record", "seal", "sources",
+            "record", "seal", "slim", "sources",
         ],
     ),
     ("gpu-code", false, &["names"]),

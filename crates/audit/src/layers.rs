@@ -64,6 +64,13 @@ impl Layer {
         })
     }
 
+    /// Returns the files that may contain code but cannot be read, and why.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&EntryPath, String)> {
+        self.scanned
+            .iter()
+            .filter_map(|(_, path, scanned)| Some((path, scanned.as_ref().err()?.to_string())))
+    }
+
     /// Returns whether there is something at a path.
     pub fn contains(&self, path: &str) -> bool {
         let mut entries = self.listing.entries.iter();

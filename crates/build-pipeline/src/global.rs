@@ -57,6 +57,7 @@ pub(crate) fn subject(args: &cli::Subject) -> Subject {
         set: args.set.clone(),
         gpu: args.gpu.clone(),
         spoof: args.spoof.clone(),
+        slim: args.slim.clone(),
         rehearse: args.rehearse,
         label_revision: args.label_revision,
     }

@@ -29,7 +29,7 @@ struct Running {
     began: Instant,
     /// When the last line about it was printed.
     said: Instant,
-    /// What is transferred, if it is an output.
+    /// What is transferred, if it is an output or a step that copies layers.
     transfer: Option<Transferred>,
 }
 
@@ -101,6 +101,13 @@ impl Heartbeat {
     pub(crate) fn said(&self, name: &str) {
         if let Some(running) = lock(&self.running).get_mut(name) {
             running.said = Instant::now();
+        }
+    }
+
+    /// Notes that a step transfers layers.
+    pub(crate) fn expect(&self, name: &str, bytes: u64) {
+        if let Some(running) = lock(&self.running).get_mut(name) {
+            running.transfer = Some(Transferred::of(bytes));
         }
     }
 

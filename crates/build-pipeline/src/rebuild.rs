@@ -36,10 +36,10 @@ pub(crate) async fn rebuild(
 ) -> Result<Rebuilt, Failure> {
     let folder = folder()?;
     let layout = folder.path().join("image");
-    let is_built = plan.is_built();
+    let has_new_layers = plan.has_new_layers();
     let store = folder.path().join("store");
     let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
-    let build_env = if is_built {
+    let build_env = if has_new_layers {
         Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
     } else {
         None
@@ -49,7 +49,7 @@ pub(crate) async fn rebuild(
         client: client.clone(),
         cache: BlobCache::none(),
         verified: oci::Verified::none(),
-        outputs: vec![Output::Layout { path: layout.clone(), with_layers: is_built }],
+        outputs: vec![Output::Layout { path: layout.clone(), with_layers: has_new_layers }],
         build_env,
     };
     global.mirror.check_network(plan, &settings)?;

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use names::GpuTarget;
 use plan::{Action, Expectation, ImageEdit, Input, PatchUse, Plan, Seal, Step, labels};
 use project::prepare::Prepared;
+use record::SlimSummary;
 
 use crate::output::Page;
+use crate::reporter::size;
 
 /// Returns the plan as an indented outline.
-pub(crate) fn tree(prepared: &Prepared) -> String {
+///
+/// `slimmed` is what an earlier run of the step that slims the image removed.
+pub(crate) fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
     let Prepared { plan, warnings, .. } = prepared;
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
@@ -36,6 +41,13 @@ pub(crate) fn tree(prepared: &Prepared) -> String {
         };
         out.line(format_args!("{branch} {}. {}{needs}", index + 1, step.id));
         action(&mut out, bar, plan, step, &all_labels);
+        if let (Action::SlimImage { .. }, Some(slimmed)) = (&step.action, slimmed) {
+            out.line(format_args!(
+                "{bar}└─ last time: {} of layers before, {} after",
+                size(slimmed.layer_bytes_before),
+                size(slimmed.layer_bytes_after)
+            ));
+        }
     }
     for warning in warnings {
         out.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
@@ -97,6 +109,25 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             // An intermediate stage has no labels of its own.
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
+        }
+        Action::SlimImage { contract, gpus, if_present, .. } => {
+            out.line(format_args!("{bar}├─ contract {contract}; no engine is needed"));
+            let both = |gpus: &[GpuTarget]| {
+                gpus.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(" and ")
+            };
+            out.line(format_args!(
+                "{bar}├─ code that {} can run stays, and must exist",
+                both(gpus)
+            ));
+            if !if_present.is_empty() {
+                out.line(format_args!(
+                    "{bar}├─ code that {} can run stays, if there is some",
+                    both(if_present)
+                ));
+            }
+            out.line(format_args!(
+                "{bar}└─ code for other GPUs is removed: their kernel files, and their parts of libraries and bundles"
+            ));
         }
         Action::AuditImage { image, gpu } => {
             out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
@@ -223,6 +254,10 @@ fn caption(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
         Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
         Action::SealImage { seal, edit, .. } => made(id, &seal.contract.to_string(), edit),
+        Action::SlimImage { contract, gpus, .. } => {
+            let gpus: Vec<&str> = gpus.iter().map(GpuTarget::as_str).collect();
+            format!("{id}\n{contract}: {}", gpus.join(", "))
+        }
         Action::AuditImage { gpu, .. } => format!("{id}\ncode for {gpu}"),
         Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
     }

@@ -91,7 +91,7 @@ impl Reporter {
     /// Returns the event handler for a plan, which may be one of several.
     pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
-        if !plan.is_built() {
+        if !plan.has_new_layers() {
             // Its steps are too short for a duration.
             last_times.get_or_init(BTreeMap::new);
         }
@@ -136,7 +136,11 @@ impl Teller {
             Event::OutputEnded { output, .. } => heartbeat.end(&self.name(output)),
             Event::BuildInstruction { step, .. }
             | Event::BuildLine { step, .. }
-            | Event::LayerSealed { step, .. } => heartbeat.said(&self.name(step)),
+            | Event::LayerSealed { step, .. }
+            | Event::LayerSlimmed { step, .. } => heartbeat.said(&self.name(step)),
+            Event::LayersWanted { step, layer_bytes } => {
+                heartbeat.expect(&self.name(step), *layer_bytes);
+            }
             Event::LayerProgress { output, layer, done, total } => {
                 heartbeat.progress(&self.name(output), layer, *done, *total);
             }
@@ -220,10 +224,21 @@ impl Teller {
                     self.name(step)
                 ))
             }
-            Event::OutputBegun { output, layer_bytes } if *layer_bytes >= WORTH_A_LINE => {
-                Some(format!("· {}: {} of layers", self.name(output), size(*layer_bytes)))
+            Event::LayerSlimmed { step, number, total, before, after } => Some(format!(
+                "  {} layer {number} of {total}: {} before, {} after",
+                self.name(step),
+                size(*before),
+                size(*after)
+            )),
+            Event::OutputBegun { output: name, layer_bytes }
+            | Event::LayersWanted { step: name, layer_bytes }
+                if *layer_bytes >= WORTH_A_LINE =>
+            {
+                Some(format!("· {}: {} of layers", self.name(name), size(*layer_bytes)))
             }
-            Event::OutputBegun { .. } | Event::LayerProgress { .. } => None,
+            Event::OutputBegun { .. }
+            | Event::LayersWanted { .. }
+            | Event::LayerProgress { .. } => None,
         }
     }
 }
@@ -270,6 +285,11 @@ impl Live {
                 line.transferred = Transferred::of(*layer_bytes);
                 shown.insert(name, line);
             }
+            Event::LayersWanted { step, layer_bytes } => {
+                if let Some(shown) = shown.get_mut(&teller.name(step)) {
+                    shown.transferred = Transferred::of(*layer_bytes);
+                }
+            }
             Event::LayerProgress { output, layer, done, total } => {
                 if let Some(shown) = shown.get_mut(&teller.name(output)) {
                     shown.transfer(layer, *done, *total);
@@ -288,7 +308,8 @@ impl Live {
             Event::PlanBegun { .. }
             | Event::Note { .. }
             | Event::BuildInstruction { .. }
-            | Event::LayerSealed { .. } => {}
+            | Event::LayerSealed { .. }
+            | Event::LayerSlimmed { .. } => {}
         }
         // A whole log would scroll everything else away, and running steps are shown live.
         let is_line = !matches!(event, Event::BuildLine { .. } | Event::StepBegun { .. });

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::RUN_LABEL;
-use names::Digest;
-use plan::{Action, Input, Plan, Step};
-use record::StepState;
+use names::{Digest, GfxVersion};
+use plan::{Action, Input, Plan, SlimContract, Step};
+use record::{SlimSummary, StepState};
 use seal::EntryPath;
 use sources::Tree;
 
-use crate::build_env::{BuildEnv, Instructions, RawBuild, SourceStep, StoredImage};
+use crate::build_env::{
+    BuildEnv, Instructions, RawBuild, SlimStep, SourceStep, Store, StoredImage,
+};
 use crate::run::{Product, Products, Run};
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
@@ -51,7 +53,10 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
     let made = plan.steps.iter().filter_map(|step| {
         let has_image = matches!(
             step.action,
-            Action::SealImage { .. } | Action::AuditImage { .. } | Action::BootstrapBase { .. }
+            Action::SealImage { .. }
+                | Action::SlimImage { .. }
+                | Action::AuditImage { .. }
+                | Action::BootstrapBase { .. }
         );
         let key = keys.get(&step.id).filter(|_| has_image)?;
         Some((step.id.clone(), Product::Stored(Arc::new(build_env.store.finished(key)?))))
@@ -183,6 +188,26 @@ impl Run {
                 self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
             }
+            Action::SlimImage { image, contract: SlimContract::Slim1, gpus, if_present } => {
+                let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
+                let name = image
+                    .remote
+                    .as_ref()
+                    .map_or_else(|| self.plan.name.clone(), ToString::to_string);
+                let step = SlimStep {
+                    step: &step.id,
+                    key: self.key_of(step)?,
+                    image: &image,
+                    name: &name,
+                    gpus,
+                    if_present,
+                    forced: self.forced(&image),
+                    nearby: &self.settings.nearby,
+                    client: &self.settings.client,
+                    on_event: &self.on_event,
+                };
+                Product::Stored(Arc::new(build_env.slim(&step).await?))
+            }
             Action::AuditImage { image, gpu } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
                 let report = build_env.audit(&image, gpu, &self.settings.client).await?;
@@ -258,6 +283,21 @@ impl Run {
         }
     }
 
+    /// Returns the version that an image makes ROCm see, unless the last step sets another one.
+    fn forced(&self, image: &StoredImage) -> Option<GfxVersion> {
+        let edit = self.plan.image_edit();
+        let is_set_later = edit.env.contains_key(pins::OVERRIDE);
+        oci::variable(&image.config, pins::OVERRIDE).filter(|_| !is_set_later)?.parse().ok()
+    }
+
+    /// Returns what was removed from the image, if the plan slims it.
+    pub(crate) fn slimmed(&self) -> Option<SlimSummary> {
+        let build_env = self.settings.build_env.as_ref()?;
+        let is_slim = |step: &&Step| matches!(step.action, Action::SlimImage { .. });
+        let step = self.plan.steps.iter().find(is_slim)?;
+        build_env.store.slimmed(self.key_of(step).ok()?)
+    }
+
     fn key_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
         let key = self.keys.get(&step.id);
         key.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no key", step.id)))
@@ -319,6 +359,22 @@ impl Run {
             was_cached: true,
         })
     }
+}
+
+/// Returns the image that the last step of a plan labels, if an earlier run made it and its layers
+/// are in the store.
+pub fn unlabelled_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
+    let needed = plan.steps.last()?.action.needs();
+    let key = plan.step_keys().get(needed.first()?).cloned()?;
+    let made = store.finished(&key)?;
+    Some(BaseImage {
+        image: made.remote.clone()?,
+        index: None,
+        manifest_digest: Digest::of(&made.manifest_bytes),
+        manifest: made.manifest,
+        config: made.config,
+        was_cached: true,
+    })
 }
 
 /// Returns the product of a step as a base for another step.

@@ -8,6 +8,7 @@ use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
+use seal::SealError;
 use sources::{ErrorKind as SourceKind, SourceError};
 
 use crate::{BaseImage, LayerError};
@@ -56,6 +57,8 @@ pub enum ErrorKind {
     Capture,
     /// The image has no code for its GPU.
     GpuCode,
+    /// The code of other GPUs cannot be removed from the image.
+    Slim,
     /// Packages cannot be fetched.
     Packages,
     /// The packages, or the system made from them, differ from the lock.
@@ -186,6 +189,33 @@ impl ExecuteError {
 
     pub(crate) fn gpu_code(what: String) -> Self {
         Self { what, kind: ErrorKind::GpuCode, source: None }
+    }
+
+    /// Returns the error for an image that is not slimmed.
+    pub(crate) fn slim(image: &str, source: slim::Refusal) -> Self {
+        let what = format!("the code of other GPUs is not removed from `{image}`");
+        Self { what, kind: ErrorKind::Slim, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the error for an image whose config or manifest prevents that it is slimmed.
+    pub(crate) fn slim_config(image: &str, source: DeriveError) -> Self {
+        let what = format!("the code of other GPUs cannot be removed from `{image}`");
+        Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the error for a layer of an image that cannot be slimmed.
+    pub(crate) fn slim_layer(layer: &Digest, source: LayerError) -> Self {
+        let what = format!("the code of other GPUs cannot be removed from layer `{layer}`");
+        let kind = match &source {
+            LayerError::New(SealError::Write(error)) => disk_kind(error),
+            LayerError::Read(error) if error.raw_os_error().is_some() => disk_kind(error),
+            LayerError::DiffId { .. } => ErrorKind::Integrity,
+            LayerError::Read(_)
+            | LayerError::Tar(_)
+            | LayerError::New(_)
+            | LayerError::Trailing => ErrorKind::Slim,
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn seal(source: seal::SealError) -> Self {

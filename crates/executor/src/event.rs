@@ -74,6 +74,26 @@ pub enum Event {
         /// start.
         stale_bytecode: usize,
     },
+    /// A step started to copy layers to this machine.
+    LayersWanted {
+        /// The step.
+        step: String,
+        /// The size of the layers.
+        layer_bytes: u64,
+    },
+    /// The code of other GPUs was removed from a layer.
+    LayerSlimmed {
+        /// The step.
+        step: String,
+        /// The number of the layer, counted from 1.
+        number: usize,
+        /// The number of layers of the image.
+        total: usize,
+        /// The size of the layer before, in bytes.
+        before: u64,
+        /// The size of the layer after, in bytes.
+        after: u64,
+    },
     /// Writing an output started.
     OutputBegun {
         /// The output, in the syntax of `--output`.
@@ -84,7 +104,7 @@ pub enum Event {
     },
     /// A layer is being copied.
     LayerProgress {
-        /// The output.
+        /// The output, or the step.
         output: String,
         /// The layer.
         layer: Digest,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use engine::Engine;
-use names::Digest;
+use names::{Digest, GpuTarget};
 use oci::DerivedImage;
 use plan::{Action, ImageEdit, Input, Plan, Platform, Step};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
@@ -309,6 +309,7 @@ impl Run {
             layers: image.layers.len(),
             layer_bytes: base.manifest.layer_bytes(),
             reset: image.reset.clone(),
+            slim: self.slimmed(),
         });
         Ok(image)
     }
@@ -354,6 +355,7 @@ fn makes_image(action: &Action) -> bool {
         Action::BootstrapBase { .. }
         | Action::BuildImage { .. }
         | Action::SealImage { .. }
+        | Action::SlimImage { .. }
         | Action::AuditImage { .. } => true,
         Action::FetchBase { .. }
         | Action::DeriveImage { .. }
@@ -377,6 +379,10 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { .. } => "make the base image from packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),
+        Action::SlimImage { gpus, if_present, .. } => {
+            let kept: Vec<&str> = gpus.iter().chain(if_present).map(GpuTarget::as_str).collect();
+            format!("remove the code of other GPUs than {}", kept.join(", "))
+        }
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
     }
 }

@@ -42,9 +42,8 @@ impl From<PlanError> for Failure {
             PlanError::RehearsedOtherwise { variant, .. } => told.hint(format!(
                 "leave out `--variant {variant}`, or leave out `--rehearse` to build the variant"
             )),
-            PlanError::NoVariants { .. } => {
-                told.hint("leave out `--variant`; only tracks `source` and `vulkan` have variants")
-            }
+            PlanError::NoVariants { .. } => told
+                .hint("leave out `--variant`; `versions/tracks.toml` lists the variants of tracks"),
             PlanError::NoSuchFile { path, .. } => {
                 told.hint(format!("create `{path}`, or correct the path in `versions/tracks.toml`"))
             }
@@ -107,6 +106,11 @@ impl From<PlanError> for Failure {
             PlanError::UnknownGpu { gpu, known } => {
                 unknown_gpu(gpu, known.iter().map(String::as_str))
             }
+            PlanError::UnknownSlimGpu { gpu, known } => told.did_you_mean(
+                gpu,
+                known.iter().map(String::as_str),
+                format!("it contains {}", known.join(", ")),
+            ),
             PlanError::NoSpoof { gpu } => told
                 .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` with the version that you name")
                 .hint(format!("or add `spoof` to `[{gpu}]` in `versions/gpus.toml`")),
@@ -132,7 +136,10 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Patch => Kind::Patch,
             ExecuteKind::Changed => Kind::Bug,
             ExecuteKind::Engine => Kind::Machine,
-            ExecuteKind::Build | ExecuteKind::Capture | ExecuteKind::GpuCode => Kind::Failed,
+            ExecuteKind::Build
+            | ExecuteKind::Capture
+            | ExecuteKind::GpuCode
+            | ExecuteKind::Slim => Kind::Failed,
             ExecuteKind::Dockerfile => Kind::Input,
             ExecuteKind::Packages => Kind::Network,
             ExecuteKind::Lock => Kind::Integrity,
@@ -167,6 +174,9 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::GpuCode => told
                 .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET")
                 .hint("`gpu-code` in versions/tracks.toml turns this check on and off; nothing was written to the outputs"),
+            ExecuteKind::Slim => told.hint(
+                "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",
+            ),
             ExecuteKind::Packages => told
                 .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
                 .hint(DEBIAN_MIRROR),

@@ -22,6 +22,7 @@ mod error;
 mod file_name;
 mod judge;
 mod kpack;
+mod sample;
 mod scan;
 mod slim;
 mod spool;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use error::ScanError;
 pub use judge::{Verdict, Wish};
+pub use sample::{sample_bundle, sample_object};
 pub use scan::{CodeObject, HEAD, Owner, is_candidate, is_library, scan};
 pub use slim::{Slimmed, slim};
 pub use spool::{Spool, SpoolReader};

@@ -139,6 +139,12 @@ impl CodeTarget {
         Self { processor, sramecc: None, xnack: None }
     }
 
+    /// Returns the number of a processor in the flags of ELF files, if it is known here.
+    pub(crate) fn number_of(gpu: &GpuTarget) -> Option<u8> {
+        let (number, _) = PROCESSORS.iter().find(|(_, known)| *known == gpu.as_str())?;
+        Some(*number).filter(|number| *number != 0)
+    }
+
     /// Returns whether a GPU is one that this program knows code for.
     pub fn knows(gpu: &GpuTarget) -> bool {
         Self::of_processor(gpu.as_str()).is_some()

@@ -9,7 +9,7 @@ use engine::Engine;
 use failure::{Failure, Kind};
 use host::Snapshot;
 use host::run::{self, Container, GpuWay, Port, Row, RunError, Wish};
-use names::{EngineKind, Secret, TrackName};
+use names::{EngineKind, GfxVersion, Secret, TrackName};
 use pins::{OVERRIDE, When};
 use plan::labels;
 use project::image::name_in_engine;
@@ -191,7 +191,14 @@ impl Prepared {
             Some(asked) => vec![asked.to_owned()],
             None => found.map(ToString::to_string).collect(),
         };
-        if gpus.is_empty() || gpus.iter().any(|gpu| checked.split(' ').any(|one| one == gpu)) {
+        let has = |gpu: &str| checked.split(' ').any(|one| one == gpu);
+        // An image that imitates another GPU runs the code of that one.
+        let spoof =
+            image.labels.get(labels::SPOOF).and_then(|text| text.parse::<GfxVersion>().ok());
+        if spoof.and_then(|version| version.target()).is_some_and(|gpu| has(gpu.as_str())) {
+            return Ok(());
+        }
+        if gpus.is_empty() || gpus.iter().any(|gpu| has(gpu)) {
             return Ok(());
         }
         let gpus = gpus.join(", ");

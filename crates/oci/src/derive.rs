@@ -140,16 +140,21 @@ pub(crate) fn finished(
 ///
 /// The variable has no effect at run time. The images of AMD and vLLM contain it from their build.
 pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
-    let config = read_config(base_config).unwrap_or_default();
-    let env = config.get("config").and_then(|inner| inner.get("Env")).and_then(Value::as_array);
-    let value = env.into_iter().flatten().filter_map(Value::as_str);
-    let value = value.filter_map(|entry| entry.strip_prefix("PYTORCH_ROCM_ARCH=")).next_back();
-    let targets = value.unwrap_or_default().split([';', ',', ' ']);
+    let value = variable(base_config, "PYTORCH_ROCM_ARCH").unwrap_or_default();
+    let targets = value.split([';', ',', ' ']);
     // `gfx942:xnack+` is a variant of the same target.
     targets
         .map(|target| target.split(':').next().unwrap_or_default().trim().to_owned())
         .filter(|t| !t.is_empty())
         .collect()
+}
+
+/// Returns the value of a variable in a config. If it is set twice, the last value counts.
+pub fn variable(config: &[u8], name: &str) -> Option<String> {
+    let config = read_config(config).ok()?;
+    let env = config.get("config")?.get("Env")?.as_array()?;
+    let values = env.iter().filter_map(|entry| entry.as_str()?.strip_prefix(name));
+    values.filter_map(|value| value.strip_prefix('=')).next_back().map(str::to_owned)
 }
 
 /// Reads a base's config, and checks that it is for the platform and matches the manifest.

@@ -30,7 +30,7 @@ pub mod stand_in;
 mod verified;
 
 pub use assemble::{AssembleError, NewLayer, assemble, replace_layers};
-pub use derive::{DeriveError, DerivedImage, derive, native_gpus};
+pub use derive::{DeriveError, DerivedImage, derive, native_gpus, variable};
 pub use document::{DocumentError, read_config};
 pub use layout::{LayoutError, LayoutImage};
 pub use local::{LocalBlobs, open_part, part_of};

@@ -1,8 +1,9 @@
 //! Small stand-in bases for a rehearsal: the shape of the real ones in a few kilobytes, generated
 //! when needed.
 //!
-//! A stand-in depends only on the repository that it replaces and on the GPU target. Its layers are
-//! gzip without compression, so that its digest does not depend on the version of a compressor.
+//! A stand-in depends only on the repository that it replaces and on the files that the caller
+//! adds. Its layers are gzip without compression, so that its digest does not depend on the version
+//! of a compressor.
 
 use std::io::Write as _;
 
@@ -27,15 +28,18 @@ pub struct StandIn {
 
 impl StandIn {
     /// Makes the stand-in for an image in `repository`, as an index or as a bare docker manifest.
-    pub fn new(repository: &Repository, kind: ManifestKind) -> Self {
+    /// `more` is the content of one more layer: paths and bytes. Without any, there is no such layer.
+    pub fn new(repository: &Repository, kind: ManifestKind, more: &[(String, Vec<u8>)]) -> Self {
         let name = repository.to_string();
-        let files = [
-            ("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\n".to_owned()),
-            ("opt/stand-in", format!("stands in for {name}\n")),
-            ("opt/rocm/.info/version", "0.0.0-rehearsal\n".to_owned()),
+        let text = |path: &str, text: String| tar_of(&[(path.to_owned(), text.into_bytes())]);
+        let mut layers = vec![
+            text("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\n".to_owned()),
+            text("opt/stand-in", format!("stands in for {name}\n")),
+            text("opt/rocm/.info/version", "0.0.0-rehearsal\n".to_owned()),
         ];
-        let layers: Vec<_> =
-            files.iter().map(|(path, text)| tar_of(path, text.as_bytes())).collect();
+        if !more.is_empty() {
+            layers.push(tar_of(more));
+        }
         let diff_ids: Vec<_> = layers.iter().map(|tar| Digest::of(tar)).collect();
         let blobs: Vec<_> = layers.iter().map(|tar| gzip_stored(tar)).collect();
         let config = Bytes::from(config_of(repository, &diff_ids).to_string());
@@ -86,7 +90,16 @@ impl StandIn {
 /// inherited from Ubuntu that would be wrong for any derived image.
 fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
     let created = "2025-01-01T00:00:00Z";
-    let history = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
+    let entry = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
+    let mut history = vec![
+        entry("ADD rootfs", false),
+        entry("COPY marker", false),
+        entry("ENV ROCM_PATH=/opt/rocm", true),
+        entry("RUN install ROCm", false),
+    ];
+    if diff_ids.len() > 3 {
+        history.push(entry("RUN install kernels", false));
+    }
     let (env, entrypoint, cmd) = if repository.path().contains("ollama") {
         (
             json!([
@@ -124,12 +137,7 @@ fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
             },
         },
         "rootfs": { "type": "layers", "diff_ids": diff_ids },
-        "history": [
-            history("ADD rootfs", false),
-            history("COPY marker", false),
-            history("ENV ROCM_PATH=/opt/rocm", true),
-            history("RUN install ROCm", false),
-        ],
+        "history": history,
     })
 }
 
@@ -158,16 +166,19 @@ fn descriptor(media_type: &str, bytes: &Bytes) -> Value {
     json!({ "mediaType": media_type, "digest": Digest::of(bytes), "size": bytes.len() })
 }
 
-/// Returns a tar with one file. It does not depend on the machine.
-fn tar_of(path: &str, content: &[u8]) -> Vec<u8> {
-    let mut header = tar::Header::new_ustar();
-    header.set_size(content.len() as u64);
-    header.set_mode(0o644);
-    header.set_mtime(0);
-    header.set_uid(0);
-    header.set_gid(0);
+/// Returns a tar with files. It does not depend on the machine.
+fn tar_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
-    archive.append_data(&mut header, path, content).expect("a short path and bytes in memory");
+    for (path, content) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
+        let added = archive.append_data(&mut header, path, &content[..]);
+        added.expect("a short path and bytes in memory");
+    }
     archive.into_inner().expect("bytes in memory")
 }
 

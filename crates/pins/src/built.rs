@@ -12,7 +12,7 @@ use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
 use crate::tracks::{Base, check_base};
 use crate::{PinKind, Pins};
-use names::PinName;
+use names::{GpuTarget, PinName};
 
 /// The ways to build a track, for tracks that an engine builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Variant {
     pub stages: Vec<Stage>,
     /// Whether the image contains code for the GPU. The build then checks this.
     pub has_gpu_code: bool,
+    /// The GPU targets whose code stays; the code of others is removed. Empty if all stays.
+    pub slim: Vec<GpuTarget>,
 }
 
 /// One Dockerfile and its inputs.
@@ -78,7 +80,7 @@ pub(crate) fn read_variants(
         let all = Variants { variant: ONLY_VARIANT.to_owned(), variants, rehearsal: None };
         return failed.map_or(Ok(all), Err);
     }
-    for key in ["base", "track", "packages", "gpu-code"] {
+    for key in ["base", "track", "packages", "gpu-code", "slim"] {
         let Some(entry) = table.get(key) else { continue };
         let message = format!("{} has variants, and `{key}` belongs to one of them", table.place());
         report.add(&entry.key_span, wrong(message, "move it into `variants.NAME`"));
@@ -154,6 +156,41 @@ pub(crate) fn read_base(
     }
 }
 
+/// Reads `slim`: the GPU targets whose code stays. Returns none if the key is absent.
+pub(crate) fn read_slim(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<Vec<GpuTarget>, Reported> {
+    let gpus = table.texts(report, "slim", "gfx1151", checks::gpu_target)?;
+    match table.get("slim").filter(|_| gpus.is_empty()) {
+        Some(entry) => {
+            let help = "name the GPUs whose code stays, for example `slim = [\"gfx1151\"]`, or remove the line";
+            Err(report.add(&entry.span, wrong("`slim` names no GPU".to_owned(), help)))
+        }
+        None => Ok(gpus),
+    }
+}
+
+/// Reads the variants of a track that only adds metadata.
+pub(crate) fn read_slim_variants(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<BTreeMap<String, Vec<GpuTarget>>, Reported> {
+    let Some(entry) = table.get("variants") else { return Ok(BTreeMap::new()) };
+    let place = quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
+    let section = entry.table(report, &place)?;
+    collect(report, section.entries(), |report, entry| {
+        let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        let place = quote(&format!("[….variants.{}]", entry.key));
+        let table = entry.table(report, &place)?;
+        table.check_form(report, forms::SLIM_VARIANT.keys);
+        if table.get("slim").is_none() {
+            return Err(table.add_missing(report, "slim", "slim = [\"gfx1151\"]"));
+        }
+        Ok((name, read_slim(report, &table)?))
+    })
+}
+
 fn read_variant(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -161,6 +198,7 @@ fn read_variant(
 ) -> Result<Variant, Reported> {
     let base = read_base(report, table, pins, "base = \"fedora\"");
     let has_gpu_code = table.flag(report, "gpu-code");
+    let slim = read_slim(report, table);
     let base = base?;
     let items = table.get("stage").and_then(|entry| entry.items()).unwrap_or_default();
     if items.is_empty() {
@@ -175,7 +213,7 @@ fn read_variant(
         }
         stages.push(stage);
     }
-    Ok(Variant { base, stages, has_gpu_code: has_gpu_code? })
+    Ok(Variant { base, stages, has_gpu_code: has_gpu_code?, slim: slim? })
 }
 
 fn read_stage(

@@ -50,6 +50,10 @@ pub enum Build {
         /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`, if
         /// the track says so. Otherwise, the track below it decides.
         spoof: Option<bool>,
+        /// The GPU targets whose code stays; the code of others is removed. Empty if all stays.
+        slim: Vec<GpuTarget>,
+        /// The variants on request, by name, each with the GPU targets whose code stays.
+        variants: BTreeMap<String, Vec<GpuTarget>>,
     },
     /// An engine builds it from Dockerfiles.
     Stages(Variants),
@@ -164,6 +168,15 @@ impl Track {
             Build::Stages(variants) => Some(variants),
             Build::Derive { .. } => None,
         }
+    }
+
+    /// Returns the names of the variants on request, if no engine builds the track.
+    pub fn derived_variants(&self) -> impl Iterator<Item = &String> {
+        let variants = match &self.build {
+            Build::Derive { variants, .. } => Some(variants.keys()),
+            Build::Stages(_) => None,
+        };
+        variants.into_iter().flatten()
     }
 
     /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`, if the track says so.
@@ -287,7 +300,9 @@ fn read_track(
     })?;
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    let is_built = ["variants", "stage", "variant"].iter().any(|key| table.get(key).is_some());
+    let has = |keys: &[&str]| keys.iter().any(|key| table.get(key).is_some());
+    // A track with a base of its own and variants without stages only adds metadata.
+    let is_built = has(&["stage", "variant"]) || (has(&["variants"]) && !has(&["base", "track"]));
     let of_kind = if is_built { forms::BUILT } else { forms::DERIVED };
     let groups = [forms::TRACK_ABOUT, forms::BASE, forms::IMAGE, of_kind];
     table.check_form(report, &groups);
@@ -306,7 +321,11 @@ fn read_track(
     } else {
         let base = built::read_base(report, &table, pins, "base = \"vllm-openai-rocm\"");
         let spoof = table.get("spoof").map(|_| table.flag(report, "spoof")).transpose();
-        base.and_then(|base| Ok(Build::Derive { base, spoof: spoof? }))
+        let (slim, variants) =
+            (built::read_slim(report, &table), built::read_slim_variants(report, &table));
+        base.and_then(|base| {
+            Ok(Build::Derive { base, spoof: spoof?, slim: slim?, variants: variants? })
+        })
     };
     let track = Track {
         letter: letter?,
@@ -404,6 +423,7 @@ fn image_names(all: &Tracks) -> Vec<String> {
     let mut names = Vec::new();
     for (name, track) in &all.tracks {
         names.push(name.to_string());
+        names.extend(track.derived_variants().map(|variant| format!("{name}-{variant}")));
         let Some(variants) = track.variants() else { continue };
         let is_usual = |variant: &String| {
             *variant == variants.variant || Some(variant) == variants.rehearsal.as_ref()

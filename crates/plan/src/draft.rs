@@ -6,7 +6,7 @@ use names::{CommitId, Digest, GpuTarget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Input, Inputs, PatchUse, Plan, Step, labels};
+use crate::{Action, Input, Inputs, PatchUse, Plan, SlimContract, Step, labels};
 
 /// Everything that is done to produce one image: the plain data, which [`Draft::finish`] checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct Draft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     /// The changes of this run to the data files, by name: image inputs, `variant`, `spoof`, `gpu`,
-    /// `source-date-epoch`.
+    /// `slim`, `source-date-epoch`.
     pub overrides: BTreeMap<String, String>,
     /// Everything that the image is made from, by name. A step uses each input.
     pub inputs: Inputs,
@@ -152,6 +152,16 @@ impl Draft {
         all
     }
 
+    /// Returns the contract and the GPU targets, sorted, if the code of other GPUs is removed.
+    pub fn slimmed_for(&self) -> Option<(SlimContract, BTreeSet<&GpuTarget>)> {
+        self.steps.iter().find_map(|step| match &step.action {
+            Action::SlimImage { contract, gpus, if_present, .. } => {
+                Some((*contract, gpus.iter().chain(if_present).collect()))
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the labels that follow from the rest of the plan. `None` means that a label must be
     /// absent. The planner writes these labels, and [`Draft::finish`] refuses other values.
     pub fn derived_labels(&self) -> BTreeMap<&'static str, Option<String>> {
@@ -175,15 +185,22 @@ impl Draft {
         let present = |text: String| Some(text).filter(|text| !text.is_empty());
         let revision = self.revision.as_ref();
         let commit = revision.map(|revision| revision.commit.to_string());
-        let audited = self.steps.iter().filter_map(|step| match &step.action {
-            Action::AuditImage { gpu, .. } => Some(gpu.to_string()),
-            _ => None,
+        let audited = self.steps.iter().flat_map(|step| match &step.action {
+            Action::AuditImage { gpu, .. } => std::slice::from_ref(gpu),
+            // An image that imitates another GPU has code for that one, but is for its own.
+            Action::SlimImage { gpus, if_present, .. } if if_present.is_empty() => gpus,
+            _ => &[],
         });
-        let audited: BTreeSet<String> = audited.collect();
+        let audited: BTreeSet<&str> = audited.map(GpuTarget::as_str).collect();
+        let slimmed = self.slimmed_for().map(|(contract, gpus)| {
+            let gpus: Vec<&str> = gpus.into_iter().map(GpuTarget::as_str).collect();
+            format!("{contract} {}", gpus.join(" "))
+        });
         BTreeMap::from([
             (labels::TRACK, Some(self.track.clone())),
             (labels::GPU, Some(self.gpu.to_string())),
             (labels::GPU_TARGETS, present(Vec::from_iter(audited).join(" "))),
+            (labels::SLIM, slimmed),
             (labels::REHEARSAL, Some(self.rehearsal.to_string())),
             (labels::PINS_DIGEST, Some(Digest::of(pinned.as_bytes()).to_string())),
             (labels::OVERRIDES, present(overrides.join(" "))),
@@ -266,6 +283,12 @@ impl Draft {
                 "variant" | "spoof" => true,
                 "gpu" => *value == self.gpu.to_string(),
                 "source-date-epoch" => *value == self.source_date_epoch.to_string(),
+                "slim" => {
+                    let kept = self.slimmed_for().map(|(_, gpus)| gpus);
+                    let kept = kept.into_iter().flatten().map(GpuTarget::as_str);
+                    let kept = Vec::from_iter(kept).join(",");
+                    *value == if kept.is_empty() { "off".to_owned() } else { kept }
+                }
                 pin => match self.inputs.get(pin) {
                     Some(Input::Image { reference, .. }) => {
                         let digest = value.rsplit('@').next().unwrap_or_default();
@@ -314,6 +337,7 @@ fn product(action: &Action) -> Product {
         Action::FetchBase { .. }
         | Action::BootstrapBase { .. }
         | Action::SealImage { .. }
+        | Action::SlimImage { .. }
         | Action::AuditImage { .. } => Product::Image,
         Action::FetchSource { .. } | Action::FetchWheels { .. } => Product::Tree,
         Action::FetchPackages { .. } => Product::Packages,
@@ -344,6 +368,7 @@ fn input_kinds(action: &Action) -> &'static [&'static str] {
         Action::BuildImage { .. } => &["file"],
         Action::BootstrapBase { .. }
         | Action::SealImage { .. }
+        | Action::SlimImage { .. }
         | Action::AuditImage { .. }
         | Action::DeriveImage { .. } => &[],
     }

@@ -41,9 +41,9 @@ pub const GPU: &str = "io.github.build-pipeline.gpu";
 /// Absent if the build did not check.
 pub const GPU_TARGETS: &str = "io.github.build-pipeline.gpu-targets";
 /// The contract by which code of other GPUs was removed, and the GPUs whose code was kept. Absent if
-/// none was removed.
+/// the image was not slimmed.
 pub const SLIM: &str = "io.github.build-pipeline.slim";
-/// The digest of the image's manifest before that.
+/// The digest of the image's manifest before that, if the command `slim` wrote the image.
 pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";

@@ -27,7 +27,8 @@ pub use draft::{Draft, InvalidPlan, Revision};
 pub use input::{Input, Inputs};
 pub use names::{ImageEdit, ManifestKind, Platform};
 pub use steps::{
-    Action, BootstrapContract, DeriveContract, Expectation, PatchUse, Seal, SealContract, Step,
+    Action, BootstrapContract, DeriveContract, Expectation, PatchUse, Seal, SealContract,
+    SlimContract, Step,
 };
 
 /// The version of the plan's JSON format. A reader refuses a newer one.
@@ -144,6 +145,13 @@ impl Plan {
     /// Returns whether an engine builds the image, so that its layers exist nowhere else.
     pub fn is_built(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
+    }
+
+    /// Returns whether the image has layers that no registry has yet: an engine builds them, or the
+    /// code of other GPUs is removed from them.
+    pub fn has_new_layers(&self) -> bool {
+        let is_slim = |step: &Step| matches!(step.action, Action::SlimImage { .. });
+        self.is_built() || self.steps.iter().any(is_slim)
     }
 
     /// Returns the patches of all sources, each once, in order of application.

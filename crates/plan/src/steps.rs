@@ -88,6 +88,20 @@ pub enum Action {
         /// What the config contains in addition to the Dockerfile's settings.
         edit: ImageEdit,
     },
+    /// Removes the code of other GPUs from the layers of an image. No engine is needed.
+    SlimImage {
+        /// The step whose image is slimmed.
+        image: String,
+        /// The contract that determines every byte of the new layers.
+        contract: SlimContract,
+        /// The GPU targets whose code stays. The build stops if the image has no code for one of
+        /// them.
+        gpus: Vec<GpuTarget>,
+        /// Other GPU targets whose code stays if there is some: the GPU of an image that imitates
+        /// another GPU, for which the imitation can be switched off.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        if_present: Vec<GpuTarget>,
+    },
     /// Checks that an image contains code for a GPU. The build stops if it does not.
     AuditImage {
         /// The step whose image is checked.
@@ -139,6 +153,14 @@ pub enum SealContract {
     Seal1,
 }
 
+/// The numbered rules that remove the code of other GPUs; the crate `slim` implements them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SlimContract {
+    /// `slim/1`: equal layers and equal GPUs give equal bytes.
+    #[serde(rename = "slim/1")]
+    Slim1,
+}
+
 /// The numbered rules that turn packages into a root file system; the crate `debian` implements
 /// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +183,14 @@ impl fmt::Display for SealContract {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Seal1 => "seal/1",
+        })
+    }
+}
+
+impl fmt::Display for SlimContract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Slim1 => "slim/1",
         })
     }
 }
@@ -198,7 +228,7 @@ impl Action {
                 std::iter::once(base).chain(context.values()).collect()
             }
             Self::SealImage { image, base, .. } => vec![image, base],
-            Self::AuditImage { image, .. } => vec![image],
+            Self::SlimImage { image, .. } | Self::AuditImage { image, .. } => vec![image],
             Self::DeriveImage { base, .. } => vec![base],
         };
         let mut needs: Vec<&str> = Vec::new();
@@ -220,6 +250,7 @@ impl Action {
             Self::BuildImage { dockerfile, .. } => Some(dockerfile),
             Self::BootstrapBase { .. }
             | Self::SealImage { .. }
+            | Self::SlimImage { .. }
             | Self::AuditImage { .. }
             | Self::DeriveImage { .. } => None,
         }

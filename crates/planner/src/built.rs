@@ -170,6 +170,7 @@ impl PlanBuilder<'_> {
                 base = self.seal(stage, image, base);
             }
         }
+        base = crate::slim::add(&mut self.draft, base, chain, self.request, self.input, None)?;
         if chain.variants.iter().any(|variant| variant.has_gpu_code) {
             let action = Action::AuditImage { image: base, gpu: self.draft.gpu.clone() };
             base = self.step("audit-image".to_owned(), action);

@@ -3,7 +3,7 @@
 //! A track that is based on another one contains everything that the other one builds and sets. So
 //! its plan has the steps of both, and one step at the end that sets the metadata of both.
 
-use names::TrackName;
+use names::{GpuTarget, TrackName};
 use pins::{Base, Build, ImageSettings, Track, Variant};
 
 use crate::{BuildRequest, PlanError, PlanningInput};
@@ -26,6 +26,9 @@ pub(crate) struct Chain<'a> {
     pub(crate) is_rehearsal: bool,
     /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION`.
     pub(crate) is_spoof: bool,
+    /// The GPU targets whose code stays, according to the highest track that has `slim`. Empty if
+    /// no track has it.
+    pub(crate) slim: &'a [GpuTarget],
     /// The settings of all tracks; those of a higher track replace those of a lower one.
     pub(crate) image: ImageSettings,
 }
@@ -50,6 +53,7 @@ impl<'a> Chain<'a> {
             is_usual: own.is_usual,
             is_rehearsal: own.is_rehearsal,
             is_spoof: input.tracks.is_spoof(name),
+            slim: own.slim,
             image: track.image.clone(),
         };
         // `parse_tracks_with` refuses cycles; the limit is for tracks that were made otherwise.
@@ -58,6 +62,9 @@ impl<'a> Chain<'a> {
             let (name, track) = find(parent, input)?;
             let link = Link::find(name, track, None, chain.is_rehearsal)?;
             chain.base = link.base;
+            if chain.slim.is_empty() {
+                chain.slim = link.slim;
+            }
             chain.variants.splice(0..0, link.variant);
             chain.image = chain.image.over(&track.image);
         }
@@ -73,7 +80,8 @@ impl<'a> Chain<'a> {
     pub(crate) fn image_name(&self) -> String {
         let name = self.name;
         match (self.variant.filter(|_| !self.is_usual), self.is_rehearsal) {
-            (Some(variant), _) => format!("{name}-{variant}"),
+            (Some(variant), true) => format!("rehearsal-{name}-{variant}"),
+            (Some(variant), false) => format!("{name}-{variant}"),
             (None, true) => format!("rehearsal-{name}"),
             (None, false) => name.to_string(),
         }
@@ -95,6 +103,7 @@ struct Link<'a> {
     name: Option<&'a str>,
     is_usual: bool,
     is_rehearsal: bool,
+    slim: &'a [GpuTarget],
 }
 
 impl<'a> Link<'a> {
@@ -106,12 +115,26 @@ impl<'a> Link<'a> {
     ) -> Result<Self, PlanError> {
         let track_name = || name.to_string();
         let variants = match &track.build {
-            Build::Derive { .. } if asked.is_some() => {
+            Build::Derive { variants, .. } if asked.is_some() && variants.is_empty() => {
                 return Err(PlanError::NoVariants { track: track_name() });
             }
-            Build::Derive { base, .. } => {
-                let (is_usual, is_rehearsal) = (true, rehearse);
-                return Ok(Self { base, variant: None, name: None, is_usual, is_rehearsal });
+            Build::Derive { base, slim, variants, .. } => {
+                let chosen = asked.map(|name| {
+                    variants.get_key_value(name).ok_or_else(|| PlanError::UnknownVariant {
+                        track: track_name(),
+                        variant: name.clone(),
+                        known: variants.keys().cloned().collect(),
+                    })
+                });
+                let chosen = chosen.transpose()?;
+                return Ok(Self {
+                    base,
+                    variant: None,
+                    name: chosen.map(|(name, _)| name.as_str()),
+                    is_usual: chosen.is_none(),
+                    is_rehearsal: rehearse,
+                    slim: chosen.map_or(slim, |(_, slim)| slim),
+                });
             }
             Build::Stages(variants) => variants,
         };
@@ -134,7 +157,7 @@ impl<'a> Link<'a> {
             let (variant, rehearsed) = (name.clone(), usual.clone());
             return Err(PlanError::RehearsedOtherwise { track: track_name(), variant, rehearsed });
         }
-        let (base, is_usual) = (&variant.base, name == usual);
-        Ok(Self { base, variant: Some(variant), name: Some(name), is_usual, is_rehearsal })
+        let (base, is_usual, slim) = (&variant.base, name == usual, &variant.slim);
+        Ok(Self { base, variant: Some(variant), name: Some(name), is_usual, is_rehearsal, slim })
     }
 }

@@ -181,6 +181,14 @@ pub enum PlanError {
         /// All targets in the file.
         known: Vec<String>,
     },
+    /// `slim` names a GPU that `gpus.toml` does not list.
+    #[error("`slim` names GPU `{gpu}`, which `versions/gpus.toml` does not contain")]
+    UnknownSlimGpu {
+        /// The target.
+        gpu: String,
+        /// All targets in the file.
+        known: Vec<String>,
+    },
     /// The track needs a spoof, but none is known for the GPU.
     #[error("no spoof is known for GPU `{gpu}`")]
     NoSpoof {

@@ -1,8 +1,8 @@
 //! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
 //! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that only add
-//! metadata to an image, `built` plans those that an engine builds, and `chain` finds the tracks
-//! that a track is based on. The planner never reads files, the network, the environment or the clock. Tags are
+//! metadata to an image, `built` plans those that an engine builds, and `slim` decides which GPUs
+//! keep their code, and `chain` finds the tracks that a track is based on. The planner never reads files, the network, the environment or the clock. Tags are
 //! resolved and files are read before it is called, so equal arguments give byte-equal plans.
 
 mod built;
@@ -11,13 +11,15 @@ mod error;
 mod metadata;
 mod patches;
 mod request;
+mod slim;
 mod spoof;
 mod warning;
 
 pub use built::{Needs, needs};
 pub use error::{PlanError, UsedPins};
 pub use request::{
-    BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SpoofChoice, StandIn,
+    BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SlimChoice, SpoofChoice,
+    StandIn,
 };
 pub use spoof::{OPT_OUT_VARIABLE, OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
 pub use warning::Warning;
@@ -67,6 +69,18 @@ pub fn base_pin<'a>(
 /// variant does not exist.
 pub fn needs_engine(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.needs_engine())
+}
+
+/// Returns whether the code of other GPUs is removed from a request's image. Returns `false` if the
+/// track or variant does not exist.
+pub fn is_slimmed(request: &BuildRequest, input: &PlanningInput) -> bool {
+    match request.slim {
+        SlimChoice::Off => false,
+        SlimChoice::For(_) => true,
+        SlimChoice::OfTrack => {
+            Chain::find(request, input).is_ok_and(|chain| !chain.slim.is_empty())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,11 @@ pub(crate) fn plan(
         inputs,
         steps: Vec::new(),
     };
+    let fetched = "fetch-base".to_owned();
+    let fetch = Action::FetchBase { input: base, platform: Platform::linux_amd64() };
+    draft.steps.push(Step { id: fetched.clone(), action: fetch });
+    let imitated = override_version.and_then(|version| version.target());
+    let base = crate::slim::add(&mut draft, fetched, chain, request, input, imitated)?;
     let mut all_labels = chain.image.labels.clone();
     all_labels.extend(derived_labels(&draft));
     all_labels.extend(text_labels(&[
@@ -80,6 +85,9 @@ pub(crate) fn plan(
         (labels::BASE_DIGEST, &image.digest.as_ref().map(ToString::to_string).unwrap_or_default()),
         (labels::CONTRACT, &CONTRACT.to_string()),
     ]));
+    if let Some(variant) = chain.variant {
+        all_labels.insert(labels::VARIANT.to_owned(), variant.to_owned());
+    }
     if chain.is_spoof {
         let spelled =
             override_version.map_or_else(|| "off".to_owned(), |version| version.to_string());
@@ -101,7 +109,8 @@ pub(crate) fn plan(
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all_labels,
     };
-    draft.steps = steps(base, edit);
+    let derive = Action::DeriveImage { base, contract: CONTRACT, edit };
+    draft.steps.push(Step { id: "derive-image".to_owned(), action: derive });
     finished(draft, chain.name, warnings)
 }
 
@@ -125,14 +134,6 @@ pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
 /// Returns the text about the last step for an image's history.
 pub(crate) fn created_by(track: &TrackName, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {track} for {gpu}")
-}
-
-/// Returns the two steps of an image that only adds metadata.
-fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
-    let base = "fetch-base".to_owned();
-    let fetch = Action::FetchBase { input, platform: Platform::linux_amd64() };
-    let derive = Action::DeriveImage { base: base.clone(), contract: CONTRACT, edit };
-    vec![Step { id: base, action: fetch }, Step { id: "derive-image".to_owned(), action: derive }]
 }
 
 /// Refuses overrides of pins that do not exist or that are not used by an image input of the plan.

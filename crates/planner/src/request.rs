@@ -1,6 +1,6 @@
 //! The planner's input: the request of one run and the content of the data files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use names::{Digest, Tag};
 use names::{GfxVersion, GpuTarget, PinName, TrackName};
@@ -19,6 +19,8 @@ pub struct BuildRequest {
     pub gpu: Option<GpuTarget>,
     /// Whether and how the image imitates another GPU.
     pub spoof: SpoofChoice,
+    /// Whether and for which GPUs the image is slimmed.
+    pub slim: SlimChoice,
     /// Image pins with another digest in this run: given by the user, or resolved from a tag.
     pub overrides: BTreeMap<PinName, ImageOverride>,
     /// The time of the image in seconds since 1970-01-01 UTC, if it is not that of `versions.toml`.
@@ -61,6 +63,19 @@ pub enum SpoofChoice {
     Version(GfxVersion),
 }
 
+/// Whether the code of other GPUs is removed from an image. The code for the image's GPU, and for
+/// one that it imitates, always stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SlimChoice {
+    /// As the track says.
+    #[default]
+    OfTrack,
+    /// It stays.
+    Off,
+    /// It is removed, except for these GPU targets.
+    For(BTreeSet<GpuTarget>),
+}
+
 /// The content of the project's files. A plan depends only on the data files and on the files that
 /// [`crate::needs`] returns for it.
 #[derive(Debug, Clone)]
@@ -88,6 +103,7 @@ impl BuildRequest {
             variant: None,
             gpu: None,
             spoof: SpoofChoice::Auto,
+            slim: SlimChoice::OfTrack,
             overrides: BTreeMap::new(),
             source_date_epoch: None,
             rehearse: false,
@@ -96,7 +112,8 @@ impl BuildRequest {
         }
     }
 
-    /// Returns the changes of the request to the data files, in the form for plans and labels.
+    /// Returns the changes of the request to the data files, in the form for plans and labels. The
+    /// planner adds the choice of `slim` if the track says something else.
     pub(crate) fn spelled_overrides(&self) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = self
             .overrides
@@ -140,6 +157,11 @@ impl BuildRequest {
             "source-date-epoch" => self.source_date_epoch = Some(value.parse().ok()?),
             "spoof" if value == "off" => self.spoof = SpoofChoice::Off,
             "spoof" => self.spoof = SpoofChoice::Version(value.parse().ok()?),
+            "slim" if value == "off" => self.slim = SlimChoice::Off,
+            "slim" => {
+                let gpus = value.split(',').map(|gpu| gpu.parse().ok());
+                self.slim = SlimChoice::For(gpus.collect::<Option<_>>()?);
+            }
             pin => {
                 let (tag, digest) = match value.split_once('@') {
                     Some((tag, digest)) => (Some(tag.parse().ok()?), digest),

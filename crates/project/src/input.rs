@@ -131,12 +131,8 @@ impl Input {
     /// # Errors
     /// The HSA runtime does not start with the value.
     pub fn forced(&self) -> Result<Option<GfxVersion>, Failure> {
-        let config = self.config().unwrap_or_default();
-        let variables = config.get("Env").and_then(|env| env.as_array()).into_iter().flatten();
-        let values = variables.filter_map(|one| one.as_str()?.strip_prefix(OVERRIDE));
-        let Some(value) = values.filter_map(|one| one.strip_prefix('=')).next_back() else {
-            return Ok(None);
-        };
+        let Self::Image(image) = self else { return Ok(None) };
+        let Some(value) = oci::variable(&image.config, OVERRIDE) else { return Ok(None) };
         value.parse().map(Some).map_err(|error| {
             let what = format!("the image sets {OVERRIDE}, and ROCm does not start with it");
             Failure::caused(Kind::Failed, what, &error).hint(format!(

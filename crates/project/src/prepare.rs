@@ -233,6 +233,7 @@ fn refused(error: PlanError, of_image: Option<&str>) -> Failure {
             | PlanError::UnknownPin { .. }
             | PlanError::UnusedPin { .. }
             | PlanError::UnknownGpu { .. }
+            | PlanError::UnknownSlimGpu { .. }
             | PlanError::NotASpoofTrack { .. }
             | PlanError::Epoch(_)
             | PlanError::Invalid { .. }

@@ -1,6 +1,8 @@
 //! Rehearsals: the same plan, client and outputs as in a real run, on small stand-in bases.
 
 use failure::{Failure, Kind};
+use gpu_code::{sample_bundle, sample_object};
+use names::GpuTarget;
 use oci::client::RegistryClient;
 use oci::loopback::LoopbackRegistry;
 use oci::stand_in::StandIn;
@@ -19,9 +21,20 @@ pub fn stand_in(request: &mut BuildRequest, input: &PlanningInput) -> Option<Sta
         Some(pins::ManifestKind::Manifest) => plan::ManifestKind::Manifest,
         Some(pins::ManifestKind::Index) | None => plan::ManifestKind::Index,
     };
-    let made = StandIn::new(&pin.repository, kind);
+    // An image that is slimmed needs something to remove.
+    let code = if planner::is_slimmed(request, input) { gpu_code(input) } else { Vec::new() };
+    let made = StandIn::new(&pin.repository, kind, &code);
     request.stand_in = Some(planner::StandIn { digest: made.digest.clone(), kind });
     Some(made)
+}
+
+/// Returns files with code for all GPUs in `gpus.toml`: a bundle for all, and a file for each.
+fn gpu_code(input: &PlanningInput) -> Vec<(String, Vec<u8>)> {
+    let gpus: Vec<GpuTarget> = input.gpus.gpus.keys().cloned().collect();
+    let file = |gpu: &GpuTarget| Some((format!("opt/rocm/lib/{gpu}.co"), sample_object(gpu)?));
+    let mut files: Vec<_> = gpus.iter().filter_map(file).collect();
+    files.push(("opt/rocm/lib/kernels.bundle".to_owned(), sample_bundle(&gpus)));
+    files
 }
 
 /// The registry that serves the stand-ins, until the value is dropped.

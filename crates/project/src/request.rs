@@ -1,11 +1,13 @@
 //! Turns what somebody wrote into build requests, and resolves the tags in them.
 
+use std::collections::BTreeSet;
+
 use failure::{Failure, Kind, missing_image, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Tag};
 use names::{PinName, TrackName};
 use oci::client::RegistryClient;
 use pins::{Pinned, Tracks};
-use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SpoofChoice};
+use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SlimChoice, SpoofChoice};
 
 use crate::environment;
 
@@ -22,6 +24,8 @@ pub struct Subject {
     pub gpu: Option<String>,
     /// The GPU version that ROCm should see: x.y.z, `off` or `auto`.
     pub spoof: Option<String>,
+    /// The GPUs whose code stays: a list, `off`, or an empty text for the image's GPU.
+    pub slim: Option<String>,
     /// Whether to build on stand-ins.
     pub rehearse: bool,
     /// Whether the labels name the commit that last changed the input files.
@@ -93,6 +97,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
     }
     let gpu = subject.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let spoof = spoof(subject.spoof.as_deref())?;
+    let slim = slim(subject.slim.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
     let mut requests: Vec<BuildRequest> = Vec::new();
     for track in tracks {
@@ -102,6 +107,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
         let mut request =
             BuildRequest { gpu: gpu.clone(), spoof, source_date_epoch, ..BuildRequest::new(track) };
         request.rehearse = subject.rehearse;
+        request.slim.clone_from(&slim);
         request.variant.clone_from(&subject.variant);
         requests.push(request);
     }
@@ -242,6 +248,17 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
             .hint(form)
     })?;
     Ok((pin, Value::Tag(tag)))
+}
+
+fn slim(text: Option<&str>) -> Result<SlimChoice, Failure> {
+    match text {
+        None => Ok(SlimChoice::OfTrack),
+        Some("off") => Ok(SlimChoice::Off),
+        Some("") => Ok(SlimChoice::For(BTreeSet::new())),
+        Some(gpus) => gpus.split(',').map(failure::gpu_target).collect::<Result<_, _>>().map(SlimChoice::For).map_err(|told| {
+            told.hint("write `--slim` to keep the code for the image's GPU, `--slim=gfx1100,gfx1151` to keep more, `--slim=off` to keep all")
+        }),
+    }
 }
 
 fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {

@@ -6,10 +6,9 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use audit::{AuditReport, Layer};
+use audit::Layer;
 use executor::{LayerError, Output, read_layer, visit_layer};
 use failure::{Failure, Kind};
-use gpu_code::Wish;
 use names::{Digest, GfxVersion, GpuTarget, Hasher, ImageEdit, Platform};
 use oci::archive::ArchiveWriter;
 use oci::client::RegistryClient;
@@ -17,7 +16,7 @@ use oci::media::{Descriptor, Document};
 use oci::{DerivedImage, LayoutError, NewLayer, layout, replace_layers};
 use plan::labels;
 use seal::SealedLayer;
-use slim::{SlimReport, Slimmer, Survey};
+use slim::{Refusal, SlimReport, Slimmer, Survey};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::environment::work_folder;
@@ -158,35 +157,20 @@ async fn survey(
         survey.add(layer.ok_or_else(|| missing(image, number))?);
     }
     let (found, slimmer) = survey.finish(work_folder());
-    let report = |gpu: &GpuTarget| {
-        let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
-        AuditReport::new(String::new(), found.clone(), &wish)
-    };
-    if request.gpus.first().is_some_and(|gpu| report(gpu).targets.is_empty()) {
-        let what = format!("`{}` has no GPU code", image.name);
-        return Err(Failure::new(Kind::Failed, what)
-            .hint("there is nothing to remove; use the image as it is"));
-    }
-    let imitated = request.forced.and_then(|version| version.target());
-    if let Some(imitated) = imitated.filter(|target| !request.gpus.contains(target)) {
-        let what = format!(
-            "the image makes ROCm see {imitated}, so it does not work without the code for {imitated}"
-        );
-        return Err(
-            Failure::new(Kind::Failed, what).hint(format!("keep that code: `--gpu {imitated}`"))
-        );
-    }
-    for gpu in request.gpus {
-        let report = report(gpu);
-        if !report.is_usable() {
-            let targets: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
-            let what = format!("`{}` contains no code for {gpu}", image.name);
-            return Err(Failure::new(Kind::Failed, what)
-                .hint(format!("its targets: {}", targets.join(", ")))
-                .hint("name the GPUs whose code should stay: `--gpu gfx1151,gfx1100`"));
+    slim::check(&found, request.gpus, &[], request.forced)
+        .map_err(|refusal| refused(&image.name, &refusal))?;
+    Ok(slimmer)
+}
+
+fn refused(image: &str, refusal: &Refusal) -> Failure {
+    let told = Failure::caused(Kind::Failed, format!("`{image}` is not slimmed"), refusal);
+    match refusal {
+        Refusal::NoCode => told.hint("there is nothing to remove; use the image as it is"),
+        Refusal::Imitates(imitated) => told.hint(format!("keep that code: `--gpu {imitated}`")),
+        Refusal::Lacks { .. } => {
+            told.hint("name the GPUs whose code should stay: `--gpu gfx1151,gfx1100`")
         }
     }
-    Ok(slimmer)
 }
 
 fn missing(image: &Image, number: usize) -> Failure {

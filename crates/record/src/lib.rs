@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 pub use changes::{InputChange, Standing, StepChange, step_changes};
 pub use engine::{EngineUse, PassedOver};
 pub use outcome::{
-    ImageSummary, Note, OutputOutcome, OutputState, StepOutcome, StepState, Traffic,
+    ImageSummary, Note, OutputOutcome, OutputState, SlimSummary, SlimmedLayer, StepOutcome,
+    StepState, Traffic,
 };
 
 /// The version of the record's JSON format. A reader refuses a newer one.

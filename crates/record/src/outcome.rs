@@ -51,6 +51,43 @@ pub struct ImageSummary {
     pub layer_bytes: u64,
     /// Labels and annotations of the base that were dropped because they would be wrong.
     pub reset: Vec<String>,
+    /// What was removed, if the image was slimmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slim: Option<SlimSummary>,
+}
+
+/// What was removed from an image: the code of other GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlimSummary {
+    /// The GPU targets whose code stays.
+    pub gpus: Vec<String>,
+    /// The size of all layers as they were stored before, in bytes.
+    pub layer_bytes_before: u64,
+    /// The size of all layers as they are stored now, in bytes.
+    pub layer_bytes_after: u64,
+    /// The layers that changed, lowest first.
+    pub layers: Vec<SlimmedLayer>,
+    /// The number of files that became smaller.
+    pub files_smaller: usize,
+    /// The number of files that were removed.
+    pub files_removed: usize,
+    /// The files with code of other GPUs that stay as they are, as `path: why`.
+    pub whole: Vec<String>,
+}
+
+/// A layer from which code was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlimmedLayer {
+    /// The number of the layer, counted from 1.
+    pub layer: usize,
+    /// Its digest before.
+    pub before: Digest,
+    /// Its digest after.
+    pub after: Digest,
+    /// Its size as it was stored before, in bytes.
+    pub bytes_before: u64,
+    /// Its size as it is stored now, in bytes.
+    pub bytes_after: u64,
 }
 
 /// The result of an output.

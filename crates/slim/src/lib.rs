@@ -2,7 +2,7 @@
 //!
 //! [`Survey`] is given all layers first, as `audit` reads them. It becomes a [`Slimmer`], which
 //! rewrites the layers that have such code, lowest first. The result depends only on the layers and
-//! the GPUs. This crate opens no files, except that large files are held in a temporary folder.
+//! the GPUs; [`check`] says whether it would still work. This crate opens no files, except that large files are held in a temporary folder.
 //!
 //! `slim/1` does the following for a list of GPUs:
 //!
@@ -27,11 +27,16 @@
 //!   attributes. Times before 1970 become 0.
 //! - In the config, only `rootfs.diff_ids` changes, and labels are added ([`CONTRACT`]).
 //!
+//! The command `slim` adds the labels `slim`, `slim-base` and `gpu-targets`. A plan with the step
+//! `slim-image` has the same layers, and its last step writes the labels.
+//!
 //! Golden digests in the tests protect the bytes. A different byte is `slim/2`.
 
+mod refusal;
 mod report;
 mod slimmer;
 
+pub use refusal::{Refusal, check};
 pub use report::{ChangedFile, SlimReport, WholeFile};
 pub use slimmer::{Slimmer, Survey};
 

@@ -21,6 +21,8 @@ pub struct Survey {
     code: Layers,
     layers: Vec<Surveyed>,
     linked: BTreeSet<EntryPath>,
+    /// The files that cannot be read.
+    whole: Vec<WholeFile>,
 }
 
 /// A layer after the first reading.
@@ -35,13 +37,26 @@ struct Surveyed {
 impl Survey {
     /// Creates a survey for these GPUs.
     pub fn new(gpus: Vec<GpuTarget>) -> Self {
-        Self { gpus, code: Layers::default(), layers: Vec::new(), linked: BTreeSet::new() }
+        Self {
+            gpus,
+            code: Layers::default(),
+            layers: Vec::new(),
+            linked: BTreeSet::new(),
+            whole: Vec::new(),
+        }
     }
 
     /// Adds a layer on top of the others.
     pub fn add(&mut self, layer: Layer) {
         let is_other = |target: &CodeTarget| !is_kept(&self.gpus, target);
         let affected: BTreeSet<EntryPath> = layer.files_with(is_other).cloned().collect();
+        let number = self.layers.len() + 1;
+        let unreadable = layer.unreadable().map(|(path, why)| WholeFile {
+            layer: number,
+            path: path.to_string(),
+            why,
+        });
+        self.whole.extend(unreadable);
         let entries = &layer.listing().entries;
         let links = entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
         self.linked.extend(links.filter_map(|(_, entry)| EntryPath::parse(&entry.link).ok()));
@@ -54,8 +69,8 @@ impl Survey {
     /// Returns the GPU code of the image, and what rewrites its layers. `folder` is for temporary
     /// files.
     pub fn finish(self, folder: Option<PathBuf>) -> (Found, Slimmer) {
-        let Self { gpus, code, layers, linked } = self;
-        let (view, report) = (Index::new(), SlimReport::default());
+        let Self { gpus, code, layers, linked, whole } = self;
+        let (view, report) = (Index::new(), SlimReport { whole, ..SlimReport::default() });
         (code.finish(), Slimmer { gpus, layers, linked, folder, view, report })
     }
 }

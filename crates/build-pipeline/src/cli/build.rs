@@ -13,7 +13,7 @@ pub(crate) struct Subject {
     /// Build this track, given by name or letter (repeatable)
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,
-    /// Build this variant of a track that an engine builds, such as debian
+    /// Build this variant of the track, such as debian or slim
     #[arg(long, value_name = "VARIANT")]
     pub(crate) variant: Option<String>,
     /// Use another value for a pin: a digest, or a tag to resolve now (repeatable)
@@ -25,6 +25,10 @@ pub(crate) struct Subject {
     /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
+    /// Remove the code of other GPUs from the image, without an engine; `--slim=GFX,GFX` keeps the
+    /// code for these GPUs too, `--slim=off` removes nothing
+    #[arg(long, value_name = "GFX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) slim: Option<String>,
     /// Build on small stand-in bases that the tool generates; needs no network, and the image
     /// cannot be published
     #[arg(long)]
@@ -97,7 +101,7 @@ pub(crate) struct StepArgs {
 /// Print the full plan
 #[derive(Debug, Args)]
 #[command(mut_arg("tracks", |arg| arg.help("Plan this track, given by name or letter (repeatable)")))]
-#[command(mut_arg("variant", |arg| arg.help("Plan this variant of a track that an engine builds, such as debian")))]
+#[command(mut_arg("variant", |arg| arg.help("Plan this variant of the track, such as debian or slim")))]
 #[command(mut_arg("gpu", |arg| arg.help("Plan the image for this GPU target")))]
 pub(crate) struct PlanArgs {
     /// The tracks, given by name or letter; same as --track

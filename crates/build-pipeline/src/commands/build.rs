@@ -32,7 +32,7 @@ use crate::outputs::{
     ENGINE, check_push, hide_from_git, moved, nearby, next, parse_output, pushed_reference, shown,
 };
 use crate::reporter::{Reporter, size};
-use crate::sanitise::sanitise_json;
+use crate::sanitise::{sanitise_json, sanitise_line};
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 
@@ -192,7 +192,7 @@ impl Session<'_> {
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
-            let build_env = if is_built || is_loaded {
+            let build_env = if one.plan.has_new_layers() || is_loaded {
                 // All builds share one engine and one store.
                 Some(Arc::clone(match &build_env {
                     Some(build_env) => build_env,
@@ -458,7 +458,15 @@ impl Session<'_> {
             verify::verify_path(&path, plan, settings).await?;
         }
         let track = &plan.track;
-        let next = if plan.is_built() {
+        let options = ["variant", "slim"]
+            .iter()
+            .filter_map(|option| Some(format!(" --{option}={}", plan.overrides.get(*option)?)));
+        let options: String = options.collect();
+        let next = if plan.slimmed_for().is_some() && !plan.is_built() {
+            format!(
+                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base: it reads all of its layers, and writes them without the code of other GPUs"
+            )
+        } else if plan.is_built() {
             format!(
                 "`build-pipeline plan --track {track}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}` builds it in the same steps"
             )
@@ -509,8 +517,8 @@ impl Session<'_> {
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
-        // No registry has the layers that an engine built.
-        for output in all.iter_mut().filter(|_| plan.is_built()) {
+        // No registry has the new layers.
+        for output in all.iter_mut().filter(|_| plan.has_new_layers()) {
             if let Output::Layout { with_layers, .. } = output {
                 *with_layers = true;
             }
@@ -548,6 +556,19 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
     for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
         text.line(format_args!("  from      {input} ({name})"));
     }
+    if let Some(slim) = &image.slim {
+        let smaller = counted(slim.files_smaller, "file");
+        text.line(format_args!(
+            "  slimmed   {} of layers before, {} after: {smaller} smaller, {} removed; only code for {} is left",
+            size(slim.layer_bytes_before),
+            size(slim.layer_bytes_after),
+            slim.files_removed,
+            slim.gpus.join(", ")
+        ));
+        for file in &slim.whole {
+            text.line(format_args!("  unchanged {}", sanitise_line(file)));
+        }
+    }
     if image.base_index.is_some() {
         text.line(format_args!(
             "            its manifest for linux/amd64 is {}",
@@ -555,7 +576,7 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
         ));
     }
     for outcome in &record.outputs {
-        let is_thin = outcome.output.starts_with("oci:");
+        let is_thin = outcome.output.starts_with("oci:") && !record.plan.has_new_layers();
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) if is_thin => {
                 format!(

@@ -1,7 +1,11 @@
 //! `build-pipeline plan`: prints plans, and builds nothing.
 
+use executor::Store;
 use failure::{Failure, Kind};
+use plan::{Action, Step};
+use project::environment;
 use project::prepare::{Prepared, prepare};
+use record::SlimSummary;
 
 use crate::cli::{Global, PlanArgs, PlanFormat};
 use crate::global;
@@ -23,6 +27,14 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     print(&plans, args.format)
 }
 
+/// Returns what the step that slims the image removed when this machine last ran it.
+fn slimmed(prepared: &Prepared) -> Option<SlimSummary> {
+    let plan = &prepared.plan;
+    let is_slim = |step: &&Step| matches!(step.action, Action::SlimImage { .. });
+    let step = plan.steps.iter().find(is_slim)?;
+    Store::new(environment::store_folder().ok()?).slimmed(plan.step_keys().get(&*step.id)?)
+}
+
 /// Prints plans.
 pub(crate) fn print(plans: &[Prepared], format: PlanFormat) -> Result<(), Failure> {
     for one in plans {
@@ -36,9 +48,9 @@ pub(crate) fn print(plans: &[Prepared], format: PlanFormat) -> Result<(), Failur
             [one] => output::result(&one.plan.canonical_text()),
             many => output::json(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>()),
         },
-        PlanFormat::Tree => {
-            plans.iter().try_for_each(|one| output::sanitised_result(&render::tree(one)))
-        }
+        PlanFormat::Tree => plans.iter().try_for_each(|one| {
+            output::sanitised_result(&render::tree(one, slimmed(one).as_ref()))
+        }),
         PlanFormat::Dot => {
             plans.iter().try_for_each(|one| output::sanitised_result(&render::dot(&one.plan)))
         }

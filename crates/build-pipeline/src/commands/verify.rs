@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use executor::{BlobCache, Settings, derive_image, fetch_base};
+use executor::{BaseImage, BlobCache, Settings, Store, derive_image, fetch_base, unlabelled_image};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
@@ -49,6 +49,9 @@ pub(crate) struct Verification {
     layers_checked: usize,
     /// The number of layers in the manifest whose content is stored elsewhere.
     layers_elsewhere: usize,
+    /// Whether the layers were compared with those that this machine made when it slimmed the base.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    slimmed_here: bool,
     /// The result of each rebuild, one per engine.
     rebuilds: Vec<Comparison>,
 }
@@ -190,9 +193,13 @@ async fn verified(
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
-    let is_built = plan.is_built();
-    let mut fetch = None;
-    for step in plan.steps.iter().filter(|_| !is_built) {
+    let has_new_layers = plan.has_new_layers();
+    // The layers of an image that is only slimmed follow from its base. If this machine slimmed it,
+    // it knows them.
+    let slimmed = if plan.is_built() { None } else { slimmed(plan) };
+    let slimmed_here = slimmed.is_some();
+    let mut fetch = slimmed.map(Ok);
+    for step in plan.steps.iter().filter(|_| !has_new_layers) {
         if let (Action::FetchBase { platform, .. }, Some(Input::Image { reference, manifest })) =
             (&step.action, plan.input_of(step))
         {
@@ -201,7 +208,11 @@ async fn verified(
     }
     let checks = match fetch {
         None => {
-            let why = "`--rebuild` compares built layers with those of another build";
+            let why = if plan.is_built() {
+                "`--rebuild` compares built layers with those of another build"
+            } else {
+                "`--rebuild` slims the base again and compares the layers"
+            };
             compare_with_plan(plan, documents, why).map_err(not_json)?
         }
         Some(Ok(base)) => {
@@ -224,14 +235,21 @@ async fn verified(
         manifest_digest: found.manifest_digest.clone(),
         plan_digest: plan.digest(),
         outcome: match outcome(&checks) {
-            Outcome::Incomplete if is_built => Outcome::AsPlanned,
+            Outcome::Incomplete if has_new_layers => Outcome::AsPlanned,
             outcome => outcome,
         },
         checks,
         layers_checked: found.layers_checked(),
         layers_elsewhere: found.layers.len() - found.layers_checked(),
+        slimmed_here,
         rebuilds: Vec::new(),
     })
+}
+
+/// Returns the slimmed base of a plan, if an earlier run on this machine made it.
+fn slimmed(plan: &Plan) -> Option<BaseImage> {
+    plan.slimmed_for()?;
+    unlabelled_image(plan, &Store::new(environment::store_folder().ok()?))
 }
 
 fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
@@ -278,6 +296,11 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     if elsewhere > 0 {
         let layers = counted(elsewhere, "layer");
         out.line(format_args!("  ✓ {layers} in the base's registry, named by digest"));
+    }
+    if verification.slimmed_here && verification.rebuilds.is_empty() {
+        out.line(format_args!(
+            "  ✓ the layers are compared with those that this machine made from the base; `--rebuild` makes them again"
+        ));
     }
     for rebuild in &verification.rebuilds {
         rebuild.show(&mut out);

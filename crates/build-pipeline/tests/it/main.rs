@@ -60,6 +60,7 @@ mod secrets;
 mod signals;
 mod site;
 mod slim;
+mod slim_track;
 mod smoke;
 mod source;
 mod status;

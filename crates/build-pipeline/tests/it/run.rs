@@ -39,14 +39,23 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
         let project = with_devices();
         let label = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1151";
         engine.add("localhost/checked", label);
-        let run = |more: &[&str]| {
+        let start = |image: &str, more: &[&str]| {
             let words = ["run", "official", "--host-root", "machine"];
-            let image = ["--image", "localhost/checked:latest", "--network", "none"];
+            let image = ["--image", image, "--network", "none"];
             let program = ["--entrypoint", "/bin/true"];
             let mut command = project.command(&[&words, more, &image[..], &program].concat());
             command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
             ran(command.output().unwrap())
         };
+        let run = |more: &[&str]| start("localhost/checked:latest", more);
+        let spoofing = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100%20io.github.build-pipeline.spoof=11.0.0";
+        engine.add("localhost/spoofing", spoofing);
+        start("localhost/spoofing:latest", &["--gpu", "gfx1151"]).expect(0);
+        // Without a spoof, the code of another GPU is of no use.
+        engine.add("localhost/other", "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100%20io.github.build-pipeline.spoof=off");
+        start("localhost/other:latest", &["--gpu", "gfx1151"])
+            .expect(1)
+            .says("was built for gfx1100");
         run(&["--gpu", "gfx1100"])
             .expect(1)
             .says("`localhost/checked:latest` was built for gfx1151, but the GPU is gfx1100")

@@ -21,11 +21,19 @@ pub(crate) fn forge(
     change_config: impl Fn(&mut Value),
     change_manifest: impl Fn(&mut Value),
 ) {
-    let layout = project.path("dist/locked-spoof");
-    let image = oci::LayoutImage::read(&layout).unwrap();
+    forge_at(&project.path("dist/locked-spoof"), change_config, change_manifest);
+}
+
+/// Rewrites the image in a layout like [`forge`].
+pub(crate) fn forge_at(
+    layout: &std::path::Path,
+    change_config: impl Fn(&mut Value),
+    change_manifest: impl Fn(&mut Value),
+) {
+    let image = oci::LayoutImage::read(layout).unwrap();
     let put = |bytes: &[u8]| {
         let digest = Digest::of(bytes);
-        std::fs::write(oci::layout::blob_path(&layout, &digest), bytes).unwrap();
+        std::fs::write(oci::layout::blob_path(layout, &digest), bytes).unwrap();
         digest
     };
     let mut config: Value = serde_json::from_slice(&image.config).unwrap();
@@ -138,7 +146,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     let (project, mirror) = built(47);
     let line = format!("verify locked-spoof {mirror}");
     let layout = project.path("dist/locked-spoof");
-    let image = oci::LayoutImage::read(&layout).unwrap();
+    let image = oci::LayoutImage::read(layout).unwrap();
     let layer = oci::layout::blob_path(&layout, &image.present_layers[0]);
     let mut bytes = std::fs::read(&layer).unwrap();
     bytes[100] ^= 1;

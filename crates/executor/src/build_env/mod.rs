@@ -3,7 +3,8 @@
 //!
 //! `sources` fetches and patches sources. `packages` fetches Debian packages and makes base images
 //! from them. `wheels` fetches the wheels of Python locks. `build` builds a Dockerfile in the
-//! engine and takes out the new layers. `seal` makes them canonical. `store` keeps finished images
+//! engine and takes out the new layers. `seal` makes them canonical. `slim` removes the code of
+//! other GPUs, and `audit` looks for code for the image's GPU. `store` keeps finished images
 //! by the key of their step. `sink` is the in-process registry that engines push to and pull from.
 //! `load` loads a finished image into the engine.
 
@@ -14,6 +15,7 @@ mod offered;
 mod packages;
 mod seal;
 mod sink;
+mod slim;
 mod sources;
 mod store;
 mod wheels;
@@ -32,6 +34,7 @@ use tokio::sync::Mutex;
 pub(crate) use build::{Instructions, RawBuild};
 pub(crate) use packages::Packages;
 pub(crate) use sink::Sink;
+pub(crate) use slim::SlimStep;
 pub(crate) use sources::SourceStep;
 pub use sources::SourceTree;
 pub use store::Store;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use names::{Digest, ImageRef};
-use oci::media::{Document, Manifest};
+use oci::media::{Descriptor, Document, Manifest};
 use oci::{DerivedImage, Verified};
+use record::SlimSummary;
 use seal::Listing;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -148,7 +149,7 @@ impl Store {
         let (manifest_bytes, config) = (checked(&note.manifest)?, checked(&note.config)?);
         let manifest = parse(&manifest_bytes).ok()?;
         let mut verified = self.verified.of(&self.folder.join("blobs"));
-        let mut is_there = |layer: &oci::media::Descriptor| match self.blob(&layer.digest) {
+        let mut is_there = |layer: &Descriptor| match self.blob(&layer.digest) {
             Some(path) => verified.has(&path, &layer.digest, layer.size),
             None => note.remote.is_some(),
         };
@@ -172,6 +173,46 @@ impl Store {
 
     fn note(&self, key: &Digest) -> PathBuf {
         self.folder.join("steps").join(format!("{}.json", key.hex()))
+    }
+
+    /// Returns what was removed by a finished step that slims an image.
+    pub fn slimmed(&self, key: &Digest) -> Option<SlimSummary> {
+        serde_json::from_slice(&fs::read(self.slim_path(key)).ok()?).ok()
+    }
+
+    /// Records what was removed by a step that slims an image.
+    pub(crate) fn keep_slimmed(
+        &self,
+        key: &Digest,
+        summary: &SlimSummary,
+    ) -> Result<(), ExecuteError> {
+        let text = serde_json::to_vec_pretty(summary)
+            .map_err(|error| ExecuteError::plan(format!("cannot serialise a summary: {error}")))?;
+        self.write(&self.slim_path(key), &text)
+    }
+
+    fn slim_path(&self, key: &Digest) -> PathBuf {
+        self.folder.join("steps").join(format!("{}.slim.json", key.hex()))
+    }
+
+    /// Returns the path of a layer that is stored with the right bytes.
+    pub(crate) fn layer(&self, layer: &Descriptor) -> Option<PathBuf> {
+        let path = self.blob(&layer.digest)?;
+        let mut verified = self.verified.of(&self.folder.join("blobs"));
+        let is_whole = verified.has(&path, &layer.digest, layer.size);
+        verified.save();
+        is_whole.then_some(path)
+    }
+
+    /// Stores a complete file of this store's file system as the blob with that digest.
+    pub(crate) fn keep_file(&self, file: &Path, digest: &Digest) -> Result<(), ExecuteError> {
+        let path = self.blob_path(digest);
+        let kept = || {
+            fs::create_dir_all(self.folder.join("blobs"))?;
+            fs::rename(file, &path)?;
+            File::open(self.folder.join("blobs"))?.sync_all()
+        };
+        kept().map_err(|error| failed("writing", &path, error))
     }
 
     /// Returns the listing of a layer, if it is stored.

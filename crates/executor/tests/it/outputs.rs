@@ -415,7 +415,7 @@ async fn all_outputs_get_the_same_image() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_spoof_on_a_base_with_native_code_is_noted() {
     let bench = Bench::new().await;
-    let stand_in = StandIn::new(&REPOSITORY.parse().unwrap(), plan::ManifestKind::Index);
+    let stand_in = StandIn::new(&REPOSITORY.parse().unwrap(), plan::ManifestKind::Index, &[]);
     stand_in.serve_from(&bench.registry);
     // Stand-ins have no gfx1151, so there is no note …
     let plan = plan_over(&stand_in.digest, Some("index"));

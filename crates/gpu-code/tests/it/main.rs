@@ -8,6 +8,7 @@ mod fuzz;
 mod hostile;
 mod judge;
 mod kpack;
+mod sample;
 mod slim;
 mod support;
 mod target;

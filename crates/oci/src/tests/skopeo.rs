@@ -53,7 +53,7 @@ struct Served {
 impl Served {
     fn new(kind: ManifestKind) -> Self {
         let repository = "docker.io/rocm/vllm-dev".parse().unwrap();
-        let (server, stand_in) = (Server::start(), StandIn::new(&repository, kind));
+        let (server, stand_in) = (Server::start(), StandIn::new(&repository, kind, &[]));
         stand_in.serve_from(&server.registry);
         Self { server, stand_in, folder: tempdir().unwrap() }
     }

@@ -23,7 +23,7 @@ pub const TRACKS: Form = Form {
 pub const TRACK: Form = Form::of(
     "A track. `base`, `track` or `packages` says what its image is made on. A track with `stage` \
      tables is built by podman or docker; any other track only adds metadata to its base.",
-    &[TRACK_ABOUT, BASE, IMAGE, DERIVED, BUILT],
+    &[TRACK_ABOUT, BASE, IMAGE, &[SPOOF], BUILT],
 );
 
 /// What every track may have.
@@ -130,18 +130,42 @@ pub const IMAGE: &[Key] = &[
 ];
 
 /// What only tracks have that add metadata.
-pub const DERIVED: &[Key] = &[Key::optional(
+pub const DERIVED: &[Key] = &[
+    SPOOF,
+    SLIM,
+    Key::optional(
+        "variants",
+        Kind::TableByName(&SLIM_VARIANT),
+        "Variants, which `--variant` selects. A variant of a track without stages only adds `slim`.",
+        "none",
+        "variants.slim = { slim = [\"gfx1151\"] }",
+    ),
+];
+
+const SPOOF: Key = Key::optional(
     "spoof",
     Kind::Flag,
     "Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the value in gpus.toml. Only for tracks without stages.",
     "as the track below it; `false` if there is none",
     "spoof = true",
-)];
+);
+
+/// A variant of a track without stages.
+pub const SLIM_VARIANT: Form = Form::of(
+    "A variant of a track without stages.",
+    &[&[Key::required(
+        "slim",
+        Kind::Texts,
+        "The GPU targets whose code stays in the image.",
+        "slim = [\"gfx1151\"]",
+    )]],
+);
 
 /// What only tracks have that an engine builds.
 pub const BUILT: &[Key] = &[
     PACKAGES,
     GPU_CODE,
+    SLIM,
     STAGES,
     Key::optional(
         "variant",
@@ -153,7 +177,7 @@ pub const BUILT: &[Key] = &[
     Key::optional(
         "variants",
         Kind::TableByName(&VARIANT),
-        "Several ways to build the track. Each has its own base and stages.",
+        "Several ways to build the track. Each has its own base and stages. A variant of a track without stages only has `slim`.",
         "the track lists its stages itself",
         "variants.debian = { packages = \"debian\", stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }] }",
     ),
@@ -180,6 +204,13 @@ const GPU_CODE: Key = Key::optional(
     "`false`",
     "gpu-code = true",
 );
+const SLIM: Key = Key::optional(
+    "slim",
+    Kind::Texts,
+    "The GPU targets whose code stays in the image. The code of all other GPUs is removed.",
+    "all code stays",
+    "slim = [\"gfx1151\"]",
+);
 const STAGES: Key = Key::optional(
     "stage",
     Kind::Tables(&STAGE),
@@ -190,7 +221,7 @@ const STAGES: Key = Key::optional(
 
 /// A variant.
 pub const VARIANT: Form =
-    Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, STAGES]]);
+    Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, SLIM, STAGES]]);
 
 /// A stage.
 pub const STAGE: Form = Form::of(

@@ -112,4 +112,32 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "argument is a number",
         "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\nargs = { MAX_JOBS = 4 }\n",
     ),
+    (
+        "slim without a GPU",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nslim = []\n",
+    ),
+    (
+        "slim is a switch",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nslim = true\n",
+    ),
+    (
+        "slim is not a GPU",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nslim = [\"gfx1151\", \"11.0.0\"]\n",
+    ),
+    (
+        "slim lists a GPU twice",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\nslim = [\"gfx1151\", \"gfx1151\"]\n",
+    ),
+    (
+        "variant of a track without stages lacks slim",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n[source.variants.slim]\n",
+    ),
+    (
+        "variant of a track without stages has stages",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\n[source.variants.slim]\nslim = [\"gfx1151\"]\n[[source.variants.slim.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
+    ),
+    (
+        "slim next to variants",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\nslim = [\"gfx1151\"]\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
+    ),
 ];

@@ -2,6 +2,7 @@
 
 mod built;
 mod properties;
+mod slim;
 mod warnings;
 
 use std::collections::BTreeMap;

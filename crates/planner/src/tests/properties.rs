@@ -5,6 +5,7 @@ use names::Digest;
 use proptest::prelude::*;
 
 use super::*;
+use crate::SlimChoice;
 
 /// Returns the first lines of a data file, and its tables.
 fn tables(text: &str) -> (String, Vec<String>) {
@@ -63,6 +64,7 @@ fn requests() -> impl Strategy<Value = BuildRequest> {
                 variant: None,
                 gpu,
                 spoof,
+                slim: SlimChoice::OfTrack,
                 overrides,
                 source_date_epoch,
                 rehearse,

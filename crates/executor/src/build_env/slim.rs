@@ -1,0 +1,319 @@
+//! Removes the code of other GPUs from the layers of an image. No engine is needed.
+//!
+//! The layers are copied to this machine first, because they are read twice. What an interrupted
+//! run has copied stays for the next one, in a folder that belongs to the step's key.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use audit::Layer;
+use names::{Digest, GfxVersion, GpuTarget, ImageEdit, Platform};
+use oci::client::RegistryClient;
+use oci::media::Descriptor;
+use oci::{LocalBlobs, NewLayer, Verified, replace_layers};
+use record::{SlimSummary, SlimmedLayer};
+use seal::SealedLayer;
+use slim::{Slimmer, Survey};
+use tokio::task::{JoinSet, block_in_place};
+
+use super::BuildEnv;
+use super::sink::diff_ids;
+use super::store::StoredImage;
+use crate::copy::LayerCopy;
+use crate::layers::{LayerError, PIECE, read_layer, visit_layer};
+use crate::place::{LAYERS_AT_ONCE, Transfer, distinct, joined};
+use crate::{Event, ExecuteError, OnEvent};
+
+/// How often a run looks whether another one, which slims the same image, has ended.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// What to slim, and for which GPUs.
+pub(crate) struct SlimStep<'a> {
+    /// The name of the step.
+    pub(crate) step: &'a str,
+    /// Its key.
+    pub(crate) key: &'a Digest,
+    pub(crate) image: &'a StoredImage,
+    /// The name of the image, for messages.
+    pub(crate) name: &'a str,
+    /// The GPUs whose code stays, and must be there.
+    pub(crate) gpus: &'a [GpuTarget],
+    /// The GPUs whose code stays if there is some.
+    pub(crate) if_present: &'a [GpuTarget],
+    /// The version that the image makes ROCm see, unless a later step changes it.
+    pub(crate) forced: Option<GfxVersion>,
+    /// Layouts and archives that may contain layers of the image.
+    pub(crate) nearby: &'a [PathBuf],
+    pub(crate) client: &'a RegistryClient,
+    pub(crate) on_event: &'a OnEvent,
+}
+
+/// A layer on this machine.
+struct LocalLayer {
+    path: PathBuf,
+    digest: Digest,
+    diff_id: Digest,
+    size: u64,
+}
+
+impl BuildEnv {
+    /// Removes the code of other GPUs from an image.
+    pub(crate) async fn slim(&self, step: &SlimStep<'_>) -> Result<StoredImage, ExecuteError> {
+        let folder = LayerFolder::open(&self.store.work()?, step.key).await?;
+        // Another process may just have done the same.
+        if let Some(made) = self.store.finished(step.key).filter(|_| !self.is_fresh) {
+            return Ok(made);
+        }
+        let layers = self.copy_layers(step, &folder).await?;
+        let survey = match self.survey(step, &layers).await {
+            Ok(slimmer) => slimmer,
+            Err(error) => {
+                folder.remove_if_damaged(&error);
+                return Err(error);
+            }
+        };
+        let (new, slimmer) = self.rewrite(step, &layers, survey).await?;
+        for (layer, _) in layers.iter().zip(&new).filter(|(_, new)| new.is_none()) {
+            // A manifest may list a layer twice.
+            if layer.path.starts_with(&folder.path) && layer.path.exists() {
+                self.store.keep_file(&layer.path, &layer.digest)?;
+            }
+        }
+        let kept: Vec<&GpuTarget> = sorted(step);
+        let base = (&step.image.manifest, &*step.image.config);
+        // The last step of the plan adds the labels.
+        let edit = ImageEdit::default();
+        let made = replace_layers(base, &Platform::linux_amd64(), &new, &edit);
+        let made = made.map_err(|error| ExecuteError::slim_config(step.name, error))?;
+        let made = StoredImage::new(&made, step.image.remote.clone())?;
+        let report = slimmer.finish();
+        let changed = layers.iter().enumerate().zip(&new);
+        let summary = SlimSummary {
+            gpus: kept.iter().map(ToString::to_string).collect(),
+            layer_bytes_before: step.image.manifest.layer_bytes(),
+            layer_bytes_after: made.manifest.layer_bytes(),
+            layers: changed
+                .filter_map(|((number, layer), new)| {
+                    let new = new.as_ref()?;
+                    Some(SlimmedLayer {
+                        layer: number + 1,
+                        before: layer.digest.clone(),
+                        after: new.digest.clone(),
+                        bytes_before: layer.size,
+                        bytes_after: new.size,
+                    })
+                })
+                .collect(),
+            files_smaller: report.changed.iter().filter(|file| file.after.is_some()).count(),
+            files_removed: report.changed.iter().filter(|file| file.after.is_none()).count(),
+            whole: report.whole.iter().map(|file| format!("{}: {}", file.path, file.why)).collect(),
+        };
+        self.store.keep_slimmed(step.key, &summary)?;
+        self.store.finish(step.key, &made)?;
+        folder.remove();
+        Ok(made)
+    }
+
+    /// Makes sure that all layers of an image are on this machine, with the right bytes. Returns
+    /// them, lowest first.
+    async fn copy_layers(
+        &self,
+        step: &SlimStep<'_>,
+        folder: &LayerFolder,
+    ) -> Result<Vec<LocalLayer>, ExecuteError> {
+        let layers = &step.image.manifest.layers;
+        let mut wanted = Vec::new();
+        let mut verified = Verified::none().of(&folder.path);
+        for layer in distinct(layers) {
+            let is_there = block_in_place(|| {
+                self.store.layer(layer).is_some()
+                    || verified.has(&folder.layer(&layer.digest), &layer.digest, layer.size)
+            });
+            if !is_there {
+                wanted.push(layer.clone());
+            }
+            // Lets a signal end the run between two layers.
+            tokio::task::yield_now().await;
+        }
+        self.fetch_layers(step, folder, wanted).await?;
+        let diff_ids = diff_ids(&step.image.config)?;
+        if diff_ids.len() != layers.len() {
+            let what = format!("the config of `{}` does not list its layers", step.name);
+            return Err(ExecuteError::plan(what));
+        }
+        let local = |(layer, diff_id): (&Descriptor, Digest)| {
+            let kept = folder.layer(&layer.digest);
+            let path = Some(kept.clone()).filter(|path| path.exists());
+            let path = path.or_else(|| self.store.blob(&layer.digest)).unwrap_or(kept);
+            LocalLayer { path, digest: layer.digest.clone(), diff_id, size: layer.size }
+        };
+        Ok(layers.iter().zip(diff_ids).map(local).collect())
+    }
+
+    /// Copies layers into the folder, several at once, from files on this machine or from the
+    /// registry of the image.
+    async fn fetch_layers(
+        &self,
+        step: &SlimStep<'_>,
+        folder: &LayerFolder,
+        wanted: Vec<Descriptor>,
+    ) -> Result<(), ExecuteError> {
+        let Some(first) = wanted.first() else { return Ok(()) };
+        let Some(remote) = &step.image.remote else {
+            let what = format!("the layer `{}` is not in the store", first.digest);
+            return Err(ExecuteError::capture(what));
+        };
+        let local = block_in_place(|| LocalBlobs::find(step.nearby));
+        let transfer = Transfer::new(step.step.to_owned(), step.on_event.clone());
+        let layer_bytes = wanted.iter().map(|layer| layer.size).sum();
+        (step.on_event)(Event::LayersWanted { step: step.step.to_owned(), layer_bytes });
+        let mut copies = JoinSet::new();
+        for layer in wanted {
+            if copies.len() == LAYERS_AT_ONCE {
+                joined(&mut copies).await?;
+            }
+            let path = folder.layer(&layer.digest);
+            let copy = LayerCopy {
+                client: step.client.clone(),
+                repository: remote.repository.clone(),
+                local: local.clone(),
+                transfer: transfer.clone(),
+                layer,
+            };
+            copies.spawn(async move { copy.into_file(&path).await });
+        }
+        while joined(&mut copies).await?.is_some() {}
+        Ok(())
+    }
+
+    /// Finds the code of other GPUs, and checks that the image works without it.
+    async fn survey(
+        &self,
+        step: &SlimStep<'_>,
+        layers: &[LocalLayer],
+    ) -> Result<Slimmer, ExecuteError> {
+        let kept = sorted(step).into_iter().cloned().collect();
+        let mut survey = Survey::new(kept);
+        let work = self.store.work()?;
+        for local in layers {
+            let mut layer = Layer::new(Some(work.clone()));
+            let read = || visit_layer(open(&local.path)?, Some(&local.diff_id), &mut layer);
+            block_in_place(read).map_err(|error| ExecuteError::slim_layer(&local.digest, error))?;
+            survey.add(layer);
+            tokio::task::yield_now().await;
+        }
+        let (found, slimmer) = survey.finish(Some(work));
+        slim::check(&found, step.gpus, step.if_present, step.forced)
+            .map_err(|refusal| ExecuteError::slim(step.name, refusal))?;
+        Ok(slimmer)
+    }
+
+    /// Writes the layers that change into the store. Returns an element for each layer.
+    async fn rewrite(
+        &self,
+        step: &SlimStep<'_>,
+        layers: &[LocalLayer],
+        mut slimmer: Slimmer,
+    ) -> Result<(Vec<Option<NewLayer>>, Slimmer), ExecuteError> {
+        let mut new = Vec::new();
+        for (number, local) in layers.iter().enumerate() {
+            if !slimmer.is_affected(number) {
+                slimmer.skip(number);
+                new.push(None);
+                continue;
+            }
+            let mut file = self.store.begin()?;
+            let write = || {
+                let out = BufWriter::with_capacity(PIECE, file.as_file_mut());
+                read_layer(open(&local.path)?, Some(&local.diff_id), |tar| {
+                    Ok(slimmer.layer(number, tar, self.threads, out)?)
+                })
+            };
+            let sealed = block_in_place(write);
+            let SealedLayer { digest, size, diff_id, listing, .. } =
+                sealed.map_err(|error| ExecuteError::slim_layer(&local.digest, error))?;
+            self.store.keep(file, &digest)?;
+            self.store.keep_listing(&digest, &listing)?;
+            (step.on_event)(Event::LayerSlimmed {
+                step: step.step.to_owned(),
+                number: number + 1,
+                total: layers.len(),
+                before: local.size,
+                after: size,
+            });
+            new.push(Some(NewLayer { diff_id, digest, size, created_by: String::new() }));
+            tokio::task::yield_now().await;
+        }
+        Ok((new, slimmer))
+    }
+}
+
+/// Returns the GPUs whose code stays, sorted.
+fn sorted<'a>(step: &SlimStep<'a>) -> Vec<&'a GpuTarget> {
+    let mut kept: Vec<&GpuTarget> = step.gpus.iter().chain(step.if_present).collect();
+    kept.sort();
+    kept
+}
+
+fn open(path: &Path) -> Result<File, LayerError> {
+    File::open(path).map_err(LayerError::Read)
+}
+
+/// The folder for the layers of an image that is being slimmed. Only one process uses it.
+struct LayerFolder {
+    path: PathBuf,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl LayerFolder {
+    /// Creates the folder, or waits until no other process uses it.
+    async fn open(work: &Path, key: &Digest) -> Result<Self, ExecuteError> {
+        let path = work.join(format!("slim-{}", &key.hex()[..16]));
+        let failed = |error: io::Error| {
+            ExecuteError::disk(format!("writing into `{}` failed", path.display()), error)
+        };
+        loop {
+            fs::create_dir_all(&path).map_err(failed)?;
+            let lock = File::open(&path).map_err(failed)?;
+            match lock.try_lock() {
+                // The process that held the lock may have removed the folder.
+                Ok(()) if is_at(&lock, &path) => return Ok(Self { path, _lock: lock }),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(WAIT).await,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn layer(&self, digest: &Digest) -> PathBuf {
+        self.path.join(digest.hex())
+    }
+
+    /// Removes the folder. If that fails, `clean` removes it later.
+    fn remove(self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::info!(%error, path = %self.path.display(), "cannot remove the copied layers");
+        }
+    }
+
+    /// Removes the folder if a layer in it turned out to be damaged, so that the next run copies it
+    /// again.
+    fn remove_if_damaged(self, error: &ExecuteError) {
+        if error.kind() == crate::ErrorKind::Integrity {
+            self.remove();
+        }
+    }
+}
+
+/// Returns whether a path still leads to an open folder.
+fn is_at(folder: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    match (folder.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(there)) => identity(open) == identity(there),
+        _ => false,
+    }
+}

@@ -1,0 +1,57 @@
+//! Why an image is not slimmed.
+
+use audit::{AuditReport, Found};
+use gpu_code::Wish;
+use names::{GfxVersion, GpuTarget};
+
+/// Why an image is not slimmed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing to remove.
+    #[error("it has no GPU code")]
+    NoCode,
+    /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for that GPU would be removed.
+    #[error("it makes ROCm see {0}, so it does not work without the code for {0}")]
+    Imitates(GpuTarget),
+    /// It has no code for a GPU whose code is to stay.
+    #[error("it contains no code for {gpu}; its targets: {targets}")]
+    Lacks {
+        /// The GPU.
+        gpu: GpuTarget,
+        /// The targets of its code.
+        targets: String,
+    },
+}
+
+/// Checks that an image works on the GPUs without the code of others. It may have no code for those
+/// in `if_present`. `forced` is the version that it makes ROCm see.
+///
+/// # Errors
+/// It would not work, or has no code to remove.
+pub fn check(
+    found: &Found,
+    gpus: &[GpuTarget],
+    if_present: &[GpuTarget],
+    forced: Option<GfxVersion>,
+) -> Result<(), Refusal> {
+    let report = |gpu: &GpuTarget| {
+        let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
+        AuditReport::new(String::new(), found.clone(), &wish)
+    };
+    let Some(first) = gpus.first().map(report) else { return Err(Refusal::NoCode) };
+    if first.targets.is_empty() {
+        return Err(Refusal::NoCode);
+    }
+    let imitated = forced.and_then(|version| version.target());
+    let is_kept = |gpu: &GpuTarget| gpus.contains(gpu) || if_present.contains(gpu);
+    if let Some(imitated) = imitated.filter(|imitated| !is_kept(imitated)) {
+        return Err(Refusal::Imitates(imitated));
+    }
+    match gpus.iter().find(|gpu| !report(gpu).is_usable()) {
+        Some(gpu) => {
+            let targets: Vec<&str> = first.targets.iter().map(|one| &*one.target).collect();
+            Err(Refusal::Lacks { gpu: gpu.clone(), targets: targets.join(", ") })
+        }
+        None => Ok(()),
+    }
+}
