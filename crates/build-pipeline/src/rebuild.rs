@@ -39,7 +39,7 @@ pub(crate) async fn rebuild(
     let is_built = plan.is_built();
     let store = folder.path().join("store");
     let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
-    let build_env = if is_built {
+    let build_env = if is_built || plan.has_own_files() {
         Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
     } else {
         None

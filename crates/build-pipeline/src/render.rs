@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Action, Expectation, ImageEdit, Input, PatchUse, Plan, Seal, Step, labels};
+use plan::{
+    Action, Expectation, ImageEdit, Input, OwnFile, OwnFiles, PatchUse, Plan, Seal, Step, labels,
+};
 use project::prepare::Prepared;
 
-use crate::output::Page;
+use crate::output::{Page, counted};
 
 /// Returns the plan as an indented outline.
 pub(crate) fn tree(prepared: &Prepared) -> String {
@@ -98,12 +100,37 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
         }
+        Action::AddFiles { contract, files, .. } => {
+            out.line(format_args!("{bar}├─ contract {contract}"));
+            own_files(out, bar, plan, files);
+        }
         Action::AuditImage { image, gpu } => {
             out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
         }
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));
             self::edit(out, bar, edit, labels);
+        }
+    }
+}
+
+/// Prints the entries of a layer with own files.
+fn own_files(out: &mut Page, bar: &str, plan: &Plan, files: &OwnFiles) {
+    for (index, (path, file)) in files.iter().enumerate() {
+        let branch = if index + 1 == files.len() { "└─" } else { "├─" };
+        match file {
+            OwnFile::File { from, mode, uid, gid } => {
+                let digest = short_digest(plan.inputs.get(from));
+                out.line(format_args!(
+                    "{bar}{branch} {path} {mode} {uid}:{gid} from {from}{digest}"
+                ));
+            }
+            OwnFile::Folder { mode, uid, gid } => {
+                out.line(format_args!("{bar}{branch} {path}/ {mode} {uid}:{gid}"));
+            }
+            OwnFile::Link { target, uid, gid } => {
+                out.line(format_args!("{bar}{branch} {path} -> {target} {uid}:{gid}"));
+            }
         }
     }
 }
@@ -223,6 +250,9 @@ fn caption(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
         Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
         Action::SealImage { seal, edit, .. } => made(id, &seal.contract.to_string(), edit),
+        Action::AddFiles { contract, files, .. } => {
+            format!("{id}\n{contract}: {}", counted(files.len(), "entry"))
+        }
         Action::AuditImage { gpu, .. } => format!("{id}\ncode for {gpu}"),
         Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
     }

@@ -10,6 +10,7 @@ use plan::{Action, Input, Plan, Step};
 use record::StepState;
 use seal::EntryPath;
 use sources::Tree;
+use tokio::task::block_in_place;
 
 use crate::build_env::{BuildEnv, Instructions, RawBuild, SourceStep, StoredImage};
 use crate::run::{Product, Products, Run};
@@ -182,6 +183,20 @@ impl Run {
                 self.finish(build_env, step, &image)?;
                 Product::Stored(Arc::new(image))
             }
+            Action::AddFiles { base, .. } => {
+                let maker = build_env.files_maker();
+                match products.get(base.as_str()) {
+                    Some(Product::Base(base)) => {
+                        let made = block_in_place(|| maker.on_base(&self.plan, step, base))?;
+                        Product::Base(Arc::new(made))
+                    }
+                    Some(Product::Stored(base)) => {
+                        let made = block_in_place(|| maker.on_stored(&self.plan, step, base))?;
+                        Product::Stored(Arc::new(made))
+                    }
+                    _ => return Err(missing(base)),
+                }
+            }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!(
                     "step `{}` does not need an engine",
@@ -283,8 +298,7 @@ impl Run {
                     tree
                 }
                 Some(Product::Wheels(wheels)) => {
-                    let (tree, work) =
-                        tokio::task::block_in_place(|| build_env.context_of_wheels(wheels))?;
+                    let (tree, work) = block_in_place(|| build_env.context_of_wheels(wheels))?;
                     kept.push(work);
                     tree
                 }
@@ -308,6 +322,7 @@ impl Run {
             manifest_digest: Digest::of(&made.manifest_bytes),
             manifest: made.manifest.clone(),
             config: made.config.clone(),
+            own_layers: Vec::new(),
             was_cached: true,
         })
     }

@@ -301,7 +301,8 @@ impl Run {
             base_index: base.index.clone(),
             base_manifest: base.manifest_digest.clone(),
             layers: image.layers.len(),
-            layer_bytes: base.manifest.layer_bytes(),
+            layer_bytes: base.manifest.layer_bytes()
+                - base.own_layers.iter().map(|layer| layer.size).sum::<u64>(),
             reset: image.reset.clone(),
         });
         Ok(image)
@@ -353,7 +354,8 @@ fn makes_image(action: &Action) -> bool {
         | Action::DeriveImage { .. }
         | Action::FetchSource { .. }
         | Action::FetchPackages { .. }
-        | Action::FetchWheels { .. } => false,
+        | Action::FetchWheels { .. }
+        | Action::AddFiles { .. } => false,
     }
 }
 
@@ -371,6 +373,7 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::BootstrapBase { .. } => "make the base image from packages".to_owned(),
         Action::BuildImage { dockerfile, .. } => format!("build {dockerfile}"),
         Action::SealImage { .. } => "seal the layers".to_owned(),
+        Action::AddFiles { .. } => "add own files of the project".to_owned(),
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
     }
 }

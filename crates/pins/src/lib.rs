@@ -13,6 +13,7 @@ mod change;
 mod checks;
 pub mod compat;
 mod environment;
+mod files;
 mod gpus;
 mod hashes;
 mod known;
@@ -31,6 +32,7 @@ pub use built::{Stage, Variant, Variants};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat};
 pub use environment::{refused_variable, unknown_ollama_variable};
+pub use files::{Owner, TrackFile, check_destination, is_system_folder};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
 pub use package_lock::{

@@ -67,6 +67,11 @@ pub(crate) fn plan(
         inputs,
         steps: Vec::new(),
     };
+    let base = fetch_base(&mut draft, base);
+    let base = chain
+        .parts
+        .iter()
+        .try_fold(base, |base, part| crate::files::add(&mut draft, input, part, base))?;
     let mut all_labels = chain.image.labels.clone();
     all_labels.extend(derived_labels(&draft));
     all_labels.extend(text_labels(&[
@@ -101,7 +106,8 @@ pub(crate) fn plan(
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all_labels,
     };
-    draft.steps = steps(base, edit);
+    let action = Action::DeriveImage { base, contract: CONTRACT, edit };
+    draft.steps.push(Step { id: "derive-image".to_owned(), action });
     finished(draft, chain.name, warnings)
 }
 
@@ -127,12 +133,12 @@ pub(crate) fn created_by(track: &TrackName, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {track} for {gpu}")
 }
 
-/// Returns the two steps of an image that only adds metadata.
-fn steps(input: String, edit: ImageEdit) -> Vec<Step> {
-    let base = "fetch-base".to_owned();
-    let fetch = Action::FetchBase { input, platform: Platform::linux_amd64() };
-    let derive = Action::DeriveImage { base: base.clone(), contract: CONTRACT, edit };
-    vec![Step { id: base, action: fetch }, Step { id: "derive-image".to_owned(), action: derive }]
+/// Adds the step that fetches the base. Returns its name.
+fn fetch_base(draft: &mut Draft, input: String) -> String {
+    let id = "fetch-base".to_owned();
+    let action = Action::FetchBase { input, platform: Platform::linux_amd64() };
+    draft.steps.push(Step { id: id.clone(), action });
+    id
 }
 
 /// Refuses overrides of pins that do not exist or that are not used by an image input of the plan.

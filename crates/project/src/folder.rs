@@ -14,7 +14,7 @@ use planner::PlanningInput;
 use crate::{built_in, recipe};
 
 const VERSIONS: &str = "versions/versions.toml";
-const TRACKS: &str = "versions/tracks.toml";
+pub(crate) const TRACKS: &str = "versions/tracks.toml";
 
 /// The data files that every plan uses: pins, GPU targets, tracks.
 pub const DATA_FILES: [&str; 3] = [VERSIONS, "versions/gpus.toml", TRACKS];

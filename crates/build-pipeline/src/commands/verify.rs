@@ -1,13 +1,17 @@
 //! `build-pipeline verify`: compares an image with the plan and the pins, field by field. With
 //! `--rebuild`, builds it again from scratch and compares every byte.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
-use executor::{BlobCache, Settings, derive_image, fetch_base};
+use executor::{
+    BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, Settings, Store,
+    derive_image, fetch_base,
+};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
-use plan::{Action, Input, Plan, Revision, labels};
+use plan::{Action, Input, Plan, Revision, Step, labels};
 use planner::BuildRequest;
 use project::image::Image;
 use project::prepare::{Preparer, Unconfirmed};
@@ -93,7 +97,10 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
                 (client, cache)
             }
         };
-        let mut verification = verified(&found, &plan, &client, &cache).await?;
+        let store = Store::new(environment::store_folder()?);
+        let source =
+            Source { client: &client, cache: &cache, materials: &materials, store: &store };
+        let mut verification = verified(&found, &plan, &source).await?;
         // An image from other pins is not rebuilt with the current ones.
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {
@@ -125,9 +132,13 @@ pub(crate) async fn verify_path(
     path: &Path,
     plan: &Plan,
     settings: &Settings,
+    materials: &Materials,
 ) -> Result<(), Failure> {
     let found = Image::at(path)?;
-    let verification = verified(&found, plan, &settings.client, &settings.cache).await?;
+    let store = Store::new(environment::store_folder()?);
+    let (client, cache) = (&settings.client, &settings.cache);
+    let source = Source { client, cache, materials, store: &store };
+    let verification = verified(&found, plan, &source).await?;
     output::page(&text(&verification, plan))?;
     verdict(&verification)
 }
@@ -180,30 +191,80 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     Ok(pending)
 }
 
+/// Where the parts of the expected image come from.
+struct Source<'a> {
+    client: &'a RegistryClient,
+    cache: &'a BlobCache,
+    materials: &'a Materials,
+    store: &'a Store,
+}
+
+impl Source<'_> {
+    fn files_maker(&self) -> FilesMaker<'_> {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        FilesMaker { materials: self.materials, store: self.store, threads }
+    }
+
+    /// Returns the base of a plan, with own files of the project. `None` if an engine builds the
+    /// image.
+    async fn base(&self, plan: &Plan) -> Option<Result<BaseImage, ExecuteError>> {
+        if plan.is_built() {
+            return None;
+        }
+        let mut base = None;
+        for step in &plan.steps {
+            match (&step.action, plan.input_of(step)) {
+                (
+                    Action::FetchBase { platform, .. },
+                    Some(Input::Image { reference, manifest }),
+                ) => {
+                    let kind = *manifest;
+                    let fetched = fetch_base(self.client, self.cache, reference, kind, platform);
+                    base = Some(fetched.await);
+                }
+                (Action::AddFiles { .. }, _) => {
+                    let add = |base| self.files_maker().on_base(plan, step, &base);
+                    base = base.map(|fetched| fetched.and_then(add));
+                }
+                _ => {}
+            }
+        }
+        base
+    }
+
+    /// Checks that an image contains the layers with own files, whatever the other layers are.
+    fn own_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
+        let steps = plan.steps.iter();
+        let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
+        let check = |step: &Step| {
+            let layer = self.files_maker().layer(plan, step);
+            let expected = layer.map_err(|error| Failure::from(&error))?.digest;
+            let is_there = found.layers.iter().any(|layer| layer.digest == expected);
+            let missing = Verdict::Missing { expected: expected.to_string() };
+            let verdict = if is_there { Verdict::Same } else { missing };
+            Ok(FieldCheck { field: format!("layer of step {}", step.id), verdict })
+        };
+        steps.map(check).collect()
+    }
+}
+
 /// Compares an image with the plan's result on its base, or without the base if it cannot be
 /// fetched.
 async fn verified(
     found: &Image,
     plan: &Plan,
-    client: &RegistryClient,
-    cache: &BlobCache,
+    source: &Source<'_>,
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
     let is_built = plan.is_built();
-    let mut fetch = None;
-    for step in plan.steps.iter().filter(|_| !is_built) {
-        if let (Action::FetchBase { platform, .. }, Some(Input::Image { reference, manifest })) =
-            (&step.action, plan.input_of(step))
-        {
-            fetch = Some(fetch_base(client, cache, reference, *manifest, platform).await);
-        }
-    }
-    let checks = match fetch {
-        None => {
-            let why = "`--rebuild` compares built layers with those of another build";
-            compare_with_plan(plan, documents, why).map_err(not_json)?
-        }
+    let without_base = |why: &str| -> Result<Vec<FieldCheck>, Failure> {
+        let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
+        checks.extend(source.own_layers(plan, found)?);
+        Ok(checks)
+    };
+    let checks = match source.base(plan).await {
+        None => without_base("`--rebuild` compares built layers with those of another build")?,
         Some(Ok(base)) => {
             let expected = derive_image(plan, &base, plan.image_edit())
                 .map_err(|error| Failure::from(&error))?;
@@ -212,10 +273,10 @@ async fn verified(
         }
         Some(Err(error)) => {
             let told = Failure::from(&error);
-            if told.kind == Kind::Integrity {
+            if told.kind == Kind::Integrity || error.kind() == ErrorKind::Changed {
                 return Err(told);
             }
-            compare_with_plan(plan, documents, &told.lines().join(": ")).map_err(not_json)?
+            without_base(&told.lines().join(": "))?
         }
     };
     Ok(Verification {

@@ -37,6 +37,7 @@ mod messages;
 mod mirrors;
 mod old_and_new;
 mod outdated;
+mod own_files;
 mod own_project;
 mod patch;
 mod patch_installed;
