@@ -23,6 +23,7 @@ mod problem;
 mod python;
 pub mod reader;
 mod releases;
+pub mod rows;
 mod syntax;
 mod tracks;
 mod variables;
@@ -30,7 +31,7 @@ mod versions;
 
 pub use built::{Stage, Variant, Variants};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
-pub use compat::{Compat, parse_compat};
+pub use compat::{Compat, parse_compat, parse_compat_over};
 pub use environment::{refused_variable, unknown_ollama_variable};
 pub use files::{Owner, TrackFile, check_destination, is_system_folder};
 pub use gpus::{Gpu, Gpus, parse_gpus};
