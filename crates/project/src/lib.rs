@@ -22,6 +22,7 @@ pub mod image;
 pub mod input;
 pub mod locks;
 pub mod mirrors;
+pub mod origin;
 mod own_files;
 pub mod patches;
 pub mod pins_file;

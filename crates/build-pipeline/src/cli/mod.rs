@@ -223,6 +223,8 @@ pub(crate) enum Document {
     Explain,
     /// `lock --format json`
     Lock,
+    /// `pins show --origin --format json`
+    PinsOrigin,
     /// The file versions/versions.toml
     Versions,
     /// `patch check|diff|apply --format json`

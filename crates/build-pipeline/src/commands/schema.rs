@@ -18,6 +18,7 @@ use crate::commands::lint::LintFindings;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
+use crate::commands::pins::origin::OriginReport;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Lint => schemars::schema_for!(LintFindings),
         Document::Explain => schemars::schema_for!(ExplainReport),
         Document::Lock => schemars::schema_for!(LockReport),
+        Document::PinsOrigin => schemars::schema_for!(OriginReport),
         Document::Versions => schemars::schema_for!(VersionsFile),
         Document::Patch => schemars::schema_for!(PatchReport),
         Document::PatchAudit => schemars::schema_for!(PatchAuditReport),
