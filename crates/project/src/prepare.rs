@@ -15,13 +15,13 @@ use names::{Digest, TrackName};
 use oci::stand_in::StandIn;
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
-use record::Recipe;
+use record::{Place, Recipe};
 
 use crate::folder::{DATA_FILES, Project, TRACKS};
 use crate::mirrors::Mirrors;
 use crate::own_files::{self, ReadFiles};
 use crate::request::{self, PendingRequest, RevisionChoice, Subject};
-use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime};
+use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime, state};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
@@ -43,6 +43,12 @@ impl Prepared {
     /// Asks git about the history of the plan's files. The plan does not depend on it.
     pub fn recipe(&self) -> Recipe {
         recipe::read(&self.root, self.files.clone())
+    }
+
+    /// Returns where a build of the plan takes place.
+    pub fn place(&self) -> Option<Place> {
+        let folder = std::env::current_dir().ok()?.display().to_string();
+        Some(Place { project: state::name_of(&self.root), folder })
     }
 }
 

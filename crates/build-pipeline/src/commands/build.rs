@@ -162,6 +162,7 @@ impl StartedBuild {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: words.to_vec(),
             process: std::process::id(),
+            place: prepared.place(),
             began: now(),
             warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
             recipe: prepared.recipe(),

@@ -41,6 +41,10 @@ pub(crate) struct Verification {
     schema: u32,
     /// The image that was verified.
     image: String,
+    /// The record of the build that wrote it. Absent unless a track was named and a record says
+    /// where its image is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<String>,
     /// The digest of its manifest.
     manifest_digest: Digest,
     /// The digest of the current plan, with which the image was compared.
@@ -282,6 +286,7 @@ async fn verified(
     Ok(Verification {
         schema: SCHEMA,
         image: found.name.clone(),
+        record: found.record.clone(),
         manifest_digest: found.manifest_digest.clone(),
         plan_digest: plan.digest(),
         outcome: match outcome(&checks) {
@@ -304,6 +309,9 @@ fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
 fn text(verification: &Verification, plan: &Plan) -> Page {
     let mut out = Page::default();
     out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
+    if let Some(record) = &verification.record {
+        out.line(format_args!("  written by the last build of this name, record {record}"));
+    }
     for (name, value) in &plan.overrides {
         out.line(format_args!(
             "  built with {name} = {value} instead of the value in the data files"

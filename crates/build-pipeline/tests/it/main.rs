@@ -49,6 +49,7 @@ mod patched_builds;
 mod payloads;
 mod pins;
 mod plans;
+mod projects;
 mod push;
 mod recipe;
 mod records;

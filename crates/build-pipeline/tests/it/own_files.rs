@@ -127,10 +127,10 @@ fn own_files_are_a_layer_that_needs_no_engine() {
     let mut bytes = std::fs::read(&blob).unwrap();
     bytes[20] ^= 1;
     std::fs::write(&blob, bytes).unwrap();
-    let damaged = project.run("verify mine");
+    let damaged = project.run("verify oci:dist/mine");
     assert_ne!(damaged.code, 0, "{}", damaged.stdout);
     project.run("--track mine").expect(0);
-    project.run("verify mine").expect(0).prints("proven: ");
+    project.run("verify oci:dist/mine").expect(0).prints("proven: ");
 }
 
 #[test]
