@@ -206,7 +206,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Lint(args) => commands::lint::run(&cli.global, args),
         Command::Explain(args) => commands::explain::run(&cli.global, args),
         Command::Pins(args) => commands::pins::run(&cli.global, args),
-        Command::Records(args) => commands::records::run(args),
+        Command::Records(args) => commands::records::run(&cli.global, args),
         Command::Run(args) => commands::run::run(&cli.global, args).map(drop),
         Command::Smoke(args) => commands::smoke::run(&cli.global, args),
         Command::Clean(args) => commands::clean::run(args),

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use names::GpuTarget;
-use plan::{Action, Expectation, ImageEdit, Input, PatchUse, Plan, Seal, Step, labels};
+use plan::{
+    Action, Expectation, ImageEdit, Input, OwnFile, OwnFiles, PatchUse, Plan, Seal, Step, labels,
+};
 use project::prepare::Prepared;
 use record::SlimSummary;
 
-use crate::output::Page;
+use crate::output::{Page, counted};
 use crate::reporter::size;
 
 /// Returns the plan as an indented outline.
@@ -129,12 +131,37 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
                 "{bar}└─ code for other GPUs is removed: their kernel files, and their parts of libraries and bundles"
             ));
         }
+        Action::AddFiles { contract, files, .. } => {
+            out.line(format_args!("{bar}├─ contract {contract}"));
+            own_files(out, bar, plan, files);
+        }
         Action::AuditImage { image, gpu } => {
             out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
         }
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));
             self::edit(out, bar, edit, labels);
+        }
+    }
+}
+
+/// Prints the entries of a layer with own files.
+fn own_files(out: &mut Page, bar: &str, plan: &Plan, files: &OwnFiles) {
+    for (index, (path, file)) in files.iter().enumerate() {
+        let branch = if index + 1 == files.len() { "└─" } else { "├─" };
+        match file {
+            OwnFile::File { from, mode, uid, gid } => {
+                let digest = short_digest(plan.inputs.get(from));
+                out.line(format_args!(
+                    "{bar}{branch} {path} {mode} {uid}:{gid} from {from}{digest}"
+                ));
+            }
+            OwnFile::Folder { mode, uid, gid } => {
+                out.line(format_args!("{bar}{branch} {path}/ {mode} {uid}:{gid}"));
+            }
+            OwnFile::Link { target, uid, gid } => {
+                out.line(format_args!("{bar}{branch} {path} -> {target} {uid}:{gid}"));
+            }
         }
     }
 }
@@ -257,6 +284,9 @@ fn caption(plan: &Plan, step: &Step) -> String {
         Action::SlimImage { contract, gpus, .. } => {
             let gpus: Vec<&str> = gpus.iter().map(GpuTarget::as_str).collect();
             format!("{id}\n{contract}: {}", gpus.join(", "))
+        }
+        Action::AddFiles { contract, files, .. } => {
+            format!("{id}\n{contract}: {}", counted(files.len(), "entry"))
         }
         Action::AuditImage { gpu, .. } => format!("{id}\ncode for {gpu}"),
         Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),

@@ -21,6 +21,9 @@ pub struct BaseImage {
     pub manifest: Manifest,
     /// The bytes of the config.
     pub config: Bytes,
+    /// The layers on top that were made here, from own files of the project. The registry of the
+    /// base does not have them.
+    pub own_layers: Vec<Descriptor>,
     /// Whether nothing had to be fetched.
     pub was_cached: bool,
 }
@@ -67,7 +70,8 @@ pub async fn fetch_base(
     };
     let (config, cached) = source.config(&manifest).await?;
     was_cached &= cached;
-    Ok(BaseImage { image: image.clone(), index, manifest_digest, manifest, config, was_cached })
+    let (image, own_layers) = (image.clone(), Vec::new());
+    Ok(BaseImage { image, index, manifest_digest, manifest, config, own_layers, was_cached })
 }
 
 /// The sources of one image's documents.

@@ -10,6 +10,7 @@ use plan::{Action, Input, Plan, SlimContract, Step};
 use record::{SlimSummary, StepState};
 use seal::EntryPath;
 use sources::Tree;
+use tokio::task::block_in_place;
 
 use crate::build_env::{
     BuildEnv, Instructions, RawBuild, SlimStep, SourceStep, Store, StoredImage,
@@ -215,6 +216,20 @@ impl Run {
                 self.finish(build_env, step, &image)?;
                 Product::Stored(Arc::new(image))
             }
+            Action::AddFiles { base, .. } => {
+                let maker = build_env.files_maker();
+                match products.get(base.as_str()) {
+                    Some(Product::Base(base)) => {
+                        let made = block_in_place(|| maker.on_base(&self.plan, step, base))?;
+                        Product::Base(Arc::new(made))
+                    }
+                    Some(Product::Stored(base)) => {
+                        let made = block_in_place(|| maker.on_stored(&self.plan, step, base))?;
+                        Product::Stored(Arc::new(made))
+                    }
+                    _ => return Err(missing(base)),
+                }
+            }
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!(
                     "step `{}` does not need an engine",
@@ -331,8 +346,7 @@ impl Run {
                     tree
                 }
                 Some(Product::Wheels(wheels)) => {
-                    let (tree, work) =
-                        tokio::task::block_in_place(|| build_env.context_of_wheels(wheels))?;
+                    let (tree, work) = block_in_place(|| build_env.context_of_wheels(wheels))?;
                     kept.push(work);
                     tree
                 }
@@ -356,6 +370,7 @@ impl Run {
             manifest_digest: Digest::of(&made.manifest_bytes),
             manifest: made.manifest.clone(),
             config: made.config.clone(),
+            own_layers: Vec::new(),
             was_cached: true,
         })
     }
@@ -373,6 +388,7 @@ pub fn unlabelled_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
         manifest_digest: Digest::of(&made.manifest_bytes),
         manifest: made.manifest,
         config: made.config,
+        own_layers: Vec::new(),
         was_cached: true,
     })
 }

@@ -156,7 +156,11 @@ impl Delivery<'_> {
         let mut lacking = self.lacking(path).await;
         if !with_layers {
             // They stay in the base's registry. A damaged local copy must not stay.
-            let here = lacking.drain(..).map(|layer| layout::blob_path(path, &layer.digest));
+            let is_own = |layer: &Descriptor| {
+                self.base.own_layers.iter().any(|own| own.digest == layer.digest)
+            };
+            let elsewhere = lacking.extract_if(.., |layer| !is_own(layer));
+            let here = elsewhere.map(|layer| layout::blob_path(path, &layer.digest));
             let damaged: Vec<_> = here.filter(|file| file.is_file()).collect();
             if !damaged.is_empty() {
                 layout::check_target(path, name).map_err(|e| self.writing(e))?;
@@ -235,7 +239,20 @@ impl Delivery<'_> {
     fn local(&self, output: &Path) -> LocalBlobs {
         let nearby: Vec<PathBuf> =
             self.run.settings.nearby.iter().filter(|path| *path != output).cloned().collect();
-        block_in_place(|| LocalBlobs::find(&nearby))
+        self.local_in(&nearby)
+    }
+
+    /// Returns the layers in layouts and archives, and those that this run made.
+    fn local_in(&self, nearby: &[PathBuf]) -> LocalBlobs {
+        let mut local = block_in_place(|| LocalBlobs::find(nearby));
+        if let Some(build_env) = &self.run.settings.build_env {
+            for layer in &self.base.own_layers {
+                if let Some(file) = build_env.store.blob(&layer.digest) {
+                    local.add_file(layer, file);
+                }
+            }
+        }
+        local
     }
 
     async fn archive(&mut self, path: &Path) -> Result<OutputState, ExecuteError> {
@@ -248,7 +265,7 @@ impl Delivery<'_> {
         // The archive that is replaced may have some of the layers.
         let mut nearby = self.run.settings.nearby.clone();
         nearby.push(path.to_owned());
-        let local = block_in_place(|| LocalBlobs::find(&nearby));
+        let local = self.local_in(&nearby);
         let mut written: Vec<&Digest> = Vec::new();
         for layer in &self.image.layers {
             // A manifest may list a layer twice, but its blob is stored once.
@@ -287,7 +304,9 @@ impl Delivery<'_> {
         let locations = self.client().locations(self.source());
         // A repository that served the base's manifest also has its layers, because the registry
         // checked that. A repository that might have served it must be asked for every layer.
-        let has_served = !self.base.was_cached && locations == std::slice::from_ref(target);
+        let has_served = !self.base.was_cached
+            && self.base.own_layers.is_empty()
+            && locations == std::slice::from_ref(target);
         if !has_served {
             self.layers_to(target).await?;
         }
@@ -309,8 +328,8 @@ impl Delivery<'_> {
     async fn layers_to(&mut self, repository: &Repository) -> Result<(), ExecuteError> {
         let repository_of_base = Some(self.source().clone());
         let copies = self.pushed.to_vec();
-        let source =
-            LayerSource { repository: repository_of_base, copies, ..LayerSource::default() };
+        let files = self.local_in(&[]);
+        let source = LayerSource { files, repository: repository_of_base, copies };
         let client = &self.run.settings.client;
         let target = LayerTarget { client, repository, transfer: &self.transfer };
         target.place(&self.image.layers, &source, &mut self.placed).await

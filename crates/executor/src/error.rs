@@ -223,6 +223,15 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 
+    pub(crate) fn own_files(source: seal::SealError) -> Self {
+        let what = "cannot make the layer with own files".to_owned();
+        let kind = match &source {
+            seal::SealError::Write(error) => disk_kind(error),
+            _ => ErrorKind::Disk { full: false },
+        };
+        Self { what, kind, source: Some(Box::new(source)) }
+    }
+
     pub(crate) fn assemble(source: oci::AssembleError) -> Self {
         let what = "cannot assemble an image from the sealed layers".to_owned();
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }

@@ -307,7 +307,8 @@ impl Run {
             base_index: base.index.clone(),
             base_manifest: base.manifest_digest.clone(),
             layers: image.layers.len(),
-            layer_bytes: base.manifest.layer_bytes(),
+            layer_bytes: base.manifest.layer_bytes()
+                - base.own_layers.iter().map(|layer| layer.size).sum::<u64>(),
             reset: image.reset.clone(),
             slim: self.slimmed(),
         });
@@ -361,7 +362,8 @@ fn makes_image(action: &Action) -> bool {
         | Action::DeriveImage { .. }
         | Action::FetchSource { .. }
         | Action::FetchPackages { .. }
-        | Action::FetchWheels { .. } => false,
+        | Action::FetchWheels { .. }
+        | Action::AddFiles { .. } => false,
     }
 }
 
@@ -383,6 +385,7 @@ fn describe(plan: &Plan, step: &Step) -> String {
             let kept: Vec<&str> = gpus.iter().chain(if_present).map(GpuTarget::as_str).collect();
             format!("remove the code of other GPUs than {}", kept.join(", "))
         }
+        Action::AddFiles { .. } => "add own files of the project".to_owned(),
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
     }
 }

@@ -63,6 +63,7 @@ impl From<PlanError> for Failure {
             PlanError::SameStage { stage, .. } => {
                 told.hint(format!("rename stage `{stage}` of one of them in `versions/tracks.toml`"))
             }
+            PlanError::NoOwnFiles { .. } => told,
             PlanError::NoSettings { track } => {
                 told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
             }

@@ -1,6 +1,6 @@
 //! The forms of the files under `versions/` that this crate reads.
 
-use pins::form::{Form, Key, Kind};
+use pins::form::{Form, Key, Kind, REMOVE};
 
 /// `versions/run.toml`.
 pub const RUN: Form = Form {
@@ -139,6 +139,7 @@ pub const FAILURES: Form = Form::of(
      it. Patterns are regular expressions of Rust's crate `regex`; each matches within one line.",
     &[&[
         Key::schema(),
+        REMOVE,
         Key::optional(
             "about",
             Kind::TableByName(&SUBJECT),

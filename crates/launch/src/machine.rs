@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use engine::{DockerBuilder, Engine};
 use failure::{Failure, Kind};
-use host::failures::{Failures, parse_failures};
+use host::failures::{Failures, parse_failures_over};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
 use names::{EngineKind, GpuTarget};
@@ -66,7 +66,11 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn compat(&self) -> Result<Compat, Failure> {
-        self.project.parse("versions/compat.toml", pins::parse_compat)
+        match self.project.compat()? {
+            Some(compat) => Ok(compat),
+            // Says what is missing.
+            None => self.project.parse("versions/compat.toml", pins::parse_compat),
+        }
     }
 
     /// Reads `failures.toml`.
@@ -74,7 +78,9 @@ impl Data {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn failures(&self) -> Result<Failures, Failure> {
-        self.project.parse("versions/failures.toml", parse_failures)
+        const FILE: &str = "versions/failures.toml";
+        let lower = self.project.extended_text(FILE).map(|text| (FILE, text));
+        self.project.parse(FILE, |file, text| parse_failures_over(file, text, lower))
     }
 
     /// Reads `run.toml`.

@@ -1,5 +1,6 @@
 //! The small validated types that all other crates use: image references and digests (OCI), commits
-//! (git), versions (PEP 440), GPU targets (LLVM), and the names of pins and container engines.
+//! (git), versions (PEP 440), GPU targets (LLVM), file modes, and the names of pins and container
+//! engines.
 //!
 //! Each type is parsed once, where text enters the program, so a value of the type is always valid.
 //! Image references are always fully qualified. Short names such as `fedora:43` are refused,
@@ -15,6 +16,7 @@
 
 mod digest;
 mod engine;
+mod file_mode;
 mod gfx_version;
 mod hasher;
 mod image;
@@ -25,6 +27,7 @@ mod version;
 
 pub use digest::{Digest, ParseDigestError};
 pub use engine::{Builder, EngineKind, ParseEngineKindError};
+pub use file_mode::{FileMode, ParseFileModeError};
 pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;
 pub use image::{ImageEdit, ManifestKind, Platform, TRACK_LABEL};

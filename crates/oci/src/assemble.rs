@@ -164,6 +164,32 @@ pub fn replace_layers(
     Ok(finished(base, config, layers, edit, &edit.labels, reset))
 }
 
+/// Returns an image with another layer on top, and an entry of its history. Nothing else changes,
+/// except that the manifest is OCI's.
+///
+/// # Errors
+/// Fails if the image is damaged or not for the platform.
+pub fn add_layer(
+    (base, base_config): (&Manifest, &[u8]),
+    platform: &Platform,
+    new: &NewLayer,
+    created: &str,
+) -> Result<DerivedImage, DeriveError> {
+    let mut config = parse_config(base, base_config, platform)?;
+    let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
+    diff_ids.push(json!(new.diff_id));
+    config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
+    let entry = json!({ "created": created, "created_by": new.created_by });
+    match config.entry("history").or_insert_with(|| json!([])) {
+        Value::Array(history) => history.push(entry),
+        null @ Value::Null => *null = json!([entry]),
+        _ => return Err(DeriveError::Field("history")),
+    }
+    let below = base.layers.iter().map(oci_layer);
+    let layers = below.chain([Ok(descriptor(new))]).collect::<Result<Vec<_>, _>>()?;
+    Ok(finished(base, config, layers, &ImageEdit::default(), &BTreeMap::new(), Vec::new()))
+}
+
 /// Returns the layers in a config.
 fn diff_ids(config: &Map<String, Value>) -> Option<Vec<Value>> {
     config.get("rootfs")?.get("diff_ids")?.as_array().cloned()

@@ -38,7 +38,10 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
 }
 
 /// Returns the SHA-256 of a reader's content.
-pub(crate) fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
+///
+/// # Errors
+/// Fails if the content cannot be read to its end.
+pub fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 * 1024];
     loop {

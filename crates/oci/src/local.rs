@@ -52,6 +52,11 @@ impl LocalBlobs {
         all
     }
 
+    /// Adds a layer that is a file of its own.
+    pub fn add_file(&mut self, layer: &Descriptor, file: PathBuf) {
+        self.places.insert(layer.digest.clone(), Place { file, begin: 0, size: layer.size });
+    }
+
     pub(crate) fn of(places: BTreeMap<Digest, Place>) -> Self {
         Self { layouts: Vec::new(), places }
     }

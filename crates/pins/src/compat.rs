@@ -14,10 +14,11 @@ use crate::known::Known;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::releases::{Releases, is_kernel_at_least};
+use crate::rows::removed;
 use names::{GpuTarget, PinName};
 
 /// The content of `compat.toml`; each row has a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compat {
     /// Kernels that contain the driver fix for a GPU.
     pub kernels: BTreeMap<String, KernelRow>,
@@ -283,26 +284,77 @@ impl Support {
 /// # Errors
 /// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
+    parse_compat_over(file, text, Compat::default())
+}
+
+/// Parses the text of `compat.toml` like [`parse_compat`], and adds its rows to those of `lower`. A
+/// row replaces one with the same name, and `remove` drops rows of `lower`.
+///
+/// # Errors
+/// Returns all problems of the file, each with its place, the value and the correct form.
+pub fn parse_compat_over(file: &str, text: &str, lower: Compat) -> Result<Compat, ParseError> {
     let mut report = Report::new(file, text);
     let compat = document(&mut report).and_then(|entries| {
         let root = Table::root(&mut report, &entries)?;
         root.check_form(&mut report, forms::COMPAT.keys);
+        let removed = removed(&mut report, &root, &lower.names());
         let kernels = rows(&mut report, &root, "kernel", read_kernel);
         let rocm = rows(&mut report, &root, "rocm", read_rocm);
         let firmware = rows(&mut report, &root, "firmware", read_firmware);
         let couplings = rows(&mut report, &root, "coupling", read_coupling);
         let bad = rows(&mut report, &root, "bad", read_bad);
         let indexes = rows(&mut report, &root, "index", read_index);
-        Ok(Compat {
+        let own = Compat {
             kernels: kernels?,
             rocm: rocm?,
             firmware: firmware?,
             couplings: couplings?,
             bad: bad?,
             indexes: indexes?,
-        })
+        };
+        Ok(own.over(lower, &removed?))
     });
     report.finish(compat)
+}
+
+impl Compat {
+    /// Returns the names of all rows, as `TABLE.NAME`.
+    fn names(&self) -> Vec<String> {
+        fn of<T>(table: &str, rows: &BTreeMap<String, T>) -> Vec<String> {
+            rows.keys().map(|name| format!("{table}.{name}")).collect()
+        }
+        [
+            of("kernel", &self.kernels),
+            of("rocm", &self.rocm),
+            of("firmware", &self.firmware),
+            of("coupling", &self.couplings),
+            of("bad", &self.bad),
+            of("index", &self.indexes),
+        ]
+        .concat()
+    }
+
+    /// Returns the rows of both; those of `self` replace those of `lower`.
+    fn over(self, lower: Self, removed: &[String]) -> Self {
+        fn put<T>(
+            table: &str,
+            own: BTreeMap<String, T>,
+            mut lower: BTreeMap<String, T>,
+            removed: &[String],
+        ) -> BTreeMap<String, T> {
+            lower.retain(|name, _| !removed.contains(&format!("{table}.{name}")));
+            lower.extend(own);
+            lower
+        }
+        Self {
+            kernels: put("kernel", self.kernels, lower.kernels, removed),
+            rocm: put("rocm", self.rocm, lower.rocm, removed),
+            firmware: put("firmware", self.firmware, lower.firmware, removed),
+            couplings: put("coupling", self.couplings, lower.couplings, removed),
+            bad: put("bad", self.bad, lower.bad, removed),
+            indexes: put("index", self.indexes, lower.indexes, removed),
+        }
+    }
 }
 
 /// Reads all tables `[kind.name]`.

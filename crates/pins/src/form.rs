@@ -96,6 +96,15 @@ impl Key {
     }
 }
 
+/// The key that lists rows of build-pipeline's own file to drop.
+pub const REMOVE: Key = Key::optional(
+    crate::rows::REMOVE,
+    Kind::Texts,
+    "Rows of build-pipeline's own file that do not count, as `TABLE.NAME`.",
+    "all its rows count",
+    "",
+);
+
 impl Form {
     /// Returns a form with one group of keys.
     pub const fn of(about: &'static str, keys: &'static [&'static [Key]]) -> Self {

@@ -13,6 +13,7 @@ mod change;
 mod checks;
 pub mod compat;
 mod environment;
+mod files;
 pub mod form;
 pub mod forms;
 mod gpus;
@@ -24,6 +25,7 @@ mod problem;
 mod python;
 pub mod reader;
 mod releases;
+pub mod rows;
 mod syntax;
 mod tracks;
 mod variables;
@@ -31,8 +33,9 @@ mod versions;
 
 pub use built::{Stage, Variant, Variants};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
-pub use compat::{Compat, parse_compat};
+pub use compat::{Compat, parse_compat, parse_compat_over};
 pub use environment::{refused_variable, unknown_ollama_variable};
+pub use files::{Owner, TrackFile, check_destination, is_system_folder};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
 pub use package_lock::{

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::built::{self, Variants};
 use crate::checks::{self, line};
 use crate::environment;
+use crate::files::{TrackFile, read_files};
 use crate::forms;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
@@ -34,6 +35,8 @@ pub struct Track {
     pub description: String,
     /// The settings of the image.
     pub image: ImageSettings,
+    /// Own files of the project that the image contains.
+    pub files: Vec<TrackFile>,
     /// The disk space that the image needs in an engine's store, if somebody measured it.
     pub disk: Option<Disk>,
     /// How the image is made.
@@ -316,6 +319,7 @@ fn read_track(
     let letter = table.optional(report, "letter", letter);
     let disk = table.get("disk").map(|entry| read_disk(report, &entry)).transpose();
     let image = read_image(report, &table);
+    let files = read_files(report, &table);
     let build = if is_built {
         built::read_variants(report, &table, pins).map(Build::Stages)
     } else {
@@ -332,6 +336,7 @@ fn read_track(
         title: title?,
         description: description?,
         image: image?,
+        files: files?,
         disk: disk?,
         build: build?,
     };

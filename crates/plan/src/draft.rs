@@ -6,7 +6,7 @@ use names::{CommitId, Digest, GpuTarget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Input, Inputs, PatchUse, Plan, SlimContract, Step, labels};
+use crate::{Action, Input, Inputs, PatchUse, Plan, SlimContract, Step, files, labels};
 
 /// Everything that is done to produce one image: the plain data, which [`Draft::finish`] checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,6 +84,16 @@ pub enum InvalidPlan {
     /// An image input has no digest.
     #[error("image `{0}` has no digest")]
     NoDigest(String),
+    /// A layer with own files cannot have an entry.
+    #[error("step `{step}` cannot add `{path}`: {why}")]
+    OwnFile {
+        /// The step.
+        step: String,
+        /// The path of the entry.
+        path: String,
+        /// The reason.
+        why: &'static str,
+    },
     /// A change of this run does not affect anything that the plan uses.
     #[error("the change `{name}={value}` does not affect anything that the plan uses")]
     UnusedOverride {
@@ -133,6 +143,7 @@ impl Draft {
     pub fn finish(self) -> Result<Plan, InvalidPlan> {
         self.check_steps()?;
         self.check_inputs()?;
+        self.check_own_files()?;
         self.check_overrides()?;
         self.check_labels()?;
         Ok(Plan(self))
@@ -196,6 +207,14 @@ impl Draft {
             let gpus: Vec<&str> = gpus.into_iter().map(GpuTarget::as_str).collect();
             format!("{contract} {}", gpus.join(" "))
         });
+        let own_files: String = self
+            .steps
+            .iter()
+            .filter_map(|step| match &step.action {
+                Action::AddFiles { files, .. } => Some(files::listing(files, &self.inputs)),
+                _ => None,
+            })
+            .collect();
         BTreeMap::from([
             (labels::TRACK, Some(self.track.clone())),
             (labels::GPU, Some(self.gpu.to_string())),
@@ -209,6 +228,7 @@ impl Draft {
                 labels::PATCHES_DIGEST,
                 present(effects).map(|text| Digest::of(text.as_bytes()).to_string()),
             ),
+            (labels::FILES_DIGEST, files::digest_of(&own_files).map(|digest| digest.to_string())),
             (labels::SOURCE, revision.and_then(|revision| revision.url.clone())),
             (labels::REVISION, commit.clone()),
             (labels::VCS_REF, commit),
@@ -253,18 +273,19 @@ impl Draft {
     fn check_inputs(&self) -> Result<(), InvalidPlan> {
         let mut used: BTreeSet<&str> = BTreeSet::new();
         for step in &self.steps {
-            let Some(name) = step.action.input() else { continue };
             let kinds = input_kinds(&step.action);
             let is_read = |input: &&Input| kinds.contains(&input.kind());
-            if self.inputs.get(name).filter(is_read).is_none() {
-                let kind = kinds.first().copied().unwrap_or_default();
-                return Err(InvalidPlan::Input {
-                    step: step.id.clone(),
-                    input: name.to_owned(),
-                    kind,
-                });
+            for name in step.action.inputs() {
+                if self.inputs.get(name).filter(is_read).is_none() {
+                    let kind = kinds.first().copied().unwrap_or_default();
+                    return Err(InvalidPlan::Input {
+                        step: step.id.clone(),
+                        input: name.to_owned(),
+                        kind,
+                    });
+                }
+                used.insert(name);
             }
-            used.insert(name);
         }
         for (name, input) in &self.inputs {
             if !used.contains(name.as_str()) {
@@ -272,6 +293,17 @@ impl Draft {
             }
             if matches!(input, Input::Image { reference, .. } if reference.digest.is_none()) {
                 return Err(InvalidPlan::NoDigest(name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_own_files(&self) -> Result<(), InvalidPlan> {
+        for step in &self.steps {
+            if let Action::AddFiles { files, .. } = &step.action
+                && let Some((path, why)) = files::refused(files)
+            {
+                return Err(InvalidPlan::OwnFile { step: step.id.clone(), path, why });
             }
         }
         Ok(())
@@ -338,7 +370,8 @@ fn product(action: &Action) -> Product {
         | Action::BootstrapBase { .. }
         | Action::SealImage { .. }
         | Action::SlimImage { .. }
-        | Action::AuditImage { .. } => Product::Image,
+        | Action::AuditImage { .. }
+        | Action::AddFiles { .. } => Product::Image,
         Action::FetchSource { .. } | Action::FetchWheels { .. } => Product::Tree,
         Action::FetchPackages { .. } => Product::Packages,
         Action::BuildImage { .. } => Product::Built,
@@ -365,7 +398,7 @@ fn input_kinds(action: &Action) -> &'static [&'static str] {
         Action::FetchBase { .. } => &["image"],
         Action::FetchSource { .. } => &["source", "archive"],
         Action::FetchPackages { .. } | Action::FetchWheels { .. } => &["lock"],
-        Action::BuildImage { .. } => &["file"],
+        Action::BuildImage { .. } | Action::AddFiles { .. } => &["file"],
         Action::BootstrapBase { .. }
         | Action::SealImage { .. }
         | Action::SlimImage { .. }

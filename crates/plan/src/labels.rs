@@ -71,6 +71,9 @@ pub const PIN_PREFIX: &str = "io.github.build-pipeline.pin.";
 pub const PATCHES: &str = "io.github.build-pipeline.patches";
 /// The SHA-256 of the effects of [`PATCHES`], in order: lines of `component/id effect`.
 pub const PATCHES_DIGEST: &str = "io.github.build-pipeline.patches-digest";
+/// The SHA-256 of the list of own files of the project in the image: lines of path, mode, owner and
+/// digest. Absent if there are none.
+pub const FILES_DIGEST: &str = "io.github.build-pipeline.files-digest";
 /// The paths that sealing leaves out of the layers, separated by spaces.
 pub const SCRUBBED: &str = "io.github.build-pipeline.scrubbed";
 

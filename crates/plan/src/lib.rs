@@ -11,6 +11,7 @@
 //! This crate does not use files, the network, the environment or a clock.
 
 mod draft;
+mod files;
 mod input;
 pub mod labels;
 mod steps;
@@ -24,6 +25,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use draft::{Draft, InvalidPlan, Revision};
+pub use files::{FilesContract, OwnFile, OwnFiles};
 pub use input::{Input, Inputs};
 pub use names::{ImageEdit, ManifestKind, Platform};
 pub use steps::{
@@ -154,6 +156,11 @@ impl Plan {
         self.is_built() || self.steps.iter().any(is_slim)
     }
 
+    /// Returns whether the image has own files of the project, as layers that exist nowhere else.
+    pub fn has_own_files(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::AddFiles { .. }))
+    }
+
     /// Returns the patches of all sources, each once, in order of application.
     pub fn patches(&self) -> Vec<&PatchUse> {
         self.0.patches()
@@ -164,7 +171,7 @@ impl Plan {
         self.inputs.get(step.action.input()?)
     }
 
-    /// Returns the content of a step: its action, the value of the input it reads and, if the
+    /// Returns the content of a step: its action, the values of the inputs it reads and, if the
     /// result depends on it, the GPU target. The steps that it depends on are not included. Of a
     /// package lock, only the fetched sets count, which the action itself identifies.
     pub fn content_of(&self, step: &Step) -> serde_json::Value {
@@ -178,6 +185,13 @@ impl Plan {
             let value =
                 serde_json::to_value(input).expect("an input holds text and maps keyed by text");
             content.insert("value".to_owned(), value);
+        }
+        if let (Action::AddFiles { .. }, Some(content)) = (&step.action, content.as_object_mut()) {
+            let inputs = step.action.inputs().into_iter();
+            let values: BTreeMap<&str, String> = inputs
+                .filter_map(|name| Some((name, self.inputs.get(name)?.to_string())))
+                .collect();
+            content.insert("values".to_owned(), serde_json::json!(values));
         }
         if let (Some(content), true) = (content.as_object_mut(), is_for_gpu) {
             content.insert("gpu".to_owned(), self.gpu.to_string().into());

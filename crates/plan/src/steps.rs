@@ -7,6 +7,8 @@ use names::{Digest, GpuTarget, ImageEdit, Platform, Sha256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{FilesContract, OwnFile, OwnFiles};
+
 /// One unit of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +110,22 @@ pub enum Action {
         image: String,
         /// The GPU target.
         gpu: GpuTarget,
+    },
+    /// Adds own files of the project to an image, as one layer. It needs no engine.
+    AddFiles {
+        /// The step whose image gets the files.
+        base: String,
+        /// The contract that determines every byte of the layer.
+        contract: FilesContract,
+        /// The entries of the layer, by their absolute path in the image. The base's folders above
+        /// them are not in the layer.
+        files: OwnFiles,
+        /// The time of all entries, in seconds since 1970-01-01 UTC.
+        epoch: u64,
+        /// `created` of the layer's history entry, RFC 3339 in UTC.
+        created: String,
+        /// `created_by` of the layer's history entry.
+        created_by: String,
     },
     /// Writes a new config and manifest on top of a fetched base, by the rules of a numbered
     /// contract.
@@ -229,7 +247,7 @@ impl Action {
             }
             Self::SealImage { image, base, .. } => vec![image, base],
             Self::SlimImage { image, .. } | Self::AuditImage { image, .. } => vec![image],
-            Self::DeriveImage { base, .. } => vec![base],
+            Self::AddFiles { base, .. } | Self::DeriveImage { base, .. } => vec![base],
         };
         let mut needs: Vec<&str> = Vec::new();
         for step in named {
@@ -240,7 +258,22 @@ impl Action {
         needs
     }
 
-    /// Returns the name of the input that the action reads, if it reads one.
+    /// Returns the names of all inputs that the action reads, each once.
+    pub fn inputs(&self) -> Vec<&str> {
+        let Self::AddFiles { files, .. } = self else { return self.input().into_iter().collect() };
+        let mut inputs: Vec<&str> = files
+            .values()
+            .filter_map(|file| match file {
+                OwnFile::File { from, .. } => Some(from.as_str()),
+                OwnFile::Folder { .. } | OwnFile::Link { .. } => None,
+            })
+            .collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        inputs
+    }
+
+    /// Returns the name of the input that the action reads, if it reads exactly one by its nature.
     pub fn input(&self) -> Option<&str> {
         match self {
             Self::FetchBase { input, .. }
@@ -252,6 +285,7 @@ impl Action {
             | Self::SealImage { .. }
             | Self::SlimImage { .. }
             | Self::AuditImage { .. }
+            | Self::AddFiles { .. }
             | Self::DeriveImage { .. } => None,
         }
     }

@@ -475,3 +475,46 @@ fn the_labels_that_would_lie_are_reset_and_the_others_are_not() {
     // tool's images has no label twice.
     assert!(labels::TRACK.starts_with(labels::OWN_PREFIX));
 }
+
+#[test]
+fn entries_that_no_layer_can_have_are_refused() {
+    let file =
+        || OwnFile::File { from: "f".to_owned(), mode: names::FileMode::PLAIN, uid: 0, gid: 0 };
+    let link = |target: &str| OwnFile::Link { target: target.to_owned(), uid: 0, gid: 0 };
+    let with = |files: &[(&str, OwnFile)]| {
+        let mut draft = draft();
+        draft.inputs.insert("f".to_owned(), Input::File { digest: digest('7') });
+        let files: OwnFiles =
+            files.iter().map(|(path, file)| ((*path).to_owned(), file.clone())).collect();
+        let action = Action::AddFiles {
+            base: "fetch-base".to_owned(),
+            contract: FilesContract::Files1,
+            files,
+            epoch: 1,
+            created: "2027-01-15T08:00:00Z".to_owned(),
+            created_by: "a test".to_owned(),
+        };
+        draft.steps.insert(1, step("add-files", action));
+        draft.steps[2].action = derive("add-files");
+        draft.finish()
+    };
+    let plan = with(&[("/a/b", file()), ("/a/c", link("b"))]).unwrap();
+    assert!(plan.has_own_files() && !plan.is_built());
+    assert_eq!(Plan::parse(&plan.canonical_text()).unwrap(), plan);
+    for (path, other) in [
+        ("a", file()),
+        ("/a/../b", file()),
+        ("/a//b", file()),
+        ("/", file()),
+        ("/a/.wh.b", file()),
+        ("/a\n", file()),
+        ("/l", link("/etc")),
+        ("/l", link("")),
+        ("/f/below", file()),
+    ] {
+        let refused = with(&[("/f", file()), (path, other)]).unwrap_err();
+        assert!(matches!(refused, InvalidPlan::OwnFile { .. }), "{path}: {refused}");
+    }
+    let unused = with(&[("/l", link("x"))]).unwrap_err();
+    assert_eq!(unused, InvalidPlan::UnusedInput("f".to_owned()));
+}

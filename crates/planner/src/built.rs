@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use names::PinName;
-use names::{Digest, ImageRef};
+use names::{Digest, ImageRef, PinName, TrackName};
 use pins::{Base, Pinned, Stage, Variant};
 use plan::{
     Action, BootstrapContract, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step,
@@ -14,6 +13,7 @@ use plan::{
 };
 
 use crate::chain::Chain;
+use crate::files;
 use crate::metadata::{
     base_name, check_overrides, derived_labels, finished, text_labels, timestamp,
 };
@@ -60,6 +60,8 @@ pub struct Needs {
     pub files: BTreeSet<String>,
     /// The package locks among these files.
     pub package_locks: BTreeSet<String>,
+    /// The tracks whose own files are needed.
+    pub own_files: BTreeSet<TrackName>,
 }
 
 /// Returns the files that the plan of a request is made from. No other file affects the plan.
@@ -73,7 +75,9 @@ pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, Pla
         needs.files.insert(package_lock_path(lock));
         needs.package_locks.insert(package_lock_path(lock));
     }
-    for stage in chain.variants.iter().flat_map(|variant| &variant.stages) {
+    let with_files = chain.parts.iter().filter(|part| part.has_files);
+    needs.own_files.extend(with_files.map(|part| part.track.clone()));
+    for stage in chain.variants().flat_map(|variant| &variant.stages) {
         needs.files.insert(stage.dockerfile.clone());
         needs.files.extend(stage.python.as_deref().map(pins::python_lock_path));
         for pin in stage.sources.values() {
@@ -156,7 +160,7 @@ impl PlanBuilder<'_> {
             Base::Track(_) => return Err(PlanError::NoSettings { track: chain.name.to_string() }),
         };
         let mut names = BTreeSet::new();
-        for stage in chain.variants.iter().flat_map(|variant| &variant.stages) {
+        for stage in chain.variants().flat_map(|variant| &variant.stages) {
             if !names.insert(&stage.name) {
                 return Err(PlanError::SameStage {
                     track: chain.name.to_string(),
@@ -164,14 +168,16 @@ impl PlanBuilder<'_> {
                 });
             }
         }
-        for variant in &chain.variants {
-            for stage in &variant.stages {
+        for part in &chain.parts {
+            for stage in part.variant.iter().flat_map(|variant| &variant.stages) {
+                let Some(variant) = part.variant else { continue };
                 let image = self.build(variant, stage, &base)?;
                 base = self.seal(stage, image, base);
             }
+            base = files::add(&mut self.draft, self.input, part, base)?;
         }
         base = crate::slim::add(&mut self.draft, base, chain, self.request, self.input, None)?;
-        if chain.variants.iter().any(|variant| variant.has_gpu_code) {
+        if chain.variants().any(|variant| variant.has_gpu_code) {
             let action = Action::AuditImage { image: base, gpu: self.draft.gpu.clone() };
             base = self.step("audit-image".to_owned(), action);
         }

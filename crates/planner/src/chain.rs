@@ -16,8 +16,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) track: &'a Track,
     /// The base of the lowest track: an image or packages.
     pub(crate) base: &'a Base,
-    /// The variants that an engine builds, the lowest first.
-    pub(crate) variants: Vec<&'a Variant>,
+    /// What each track adds to the base, the lowest first.
+    pub(crate) parts: Vec<Part<'a>>,
     /// The name of the track's own variant, if it has variants.
     pub(crate) variant: Option<&'a str>,
     /// Whether the variant is the one that is built without a request for a variant.
@@ -31,6 +31,16 @@ pub(crate) struct Chain<'a> {
     pub(crate) slim: &'a [GpuTarget],
     /// The settings of all tracks; those of a higher track replace those of a lower one.
     pub(crate) image: ImageSettings,
+}
+
+/// What one track of a chain adds to the image of the track below it.
+pub(crate) struct Part<'a> {
+    /// The name of the track.
+    pub(crate) track: &'a TrackName,
+    /// The variant that an engine builds, if it builds one.
+    pub(crate) variant: Option<&'a Variant>,
+    /// Whether own files of the project follow.
+    pub(crate) has_files: bool,
 }
 
 impl<'a> Chain<'a> {
@@ -48,7 +58,7 @@ impl<'a> Chain<'a> {
             name,
             track,
             base: own.base,
-            variants: own.variant.into_iter().collect(),
+            parts: vec![own.part(name, track)],
             variant: own.name,
             is_usual: own.is_usual,
             is_rehearsal: own.is_rehearsal,
@@ -65,7 +75,7 @@ impl<'a> Chain<'a> {
             if chain.slim.is_empty() {
                 chain.slim = link.slim;
             }
-            chain.variants.splice(0..0, link.variant);
+            chain.parts.insert(0, link.part(name, track));
             chain.image = chain.image.over(&track.image);
         }
         Err(PlanError::NoSettings { track: name.to_string() })
@@ -73,7 +83,12 @@ impl<'a> Chain<'a> {
 
     /// Returns whether an engine builds something of the image.
     pub(crate) fn needs_engine(&self) -> bool {
-        !self.variants.is_empty() || matches!(self.base, Base::Packages(_))
+        self.variants().next().is_some() || matches!(self.base, Base::Packages(_))
+    }
+
+    /// Returns the variants that an engine builds, the lowest first.
+    pub(crate) fn variants(&self) -> impl Iterator<Item = &'a Variant> {
+        self.parts.iter().filter_map(|part| part.variant)
     }
 
     /// Returns the name of the image.
@@ -107,6 +122,10 @@ struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
+    fn part(&self, name: &'a TrackName, track: &Track) -> Part<'a> {
+        Part { track: name, variant: self.variant, has_files: !track.files.is_empty() }
+    }
+
     fn find(
         name: &TrackName,
         track: &'a Track,

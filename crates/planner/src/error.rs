@@ -61,6 +61,12 @@ pub enum PlanError {
         /// The set.
         set: String,
     },
+    /// The caller has not read the track's own files.
+    #[error("the own files of track `{track}` were not read")]
+    NoOwnFiles {
+        /// The track.
+        track: String,
+    },
     /// A Python lock that the track's settings name has not been made.
     #[error("track `{track}` needs the Python lock `{lock}`, which has not been made yet")]
     NoLock {

@@ -8,6 +8,7 @@
 mod built;
 mod chain;
 mod error;
+mod files;
 mod metadata;
 mod patches;
 mod request;
@@ -17,6 +18,7 @@ mod warning;
 
 pub use built::{Needs, needs};
 pub use error::{PlanError, UsedPins};
+pub use files::OwnFilesOfTrack;
 pub use request::{
     BuildRequest, ImageOverride, ParseOverrideError, PlanningInput, SlimChoice, SpoofChoice,
     StandIn,

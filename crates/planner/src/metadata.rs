@@ -67,11 +67,14 @@ pub(crate) fn plan(
         inputs,
         steps: Vec::new(),
     };
-    let fetched = "fetch-base".to_owned();
-    let fetch = Action::FetchBase { input: base, platform: Platform::linux_amd64() };
-    draft.steps.push(Step { id: fetched.clone(), action: fetch });
+    let base = fetch_base(&mut draft, base);
     let imitated = override_version.and_then(|version| version.target());
-    let base = crate::slim::add(&mut draft, fetched, chain, request, input, imitated)?;
+    // Own files are added as they are: whoever adds GPU code means it.
+    let base = crate::slim::add(&mut draft, base, chain, request, input, imitated)?;
+    let base = chain
+        .parts
+        .iter()
+        .try_fold(base, |base, part| crate::files::add(&mut draft, input, part, base))?;
     let mut all_labels = chain.image.labels.clone();
     all_labels.extend(derived_labels(&draft));
     all_labels.extend(text_labels(&[
@@ -109,8 +112,8 @@ pub(crate) fn plan(
         reset: labels::RESET.map(str::to_owned).to_vec(),
         labels: all_labels,
     };
-    let derive = Action::DeriveImage { base, contract: CONTRACT, edit };
-    draft.steps.push(Step { id: "derive-image".to_owned(), action: derive });
+    let action = Action::DeriveImage { base, contract: CONTRACT, edit };
+    draft.steps.push(Step { id: "derive-image".to_owned(), action });
     finished(draft, chain.name, warnings)
 }
 
@@ -134,6 +137,14 @@ pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
 /// Returns the text about the last step for an image's history.
 pub(crate) fn created_by(track: &TrackName, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {track} for {gpu}")
+}
+
+/// Adds the step that fetches the base. Returns its name.
+fn fetch_base(draft: &mut Draft, input: String) -> String {
+    let id = "fetch-base".to_owned();
+    let action = Action::FetchBase { input, platform: Platform::linux_amd64() };
+    draft.steps.push(Step { id: id.clone(), action });
+    id
 }
 
 /// Refuses overrides of pins that do not exist or that are not used by an image input of the plan.

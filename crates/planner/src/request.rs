@@ -7,6 +7,8 @@ use names::{GfxVersion, GpuTarget, PinName, TrackName};
 use patcher::PatchSet;
 use pins::{Gpus, Pins, Tracks};
 
+use crate::OwnFilesOfTrack;
+
 /// The request of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildRequest {
@@ -93,6 +95,8 @@ pub struct PlanningInput {
     /// The digests of the sets of each package lock ([`pins::PackageLock::digest_of`]), by the path
     /// of the lock and the name of the set.
     pub sets: BTreeMap<String, BTreeMap<String, Digest>>,
+    /// The own files of each track that has some.
+    pub own_files: BTreeMap<TrackName, OwnFilesOfTrack>,
 }
 
 impl BuildRequest {

@@ -14,7 +14,7 @@ use planner::PlanningInput;
 use crate::{built_in, recipe};
 
 const VERSIONS: &str = "versions/versions.toml";
-const TRACKS: &str = "versions/tracks.toml";
+pub(crate) const TRACKS: &str = "versions/tracks.toml";
 
 /// The data files that every plan uses: pins, GPU targets, tracks.
 pub const DATA_FILES: [&str; 3] = [VERSIONS, "versions/gpus.toml", TRACKS];
@@ -93,7 +93,15 @@ impl Project {
         let pins = self.pins()?;
         let (gpus, tracks) = (self.gpus()?, self.tracks_with(&pins)?);
         let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-        Ok(PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() })
+        Ok(PlanningInput {
+            pins,
+            gpus,
+            tracks,
+            patches,
+            files,
+            sets: BTreeMap::new(),
+            own_files: BTreeMap::new(),
+        })
     }
 
     /// Returns whether the program's data files are defaults for this project.
@@ -262,14 +270,26 @@ impl Project {
         })
     }
 
-    /// Reads the compatibility table, if there is one. A project's table replaces that of the
-    /// program.
+    /// Reads the compatibility table of the project and the program, if there is one.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn compat(&self) -> Result<Option<pins::Compat>, Failure> {
         const NAME: &str = "versions/compat.toml";
-        if self.has(NAME) { self.parse(NAME, pins::parse_compat).map(Some) } else { Ok(None) }
+        if !self.has(NAME) {
+            return Ok(None);
+        }
+        if !self.reads_built_in(NAME) {
+            return self.parse(NAME, pins::parse_compat).map(Some);
+        }
+        let lower = self.built_in(NAME, pins::parse_compat)?;
+        self.parse(NAME, |file, text| pins::parse_compat_over(file, text, lower)).map(Some)
+    }
+
+    /// Returns the text of the program's file of that name, if the project has a file of its own
+    /// that extends it.
+    pub fn extended_text(&self, name: &str) -> Option<&'static str> {
+        built_in::text(name).filter(|_| self.reads_built_in(name))
     }
 
     /// Reads a file of the project, and adds what only the program's file has. `over` puts the

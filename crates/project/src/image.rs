@@ -13,11 +13,12 @@ use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, OCI_MANIFEST};
 use pins::Tracks;
+use record::OutputState;
 use record::verify::Documents;
 use seal::SealError;
 
-use crate::environment;
 use crate::folder::Project;
+use crate::{environment, state};
 
 /// An image whose manifest and config were read and match their digests.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct Image {
     pub config: Bytes,
     /// The layers, lowest first.
     pub layers: Vec<Descriptor>,
+    /// The record of the build that wrote it, if it was found by its name.
+    pub record: Option<String>,
     place: Place,
 }
 
@@ -86,16 +89,25 @@ impl Image {
             }
             None => target,
         };
-        if let Some(track) = track_of(target, folder)? {
-            return Self::of_track(&track, &Project::find(folder)?);
-        }
+        let track = track_of(target, folder)?;
         let path = folder.join(target);
-        if path.exists() {
+        if track.is_none() && path.exists() {
             return Ok(Self { name: target.to_owned(), ..Self::at(&path)? });
         }
-        let built = Project::find(folder).map(|project| project.root.join("dist").join(target));
-        if let Some(built) = built.ok().filter(|path| !target.contains('/') && path.exists()) {
-            return Self::at(&built);
+        if !target.contains('/')
+            && let Ok(project) = Project::find(folder)
+        {
+            let last = Self::of_last_build(target, &project, client, platform).await?;
+            if let Some(image) = last {
+                return Ok(image);
+            }
+            let built = project.root.join("dist").join(target);
+            if built.exists() {
+                return Self::at(&built);
+            }
+            if let Some(track) = track {
+                return Err(no_image(&track, &project));
+            }
         }
         match target.parse::<ImageRef>() {
             Ok(reference) => Self::on_registry(reference, client, platform).await,
@@ -106,21 +118,41 @@ impl Image {
         }
     }
 
-    fn of_track(name: &TrackName, project: &Project) -> Result<Self, Failure> {
-        let path = project.root.join("dist").join(name.as_str());
-        if path.exists() {
-            return Self::at(&path);
+    /// Reads the image that the last successful build of this name wrote: from the first output on
+    /// disk that is still there, or else from a registry. `None` if no record names such an output.
+    async fn of_last_build(
+        name: &str,
+        project: &Project,
+        client: &RegistryClient,
+        platform: Option<&Platform>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(record) = state::last_build(&project.root, name) else { return Ok(None) };
+        let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
+        let written = record.outputs.iter().filter(|one| is_whole(one.state));
+        let mut remote = None;
+        for outcome in written {
+            match place_of(&outcome.output) {
+                Some(NamedPlace::Path(path)) => {
+                    let path = state::output_path(&record, &project.root, path);
+                    if path.exists() {
+                        return Ok(Some(Self { record: Some(record.id), ..Self::at(&path)? }));
+                    }
+                }
+                Some(NamedPlace::Registry(reference)) => {
+                    // A push without a tag is known only by its digest.
+                    let digest = record.image.as_ref().map(|image| image.manifest_digest.clone());
+                    let digest = digest.filter(|_| reference.tag.is_none());
+                    remote.get_or_insert(ImageRef {
+                        digest: digest.or(reference.digest),
+                        ..reference
+                    });
+                }
+                None => {}
+            }
         }
-        let rehearsed = format!("rehearsal-{name}");
-        let told = Failure::new(
-            Kind::Input,
-            format!("no image of track `{name}` at `{}`", path.display()),
-        );
-        Err(if project.root.join("dist").join(&rehearsed).exists() {
-            told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
-        } else {
-            told.hint(format!("build it with `build-pipeline --track {name}`"))
-        })
+        let Some(reference) = remote else { return Ok(None) };
+        let image = Self::on_registry(reference, client, platform).await?;
+        Ok(Some(Self { record: Some(record.id), ..image }))
     }
 
     /// Reads the image in a layout or archive.
@@ -153,6 +185,7 @@ impl Image {
             media_type,
             config: image.config.clone(),
             layers,
+            record: None,
             place: Place::Files(Box::new(image)),
         })
     }
@@ -199,6 +232,7 @@ impl Image {
             media_type: fetched.media_type,
             config,
             layers: parsed.layers,
+            record: None,
             place: Place::Registry(Box::new(reference)),
         })
     }
@@ -329,6 +363,23 @@ impl Image {
         let manifest: serde_json::Value = serde_json::from_slice(&self.manifest).ok()?;
         let annotations = manifest.get("annotations")?;
         annotations.get("org.opencontainers.image.base.name")?.as_str()?.parse().ok()
+    }
+}
+
+/// Returns the failure of a track without an image.
+fn no_image(name: &TrackName, project: &Project) -> Failure {
+    let folder = project.root.join("dist");
+    let path = folder.join(name.as_str());
+    let what = format!(
+        "no image of track `{name}` at `{}`, and no record of a build that wrote one elsewhere",
+        path.display()
+    );
+    let told = Failure::new(Kind::Input, what);
+    let rehearsed = format!("rehearsal-{name}");
+    if folder.join(&rehearsed).exists() {
+        told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
+    } else {
+        told.hint(format!("build it with `build-pipeline --track {name}`"))
     }
 }
 

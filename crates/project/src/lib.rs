@@ -2,7 +2,7 @@
 //! the history of their files, records, locks, and where to fetch from.
 //!
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
-//! a [`request::Subject`]. `patches` and `python_locks` read further files, and `advice` adds what
+//! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and `advice` adds what
 //! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
 //! an image that somebody named, and `input` any other file or folder with GPU code. `state` keeps records, and `locks` makes runs with the same output
 //! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
@@ -22,6 +22,8 @@ pub mod image;
 pub mod input;
 pub mod locks;
 pub mod mirrors;
+pub mod origin;
+mod own_files;
 pub mod patches;
 pub mod pins_file;
 pub mod prepare;

@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use executor::Materials;
 use failure::{Failure, Kind};
-use names::Digest;
+use names::{Digest, TrackName};
 use oci::stand_in::StandIn;
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
-use record::Recipe;
+use record::{Place, Recipe};
 
-use crate::folder::{DATA_FILES, Project};
+use crate::folder::{DATA_FILES, Project, TRACKS};
 use crate::mirrors::Mirrors;
+use crate::own_files::{self, ReadFiles};
 use crate::request::{self, PendingRequest, RevisionChoice, Subject};
-use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime};
+use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime, state};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
@@ -42,6 +43,12 @@ impl Prepared {
     /// Asks git about the history of the plan's files. The plan does not depend on it.
     pub fn recipe(&self) -> Recipe {
         recipe::read(&self.root, self.files.clone())
+    }
+
+    /// Returns where a build of the plan takes place.
+    pub fn place(&self) -> Option<Place> {
+        let folder = std::env::current_dir().ok()?.display().to_string();
+        Some(Place { project: state::name_of(&self.root), folder })
     }
 }
 
@@ -150,6 +157,7 @@ impl<'a> Preparer<'a> {
     /// Reads the other files that a plan needs. Leaves missing files to the planner, which knows
     /// why they are needed.
     fn read(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
+        self.read_own_files(needs)?;
         for component in &needs.components {
             if !self.input.patches.contains_key(component) {
                 let set = patches::read_set(self.project, component)?;
@@ -174,6 +182,23 @@ impl<'a> Preparer<'a> {
         Ok(())
     }
 
+    /// Reads the own files of the tracks that a plan is made from.
+    fn read_own_files(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
+        let own = |name: &&TrackName| !self.input.own_files.contains_key(*name);
+        let tracks = needs.own_files.iter().filter(own);
+        let tracks: Vec<_> =
+            tracks.filter_map(|name| self.input.tracks.tracks.get_key_value(name)).collect();
+        if tracks.is_empty() {
+            return Ok(());
+        }
+        let text = self.project.told_text(TRACKS)?;
+        let ReadFiles { tracks, places } =
+            own_files::read(&self.project.root, (TRACKS, &text), &tracks)?;
+        self.input.own_files.extend(tracks);
+        self.materials.own_files.extend(places);
+        Ok(())
+    }
+
     /// Returns the files that a plan was made from, with their digests.
     fn files_of(&self, plan: &Plan, needs: &planner::Needs) -> Result<recipe::Files, Failure> {
         let mut names: BTreeSet<String> = DATA_FILES.map(str::to_owned).into();
@@ -191,6 +216,12 @@ impl<'a> Preparer<'a> {
             }
             let text = built_in::text(&name).unwrap_or_default();
             files.insert(format!("{}{name}", recipe::BUILT_IN), Digest::of(text.as_bytes()));
+        }
+        for track in needs.own_files.iter().filter_map(|name| self.input.own_files.get(name)) {
+            let digests = track.digests.iter();
+            files.extend(
+                digests.map(|(name, digest)| (own_files::path_of(name).to_owned(), digest.clone())),
+            );
         }
         Ok(files)
     }

@@ -123,6 +123,52 @@ pub fn read_records(warn: impl Fn(&str, &str)) -> Result<Vec<BuildRecord>, Failu
     Ok(records)
 }
 
+/// Returns the name of a project in records: the path of its folder, without links.
+pub fn name_of(root: &Path) -> String {
+    root.canonicalize().as_deref().unwrap_or(root).display().to_string()
+}
+
+/// Returns whether a record belongs to the project in `root`. A record of an older version belongs
+/// to all projects, and so does that of a project that was moved or removed.
+pub fn is_of_project(record: &BuildRecord, root: &Path) -> bool {
+    let Some(place) = &record.place else { return true };
+    let other = Path::new(&place.project);
+    place.project == name_of(root) || !other.join("versions/versions.toml").exists()
+}
+
+/// Reads the records of the project in `root` like [`read_records`].
+///
+/// # Errors
+/// The folder of records cannot be read.
+pub fn read_records_of(
+    root: &Path,
+    warn: impl Fn(&str, &str),
+) -> Result<Vec<BuildRecord>, Failure> {
+    let mut records = read_records(warn)?;
+    records.retain(|record| is_of_project(record, root));
+    Ok(records)
+}
+
+/// Returns the record of the last successful build of an image of the project in `root`. Skips
+/// unreadable records.
+pub fn last_build(root: &Path, image: &str) -> Option<BuildRecord> {
+    let files = record_files().ok()?;
+    let named = format!("-{image}-");
+    let is_of_it = |path: &&PathBuf| path.to_string_lossy().contains(&named);
+    let mut records = files.iter().rev().filter(is_of_it).filter_map(|path| read_record(path).ok());
+    records.find(|record| {
+        record.plan.name == image
+            && record.status == Status::Succeeded
+            && is_of_project(record, root)
+    })
+}
+
+/// Returns the path of an output of a run in the project in `root`.
+pub fn output_path(record: &BuildRecord, root: &Path, path: &str) -> PathBuf {
+    let folder = record.place.as_ref().map_or(root, |place| Path::new(&place.folder));
+    folder.join(path)
+}
+
 /// Which records are old.
 #[derive(Debug, Clone, Copy)]
 pub enum Old {
@@ -133,13 +179,14 @@ pub enum Old {
 }
 
 /// Returns the old records among `records`, which are sorted from the oldest to the newest. The
-/// newest record of an image stays, and so does the newest of a build that succeeded, because
+/// newest record of an image of a project stays, and so does the newest of a build that succeeded, because
 /// `explain` needs it; records of running builds stay too.
 pub fn old_records(records: &[BuildRecord], old: Old) -> Vec<&BuildRecord> {
     let (mut seen, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();
     for (newer, record) in records.iter().rev().enumerate() {
-        let name = record.plan.name.as_str();
+        let project = record.place.as_ref().map(|place| place.project.as_str());
+        let name = (project, record.plan.name.as_str());
         let is_newest = seen.insert(name);
         let is_needed = record.status == Status::Succeeded && succeeded.insert(name);
         let is_old = match old {

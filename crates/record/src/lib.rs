@@ -40,6 +40,9 @@ pub struct BuildRecord {
     pub command: Vec<String>,
     /// The process of the run, to distinguish a killed run from a running one.
     pub process: u32,
+    /// Where the run took place. Absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// When the run started, RFC 3339.
     pub began: String,
     /// When it ended. Absent while running; never set if the run was killed.
@@ -71,6 +74,17 @@ pub struct BuildRecord {
     pub notes: Vec<Note>,
     /// The network traffic.
     pub traffic: Traffic,
+}
+
+/// The folders of a run. Projects may have tracks of the same name, and outputs may be relative
+/// paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The root of the project.
+    pub project: String,
+    /// The folder in which the command was started.
+    pub folder: String,
 }
 
 /// The project files that a plan was made from, and their commit.
@@ -128,7 +142,7 @@ pub enum ParseRecordError {
 impl BuildRecord {
     /// Returns the record of a run that starts, without an outcome.
     pub fn begin(plan: Plan, run: Run) -> Self {
-        let Run { tool_version, command, process, began, warnings, recipe } = run;
+        let Run { tool_version, command, process, place, began, warnings, recipe } = run;
         // The id is a file name: RFC 3339 without the characters that cause problems in file
         // systems and shells.
         let stamp: String = began.chars().filter(|c| !matches!(c, ':' | '-')).collect();
@@ -138,6 +152,7 @@ impl BuildRecord {
             tool_version,
             command,
             process,
+            place,
             began,
             ended: None,
             status: Status::Running,
@@ -193,6 +208,8 @@ pub struct Run {
     pub command: Vec<String>,
     /// The process of the run.
     pub process: u32,
+    /// Where it takes place.
+    pub place: Option<Place>,
     /// The start time, RFC 3339.
     pub began: String,
     /// The warnings about the plan, as `rule: message`.

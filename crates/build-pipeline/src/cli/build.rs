@@ -256,6 +256,9 @@ pub(crate) struct Records {
     /// List only the newest records
     #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
     pub(crate) limit: Option<usize>,
+    /// Include the builds of all projects, not only of the current one
+    #[arg(long)]
+    pub(crate) all: bool,
     #[command(subcommand)]
     pub(crate) command: Option<RecordsCommand>,
     /// Output format

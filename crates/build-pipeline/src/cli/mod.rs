@@ -229,6 +229,8 @@ pub(crate) enum Document {
     Explain,
     /// `lock --format json`
     Lock,
+    /// `pins show --origin --format json`
+    PinsOrigin,
     /// The file versions/versions.toml
     Versions,
     /// The file versions/tracks.toml

@@ -162,20 +162,31 @@ pub(crate) struct PinsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PinsCommand {
     /// Print one pin, or one line for each pin
-    Show {
-        /// The pin
-        #[arg(value_name = "PIN")]
-        pin: Option<String>,
-        /// Output format
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
+    Show(ShownPins),
     /// Print all values for other programs
     Export {
         /// Output format; env is a file for `source` and `--env-file`
         #[arg(long, value_enum, default_value_t = ExportFormat::Env)]
         format: ExportFormat,
     },
+}
+
+/// What `pins show` prints.
+#[derive(Debug, Args)]
+pub(crate) struct ShownPins {
+    /// The pin
+    #[arg(value_name = "PIN")]
+    pub(crate) pin: Option<String>,
+    /// Print where each pin and each row of the other data files comes from: build-pipeline's own
+    /// data, a line of the project's file, or `--set`
+    #[arg(long)]
+    pub(crate) origin: bool,
+    /// Another value for an image pin, as in a build
+    #[arg(long, value_name = "PIN=VALUE", requires = "origin")]
+    pub(crate) set: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 /// The output format of an export.

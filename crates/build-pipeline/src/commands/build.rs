@@ -162,6 +162,7 @@ impl StartedBuild {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: words.to_vec(),
             process: std::process::id(),
+            place: prepared.place(),
             began: now(),
             warnings: warnings.map(|one| format!("{}: {}", one.rule, one.message)).collect(),
             recipe: prepared.recipe(),
@@ -192,7 +193,7 @@ impl Session<'_> {
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
-            let build_env = if one.plan.has_new_layers() || is_loaded {
+            let build_env = if one.plan.has_new_layers() || is_loaded || one.plan.has_own_files() {
                 // All builds share one engine and one store.
                 Some(Arc::clone(match &build_env {
                     Some(build_env) => build_env,
@@ -455,7 +456,7 @@ impl Session<'_> {
         });
         if let Some(path) = layout {
             output::result("\nverify\n")?;
-            verify::verify_path(&path, plan, settings).await?;
+            verify::verify_path(&path, plan, settings, &self.materials).await?;
         }
         let track = &plan.track;
         let options = ["variant", "slim"]
@@ -578,13 +579,7 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
     for outcome in &record.outputs {
         let is_thin = outcome.output.starts_with("oci:") && !record.plan.has_new_layers();
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
-            (0, 0) if is_thin => {
-                format!(
-                    "{}, {}, left in the base's registry",
-                    counted(image.layers, "layer"),
-                    size(image.layer_bytes)
-                )
-            }
+            (0, 0) if is_thin => left_behind(record, image),
             _ => moved(outcome),
         };
         text.add(format_args!("  output    {} (", outcome.output));
@@ -610,6 +605,18 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
     ));
     text.line(format_args!("  record    {}", path.display()));
     text
+}
+
+/// Describes the layers of a thin layout.
+fn left_behind(record: &BuildRecord, image: &record::ImageSummary) -> String {
+    let adds_files = |step: &&plan::Step| matches!(step.action, plan::Action::AddFiles { .. });
+    let own = record.plan.steps.iter().filter(adds_files).count();
+    let own_layers = match own {
+        0 => String::new(),
+        count => format!("{} of own files here, ", counted(count, "layer")),
+    };
+    let others = counted(image.layers.saturating_sub(own), "layer");
+    format!("{own_layers}{others}, {}, left in the base's registry", size(image.layer_bytes))
 }
 
 /// Returns the time with milliseconds, so that records of short builds are listed in their order.

@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     };
     let project = global::project(global)?;
     for planned in prepare(&global.mirror, &project, &subject)?.plans {
-        let records = state::read_records(output::warn)?;
+        let records = state::read_records_of(&project.root, output::warn)?;
         let is_one = |record: &&BuildRecord| {
             record.plan.name == planned.plan.name && record.status == Status::Succeeded
         };

@@ -5,10 +5,10 @@ use names::Digest;
 use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
-use crate::cli::{Format, Prune, Records, RecordsCommand};
+use crate::cli::{Format, Global, Prune, Records, RecordsCommand};
 use crate::output::{Page, Tone};
 use crate::reporter::seconds;
-use crate::{output, typed};
+use crate::{global, output, typed};
 
 /// A record as `records --format json` prints it.
 #[derive(serde::Serialize, schemars::JsonSchema)]
@@ -54,10 +54,15 @@ impl<'a> ListedRecord<'a> {
 }
 
 /// Lists the records, shows one, or removes old ones.
-pub(crate) fn run(args: &Records) -> Result<(), Failure> {
-    let records = state::read_records(output::warn)?;
+pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
+    let mut records = state::read_records(output::warn)?;
     if let Some(RecordsCommand::Prune(args)) = &args.command {
         return prune(&records, args);
+    }
+    // A record is found by its name in any project.
+    let project = global::project(global).ok().filter(|_| !args.all && args.record.is_none());
+    if let Some(project) = project {
+        records.retain(|record| state::is_of_project(record, &project.root));
     }
     if args.last {
         return match records.last() {
@@ -170,6 +175,9 @@ fn text(record: &BuildRecord) -> Page {
     page.add(format_args!("  status   "));
     page.verdict(status(record), tone(status(record)));
     page.line(format_args!(""));
+    if let Some(place) = &record.place {
+        page.line(format_args!("  project  {}", place.project));
+    }
     page.line(format_args!("  started  {}", record.began));
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));

@@ -106,7 +106,7 @@ struct Place {
 /// Runs `status`.
 pub(crate) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let records = state::read_records(output::warn)?;
+    let records = state::read_records_of(&project.root, output::warn)?;
     let mut preparer = Preparer::new(&project)?;
     let tracks = preparer.input.tracks.clone();
     let tracks = tracks.in_order().into_iter();
@@ -148,7 +148,7 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
     let outputs = record.outputs.iter().filter(|outcome| is_whole(outcome.state));
     let place = |output: &str| {
         let path = output.strip_prefix("oci:").or_else(|| output.strip_prefix("oci-archive:"));
-        let exists = path.map(|path| root.join(path).exists());
+        let exists = path.map(|path| state::output_path(record, root, path).exists());
         Place { output: output.to_owned(), exists }
     };
     Some(LastBuild {

@@ -1,13 +1,17 @@
 //! `build-pipeline verify`: compares an image with the plan and the pins, field by field. With
 //! `--rebuild`, builds it again from scratch and compares every byte.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
-use executor::{BaseImage, BlobCache, Settings, Store, derive_image, fetch_base, unlabelled_image};
+use executor::{
+    BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, Settings, Store,
+    derive_image, fetch_base, unlabelled_image,
+};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
-use plan::{Action, Input, Plan, Revision, labels};
+use plan::{Action, Input, Plan, Revision, Step, labels};
 use planner::BuildRequest;
 use project::image::Image;
 use project::prepare::{Preparer, Unconfirmed};
@@ -37,6 +41,10 @@ pub(crate) struct Verification {
     schema: u32,
     /// The image that was verified.
     image: String,
+    /// The record of the build that wrote it. Absent unless a track was named and a record says
+    /// where its image is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<String>,
     /// The digest of its manifest.
     manifest_digest: Digest,
     /// The digest of the current plan, with which the image was compared.
@@ -96,7 +104,10 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
                 (client, cache)
             }
         };
-        let mut verification = verified(&found, &plan, &client, &cache).await?;
+        let store = Store::new(environment::store_folder()?);
+        let source =
+            Source { client: &client, cache: &cache, materials: &materials, store: &store };
+        let mut verification = verified(&found, &plan, &source).await?;
         // An image from other pins is not rebuilt with the current ones.
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {
@@ -128,9 +139,13 @@ pub(crate) async fn verify_path(
     path: &Path,
     plan: &Plan,
     settings: &Settings,
+    materials: &Materials,
 ) -> Result<(), Failure> {
     let found = Image::at(path)?;
-    let verification = verified(&found, plan, &settings.client, &settings.cache).await?;
+    let store = Store::new(environment::store_folder()?);
+    let (client, cache) = (&settings.client, &settings.cache);
+    let source = Source { client, cache, materials, store: &store };
+    let verification = verified(&found, plan, &source).await?;
     output::page(&text(&verification, plan))?;
     verdict(&verification)
 }
@@ -183,38 +198,91 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     Ok(pending)
 }
 
+/// Where the parts of the expected image come from.
+struct Source<'a> {
+    client: &'a RegistryClient,
+    cache: &'a BlobCache,
+    materials: &'a Materials,
+    store: &'a Store,
+}
+
+impl Source<'_> {
+    fn files_maker(&self) -> FilesMaker<'_> {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        FilesMaker { materials: self.materials, store: self.store, threads }
+    }
+
+    /// Returns the base of a plan, slimmed and with own files of the project. `None` if an engine
+    /// builds the image, or if the base must be slimmed and nobody did that here.
+    async fn base(
+        &self,
+        plan: &Plan,
+        slimmed: Option<BaseImage>,
+    ) -> Option<Result<BaseImage, ExecuteError>> {
+        if plan.is_built() || (plan.slimmed_for().is_some() && slimmed.is_none()) {
+            return None;
+        }
+        let mut base = slimmed.map(Ok);
+        for step in &plan.steps {
+            match (&step.action, plan.input_of(step)) {
+                (
+                    Action::FetchBase { platform, .. },
+                    Some(Input::Image { reference, manifest }),
+                ) if base.is_none() => {
+                    let kind = *manifest;
+                    let fetched = fetch_base(self.client, self.cache, reference, kind, platform);
+                    base = Some(fetched.await);
+                }
+                (Action::AddFiles { .. }, _) => {
+                    let add = |base| self.files_maker().on_base(plan, step, &base);
+                    base = base.map(|fetched| fetched.and_then(add));
+                }
+                _ => {}
+            }
+        }
+        base
+    }
+
+    /// Checks that an image contains the layers with own files, whatever the other layers are.
+    fn own_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
+        let steps = plan.steps.iter();
+        let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
+        let check = |step: &Step| {
+            let layer = self.files_maker().layer(plan, step);
+            let expected = layer.map_err(|error| Failure::from(&error))?.digest;
+            let is_there = found.layers.iter().any(|layer| layer.digest == expected);
+            let missing = Verdict::Missing { expected: expected.to_string() };
+            let verdict = if is_there { Verdict::Same } else { missing };
+            Ok(FieldCheck { field: format!("layer of step {}", step.id), verdict })
+        };
+        steps.map(check).collect()
+    }
+}
+
 /// Compares an image with the plan's result on its base, or without the base if it cannot be
 /// fetched.
 async fn verified(
     found: &Image,
     plan: &Plan,
-    client: &RegistryClient,
-    cache: &BlobCache,
+    source: &Source<'_>,
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
     let has_new_layers = plan.has_new_layers();
     // The layers of an image that is only slimmed follow from its base. If this machine slimmed it,
     // it knows them.
-    let slimmed = if plan.is_built() { None } else { slimmed(plan) };
+    let slimmed = if plan.is_built() { None } else { slimmed(plan, source.store) };
     let slimmed_here = slimmed.is_some();
-    let mut fetch = slimmed.map(Ok);
-    for step in plan.steps.iter().filter(|_| !has_new_layers) {
-        if let (Action::FetchBase { platform, .. }, Some(Input::Image { reference, manifest })) =
-            (&step.action, plan.input_of(step))
-        {
-            fetch = Some(fetch_base(client, cache, reference, *manifest, platform).await);
+    let without_base = |why: &str| -> Result<Vec<FieldCheck>, Failure> {
+        let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
+        checks.extend(source.own_layers(plan, found)?);
+        Ok(checks)
+    };
+    let checks = match source.base(plan, slimmed).await {
+        None if plan.is_built() => {
+            without_base("`--rebuild` compares built layers with those of another build")?
         }
-    }
-    let checks = match fetch {
-        None => {
-            let why = if plan.is_built() {
-                "`--rebuild` compares built layers with those of another build"
-            } else {
-                "`--rebuild` slims the base again and compares the layers"
-            };
-            compare_with_plan(plan, documents, why).map_err(not_json)?
-        }
+        None => without_base("`--rebuild` slims the base again and compares the layers")?,
         Some(Ok(base)) => {
             let expected = derive_image(plan, &base, plan.image_edit())
                 .map_err(|error| Failure::from(&error))?;
@@ -223,15 +291,16 @@ async fn verified(
         }
         Some(Err(error)) => {
             let told = Failure::from(&error);
-            if told.kind == Kind::Integrity {
+            if told.kind == Kind::Integrity || error.kind() == ErrorKind::Changed {
                 return Err(told);
             }
-            compare_with_plan(plan, documents, &told.lines().join(": ")).map_err(not_json)?
+            without_base(&told.lines().join(": "))?
         }
     };
     Ok(Verification {
         schema: SCHEMA,
         image: found.name.clone(),
+        record: found.record.clone(),
         manifest_digest: found.manifest_digest.clone(),
         plan_digest: plan.digest(),
         outcome: match outcome(&checks) {
@@ -247,9 +316,9 @@ async fn verified(
 }
 
 /// Returns the slimmed base of a plan, if an earlier run on this machine made it.
-fn slimmed(plan: &Plan) -> Option<BaseImage> {
+fn slimmed(plan: &Plan, store: &Store) -> Option<BaseImage> {
     plan.slimmed_for()?;
-    unlabelled_image(plan, &Store::new(environment::store_folder().ok()?))
+    unlabelled_image(plan, store)
 }
 
 fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
@@ -261,6 +330,9 @@ fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
 fn text(verification: &Verification, plan: &Plan) -> Page {
     let mut out = Page::default();
     out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
+    if let Some(record) = &verification.record {
+        out.line(format_args!("  written by the last build of this name, record {record}"));
+    }
     for (name, value) in &plan.overrides {
         out.line(format_args!(
             "  built with {name} = {value} instead of the value in the data files"

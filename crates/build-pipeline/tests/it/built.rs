@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// Runs a container of an image in an engine, and returns its output.
-    fn container(&self, engine: &str, image: &str, words: &[&str]) -> String {
+    pub(crate) fn container(&self, engine: &str, image: &str, words: &[&str]) -> String {
         let mut command = Command::new(engine);
         let options = ["run", "--rm", "--network=none"];
         match engine {

@@ -47,6 +47,7 @@ fn the_readmes_words_are_there() {
         "lint --help",
         "run --help",
         "clean --help",
+        "pins show --help",
     ]
     .map(|line| project.run(line).expect(0).stdout)
     .concat();

@@ -146,7 +146,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     let (project, mirror) = built(47);
     let line = format!("verify locked-spoof {mirror}");
     let layout = project.path("dist/locked-spoof");
-    let image = oci::LayoutImage::read(layout).unwrap();
+    let image = oci::LayoutImage::read(&layout).unwrap();
     let layer = oci::layout::blob_path(&layout, &image.present_layers[0]);
     let mut bytes = std::fs::read(&layer).unwrap();
     bytes[100] ^= 1;

@@ -23,6 +23,7 @@ mod wheels;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::sources::{SourceUrl, Sources};
@@ -110,13 +111,16 @@ impl BuildEnv {
     }
 }
 
-/// The project files and patches that plans refer to by digest. They were read when the plans were
-/// made, so a build uses exactly what the plan was made from, even if the files change in the
+/// The project files and patches that plans refer to by digest. Except for own files, which may be
+/// large, they were read when the plans were made, so a build uses exactly what the plan was made from, even if the files change in the
 /// meantime.
 #[derive(Debug, Default)]
 pub struct Materials {
     /// Dockerfiles and locks, by their path relative to the project root.
     pub files: BTreeMap<String, Arc<str>>,
+    /// Where the own files of tracks are on disk, by the name of their input. They are read when the
+    /// layer is made, and compared with the plan.
+    pub own_files: BTreeMap<String, PathBuf>,
     /// The patches of each component.
     pub patches: BTreeMap<String, PatchSet>,
 }

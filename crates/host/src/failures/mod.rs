@@ -15,7 +15,7 @@ use aho_corasick::AhoCorasick;
 use pins::Known;
 use regex::bytes::Regex;
 
-pub use read::parse_failures;
+pub use read::{parse_failures, parse_failures_over};
 
 /// One known failure.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use pins::reader::{
     Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
 };
+use pins::rows::removed;
 use pins::{Known, ParseError};
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind};
@@ -26,24 +27,27 @@ const WITHIN: u64 = 30;
 /// # Errors
 /// Returns all problems of the file, each with its place, the value and the correct form.
 pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
-    let mut report = Report::new(file, text);
+    parse_failures_over(file, text, None)
+}
+
+/// Parses the text of `failures.toml` like [`parse_failures`], and adds its rows to those of
+/// `lower`, another file of this format with its name. A row replaces one with the same name, and
+/// `remove` drops rows of `lower`.
+///
+/// # Errors
+/// Returns all problems of the first file with problems.
+pub fn parse_failures_over(
+    file: &str,
+    text: &str,
+    lower: Option<(&str, &str)>,
+) -> Result<Failures, ParseError> {
     let mut patterns = Patterns::default();
-    let rows = document(&mut report).and_then(|entries| {
-        let root = Table::root(&mut report, &entries)?;
-        root.check_form(&mut report, forms::FAILURES.keys);
-        let subjects = tables(&mut report, &root, "about", |report, entry| {
-            read_subject(report, entry, &mut patterns)
-        });
-        let names: Vec<String> =
-            subjects.as_ref().map(|all| all.keys().cloned().collect()).unwrap_or_default();
-        let failures = tables(&mut report, &root, "failure", |report, entry| {
-            read_failure(report, entry, &names, &mut patterns)
-        });
-        Ok((subjects?, failures?))
-    });
-    let (subjects, failures) = report.finish(rows)?;
-    let subjects: Vec<Subject> = subjects.into_values().collect();
-    let all: Vec<Failure> = failures.into_values().collect();
+    let mut rows = Rows::default();
+    if let Some((file, text)) = lower {
+        rows = Rows::read(file, text, rows, &mut patterns)?;
+    }
+    let rows = Rows::read(file, text, rows, &mut patterns)?;
+    let (subjects, all) = rows.in_order();
     match patterns.compile(&subjects, &all) {
         Some((texts, patterns_of, patterns)) => {
             Ok(Failures { all, subjects, patterns, texts, patterns_of })
@@ -55,6 +59,74 @@ pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
             report.add(&(0..0), wrong("together, the patterns of `[failure]` are too large", help));
             report.finish_option(None)
         }
+    }
+}
+
+/// The rows of a catalogue, by name. The subject of a failure is an index into `subjects`.
+#[derive(Debug, Default)]
+struct Rows {
+    subjects: Vec<(String, Subject)>,
+    failures: BTreeMap<String, Failure>,
+}
+
+impl Rows {
+    /// Reads the rows of a file over those of another one.
+    fn read(
+        file: &str,
+        text: &str,
+        lower: Self,
+        patterns: &mut Patterns,
+    ) -> Result<Self, ParseError> {
+        let mut report = Report::new(file, text);
+        let rows = document(&mut report).and_then(|entries| {
+            let root = Table::root(&mut report, &entries)?;
+            root.check_form(&mut report, forms::FAILURES.keys);
+            let known = lower.names();
+            let removed = removed(&mut report, &root, &known);
+            let subjects = tables(&mut report, &root, "about", |report, entry| {
+                read_subject(report, entry, patterns)
+            });
+            let mut rows = lower;
+            let is_read = subjects.as_ref().map(|_| ()).map_err(|reported| *reported);
+            rows.add_subjects(subjects.unwrap_or_default());
+            let names: Vec<String> = rows.subjects.iter().map(|(name, _)| name.clone()).collect();
+            let failures = tables(&mut report, &root, "failure", |report, entry| {
+                read_failure(report, entry, &names, patterns)
+            });
+            is_read?;
+            for name in removed? {
+                rows.remove(&name);
+            }
+            rows.failures.extend(failures?);
+            Ok(rows)
+        });
+        report.finish(rows)
+    }
+
+    /// Returns the names of the failures that another file can remove.
+    fn names(&self) -> Vec<String> {
+        self.failures.keys().map(|name| format!("failure.{name}")).collect()
+    }
+
+    /// Adds subjects. One with the name of an existing one replaces it.
+    fn add_subjects(&mut self, subjects: BTreeMap<String, Subject>) {
+        for (name, subject) in subjects {
+            match self.subjects.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = subject,
+                None => self.subjects.push((name, subject)),
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(failure) = name.strip_prefix("failure.") {
+            self.failures.remove(failure);
+        }
+    }
+
+    fn in_order(self) -> (Vec<Subject>, Vec<Failure>) {
+        let subjects = self.subjects.into_iter().map(|(_, subject)| subject).collect();
+        (subjects, self.failures.into_values().collect())
     }
 }
 

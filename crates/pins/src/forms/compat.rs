@@ -1,6 +1,6 @@
 //! The form of `versions/compat.toml`.
 
-use crate::form::{Form, Key, Kind};
+use crate::form::{Form, Key, Kind, REMOVE};
 
 /// `versions/compat.toml`.
 pub const COMPAT: Form = Form::of(
@@ -8,6 +8,7 @@ pub const COMPAT: Form = Form::of(
      `7.2.1 to 7.2.4`, `7.1`, `20260110 or newer` or `0.20 or older`.",
     &[&[
         Key::schema(),
+        REMOVE,
         Key::optional(
             "kernel",
             Kind::TableByName(&KERNEL),

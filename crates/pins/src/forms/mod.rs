@@ -4,7 +4,10 @@ mod compat;
 mod tracks;
 
 pub use compat::{BAD, COMPAT, COUPLING, FIRMWARE, INDEX, KERNEL, ROCM, ROW_EVIDENCE};
-pub use tracks::{BASE, BUILT, DERIVED, DISK, IMAGE, STAGE, TRACK, TRACK_ABOUT, TRACKS, VARIANT};
+pub use tracks::{
+    BASE, BUILT, DERIVED, DISK, FILE, IMAGE, SLIM_VARIANT, STAGE, TRACK, TRACK_ABOUT, TRACKS,
+    VARIANT,
+};
 
 use crate::form::{Form, Key, Kind};
 

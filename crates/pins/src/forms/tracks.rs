@@ -127,7 +127,47 @@ pub const IMAGE: &[Key] = &[
         "that of the base",
         "workdir = \"/srv\"",
     ),
+    Key::optional(
+        "files",
+        Kind::Tables(&FILE),
+        "Files and folders of the project that the image contains, as a layer of their own.",
+        "none",
+        "files = [{ from = \"files/start\", to = \"/usr/local/bin/start\", mode = \"0755\" }]",
+    ),
 ];
+
+/// A file or folder of the project in the image.
+pub const FILE: Form = Form::of(
+    "A file or folder of the project, with everything in it.",
+    &[&[
+        Key::required(
+            "from",
+            Kind::Text,
+            "The file or folder, as a path from the root of the project.",
+            "from = \"files/start\"",
+        ),
+        Key::required(
+            "to",
+            Kind::Text,
+            "Its absolute path in the image.",
+            "to = \"/usr/local/bin/start\"",
+        ),
+        Key::optional(
+            "mode",
+            Kind::Text,
+            "The permissions of the files, in octal digits.",
+            "0755 for a file that its owner may execute, and for folders; 0644 for all others",
+            "mode = \"0755\"",
+        ),
+        Key::optional(
+            "owner",
+            Kind::Text,
+            "The owner, as the numbers of a user and a group.",
+            "0:0",
+            "owner = \"1000:1000\"",
+        ),
+    ]],
+);
 
 /// What only tracks have that add metadata.
 pub const DERIVED: &[Key] = &[

@@ -1,6 +1,7 @@
 //! Tests of the planner. They have their own data files, so that a bump does not change a snapshot.
 
 mod built;
+mod files;
 mod properties;
 mod slim;
 mod warnings;
@@ -29,7 +30,15 @@ fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
         .unwrap_or_else(|e| panic!("{e}"));
     let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-    PlanningInput { pins, gpus, tracks, patches, files, sets: BTreeMap::new() }
+    PlanningInput {
+        pins,
+        gpus,
+        tracks,
+        patches,
+        files,
+        sets: BTreeMap::new(),
+        own_files: BTreeMap::new(),
+    }
 }
 
 fn input() -> PlanningInput {

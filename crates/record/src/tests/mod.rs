@@ -67,6 +67,10 @@ fn begun(began: &str) -> BuildRecord {
         tool_version: "0.0.0".to_owned(),
         command: vec!["build-pipeline".to_owned(), "--track".to_owned(), "locked-spoof".to_owned()],
         process: 4711,
+        place: Some(crate::Place {
+            project: "/srv/images".to_owned(),
+            folder: "/srv/images/dist".to_owned(),
+        }),
         began: began.to_owned(),
         warnings: vec!["rule: message".to_owned()],
         recipe: crate::Recipe {

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write as _};
 use std::num::NonZeroUsize;
 
 use insta::assert_snapshot;
-use seal::{Index, MEMBER, Rules, Sealer, gzip};
+use seal::{Entry, EntryPath, Index, Kind, MEMBER, Rules, Sealer, gzip, layer_of_files};
 use tar_stream::Ustar;
 
 use crate::support::{Tar, named, rules, unzip};
@@ -115,4 +115,55 @@ fn sealing_with_any_number_of_threads_gives_the_same() {
         sealer.layer(Cursor::new(layer()), std::io::sink()).unwrap()
     };
     assert_eq!(seal(1), seal(7));
+}
+
+/// Makes a layer of files with `threads`. Returns its bytes and what is known about it.
+fn of_files(threads: usize) -> (Vec<u8>, seal::SealedLayer) {
+    let content = text(2 * MEMBER + 5, 8);
+    let path = |text: &str| EntryPath::parse(text.as_bytes()).unwrap();
+    let entry = |kind, mode, uid| Entry { mode, uid, gid: 44, ..Entry::new(kind) };
+    let long = "opt/app/".to_owned() + &"long/".repeat(30) + "name";
+    let entries = [
+        (path("opt/app"), entry(Kind::Directory, 0o750, 0)),
+        (
+            path("opt/app/link"),
+            Entry { link: b"data".as_slice().into(), ..entry(Kind::Symlink, 0, 0) },
+        ),
+        (path("opt/app/data"), Entry { size: content.len() as u64, ..entry(Kind::File, 0o640, 7) }),
+        (path("opt/app.d"), entry(Kind::File, 0o644, 3_000_000)),
+        (path(&long), entry(Kind::File, 0o755, 0)),
+    ];
+    let mut bytes = Vec::new();
+    let threads = NonZeroUsize::new(threads).unwrap();
+    let open = |path: &EntryPath| {
+        let has_content = path.as_bytes().ends_with(b"data");
+        Ok(Cursor::new(if has_content { content.clone() } else { Vec::new() }))
+    };
+    let layer = layer_of_files(entries.into(), 1_800_000_000, threads, &mut bytes, open).unwrap();
+    (bytes, layer)
+}
+
+#[test]
+fn the_digests_of_files_1() {
+    let (bytes, layer) = of_files(1);
+    assert_snapshot!(format!(
+        "diff_id {} ({} bytes)\ndigest {} ({} bytes)\n{:#}",
+        layer.diff_id, layer.tar_size, layer.digest, layer.size, layer.listing
+    ));
+    let tar = unzip(&bytes);
+    assert_eq!(names::Digest::of(&tar), layer.diff_id);
+    assert_eq!(names::Digest::of(&bytes), layer.digest);
+    assert_eq!(seal::Listing::of_layer(&*tar).unwrap(), layer.listing);
+    assert_eq!(of_files(5).0, bytes);
+}
+
+#[test]
+fn a_file_with_another_size_is_refused() {
+    for found in [0_usize, 9, 11, 100_000] {
+        let entry = Entry { size: 10, mode: 0o644, ..Entry::new(Kind::File) };
+        let entries = [(EntryPath::parse(b"f").unwrap(), entry)].into();
+        let open = |_: &EntryPath| Ok(Cursor::new(vec![b'x'; found]));
+        let made = layer_of_files(entries, 0, NonZeroUsize::MIN, std::io::sink(), open);
+        assert!(made.is_err(), "{found}");
+    }
 }

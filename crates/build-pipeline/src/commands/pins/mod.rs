@@ -1,6 +1,7 @@
 //! `build-pipeline pins`: prints the pins, for people, programs and shells.
 
 pub(crate) mod form;
+pub(crate) mod origin;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use pins::{Pinned, Pins};
 use project::pins_file::pin_name;
 use serde_json::{Value, json};
 
-use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand};
+use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand, ShownPins};
 use crate::global;
 use crate::output::{self, Page};
 
@@ -19,12 +20,13 @@ pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {
     let project = global::project(global)?;
     let pins = project.pins()?;
     match &args.command {
-        PinsCommand::Show { pin: None, format: Format::Text } => {
+        PinsCommand::Show(args) if args.origin => origin::show(&project, &pins, args),
+        PinsCommand::Show(ShownPins { pin: None, format: Format::Text, .. }) => {
             output::sanitised_result(&overview(&pins))
         }
-        PinsCommand::Show { pin: None, format: Format::Json }
+        PinsCommand::Show(ShownPins { pin: None, format: Format::Json, .. })
         | PinsCommand::Export { format: ExportFormat::Json } => output::json(&document(&pins)),
-        PinsCommand::Show { pin: Some(pin), format } => {
+        PinsCommand::Show(ShownPins { pin: Some(pin), format, .. }) => {
             let name = pin_name(pin, &pins)?;
             let values = values(&pins).remove(&name).unwrap_or_default();
             match format {

@@ -22,6 +22,7 @@ use crate::commands::lint::LintFindings;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
 use crate::commands::pins::form::VersionsFile;
+use crate::commands::pins::origin::OriginReport;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Lint => of::<LintFindings>(),
         Document::Explain => of::<ExplainReport>(),
         Document::Lock => of::<LockReport>(),
+        Document::PinsOrigin => of::<OriginReport>(),
         Document::Versions => of::<VersionsFile>(),
         Document::Patch => of::<PatchReport>(),
         Document::PatchAudit => of::<PatchAuditReport>(),

@@ -1,0 +1,258 @@
+//! `files` of a track: own files of the project that go into the image.
+
+use std::ops::Range;
+
+use names::{FileMode, ParseFileModeError};
+
+use crate::checks;
+use crate::problem::{Report, Reported, Wrong, quote, wrong};
+use crate::reader::{Entry, Table};
+
+/// A file or folder of the project, and its place in the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrackFile {
+    /// The file or folder, as a path from the root of the project.
+    pub from: String,
+    /// The absolute path in the image. A folder's content is put below it.
+    pub to: String,
+    /// The mode of the file, or of all files of the folder. Without it, a file that is executable
+    /// in the project has 0755, and any other file 0644.
+    pub mode: Option<FileMode>,
+    /// The owner and the group in the image.
+    pub owner: Owner,
+    /// The place of `from` in `tracks.toml`.
+    pub from_span: Range<usize>,
+    /// The place of `to` in `tracks.toml`.
+    pub to_span: Range<usize>,
+}
+
+/// The owner of a file in an image. A layer has only numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+/// The largest user or group. Higher numbers have special meanings on some systems.
+const MOST_OWNER: u32 = 2_147_483_646;
+
+/// The folders of a base that a track's files can be in, but that do not belong to the track: they
+/// keep the owner and mode that the base gives them.
+const SYSTEM: [&str; 36] = [
+    "/",
+    "/boot",
+    "/etc",
+    "/home",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/root",
+    "/srv",
+    "/usr",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/etc",
+    "/usr/local/include",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/libexec",
+    "/usr/local/sbin",
+    "/usr/local/share",
+    "/usr/local/src",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/src",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/local",
+    "/var/log",
+    "/var/mail",
+    "/var/opt",
+    "/var/spool",
+];
+
+/// Folders that are links to `/usr` in most images. A layer with a folder of that name hides the
+/// link, and with it every program behind it.
+const LINKS: [&str; 6] = ["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"];
+
+/// Paths that a container replaces with its own when it starts.
+const REPLACED: [&str; 9] = [
+    "/dev",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/mtab",
+    "/etc/resolv.conf",
+    "/proc",
+    "/run",
+    "/sys",
+    "/var/run",
+];
+
+/// Folders that every user can write to. A layer cannot have a file there without replacing the
+/// folder's mode on some engines.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Returns whether a folder of the image belongs to the base, so that a layer with own files has no
+/// entry for it.
+pub fn is_system_folder(path: &str) -> bool {
+    SYSTEM.contains(&path)
+}
+
+/// Checks the path of a file in an image.
+///
+/// # Errors
+/// It is not an absolute path in plain form, or files of a track cannot be there.
+pub fn check_destination(text: &str) -> Result<(), Wrong> {
+    let example = "write the whole path in the image, for example `/opt/my-server/start`";
+    let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
+    if !text.starts_with('/') {
+        return refuse("is not an absolute path", example);
+    }
+    if text.split('/').any(|part| part == "..") {
+        return refuse("contains `..`", example);
+    }
+    let names = text.get(1..).unwrap_or_default();
+    if !names.is_empty() && names.split('/').any(|part| matches!(part, "" | ".")) {
+        let help = "write single slashes between names, and none at the end";
+        return refuse("has an empty part or a `.`", help);
+    }
+    if text.chars().any(char::is_control) || text.len() > 1000 {
+        return refuse("has a control character or more than 1000 bytes", "choose another path");
+    }
+    if names.split('/').any(|part| part.starts_with(".wh.")) {
+        let help = "rename it: in a layer, such a name deletes a file of the base";
+        return refuse("has a name that starts with `.wh.`", help);
+    }
+    let is_in = |folder: &&&str| {
+        text.strip_prefix(**folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if let Some(link) = LINKS.iter().find(is_in) {
+        let why =
+            format!("is in `{link}`, which is a link in most images, and the file would hide it");
+        return refuse(&why, &format!("write `/usr{text}`"));
+    }
+    if let Some(path) = REPLACED.iter().find(is_in) {
+        let why = format!("cannot be seen in a container, which has its own `{path}`");
+        return refuse(&why, "choose another path, for example below `/opt`");
+    }
+    if let Some(path) = TEMPORARY.iter().find(is_in) {
+        let why = format!("is in `{path}`, which is for files of running programs");
+        return refuse(&why, "choose another path, for example below `/opt`");
+    }
+    Ok(())
+}
+
+/// Accepts the path of a file or folder of the project.
+fn source(text: &str) -> Result<String, Wrong> {
+    let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
+    let example = "write its path from the root of the project, for example `files/start`";
+    if text.starts_with(['/', '~']) {
+        return refuse(
+            "is outside the project",
+            "copy it into the project, and write its path there",
+        );
+    }
+    if text.split('/').any(|part| part == "..") {
+        return refuse(
+            "leads out of the project",
+            "copy it into the project, and write its path there",
+        );
+    }
+    if text.contains('\\') {
+        return refuse("has a backslash", "write `/` between folders");
+    }
+    if text.split('/').any(|part| matches!(part, "" | ".")) {
+        return refuse("has an empty part or a `.`", example);
+    }
+    if text.split('/').any(|part| part == ".git") {
+        return refuse("belongs to git, and differs between clones", example);
+    }
+    checks::line(255)(text)
+}
+
+/// Accepts an owner: `UID` or `UID:GID`.
+fn owner(text: &str) -> Result<Owner, Wrong> {
+    let number = |part: &str| {
+        let is_plain = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        part.parse::<u32>().ok().filter(|number| is_plain && *number <= MOST_OWNER)
+    };
+    let (user, group) = text.split_once(':').unwrap_or((text, text));
+    match (number(user), number(group)) {
+        (Some(uid), Some(gid)) => Ok(Owner { uid, gid }),
+        _ => Err(wrong(
+            format!("{} is not an owner", quote(text)),
+            "write numbers, `UID` or `UID:GID`, for example `1000:1000`; a layer has no names of users",
+        )),
+    }
+}
+
+fn mode(text: &str) -> Result<FileMode, Wrong> {
+    text.parse::<FileMode>().map_err(|error| match &error {
+        ParseFileModeError::Form(_) => wrong(
+            format!("{} is not a file mode", quote(text)),
+            "write four octal digits in quotes, for example `mode = \"0755\"`",
+        ),
+        ParseFileModeError::Special { bit, plain, .. } => wrong(
+            format!("{} sets the {bit} bit, which files of a track cannot have", quote(text)),
+            format!("write `mode = \"{plain}\"`"),
+        ),
+    })
+}
+
+/// Reads `files` of a track.
+pub(crate) fn read_files(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<Vec<TrackFile>, Reported> {
+    let Some(entry) = table.get("files") else { return Ok(Vec::new()) };
+    let Some(items) = entry.items() else {
+        let help = "write `files = [{ from = \"files/start\", to = \"/usr/local/bin/start\", mode = \"0755\" }]`";
+        return Err(entry.add_type(report, "an array of tables", help));
+    };
+    let mut files: Vec<TrackFile> = Vec::new();
+    let mut failed = None;
+    for item in items {
+        if let Some(reported) = report.is_full() {
+            return Err(reported);
+        }
+        match read_file(report, &item) {
+            Err(reported) => failed = Some(reported),
+            Ok(file)
+                if files.iter().any(|other| other.to == file.to && other.from == file.from) =>
+            {
+                let message = format!("{} is listed twice in `files`", quote(&file.from));
+                failed = Some(report.add(&item.span, wrong(message, "remove one of the two")));
+            }
+            Ok(file) => files.push(file),
+        }
+    }
+    failed.map_or(Ok(files), Err)
+}
+
+fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Reported> {
+    let table = item.table(report, "`files`")?;
+    table.check_form(report, crate::forms::FILE.keys);
+    let from = table.required(report, "from", "from = \"files/start\"", source);
+    let to = table.required(report, "to", "to = \"/usr/local/bin/start\"", |text| {
+        check_destination(text).map(|()| text.to_owned())
+    });
+    let mode = table.optional(report, "mode", mode);
+    let owner = table.optional(report, "owner", owner);
+    let span = |key: &str| table.get(key).map_or_else(|| table.span(), |entry| entry.span);
+    Ok(TrackFile {
+        from_span: span("from"),
+        to_span: span("to"),
+        from: from?,
+        to: to?,
+        mode: mode?,
+        owner: owner?.unwrap_or_default(),
+    })
+}
