@@ -38,7 +38,12 @@ pub(crate) async fn rebuild(
     let layout = folder.path().join("image");
     let is_built = plan.is_built();
     let store = folder.path().join("store");
-    let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
+    let options = BuildOptions {
+        is_fresh: true,
+        keeps_failed: false,
+        store: store.clone(),
+        old_packages: global.mirror.old_packages(),
+    };
     let build_env = if is_built {
         Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
     } else {

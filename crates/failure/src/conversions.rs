@@ -163,7 +163,7 @@ impl From<&executor::ExecuteError> for Failure {
                 .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET")
                 .hint("`gpu-code` in versions/tracks.toml turns this check on and off; nothing was written to the outputs"),
             ExecuteKind::Packages => told
-                .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
+                .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names places that keep old ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),

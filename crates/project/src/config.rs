@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use debian::OldPackages;
 use failure::{Failure, Kind};
 use names::{EngineKind, Secret};
 use pins::ParseError;
@@ -14,7 +15,8 @@ use crate::folder::read_text;
 use crate::mirrors::{Rule, rules};
 
 /// The keys of the file, except `schema`.
-const KEYS: [&str; 6] = ["schema", "output", "engine", "cache", "mirror-only", "mirrors"];
+const KEYS: [&str; 7] =
+    ["schema", "output", "engine", "cache", "mirror-only", "old-packages", "mirrors"];
 
 /// The content of the file. Absent keys mean the program's own defaults.
 #[derive(Debug, Default)]
@@ -27,6 +29,8 @@ pub struct Config {
     pub cache: Option<PathBuf>,
     /// Whether only mirrors may be asked.
     pub mirror_only: bool,
+    /// Places that keep Debian packages which the mirrors have deleted.
+    pub(crate) old_packages: Option<Vec<OldPackages>>,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
 }
@@ -62,12 +66,17 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
     let engine = root.optional(report, "engine", engine);
     let cache = root.optional(report, "cache", cache);
     let mirror_only = root.flag(report, "mirror-only");
+    let old_packages = root.get("old-packages").map(|_| {
+        let example = "file:///srv/packages/{sha256}";
+        root.texts(report, "old-packages", example, old_packages)
+    });
     let rules = rules(report, root);
     Ok(Config {
         output: output?,
         engine: engine?,
         cache: cache?,
         mirror_only: mirror_only?,
+        old_packages: old_packages.transpose()?,
         rules: rules?,
     })
 }
@@ -93,6 +102,17 @@ fn engine(text: &str) -> Result<&'static str, Wrong> {
     })
 }
 
+fn old_packages(text: &str) -> Result<OldPackages, Wrong> {
+    let place = Secret::from(text);
+    if place.is_secret() {
+        let message = format!("`{place}` contains a user name, a password or a token");
+        return Err(wrong(message, "write the URL without them"));
+    }
+    text.parse().map_err(|error: debian::OldPackagesError| {
+        wrong(error.to_string(), "write, for example, `\"file:///srv/packages/{sha256}\"`")
+    })
+}
+
 fn cache(text: &str) -> Result<PathBuf, Wrong> {
     let path = Path::new(text);
     if path.is_absolute() {
@@ -110,6 +130,7 @@ mod tests {
     fn a_file_may_have_every_key() {
         let text = "schema = 1\noutput = \"oci:out/{track}\"\nengine = \"docker\"\n\
                     cache = \"/srv/cache\"\nmirror-only = true\n\
+                    old-packages = [\"https://old.example.org/{file}\"]\n\
                     [mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
                     \"https://github.com\" = \"http://127.0.0.1:8080/git\"\n";
         let config = parse("config.toml", text).unwrap();
@@ -120,6 +141,9 @@ mod tests {
         mirrors.add(&config);
         assert!(mirrors.only);
         assert_eq!((mirrors.registries.len(), mirrors.sources.len()), (1, 1));
+        assert_eq!(mirrors.old_packages(), ["https://old.example.org/{file}".parse().unwrap()]);
+        let sources::Hosts::Only(hosts) = mirrors.hosts() else { panic!() };
+        assert!(hosts.contains("old.example.org"), "{hosts:?}");
     }
 
     #[test]
@@ -135,6 +159,8 @@ mod tests {
             ("schema = 1\noutput = \"registry:u:p@h.example/{track}\"\n", "a password or a token"),
             ("schema = 1\ncache = \"cache\"\n", "config.toml:2:9"),
             ("schema = 1\nmirror-only = \"yes\"\n", "`true` or `false`"),
+            ("schema = 1\nold-packages = [\"https://a.test/{name}\"]\n", "unknown placeholder"),
+            ("schema = 1\nold-packages = [\"https://u:p@a.test/{file}\"]\n", "without them"),
         ] {
             let error = parse("config.toml", text).err().unwrap().to_string();
             assert!(error.contains(wanted), "{error}");
