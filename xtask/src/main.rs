@@ -1,15 +1,17 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! advisories|release|schema|corpus|bench`.
+//! rocm|advisories|release|schema|corpus|bench`.
 //!
 //! `ci` decides whether a change can be merged. It consists of other chores and can run anywhere.
 
 mod bench;
+mod container;
 mod corpus;
 mod engines;
 mod gates;
 mod nightly;
 mod reference;
 mod release;
+mod rocm;
 mod run;
 mod setup;
 mod supply;
@@ -35,6 +37,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
                 print a table; two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
+  rocm [ENGINES] build track llama-rocm with a real engine, audit, slim and run it, and rebuild it with
+                each engine; half an hour or more
   advisories    check all dependencies in the RustSec database
   release [twice] build static programs for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 sums
                 into target/release-files; with `twice`, do it again and compare
@@ -59,6 +63,8 @@ fn main() -> ExitCode {
         ["gates", numbers @ ..] => setup::install().and_then(|()| gates::run(numbers)),
         ["vulkan"] => vulkan::run(None),
         ["vulkan", engines] => vulkan::run(Some(engines)),
+        ["rocm"] => rocm::run(None),
+        ["rocm", engines] => rocm::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
         ["advisories"] => supply::advisories(),
         ["release"] => release::run(false),

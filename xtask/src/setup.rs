@@ -18,6 +18,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("faketime", "faketime"),
     ("g++", "g++"),
     ("git", "git"),
+    ("gpg", "gpg"),
+    ("gpgconf", "gpgconf"),
     ("mmdebstrap", "mmdebstrap"),
     ("pip3", "python3-pip"),
     ("podman", "podman"),

@@ -8,15 +8,12 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::run::{cargo, command, output, root};
+use crate::container::{llama_version, run_in};
+use crate::run::{cargo, command, root};
 use crate::say;
 
 /// The name of the image in the engine.
 const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
-
-/// The options of its containers: no network, and no limits that this machine cannot set.
-const RUN: &[&str] =
-    &["run", "--rm", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"];
 
 /// Makes ggml use a software device, which it skips by default.
 const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
@@ -32,15 +29,15 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     )?;
     command(&tool, &["verify", "vulkan"], &[])?;
     let model = model()?;
-    in_container(&["llama-cli", "--version"], &[], "version: ")?;
-    let devices = in_container(&["llama-cli", "--list-devices"], &[DEVICE], "Vulkan0: ")?;
+    run_in(IMAGE, &["llama-cli", "--version"], &[], &llama_version(&tool, "vulkan")?)?;
+    let devices = run_in(IMAGE, &["llama-cli", "--list-devices"], &[DEVICE], "Vulkan0: ")?;
     for line in devices.lines().filter(|line| line.contains("Vulkan")) {
         say(line.trim());
     }
     let mount = format!("--volume={}:/model.gguf:ro", model.display());
     let words = ["-m", "/model.gguf", "-p", "hello", "-n", "16", "--seed", "1", "--temp", "0"];
     let words = [&["llama-completion"], &words[..], &["-no-cnv", "-ngl", "99", "-v"]].concat();
-    let log = in_container(&words, &[&mount, DEVICE], "Vulkan0")?;
+    let log = run_in(IMAGE, &words, &[&mount, DEVICE], "Vulkan0")?;
     // Both layers and the output layer; layers that stay on the processor are named CPU.
     let offloaded = log.lines().find(|line| line.contains("offloaded 3/3 layers to GPU"));
     ensure!(offloaded.is_some(), "the layers were not offloaded to the Vulkan device:\n{log}");
@@ -55,24 +52,6 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     }
     say("vulkan: built, verified and run");
     Ok(())
-}
-
-/// Runs a program in a container of the image, and returns its output, which must contain `wanted`.
-fn in_container(words: &[&str], options: &[&str], wanted: &str) -> Result<String> {
-    let podman = |runtime: &str, words: &[&str]| {
-        let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
-        output("sh", &[&["-c", &shell, "sh"], RUN, options, &[IMAGE], words].concat())
-    };
-    // crun does not work with the cgroups of some machines, and runc not with those of others.
-    let works = |runtime: &&str| podman(runtime, &["true"]).is_ok();
-    let runtime = ["crun", "runc"].into_iter().find(works).unwrap_or("crun");
-    let said = podman(runtime, words)?;
-    ensure!(
-        said.contains(wanted),
-        "the output of `{}` does not contain `{wanted}`:\n{said}",
-        words.join(" ")
-    );
-    Ok(said)
 }
 
 /// Writes the tiny model into `target/`.

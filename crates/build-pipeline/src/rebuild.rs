@@ -38,7 +38,12 @@ pub(crate) async fn rebuild(
     let layout = folder.path().join("image");
     let has_new_layers = plan.has_new_layers();
     let store = folder.path().join("store");
-    let options = BuildOptions { is_fresh: true, keeps_failed: false, store: store.clone() };
+    let options = BuildOptions {
+        is_fresh: true,
+        keeps_failed: false,
+        store: store.clone(),
+        old_packages: global.mirror.old_packages(),
+    };
     let build_env = if has_new_layers || plan.has_own_files() {
         Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
     } else {

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pins::FromSuites;
 use tempfile::TempDir;
 
 use crate::mirror::Mirror;
@@ -37,6 +38,8 @@ pub(crate) struct Suite<'a> {
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) suites: Vec<Suite<'a>>,
+    /// The packages that come from a suite other than the first.
+    pub(crate) from: &'a FromSuites,
     pub(crate) architecture: &'a str,
     pub(crate) keyring: &'a Path,
     /// Whether an expired index is accepted.
@@ -84,6 +87,7 @@ impl<'a> Apt<'a> {
         let files = [
             ("status", String::new()),
             ("etc/sources.list", sources_list(setup)),
+            ("etc/preferences", preferences(setup.from)),
             ("apt.conf", configuration(folder.path(), setup)),
         ];
         for (name, text) in files {
@@ -91,6 +95,11 @@ impl<'a> Apt<'a> {
             std::fs::write(&path, text).map_err(failed(&path))?;
         }
         Ok(Self { programs, folder })
+    }
+
+    /// Returns the folder with the signed indexes that apt downloaded and checked.
+    pub(crate) fn lists(&self) -> PathBuf {
+        self.folder.path().join("state/lists")
     }
 
     /// Runs `apt-get` or `apt-cache`.
@@ -118,6 +127,24 @@ fn sources_list(setup: &Setup<'_>) -> String {
         let _ = writeln!(text, "deb [arch={}] {mirror} {name} main", setup.architecture);
     }
     text
+}
+
+/// Returns apt's preferences (apt_preferences(5)): the named packages of a suite win over those of
+/// all other suites, and its other packages are used only if no other suite has them. A name may be
+/// the suite's `Suite` or `Codename`.
+fn preferences(from: &FromSuites) -> String {
+    let pin = |packages: &str, suite: &str, priority: u32| {
+        let one = |key: char| {
+            format!("Package: {packages}\nPin: release {key}={suite}\nPin-Priority: {priority}\n\n")
+        };
+        format!("{}{}", one('a'), one('n'))
+    };
+    let named = from.iter().map(|(suite, packages)| {
+        let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+        pin(&packages.join(" "), suite, 990)
+    });
+    // The first stanza that fits a package is used.
+    named.chain(from.keys().map(|suite| pin("*", suite, 1))).collect()
 }
 
 /// Apt reads the file in `APT_CONFIG` before all others (apt.conf(5)). Since it defines where the

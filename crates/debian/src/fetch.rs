@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use pins::LockedPackage;
 use sources::{ArchiveSource, ErrorKind, ParseSourceError, SourceError, SourceUrl, Sources};
 
-use crate::mirror::{Mirror, Mirrors};
+use crate::mirror::Mirrors;
 
 /// How many files are downloaded at once.
 const AT_ONCE: usize = 8;
@@ -43,15 +43,15 @@ pub enum FetchError {
         #[source]
         source: ParseSourceError,
     },
-    /// No mirror has the file. Mirrors delete superseded files: a newer lock or a snapshot mirror
-    /// is needed.
-    #[error(
-        "no mirror has `{file}` any more; look up the packages again, or name a mirror that keeps old files"
-    )]
+    /// No mirror has the file any more, and no place that keeps old files has it. A newer lock or
+    /// another such place is needed.
+    #[error("no mirror has `{file}` any more, and neither the cache nor {old} has it")]
     Superseded {
         /// The path of the file.
         file: String,
-        /// The error of the last mirror.
+        /// The places that keep old files.
+        old: String,
+        /// The error of the first mirror that does not have it.
         #[source]
         source: SourceError,
     },
@@ -80,9 +80,11 @@ pub enum FetchError {
 
 /// Fetches `packages`, several at once. Cached files are hashed again, and need no network.
 ///
-/// The mirrors of an archive are tried in order. The next one is tried if a file is not found or a
-/// mirror does not answer or may not be asked. A wrong hash is an immediate error. Snapshots
-/// ([`Mirrors::with_snapshots`]) are used only if a mirror does not have the file.
+/// A file is taken from the cache, else from a folder with old files, else from a mirror. The mirrors
+/// of an archive are tried in order: the next one is tried if a file is not found or a mirror does
+/// not answer or may not be asked. If a mirror says that it does not have the file, the servers that
+/// keep old files are asked. `days` are those of the lock ([`pins::PackageLock::days`]). A wrong hash
+/// is an immediate error.
 ///
 /// # Errors
 /// Returns the first failure.
@@ -90,71 +92,109 @@ pub async fn fetch(
     sources: &Sources,
     packages: &[&LockedPackage],
     mirrors: &Mirrors,
+    days: &[&str],
 ) -> Result<Vec<FetchedPackage>, FetchError> {
     let fetches: Vec<_> =
-        packages.iter().map(|package| fetch_one(sources, package, mirrors)).collect();
+        packages.iter().map(|package| fetch_one(sources, package, mirrors, days)).collect();
     let fetched = stream::iter(fetches).buffer_unordered(AT_ONCE);
     let mut fetched: Vec<_> = fetched.try_collect().await?;
     fetched.sort_by(|a, b| a.package.cmp(&b.package));
     Ok(fetched)
 }
 
+/// Who is asked for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A folder with old files.
+    Folder,
+    /// A mirror.
+    Mirror,
+    /// A server that keeps old files.
+    Archive,
+}
+
 async fn fetch_one(
     sources: &Sources,
     package: &LockedPackage,
     mirrors: &Mirrors,
+    days: &[&str],
 ) -> Result<FetchedPackage, FetchError> {
     let file = package.file.clone();
-    let source = |url: Option<SourceUrl>| ArchiveSource {
+    // The first mirror that does not have the file, and the first failure.
+    let (mut missing, mut failed) = (None, None);
+    for (url, place) in urls(mirrors, package, days)? {
+        // A mirror that does not answer may have the file, and archives are not there to replace it.
+        if place == Place::Archive && missing.is_none() {
+            break;
+        }
+        let error = match fetch_at(sources, package, Some(url)).await? {
+            Ok(fetched) => return Ok(fetched),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::NotFound if place == Place::Mirror => missing = missing.or(Some(error)),
+            ErrorKind::NotFound => {}
+            ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::NoMirror => {
+                failed = failed.or(Some(error));
+            }
+            _ => return Err(FetchError::Fetch { file, source: error }),
+        }
+    }
+    if let Some(source) = missing {
+        let places: Vec<String> = mirrors.old.iter().map(|old| format!("`{old}`")).collect();
+        let none = || "another place".to_owned();
+        let old = if places.is_empty() { none() } else { places.join(" or ") };
+        return Err(FetchError::Superseded { file, old, source });
+    }
+    if let Some(source) = failed {
+        return Err(FetchError::Fetch { file, source });
+    }
+    // Without a URL, only the cache is searched.
+    let cached = fetch_at(sources, package, None).await?;
+    cached.map_err(|source| FetchError::NoMirror { file, source })
+}
+
+/// Fetches a file from a place, or only from the cache. The inner error is that of the place.
+async fn fetch_at(
+    sources: &Sources,
+    package: &LockedPackage,
+    url: Option<SourceUrl>,
+) -> Result<Result<FetchedPackage, SourceError>, FetchError> {
+    let source = ArchiveSource {
         project: package.name.clone(),
         version: package.version.clone(),
         sha256: package.sha256.clone(),
         url,
     };
-    let list = if package.is_security_update() { &mirrors.security } else { &mirrors.archive };
-    let mut urls = urls(list, package)?.into_iter().peekable();
-    let mut next = urls.next();
-    // Why only a snapshot can have it.
-    let mut missing: Option<SourceError> = None;
-    loop {
-        // Without a URL only the cache is searched. This is the only attempt if no mirror is known.
-        let (has_url, is_snapshot) = (next.is_some(), next.as_ref().is_some_and(|next| next.1));
-        let source = match sources.fetch_archive(&source(next.map(|next| next.0))).await {
-            Ok(archive) if archive.size != package.size => {
-                return Err(FetchError::Size { file, size: archive.size, locked: package.size });
-            }
-            Ok(archive) => {
-                let path = archive.path().to_owned();
-                let (package, received) = (package.clone(), archive.received);
-                return Ok(FetchedPackage { package, path, received });
-            }
-            Err(source) if !has_url => return Err(FetchError::NoMirror { file, source }),
-            // If no snapshot answers, the error of the mirrors is more helpful.
-            Err(source) => missing.take().filter(|_| is_snapshot).unwrap_or(source),
-        };
-        let is_missing = source.kind() == ErrorKind::NotFound;
-        let may_help = is_missing
-            || matches!(
-                source.kind(),
-                ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::NoMirror
-            );
-        let is_for_missing = urls.peek().is_some_and(|next| next.1);
-        next = urls.next().filter(|_| may_help && (is_missing || !is_for_missing));
-        match (next.is_some(), is_missing) {
-            (true, _) => missing = is_for_missing.then_some(source),
-            (false, true) => return Err(FetchError::Superseded { file, source }),
-            (false, false) => return Err(FetchError::Fetch { file, source }),
-        }
+    let archive = match sources.fetch_archive(&source).await {
+        Ok(archive) => archive,
+        Err(error) => return Ok(Err(error)),
+    };
+    if archive.size != package.size {
+        let (file, size) = (package.file.clone(), archive.size);
+        return Err(FetchError::Size { file, size, locked: package.size });
     }
+    let (path, received) = (archive.path().to_owned(), archive.received);
+    Ok(Ok(FetchedPackage { package: package.clone(), path, received }))
 }
 
-/// Returns the URLs of a package file, each with whether it is a snapshot.
-fn urls(list: &[Mirror], package: &LockedPackage) -> Result<Vec<(SourceUrl, bool)>, FetchError> {
-    let url = |mirror: &Mirror| {
-        let url = mirror.file(&package.file);
-        let parsed = url.parse::<SourceUrl>();
-        let parsed = parsed.map_err(|source| FetchError::Url { url, source })?;
-        Ok((parsed, mirror.is_snapshot()))
+/// Returns the URLs of a package file, in the order in which they are tried.
+fn urls(
+    mirrors: &Mirrors,
+    package: &LockedPackage,
+    days: &[&str],
+) -> Result<Vec<(SourceUrl, Place)>, FetchError> {
+    let list = if package.is_security_update() { &mirrors.security } else { &mirrors.archive };
+    let (folders, archives): (Vec<_>, Vec<_>) = mirrors.old.iter().partition(|old| old.is_folder());
+    let folders = folders.iter().flat_map(|old| old.urls(package, days));
+    let archives = archives.iter().flat_map(|old| old.urls(package, days));
+    let all = folders
+        .map(|url| (url, Place::Folder))
+        .chain(list.iter().map(|mirror| (mirror.file(&package.file), Place::Mirror)))
+        .chain(archives.map(|url| (url, Place::Archive)));
+    let parse = |(url, place): (String, Place)| match url.parse() {
+        Ok(parsed) => Ok((parsed, place)),
+        Err(source) => Err(FetchError::Url { url, source }),
     };
-    list.iter().map(url).collect()
+    all.map(parse).collect()
 }

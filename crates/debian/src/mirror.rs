@@ -12,6 +12,8 @@ use std::str::FromStr;
 
 use url::Url;
 
+use crate::old::OldPackages;
+
 /// The releases in Debian's archive. They distinguish it from other sources on the same machine
 /// (browsers, editors). For a release that is not listed here, mirrors can be named explicitly.
 const RELEASES: [&str; 10] = [
@@ -31,8 +33,6 @@ const RELEASES: [&str; 10] = [
 const PUBLIC_ARCHIVE: &str = "https://deb.debian.org/debian";
 /// Debian's public mirror of its archive of security updates.
 const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
-/// Debian's daily snapshots of everything that its archives ever contained.
-const SNAPSHOTS: &str = "https://snapshot.debian.org/archive";
 
 /// The URL of a copy of Debian's archive: the folder that contains `dists` and `pool`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,13 +48,15 @@ pub struct MirrorError {
     why: &'static str,
 }
 
-/// The mirrors of Debian's two archives. The first one that has a file is used.
+/// The servers for packages. The first one that has a file is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mirrors {
     /// Mirrors of the main archive.
     pub archive: Vec<Mirror>,
     /// Mirrors of the archive of security updates.
     pub security: Vec<Mirror>,
+    /// Places that keep files which the mirrors have deleted.
+    pub old: Vec<OldPackages>,
 }
 
 impl Mirror {
@@ -71,11 +73,6 @@ impl Mirror {
             (Some(rest), false) => format!("https://{rest}"),
             _ => url,
         }
-    }
-
-    /// Returns whether it keeps files that other mirrors delete.
-    pub(crate) fn is_snapshot(&self) -> bool {
-        self.as_str().starts_with(SNAPSHOTS)
     }
 
     fn is_here(&self) -> bool {
@@ -142,21 +139,6 @@ impl Mirrors {
             }
         }
         mirrors
-    }
-
-    /// Adds Debian's snapshots of a day (`YYYY-MM-DD`), which contain files that the mirrors have
-    /// deleted since. They are used only for files that the preceding mirror does not have.
-    #[must_use]
-    pub fn with_snapshots(mut self, day: &str) -> Self {
-        let time = format!("{}T235959Z", day.replace('-', ""));
-        for (list, archive) in
-            [(&mut self.archive, "debian"), (&mut self.security, "debian-security")]
-        {
-            if !list.is_empty() {
-                list.extend(format!("{SNAPSHOTS}/{archive}/{time}").parse::<Mirror>());
-            }
-        }
-        self
     }
 
     /// Adds the mirrors in apt's sources below `folder`, file by file up to the first one that
@@ -380,17 +362,6 @@ mod tests {
         let error = Mirrors::default().read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("sources.list`: "), "{error}");
         assert_eq!(of(folder.path()), public);
-    }
-
-    #[test]
-    fn copies_of_a_day_come_last() {
-        let list = "deb http://a.test/debian sid main\ndeb http://a.test/s trixie-security main\n";
-        let found = mirrors(list, "");
-        let found = found.with_snapshots("2026-11-20");
-        let snapshot = "https://snapshot.debian.org/archive/debian/20261120T235959Z";
-        assert_eq!(shown(&found.archive), ["http://a.test/debian", snapshot]);
-        assert!(found.archive[1].is_snapshot() && !found.archive[0].is_snapshot());
-        assert!(found.security[1].as_str().contains("/debian-security/20261120T235959Z"));
     }
 
     #[test]

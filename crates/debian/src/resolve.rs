@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use names::PinName;
-use pins::{LockedPackage, PackageLock, PackageSet};
+use pins::{FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex};
 
 use crate::apt::{Apt, Setup, SetupError, Suite};
+use crate::index::{IndexError, read_index};
 use crate::mirror::Mirrors;
 use crate::program::{ProgramError, Programs};
 
@@ -32,6 +33,10 @@ pub struct Resolve<'a> {
     pub architecture: &'a str,
     /// The date of the lookup for the lock, as `YYYY-MM-DD`.
     pub checked: &'a str,
+    /// The packages that come from other suites.
+    pub from: &'a FromSuites,
+    /// The indexes of the lock so far. An older index is refused.
+    pub known: &'a BTreeMap<String, SuiteIndex>,
     /// The sets by name.
     pub sets: &'a BTreeMap<PinName, WantedSet>,
     /// The mirrors for the indexes. The first mirror of each list is used.
@@ -94,6 +99,33 @@ pub enum ResolveError {
         #[source]
         source: ProgramError,
     },
+    /// The mirror has an index that is older than that of the lock.
+    #[error("the index of `{suite}` is from {found}, and that of the lock is newer: {known}")]
+    Older {
+        /// The suite.
+        suite: String,
+        /// The date of the mirror's index.
+        found: String,
+        /// The date of the lock's index.
+        known: String,
+    },
+    /// A signed index cannot be read.
+    #[error("cannot read the index of `{suite}`")]
+    Index {
+        /// The suite.
+        suite: String,
+        /// The reason.
+        #[source]
+        source: IndexError,
+    },
+    /// A name in `from` matches no package of the lock.
+    #[error("`{name}` should come from `{suite}`, but no set needs a package of that name")]
+    Unused {
+        /// The name.
+        name: String,
+        /// The suite.
+        suite: String,
+    },
     /// apt's output is invalid.
     #[error("cannot understand apt's output for set `{set}`: {why}")]
     Answer {
@@ -112,6 +144,9 @@ impl ResolveError {
             Self::NoMirror { .. }
             | Self::Order { .. }
             | Self::Setup { .. }
+            | Self::Older { .. }
+            | Self::Index { .. }
+            | Self::Unused { .. }
             | Self::Answer { .. } => &[],
         }
     }
@@ -131,6 +166,7 @@ pub async fn resolve(
     let mirror = suites.first().map(|first| first.mirror.to_string()).unwrap_or_default();
     let setup = Setup {
         suites,
+        from: request.from,
         architecture: request.architecture,
         keyring: request.keyring,
         accepts_expired: request.is_snapshot,
@@ -140,34 +176,71 @@ pub async fn resolve(
     let apt = Apt::new(programs, request.work, &setup).map_err(set_up)?;
     let updated = apt.run("apt-get", ["-q", "update"]).await;
     updated.map_err(|source| ResolveError::Update { suite: suite.clone(), mirror, source })?;
+    let indexes = indexes(&apt, &setup, request.known)?;
 
     let mut sets: BTreeMap<PinName, PackageSet> = BTreeMap::new();
+    let mut names = BTreeSet::new();
     for name in in_order(request.sets)? {
         let WantedSet { on, wanted } = &request.sets[name];
         let below = below(&sets, on);
         let chosen = choose(&apt, request, name, wanted, &below).await?;
-        let packages = chosen.into_iter().filter(|package| !below.contains(&package.name));
+        names.extend(chosen.names);
+        let packages = chosen.packages.into_iter().filter(|one| !below.contains(&one.name));
         let packages = packages.collect();
         let set = PackageSet { on: on.clone(), wanted: wanted.clone(), packages };
         sets.insert(name.clone(), set);
     }
+    for (suite, packages) in request.from {
+        if let Some(name) = packages.iter().find(|name| !names.contains(*name)) {
+            return Err(ResolveError::Unused { name: name.clone(), suite: suite.clone() });
+        }
+    }
     let (architecture, checked) = (request.architecture.to_owned(), request.checked.to_owned());
-    Ok(PackageLock { suite, architecture, checked, sets })
+    Ok(PackageLock { suite, architecture, checked, from: request.from.clone(), indexes, sets })
+}
+
+/// Returns the indexes that apt downloaded, by suite. Apt has checked their signatures, but an old
+/// index has a valid signature too, and would bring back packages with known flaws.
+fn indexes(
+    apt: &Apt<'_>,
+    setup: &Setup<'_>,
+    known: &BTreeMap<String, SuiteIndex>,
+) -> Result<BTreeMap<String, SuiteIndex>, ResolveError> {
+    let mut indexes = BTreeMap::new();
+    for Suite { name, .. } in &setup.suites {
+        let suite = name.clone();
+        let index = read_index(&apt.lists(), name)
+            .map_err(|source| ResolveError::Index { suite: suite.clone(), source })?;
+        if let Some(known) = known.get(name).filter(|known| index.date < known.date) {
+            let (found, known) = (index.date, known.date.clone());
+            return Err(ResolveError::Older { suite, found, known });
+        }
+        indexes.insert(suite, index);
+    }
+    Ok(indexes)
 }
 
 fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
     let archive = request.mirrors.archive.first();
     let mirror = archive.ok_or(ResolveError::NoMirror { archive: "Debian archive" })?;
-    let mut suites = vec![Suite { mirror, name: request.suite.to_owned() }];
+    let mut names = vec![request.suite.to_owned()];
     // The release in development has neither.
     if request.with_updates {
-        suites.push(Suite { mirror, name: format!("{}-updates", request.suite) });
-        let security = request.mirrors.security.first();
-        let mirror =
-            security.ok_or(ResolveError::NoMirror { archive: "archive of security updates" })?;
-        suites.push(Suite { mirror, name: format!("{}-security", request.suite) });
+        names.extend(["updates", "security"].map(|part| format!("{}-{part}", request.suite)));
     }
-    Ok(suites)
+    let also = request.from.keys().filter(|name| !names.contains(name)).cloned();
+    let also: Vec<String> = also.collect();
+    names.extend(also);
+    let suite = |name: String| {
+        let security = request.mirrors.security.first();
+        let mirror = if name.ends_with("-security") {
+            security.ok_or(ResolveError::NoMirror { archive: "archive of security updates" })?
+        } else {
+            mirror
+        };
+        Ok(Suite { mirror, name })
+    };
+    names.into_iter().map(suite).collect()
 }
 
 /// Returns the names of the sets, each after those that it is based on.
@@ -200,14 +273,23 @@ fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeS
     names
 }
 
-/// Returns everything that apt would install for `wanted` and `below`, sorted.
+/// What apt would install.
+#[derive(Debug, PartialEq, Eq)]
+struct Chosen {
+    /// The packages, sorted.
+    packages: Vec<LockedPackage>,
+    /// Their names, and the names of their sources as `src:NAME`.
+    names: BTreeSet<String>,
+}
+
+/// Returns everything that apt would install for `wanted` and `below`.
 async fn choose(
     apt: &Apt<'_>,
     request: &Resolve<'_>,
     set: &PinName,
     wanted: &BTreeSet<String>,
     below: &BTreeSet<String>,
-) -> Result<Vec<LockedPackage>, ResolveError> {
+) -> Result<Chosen, ResolveError> {
     let failed =
         |source| ResolveError::Choose { set: set.clone(), suite: request.suite.to_owned(), source };
     let odd = |why: String| ResolveError::Answer { set: set.clone(), why };
@@ -238,7 +320,8 @@ fn installed(plan: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// Parses the paragraphs of an index for the `chosen` packages.
-fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<LockedPackage>, String> {
+fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Chosen, String> {
+    let mut names = BTreeSet::new();
     let mut found: BTreeMap<String, LockedPackage> = BTreeMap::new();
     for paragraph in index.split("\n\n") {
         let field = |name: &str| {
@@ -249,6 +332,10 @@ fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<Locked
         if chosen.get(&name) != Some(&version) {
             continue;
         }
+        // A source with another version has it in brackets; without the field, the names are equal.
+        let source = field("Source").unwrap_or_else(|| name.clone());
+        names.extend(source.split_whitespace().next().map(|source| format!("src:{source}")));
+        names.insert(name.clone());
         let lacks = |field: &str| format!("`{name}` has no valid field `{field}`");
         let package = LockedPackage {
             architecture: field("Architecture").ok_or_else(|| lacks("Architecture"))?,
@@ -268,7 +355,7 @@ fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Vec<Locked
     }
     match chosen.keys().find(|name| !found.contains_key(*name)) {
         Some(name) => Err(format!("the index does not contain `{name}`")),
-        None => Ok(found.into_values().collect()),
+        None => Ok(Chosen { packages: found.into_values().collect(), names }),
     }
 }
 
@@ -324,7 +411,11 @@ mod tests {
             paragraph("pool/updates/main/a/a/a_1_all.deb"),
             paragraph("pool/main/a/a/a_1_all.deb")
         );
-        assert_eq!(packages(&both, &chosen).unwrap()[0].file, "pool/main/a/a/a_1_all.deb");
+        let taken = packages(&both, &chosen).unwrap();
+        assert_eq!(taken.packages[0].file, "pool/main/a/a/a_1_all.deb");
+        assert_eq!(taken.names, ["a", "src:a"].map(str::to_owned).into());
+        let built = paragraph("x").replace("Package: a", "Package: a\nSource: b (2:1-3)");
+        assert!(packages(&built, &chosen).unwrap().names.contains("src:b"));
         let missing = packages("Package: b\nVersion: 1\n", &chosen).unwrap_err();
         assert_eq!(missing, "the index does not contain `a`");
         let damaged = paragraph("x").replace("Size: 3", "Size: many");

@@ -179,7 +179,7 @@ impl From<&executor::ExecuteError> for Failure {
                 "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",
             ),
             ExecuteKind::Packages => told
-                .hint("mirrors delete old packages: `versions/locks/` may need newer ones")
+                .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names places that keep old ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),

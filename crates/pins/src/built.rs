@@ -244,16 +244,7 @@ fn read_stage(
     let packages = table.texts(report, "packages", "vulkan-build", name);
     let python =
         table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
-    let args = match table.get("args") {
-        None => Ok(BTreeMap::new()),
-        Some(entry) => entry.table(report, "`args`").and_then(|args| {
-            collect(report, args.entries(), |report, entry| {
-                let name =
-                    argument(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
-                Ok((name, entry.checked_text(report, line(400))?))
-            })
-        }),
-    };
+    let args = read_args(report, &table);
     let network = table.flag(report, "network");
     let packages = packages?;
     if !matches!(base, Base::Packages(_))
@@ -282,6 +273,19 @@ fn name(text: &str) -> Result<String, Wrong> {
             format!("{} is not a name", quote(text)),
             "write lower-case letters, digits, `-`, `_` and `.`, for example `debian`",
         )
+    })
+}
+
+/// Reads the build arguments of a stage or a pin.
+pub(crate) fn read_args(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+) -> Result<BTreeMap<String, String>, Reported> {
+    let Some(entry) = table.get("args") else { return Ok(BTreeMap::new()) };
+    let args = entry.table(report, "`args`")?;
+    collect(report, args.entries(), |report, entry| {
+        let name = argument(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        Ok((name, entry.checked_text(report, line(400))?))
     })
 }
 

@@ -60,6 +60,8 @@ pub enum Kind {
     Date,
     /// A table of texts by name.
     TextByName,
+    /// A table of arrays of texts by name.
+    TextsByName,
     /// A table.
     Table(&'static Form),
     /// An array of tables.

@@ -39,8 +39,8 @@ pub use files::{Owner, TrackFile, check_destination, is_system_folder};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
 pub use package_lock::{
-    LockedPackage, PackageLock, PackageSet, WantedPackages, parse_package_lock,
-    parse_wanted_packages,
+    FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex, WantedPackages,
+    parse_package_lock, parse_wanted_packages,
 };
 pub use places::pin_lines;
 pub use problem::{ParseError, Problem};

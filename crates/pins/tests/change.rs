@@ -123,7 +123,25 @@ fn keys_come_and_go_where_they_belong() {
     assert_eq!(table[4], format!("commit = \"{COMMIT}\""));
     // They are removed if only a commit is known.
     let bare = applied(&named.text, &change("llama-cpp", source(None, None)));
-    assert_eq!(bare.text.lines().count(), VERSIONS.lines().count());
+    assert_eq!(bare.text.lines().count() + 1, VERSIONS.lines().count());
+}
+
+#[test]
+fn build_arguments_of_another_commit_or_archive_are_removed() {
+    let other = applied(VERSIONS, &change("llama-cpp", source(Some("b9999"), Some("b9999"))));
+    assert_eq!(other.removed, ["args"]);
+    assert!(other.pins.sources["llama-cpp"].args.is_empty());
+    let old = pins::parse_versions("versions.toml", VERSIONS).unwrap();
+    let archive = &old.archives["llama-cpp-python"];
+    let value = |version: &str, sha256| NewValue::Archive { version: version.to_owned(), sha256 };
+    let same = value(&archive.version, archive.sha256.resolved().unwrap().clone());
+    let same = applied(VERSIONS, &change("llama-cpp-python", same));
+    assert!(same.removed.is_empty());
+    assert_eq!(same.pins.archives["llama-cpp-python"].args, archive.args);
+    let next = value("9.9.9", "0".repeat(64).parse().unwrap());
+    let next = applied(VERSIONS, &change("llama-cpp-python", next));
+    assert_eq!(next.removed, ["args"]);
+    assert!(next.pins.archives["llama-cpp-python"].args.is_empty());
 }
 
 #[test]

@@ -16,6 +16,8 @@ const VERSIONS: &str = include_str!("../../../versions/versions.toml");
 const GPUS: &str = include_str!("../../../versions/gpus.toml");
 const DEBIAN_LOCK: &str = include_str!("../../../versions/locks/debian.toml");
 const VULKAN_DEBIAN: &str = include_str!("../../../dockerfiles/vulkan/debian.Dockerfile");
+const ROCM_LOCK: &str = include_str!("../../../versions/locks/rocm.toml");
+const ROCM_DEBIAN: &str = include_str!("../../../dockerfiles/llama-rocm/debian.Dockerfile");
 const TRACKS: &str = include_str!("../../../versions/tracks.toml");
 
 const COMPAT: &str = include_str!("../../../versions/compat.toml");
@@ -458,31 +460,53 @@ proptest! {
     }
 }
 
-fn debian_lock() -> PackageLock {
-    parse_package_lock("versions/locks/debian.toml", DEBIAN_LOCK)
-        .unwrap_or_else(|error| panic!("{error}"))
+fn lock(text: &str) -> PackageLock {
+    parse_package_lock("lock.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
-fn the_lock_of_debian_packages_is_as_it_would_be_written() {
-    assert_eq!(debian_lock().to_toml(), DEBIAN_LOCK);
+fn the_locks_of_debian_packages_are_as_they_would_be_written() {
+    for text in [DEBIAN_LOCK, ROCM_LOCK] {
+        assert_eq!(lock(text).to_toml(), text);
+    }
 }
 
 #[test]
-fn the_dockerfile_of_debian_installs_what_the_lock_wants_and_nothing_else() {
-    let lock = debian_lock();
-    let installed: Vec<Vec<&str>> = VULKAN_DEBIAN
-        .split("--no-install-recommends \\\n")
-        .skip(1)
-        .map(|list| {
-            list.lines().take_while(|line| line.starts_with("        ")).collect::<Vec<_>>()
-        })
-        .map(|lines| {
-            lines.into_iter().flat_map(str::split_whitespace).filter(|w| *w != "\\").collect()
-        })
-        .collect();
-    let wanted = |set: &str| -> Vec<&str> {
-        lock.sets[&name(set)].wanted.iter().map(String::as_str).collect()
+fn a_dockerfile_of_debian_installs_what_its_lock_wants_and_nothing_else() {
+    for (dockerfile, text, sets) in [
+        (VULKAN_DEBIAN, DEBIAN_LOCK, ["vulkan-runtime", "vulkan-build"]),
+        (ROCM_DEBIAN, ROCM_LOCK, ["rocm-runtime", "rocm-build"]),
+    ] {
+        let lock = lock(text);
+        let installed: Vec<Vec<&str>> = dockerfile
+            .split("--no-install-recommends \\\n")
+            .skip(1)
+            .map(|list| {
+                list.lines().take_while(|line| line.starts_with("        ")).collect::<Vec<_>>()
+            })
+            .map(|lines| {
+                lines.into_iter().flat_map(str::split_whitespace).filter(|w| *w != "\\").collect()
+            })
+            .collect();
+        let wanted = sets.map(|set| -> Vec<&str> {
+            lock.sets[&name(set)].wanted.iter().map(String::as_str).collect()
+        });
+        assert_eq!(installed, wanted);
+    }
+}
+
+#[test]
+fn the_lock_of_rocm_takes_it_from_experimental_and_the_rest_from_sid() {
+    let lock = lock(ROCM_LOCK);
+    assert_eq!(lock.indexes.keys().collect::<Vec<_>>(), ["experimental", "sid"]);
+    let version = |name: &str| {
+        let all = lock.sets.values().flat_map(|set| &set.packages);
+        let mut found = all.filter(|package| package.name == name);
+        found.next().map(|package| package.version.as_str()).unwrap()
     };
-    assert_eq!(installed, [wanted("vulkan-runtime"), wanted("vulkan-build")]);
+    for rocm in ["hipcc", "libamdhip64-7", "libhipblaslt1", "librocblas5", "librocsolver0"] {
+        assert!(version(rocm).starts_with("7.2."), "{rocm} {}", version(rocm));
+    }
+    // Experimental has newer versions of these.
+    assert!(version("libc6").starts_with("2.43-") && version("cmake").starts_with("4.3."));
 }

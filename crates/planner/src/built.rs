@@ -294,12 +294,15 @@ impl PlanBuilder<'_> {
             ("SOURCE_DATE_EPOCH".to_owned(), self.seal.epoch.to_string()),
             ("GPU_TARGET".to_owned(), self.draft.gpu.to_string()),
         ]);
-        args.extend(stage.args.clone());
         for (folder, pin) in &stage.sources {
             let (step, version) = self.fetch_source(pin)?;
             context.insert(folder.clone(), step);
             args.extend(version.map(|version| (variable(folder), version)));
+            let source = self.input.pins.sources.get(pin).map(|pin| &pin.args);
+            let archive = self.input.pins.archives.get(pin).map(|pin| &pin.args);
+            args.extend(source.or(archive).cloned().unwrap_or_default());
         }
+        args.extend(stage.args.clone());
         if let Base::Packages(lock) = &variant.base
             && !stage.packages.is_empty()
         {

@@ -21,6 +21,8 @@ pub struct BuildOptions {
     pub keeps_failed: bool,
     /// The folder of finished steps.
     pub store: PathBuf,
+    /// Places that keep Debian packages which the mirrors have deleted.
+    pub old_packages: Vec<debian::OldPackages>,
 }
 
 /// Returns a name for this run: the process number, by which `clean` sees whether the run is alive,
@@ -45,12 +47,15 @@ pub fn open(
     materials: Arc<Materials>,
     options: BuildOptions,
 ) -> Result<BuildEnv, Failure> {
-    let BuildOptions { is_fresh, keeps_failed, store } = options;
+    let BuildOptions { is_fresh, keeps_failed, store, old_packages } = options;
     let run = new_run()?;
     let path = environment::program_path();
     Ok(BuildEnv {
         index: Lookup::new(|| fetch::python_index().parse().ok()),
-        mirrors: Lookup::new(|| debian::Mirrors::of_machine(&environment::apt_folder())),
+        mirrors: Lookup::new(move || debian::Mirrors {
+            old: old_packages.clone(),
+            ..debian::Mirrors::of_machine(&environment::apt_folder())
+        }),
         run,
         sources,
         tools: Tools::new(&path),

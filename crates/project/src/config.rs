@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use debian::OldPackages;
 use failure::{Failure, Kind};
 use names::{EngineKind, Secret};
 use pins::ParseError;
@@ -48,6 +49,13 @@ pub const FORM: Form = Form::of(
             "Whether no host may be contacted that is not the target of a mirror rule.",
             "`false`",
             "mirror-only = true",
+        ),
+        Key::optional(
+            "old-packages",
+            pins::form::Kind::Texts,
+            "Places that keep Debian packages which the mirrors have deleted: URLs with `{file}`, `{sha256}`, `{archive}` or `{time}`.",
+            "Debian's snapshot archive",
+            "old-packages = [\"file:///srv/packages/{sha256}\"]",
         ),
         Key::optional(
             "mirrors",
@@ -106,6 +114,8 @@ pub struct Config {
     pub cache: Option<PathBuf>,
     /// Whether only mirrors may be asked.
     pub mirror_only: bool,
+    /// Places that keep Debian packages which the mirrors have deleted.
+    pub(crate) old_packages: Option<Vec<OldPackages>>,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
     /// The proxies.
@@ -143,6 +153,10 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
     let engine = root.optional(report, "engine", engine);
     let cache = root.optional(report, "cache", cache);
     let mirror_only = root.flag(report, "mirror-only");
+    let old_packages = root.get("old-packages").map(|_| {
+        let example = "file:///srv/packages/{sha256}";
+        root.texts(report, "old-packages", example, old_packages)
+    });
     let rules = rules(report, root);
     let proxies = proxies(report, root);
     Ok(Config {
@@ -150,6 +164,7 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
         engine: engine?,
         cache: cache?,
         mirror_only: mirror_only?,
+        old_packages: old_packages.transpose()?,
         rules: rules?,
         proxies: proxies?,
     })
@@ -192,6 +207,17 @@ fn engine(text: &str) -> Result<&'static str, Wrong> {
     })
 }
 
+fn old_packages(text: &str) -> Result<OldPackages, Wrong> {
+    let place = Secret::from(text);
+    if place.is_secret() {
+        let message = format!("`{place}` contains a user name, a password or a token");
+        return Err(wrong(message, "write the URL without them"));
+    }
+    text.parse().map_err(|error: debian::OldPackagesError| {
+        wrong(error.to_string(), "write, for example, `\"file:///srv/packages/{sha256}\"`")
+    })
+}
+
 fn cache(text: &str) -> Result<PathBuf, Wrong> {
     let path = Path::new(text);
     if path.is_absolute() {
@@ -209,6 +235,7 @@ mod tests {
     fn a_file_may_have_every_key() {
         let text = "schema = 1\noutput = \"oci:out/{track}\"\nengine = \"docker\"\n\
                     cache = \"/srv/cache\"\nmirror-only = true\n\
+                    old-packages = [\"https://old.example.org/{file}\"]\n\
                     [mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
                     \"https://github.com\" = \"http://127.0.0.1:8080/git\"\n";
         let config = parse("config.toml", text).unwrap();
@@ -219,6 +246,9 @@ mod tests {
         mirrors.add(&config);
         assert!(mirrors.only);
         assert_eq!((mirrors.registries.len(), mirrors.sources.len()), (1, 1));
+        assert_eq!(mirrors.old_packages(), ["https://old.example.org/{file}".parse().unwrap()]);
+        let sources::Hosts::Only(hosts) = mirrors.hosts() else { panic!() };
+        assert!(hosts.contains("old.example.org"), "{hosts:?}");
     }
 
     #[test]
@@ -237,6 +267,8 @@ mod tests {
             ("schema = 1\n[proxy]\nhttps = \"socks5://h:1\"\n", "config.toml:3:9"),
             ("schema = 1\n[proxy]\nhttp = \"http://\"\n", "write `http://HOST:PORT`"),
             ("schema = 1\n[proxy]\nno_proxy = []\n", "did you mean `no-proxy`?"),
+            ("schema = 1\nold-packages = [\"https://a.test/{name}\"]\n", "unknown placeholder"),
+            ("schema = 1\nold-packages = [\"https://u:p@a.test/{file}\"]\n", "without them"),
         ] {
             let error = parse("config.toml", text).err().unwrap().to_string();
             assert!(error.contains(wanted), "{error}");

@@ -202,7 +202,7 @@ pub fn sources(
     })?;
     // A mirror rule of the user may point to a path; URLs in data files may not.
     let settings = Settings {
-        allow_local: !mirrors.sources.is_empty(),
+        allow_local: mirrors.allows_folders(),
         mirrors: mirrors.sources.clone(),
         hosts: mirrors.hosts(),
         proxies: environment::proxies(&mirrors.proxies)?,

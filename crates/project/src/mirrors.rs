@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use debian::OldPackages;
 use executor::Settings;
 use failure::{Failure, Kind, MIRROR_ONLY};
 use names::Secret;
@@ -32,6 +33,8 @@ pub struct Mirrors {
     pub only: bool,
     /// The proxies of the user's configuration, which those of the environment replace.
     pub proxies: Proxies,
+    /// The places of the user's configuration that keep old Debian packages.
+    old_packages: Option<Vec<OldPackages>>,
 }
 
 /// One rule.
@@ -75,6 +78,19 @@ impl Mirrors {
         self.only |= config.mirror_only;
         self.extend(config.rules.iter().cloned());
         self.proxies = config.proxies.clone();
+        self.old_packages.clone_from(&config.old_packages);
+    }
+
+    /// Returns the places that keep Debian packages which the mirrors have deleted: those of the
+    /// user's configuration, or Debian's snapshot archive.
+    pub fn old_packages(&self) -> Vec<OldPackages> {
+        self.old_packages.clone().unwrap_or_else(|| vec![OldPackages::snapshots()])
+    }
+
+    /// Returns whether one of the user's rules or places is a folder.
+    pub(crate) fn allows_folders(&self) -> bool {
+        let mut places = self.old_packages.iter().flatten();
+        !self.sources.is_empty() || places.any(OldPackages::is_folder)
     }
 
     /// Returns the hosts that may be asked.
@@ -84,7 +100,8 @@ impl Mirrors {
         }
         let registries = self.registries.iter().map(oci::client::Mirror::host);
         let sources = self.sources.iter().filter_map(sources::Mirror::host);
-        Hosts::Only(registries.chain(sources).collect::<BTreeSet<_>>())
+        let old = self.old_packages.iter().flatten().filter_map(OldPackages::host);
+        Hosts::Only(registries.chain(sources).chain(old).collect::<BTreeSet<_>>())
     }
 }
 

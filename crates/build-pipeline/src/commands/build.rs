@@ -222,7 +222,12 @@ impl Session<'_> {
 
     fn build_env(&self) -> Result<Arc<BuildEnv>, Failure> {
         let StepArgs { engine: _, fresh: is_fresh, keep_failed: keeps_failed } = self.args.steps;
-        let options = BuildOptions { is_fresh, keeps_failed, store: environment::store_folder()? };
+        let options = BuildOptions {
+            is_fresh,
+            keeps_failed,
+            store: environment::store_folder()?,
+            old_packages: self.global.mirror.old_packages(),
+        };
         Ok(Arc::new(build_env::open(
             global::sources(self.global)?,
             Arc::clone(&self.materials),

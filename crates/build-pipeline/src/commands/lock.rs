@@ -3,8 +3,11 @@
 
 use failure::Failure;
 use project::Project;
+use project::clock::now;
 use project::python_locks::refuse_stale;
-use upkeep::lock::{Asked, LockChange, LockReport, Locks, PackageFromTo, choose, look_up, write};
+use upkeep::lock::{
+    Asked, Index, LockChange, LockReport, Locks, PackageFromTo, choose, look_up, write,
+};
 
 use crate::cli::{Format, Global, Lock};
 use crate::global;
@@ -25,10 +28,10 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
     };
     let listener = global::listener(global);
     let all = look_up(&project, &chosen, &asked, listener, &output::fetching)?;
-    let report = write(&project, &all, args.dry_run)?;
+    let report = write(&project, &all, &global.mirror, args.dry_run)?;
     match args.format {
         Format::Json => output::json(&report),
-        Format::Text => output::sanitised_result(&text(&report, args.dry_run)),
+        Format::Text => output::sanitised_result(&text(&report, args.dry_run, &now()?)),
     }
 }
 
@@ -54,12 +57,13 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
 }
 
 /// Returns the report as text.
-fn text(report: &LockReport, is_dry: bool) -> String {
+fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
     let mut page = Page::default();
     for one in &report.locks {
         let LockChange { name, packages, added, removed, changed, files, .. } = one;
         if files.is_empty() {
             page.line(format_args!("{name}: {}, unchanged", counted(*packages, "package")));
+            describe_indexes(&mut page, one, now);
             continue;
         }
         let would = if is_dry { "would have " } else { "" };
@@ -75,9 +79,20 @@ fn text(report: &LockReport, is_dry: bool) -> String {
         for PackageFromTo { name, from, to } in changed {
             page.line(format_args!("    {name} {from} -> {to}"));
         }
+        describe_indexes(&mut page, one, now);
         if !is_dry {
             page.line(format_args!("wrote {}", files.join(", ")));
         }
     }
     page.into_text()
+}
+
+/// Adds where the packages were found, and how long a build can be expected to get them.
+fn describe_indexes(page: &mut Page, change: &LockChange, now: &str) {
+    for Index { suite, date, .. } in &change.indexes {
+        page.line(format_args!("  index of {suite}: {date}"));
+    }
+    if let Some(lasts) = change.lasts(now) {
+        page.line(format_args!("  {lasts}"));
+    }
 }

@@ -135,10 +135,26 @@ fn the_home_screen_knows_every_track() {
         ("locked-spoof", "vLLM, locked vendor image"),
         ("vulkan", "llama.cpp, Vulkan"),
         ("trainer", "PyTorch, to train with"),
+        ("llama-rocm", "llama.cpp, ROCm"),
     ] {
         let line = ran.stdout.lines().find(|line| line.contains(&format!("  {track} ")));
         assert!(line.is_some_and(|line| line.contains(title)), "{track}: {line:?}");
     }
+}
+
+/// llama.cpp's build asks git for its number and commit, and the trees of the tracks are without git.
+#[test]
+fn builds_of_llama_cpp_are_given_the_number_and_commit_of_their_source() {
+    let project = Project::new();
+    for track in ["vulkan", "llama-rocm"] {
+        let plan = plan(&project, &format!("--track {track}"));
+        let steps = plan["steps"].as_array().unwrap();
+        let args = steps.iter().find_map(|step| step["action"]["args"].as_object()).unwrap();
+        assert_eq!(args["LLAMA_BUILD_NUMBER"], "11312", "{track}: {args:?}");
+        assert_eq!(args["LLAMA_BUILD_COMMIT"], "0c1e57098", "{track}: {args:?}");
+    }
+    let shown = project.run("pins show llama-cpp-python --format json").expect(0);
+    shown.prints("LLAMA_BUILD_NUMBER").prints("11312");
 }
 
 /// Returns how often each file of the project was opened, by path from its root.

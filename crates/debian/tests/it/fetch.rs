@@ -1,6 +1,6 @@
 //! Package files are fetched by hash, from the first mirror that has them.
 
-use debian::{FetchError, Mirrors, fetch};
+use debian::{FetchError, Mirrors, OldPackages, fetch};
 use pins::LockedPackage;
 use sources::{ErrorKind, Settings, Sources};
 use testkit::{Answer, FaultProxy};
@@ -23,7 +23,7 @@ async fn hello() -> LockedPackage {
 async fn what_was_fetched_is_asked_of_nobody() {
     let first = fetched(&["tools"]).await;
     let packages: Vec<&LockedPackage> = first.iter().map(|fetched| &fetched.package).collect();
-    let again = fetch(&offline(), &packages, &Mirrors::default()).await.unwrap();
+    let again = fetch(&offline(), &packages, &Mirrors::default(), &[]).await.unwrap();
     assert!(again.iter().all(|fetched| fetched.received == 0));
     for fetched in again {
         assert_eq!(std::fs::metadata(&fetched.path).unwrap().len(), fetched.package.size);
@@ -36,7 +36,7 @@ async fn a_mirror_that_does_not_answer_is_passed_over() {
     let mut mirrors = mirrors();
     mirrors.archive.insert(0, "http://127.0.0.1:1/debian".parse().unwrap());
     let hello = hello().await;
-    let fetched = fetch(&empty(&folder), &[&hello], &mirrors).await.unwrap();
+    let fetched = fetch(&empty(&folder), &[&hello], &mirrors, &[]).await.unwrap();
     assert_eq!(fetched[0].received, hello.size);
 }
 
@@ -46,13 +46,15 @@ async fn a_file_that_was_superseded_is_told_apart_from_a_mirror_that_fails() {
     let sources = empty(&folder);
     let hello = hello().await;
     let old = LockedPackage { file: hello.file.replace("hello_", "hello_0."), ..hello.clone() };
-    let error = fetch(&sources, &[&old], &mirrors()).await.unwrap_err();
+    let error = fetch(&sources, &[&old], &mirrors(), &[]).await.unwrap_err();
     assert!(matches!(error, FetchError::Superseded { .. }), "{error}");
-    let nobody =
-        Mirrors { archive: vec!["http://127.0.0.1:1/debian".parse().unwrap()], security: vec![] };
-    let error = fetch(&sources, &[&hello], &nobody).await.unwrap_err();
+    let nobody = Mirrors {
+        archive: vec!["http://127.0.0.1:1/debian".parse().unwrap()],
+        ..Mirrors::default()
+    };
+    let error = fetch(&sources, &[&hello], &nobody, &[]).await.unwrap_err();
     assert!(matches!(error, FetchError::Fetch { .. }), "{error}");
-    let error = fetch(&sources, &[&hello], &Mirrors::default()).await.unwrap_err();
+    let error = fetch(&sources, &[&hello], &Mirrors::default(), &[]).await.unwrap_err();
     assert!(matches!(error, FetchError::NoMirror { .. }), "{error}");
 }
 
@@ -61,42 +63,100 @@ async fn another_file_than_the_locked_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let hello = hello().await;
     let other = LockedPackage { sha256: "0".repeat(64).parse().unwrap(), ..hello.clone() };
-    match fetch(&empty(&folder), &[&other], &mirrors()).await {
+    match fetch(&empty(&folder), &[&other], &mirrors(), &[]).await {
         Err(FetchError::Fetch { source, .. }) => assert_eq!(source.kind(), ErrorKind::Integrity),
         other => panic!("{other:?}"),
     }
     let longer = LockedPackage { size: hello.size + 1, ..hello };
-    let error = fetch(&empty(&folder), &[&longer], &mirrors()).await.unwrap_err();
+    let error = fetch(&empty(&folder), &[&longer], &mirrors(), &[]).await.unwrap_err();
     assert!(matches!(error, FetchError::Size { .. }), "{error}");
 }
 
-/// A package that only a snapshot has is fetched from there. If a machine does not answer, it is
-/// only asked for missing files.
+/// A package that only an archive has is fetched from there, on the first of the lock's days that
+/// has it. An archive is only asked if a mirror says that it does not have the file.
 #[tokio::test]
-async fn a_file_that_left_the_mirror_comes_from_a_copy_of_the_day() {
+async fn a_file_that_left_the_mirror_comes_from_an_archive_of_the_days_of_the_lock() {
     let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
-    let snapshots = FaultProxy::alone();
-    let path = format!("/debian/20261120T235959Z/{}", hello.file);
-    snapshots.on("GET", &path).does(Answer::new(200).body(CONTENT.to_vec()));
+    let archive = FaultProxy::alone();
+    let path = |day: &str| format!("/debian/{day}T235959Z/{}", hello.file);
+    archive.on("GET", &path("20261030")).does(Answer::new(200).body(CONTENT.to_vec()));
+    archive.on("GET", &path("20261102")).does(Answer::new(404));
     let mirror = FaultProxy::alone();
     mirror.on("GET", &format!("/debian/{}", hello.file)).does(Answer::new(404));
-    let fetch = async |mirror: &str| {
+    let fetch = async |archives: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = Settings::new(folder.path());
         (settings.tries, settings.allow_local) = (1, true);
-        let rule = format!("https://snapshot.debian.org/archive={}", snapshots.url());
+        let rule = format!("https://snapshot.debian.org/archive={}", archive.url());
         settings.mirrors = vec![rule.parse().unwrap()];
-        let mirrors = Mirrors { archive: vec![mirror.parse().unwrap()], security: Vec::new() };
-        let mirrors = mirrors.with_snapshots("2026-11-20");
-        fetch(&Sources::new(settings), &[&hello], &mirrors).await
+        let mirrors = Mirrors {
+            archive: archives.iter().map(|url| url.parse().unwrap()).collect(),
+            old: vec![OldPackages::snapshots()],
+            ..Mirrors::default()
+        };
+        let days = ["2026-11-02", "2026-10-30"];
+        fetch(&Sources::new(settings), &[&hello], &mirrors, &days).await
     };
-    let found = fetch(&format!("{}/debian", mirror.url())).await.unwrap();
+    let mirror = format!("{}/debian", mirror.url());
+    let found = fetch(&[&mirror]).await.unwrap();
     assert_eq!(found[0].received, hello.size);
-    assert_eq!(snapshots.requests().len(), 1);
+    assert_eq!(archive.requests().len(), 2);
+    // Another mirror that does not answer changes nothing.
+    fetch(&[&mirror, "http://127.0.0.1:1/debian"]).await.unwrap();
+    assert_eq!(archive.requests().len(), 4);
     // A mirror that does not answer may have the file.
-    let error = fetch("http://127.0.0.1:1/debian").await.unwrap_err();
+    let error = fetch(&["http://127.0.0.1:1/debian"]).await.unwrap_err();
     assert!(matches!(error, FetchError::Fetch { .. }), "{error}");
-    assert_eq!(snapshots.requests().len(), 1);
+    assert_eq!(archive.requests().len(), 4);
+}
+
+/// A folder with copies is used without a network. A wrong file in it is refused.
+#[tokio::test]
+async fn a_folder_with_copies_is_asked_before_the_mirrors() {
+    let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
+    let copies = tempfile::tempdir().unwrap();
+    let place = format!("file://{}/{{sha256}}", copies.path().display());
+    let nobody = Mirrors {
+        archive: vec!["http://127.0.0.1:1/debian".parse().unwrap()],
+        old: vec![place.parse().unwrap()],
+        ..Mirrors::default()
+    };
+    let fetch = async || {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::new(folder.path());
+        (settings.tries, settings.allow_local) = (1, true);
+        fetch(&Sources::new(settings), &[&hello], &nobody, &["2026-11-20"]).await
+    };
+    assert!(matches!(fetch().await, Err(FetchError::Fetch { .. })));
+    let file = copies.path().join(hello.sha256.as_str());
+    std::fs::write(&file, CONTENT).unwrap();
+    assert_eq!(fetch().await.unwrap()[0].package, hello);
+    std::fs::write(&file, b"a package that was replaced   ").unwrap();
+    match fetch().await {
+        Err(FetchError::Fetch { source, .. }) => assert_eq!(source.kind(), ErrorKind::Integrity),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// If nobody has a file, the message names the places that keep old files.
+#[tokio::test]
+async fn a_file_that_nobody_has_is_told_with_the_places_that_were_asked() {
+    let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
+    let server = FaultProxy::alone();
+    for path in [format!("/debian/{}", hello.file), format!("/old/{}", hello.sha256)] {
+        server.on("GET", &path).does(Answer::new(404));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let old = format!("{}/old/{{sha256}}", server.url());
+    let mirrors = Mirrors {
+        archive: vec![format!("{}/debian", server.url()).parse().unwrap()],
+        old: vec![old.parse().unwrap()],
+        ..Mirrors::default()
+    };
+    let error = fetch(&empty(&folder), &[&hello], &mirrors, &[]).await.unwrap_err();
+    assert!(matches!(error, FetchError::Superseded { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("`{old}`")), "{error}");
+    assert_eq!(server.requests().len(), 2);
 }
 
 const CONTENT: &[u8] = b"a package that left the mirror";

@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
+mod archive;
 mod fetch;
 mod local;
 mod resolve;
 mod root;
+mod suites;
 mod support;

@@ -69,6 +69,8 @@ pub(crate) async fn resolve(
         suite,
         architecture: architecture(),
         checked: "2026-11-21",
+        from: &BTreeMap::new(),
+        known: &BTreeMap::new(),
         sets,
         mirrors: &mirrors(),
         keyring,
@@ -99,7 +101,7 @@ pub(crate) async fn lock() -> &'static PackageLock {
 pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
     let names: Vec<PinName> = sets.iter().map(|set| name(set)).collect();
     let packages = lock().await.packages(&names);
-    debian::fetch(&sources(), &packages, &mirrors()).await.unwrap()
+    debian::fetch(&sources(), &packages, &mirrors(), &[]).await.unwrap()
 }
 
 /// Returns a package source of some sets, in `folder`.

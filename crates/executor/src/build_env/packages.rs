@@ -45,8 +45,8 @@ impl BuildEnv {
             wanted.extend(closure.into_iter().map(|package| (package.file.clone(), package)));
         }
         let wanted: Vec<_> = wanted.into_values().collect();
-        let mirrors = self.mirrors.find().with_snapshots(&lock.checked);
-        let fetched = debian::fetch(&self.sources, &wanted, &mirrors).await;
+        let (mirrors, days) = (self.mirrors.find(), lock.days());
+        let fetched = debian::fetch(&self.sources, &wanted, &mirrors, &days).await;
         let fetched = fetched.map_err(ExecuteError::packages)?;
         Ok(Packages { lock, fetched })
     }

@@ -130,6 +130,10 @@ impl PinChange {
         let facts = match &self.value {
             NewValue::Source { git_ref, version, commit } => {
                 let pin = pins.sources.get_mut(&self.pin)?;
+                let is_other = pin.commit.resolved() != Some(commit);
+                if is_other && !std::mem::take(&mut pin.args).is_empty() {
+                    removed.push("args");
+                }
                 pin.git_ref.clone_from(git_ref);
                 pin.version.clone_from(version);
                 pin.commit = Pinned::Resolved(commit.clone());
@@ -137,6 +141,10 @@ impl PinChange {
             }
             NewValue::Archive { version, sha256 } => {
                 let pin = pins.archives.get_mut(&self.pin)?;
+                let is_other = pin.sha256.resolved() != Some(sha256);
+                if is_other && !std::mem::take(&mut pin.args).is_empty() {
+                    removed.push("args");
+                }
                 pin.version.clone_from(version);
                 pin.sha256 = Pinned::Resolved(sha256.clone());
                 &mut pin.facts
@@ -190,7 +198,10 @@ impl PinChange {
 /// that must be absent.
 fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
     let text = |key, value: Option<String>| Line { key, value: value.map(|v| quoted(&v)) };
-    let kept = |key| Line { key, value: None }.kept();
+    let kept_if = |is_kept: bool, key| {
+        let line = Line { key, value: None };
+        if is_kept { line.kept() } else { line }
+    };
     let mut lines = Vec::new();
     let facts = |facts: &Facts, lines: &mut Vec<Line>| {
         lines.push(Line { key: "checked", value: facts.checked.clone() });
@@ -204,6 +215,7 @@ fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
                 lines.push(text("ref", pin.git_ref.clone()));
                 lines.push(text("version", pin.version.clone()));
                 lines.push(text("commit", pin.commit.resolved().map(ToString::to_string)));
+                lines.push(kept_if(!pin.args.is_empty(), "args"));
                 facts(&pin.facts, &mut lines);
             }
         }
@@ -212,6 +224,7 @@ fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
                 lines.push(text("project", Some(pin.project.clone())));
                 lines.push(text("version", Some(pin.version.clone())));
                 lines.push(text("sha256", pin.sha256.resolved().map(ToString::to_string)));
+                lines.push(kept_if(!pin.args.is_empty(), "args"));
                 facts(&pin.facts, &mut lines);
             }
         }
@@ -222,11 +235,7 @@ fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
                 lines.push(text("digest", pin.digest.resolved().map(ToString::to_string)));
                 lines.push(text("kind", pin.kind.map(|kind| kind.name().to_owned())));
                 lines.push(text("rocm", pin.rocm.clone()));
-                lines.push(if pin.gpus.is_empty() {
-                    Line { key: "gpus", value: None }
-                } else {
-                    kept("gpus")
-                });
+                lines.push(kept_if(!pin.gpus.is_empty(), "gpus"));
                 facts(&pin.facts, &mut lines);
             }
         }

@@ -196,12 +196,47 @@ pub const PACKAGE_LOCK: Form = Form::of(
             "The day on which the packages were looked up.",
             "checked = 2026-11-20",
         ),
+        Key::optional(
+            "from",
+            Kind::TextsByName,
+            "Packages that come from another suite, by the name of the suite: names, or `src:NAME` for all packages of a source package.",
+            "all packages come from `suite`",
+            "from.experimental = [\"src:rocblas\"]",
+        ),
+        Key::optional(
+            "index",
+            Kind::TableByName(&SUITE_INDEX),
+            "The signed indexes in which `lock` found the packages, by the name of the suite.",
+            "none",
+            "",
+        ),
         Key::required(
             "set",
             Kind::TableByName(&PACKAGE_SET),
             "Sets of packages, by name. A root file system is made from the set `base`.",
             "set.base = { wanted = [\"?essential\", \"apt\"], packages = [] }",
         ),
+    ]],
+);
+
+/// The index of a suite.
+pub const SUITE_INDEX: Form = Form::of(
+    "The signed index of a suite, `InRelease`. `build-pipeline lock` writes it.",
+    &[&[
+        Key::required(
+            "date",
+            Kind::Text,
+            "When Debian made it.",
+            "date = \"2026-11-20T08:08:01Z\"",
+        ),
+        Key::optional(
+            "valid-until",
+            Kind::Text,
+            "When it expires.",
+            "never",
+            "valid-until = \"2026-11-27T08:08:01Z\"",
+        ),
+        Key::required("sha256", Kind::Text, "Its SHA-256.", ""),
     ]],
 );
 

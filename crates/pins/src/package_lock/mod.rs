@@ -26,8 +26,27 @@ pub struct PackageLock {
     pub architecture: String,
     /// The day on which the packages were looked up, as `YYYY-MM-DD`.
     pub checked: String,
+    /// The packages that come from another suite, by suite.
+    pub from: FromSuites,
+    /// The indexes in which the packages were found, by suite. Older locks have none.
+    pub indexes: BTreeMap<String, SuiteIndex>,
     /// The sets by name, for example `base` and `vulkan-build`.
     pub sets: BTreeMap<PinName, PackageSet>,
+}
+
+/// The packages that a lock takes from other suites than its own, by suite: package names, or
+/// `src:NAME` for all packages that are built from a source.
+pub type FromSuites = BTreeMap<String, BTreeSet<String>>;
+
+/// The signed index of a suite at the time of the lookup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuiteIndex {
+    /// When the archive wrote it, as `YYYY-MM-DDTHH:MM:SSZ`.
+    pub date: String,
+    /// When it expires, in the same form. Releases whose files stay have none.
+    pub valid_until: Option<String>,
+    /// The hash of the signed file.
+    pub sha256: Sha256,
 }
 
 /// The requirements in a package lock: everything except the packages that were found.
@@ -37,6 +56,8 @@ pub struct WantedPackages {
     pub suite: String,
     /// The architecture in dpkg's terms.
     pub architecture: String,
+    /// The packages that come from another suite, by suite.
+    pub from: FromSuites,
     /// The sets by name: the sets that each depends on, and the packages it wants.
     pub sets: BTreeMap<PinName, (BTreeSet<PinName>, BTreeSet<String>)>,
 }
@@ -122,17 +143,44 @@ impl PackageLock {
         packages.into_iter().collect()
     }
 
+    /// Returns the days of its indexes as `YYYY-MM-DD`, the latest first: on these days, an archive
+    /// that keeps old files had all files of the lock. Without indexes, it is the day of the lookup.
+    pub fn days(&self) -> Vec<&str> {
+        let days = self.indexes.values().filter_map(|index| index.date.get(..10));
+        let days: BTreeSet<&str> = days.collect();
+        if days.is_empty() { vec![&self.checked] } else { days.into_iter().rev().collect() }
+    }
+
+    /// Returns when the first of its indexes expires, if one does. Until then, every mirror must have
+    /// the files; later, newer versions may have replaced them.
+    pub fn valid_until(&self) -> Option<&str> {
+        self.indexes.values().filter_map(|index| index.valid_until.as_deref()).min()
+    }
+
     /// Returns the text of the file; the same lock always gives the same text.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
             "# Written by `build-pipeline lock`; do not edit. The hashes were read in indexes that Debian signed.\n",
         );
-        let Self { suite, architecture, checked, sets } = self;
+        let Self { suite, architecture, checked, from, indexes, sets } = self;
         // Writing to a string cannot fail.
         let _ = write!(
             text,
             "schema = 1\nsuite = \"{suite}\"\narchitecture = \"{architecture}\"\nchecked = {checked}\n"
         );
+        if !from.is_empty() {
+            text.push_str("\n[from]\n");
+        }
+        for (suite, packages) in from {
+            let _ = writeln!(text, "{suite} = {}", array(packages.iter().map(String::as_str)));
+        }
+        for (suite, SuiteIndex { date, valid_until, sha256 }) in indexes {
+            let _ = writeln!(text, "\n[index.{suite}]\ndate = \"{date}\"");
+            if let Some(end) = valid_until {
+                let _ = writeln!(text, "valid-until = \"{end}\"");
+            }
+            let _ = writeln!(text, "sha256 = \"{sha256}\"");
+        }
         for (name, set) in sets {
             let _ = writeln!(text, "\n[set.{name}]");
             if !set.on.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LockedPackage, PackageLock, PackageSet, WantedPackages};
+use super::{FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex, WantedPackages};
 use crate::checks;
 use crate::forms;
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
@@ -39,6 +39,7 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
         let root = Table::root(&mut report, &entries)?;
         root.check_form(&mut report, forms::PACKAGE_LOCK.keys);
         let (suite, architecture) = read_release(&mut report, &root);
+        let from = read_from(&mut report, &root);
         let section = read_section(&mut report, &root)?;
         let sets = collect(&mut report, section.entries(), |report, entry| {
             let name =
@@ -47,7 +48,8 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
             let set = entry.table(report, &place).and_then(|table| read_wanted(report, &table));
             Ok((name?, set?))
         });
-        Ok(WantedPackages { suite: suite?, architecture: architecture?, sets: sets? })
+        let (suite, architecture) = (suite?, architecture?);
+        Ok(WantedPackages { suite, architecture, from: from?, sets: sets? })
     });
     report.finish(wanted)
 }
@@ -66,6 +68,78 @@ fn read_release(
     (suite, architecture)
 }
 
+/// Reads the packages that come from other suites.
+fn read_from(report: &mut Report<'_>, root: &Table<'_>) -> Result<FromSuites, Reported> {
+    let Some(entry) = root.get("from") else { return Ok(FromSuites::new()) };
+    let table = entry.table(report, "`[from]`")?;
+    let own = root.get("suite").and_then(|entry| entry.text().map(str::to_owned));
+    collect(report, table.entries(), |report, entry| {
+        let suite = word("a suite of Debian")(entry.key);
+        let suite = suite.map_err(|wrong| report.add(&entry.key_span, wrong))?;
+        if Some(&suite) == own.as_ref() {
+            let message = format!("`{suite}` is the suite of the lock itself");
+            let help = "name another suite, or remove the line: packages come from `suite` anyway";
+            return Err(report.add(&entry.key_span, wrong(message, help)));
+        }
+        let packages = table.texts(report, entry.key, "src:rocblas", from_package)?;
+        if packages.is_empty() {
+            let message = format!("no package comes from `{suite}`");
+            return Err(
+                report.add(&entry.span, wrong(message, "name a package, or remove the line"))
+            );
+        }
+        Ok((suite, packages.into_iter().collect()))
+    })
+}
+
+/// Accepts the name of a package, or `src:NAME`.
+fn from_package(text: &str) -> Result<String, Wrong> {
+    package_name(text.strip_prefix("src:").unwrap_or(text)).map(|_| text.to_owned())
+}
+
+/// Reads the indexes in which the packages were found.
+fn read_indexes(
+    report: &mut Report<'_>,
+    root: &Table<'_>,
+) -> Result<BTreeMap<String, SuiteIndex>, Reported> {
+    let Some(entry) = root.get("index") else { return Ok(BTreeMap::new()) };
+    let section = entry.table(report, "`[index.SUITE]`")?;
+    collect(report, section.entries(), |report, entry| {
+        let suite = word("a suite of Debian")(entry.key);
+        let suite = suite.map_err(|wrong| report.add(&entry.key_span, wrong));
+        let place = quote(&format!("[index.{}]", entry.key));
+        let table = entry.table(report, &place)?;
+        table.check_form(report, forms::SUITE_INDEX.keys);
+        let date = table.required(report, "date", "date = \"2026-11-20T08:08:01Z\"", moment);
+        let valid_until = table.optional(report, "valid-until", moment);
+        let sha256 = table.required(report, "sha256", "sha256 = \"…\"", sha256);
+        Ok((suite?, SuiteIndex { date: date?, valid_until: valid_until?, sha256: sha256? }))
+    })
+}
+
+/// Accepts a moment in the form `2026-11-20T08:08:01Z`.
+fn moment(text: &str) -> Result<String, Wrong> {
+    let is_time = |rest: &str| {
+        let shape = "T00:00:00Z";
+        rest.len() == shape.len()
+            && rest.bytes().zip(shape.bytes()).all(|(have, want)| match want {
+                b'0' => have.is_ascii_digit(),
+                _ => have == want,
+            })
+    };
+    let is_valid = text
+        .split_at_checked(10)
+        .is_some_and(|(day, rest)| checks::date(day).is_ok() && is_time(rest));
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(
+            format!("{} is not a moment", quote(text)),
+            format!("its form is `2026-11-20T08:08:01Z`; {LOCK_AGAIN}"),
+        ))
+    }
+}
+
 fn read_section<'t>(report: &mut Report<'_>, root: &Table<'t>) -> Result<Table<'t>, Reported> {
     match root.get("set") {
         Some(entry) => entry.table(report, "`[set.NAME]`"),
@@ -81,6 +155,7 @@ fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, R
         Ok(None) => Err(root.add_missing(report, "checked", "checked = 2026-11-20")),
         Err(reported) => Err(reported),
     };
+    let (from, indexes) = (read_from(report, root), read_indexes(report, root));
     let section = read_section(report, root)?;
     let own = architecture.as_deref().unwrap_or("amd64");
     let sets = collect(report, section.entries(), |report, entry| {
@@ -90,7 +165,8 @@ fn read_lock(report: &mut Report<'_>, root: &Table<'_>) -> Result<PackageLock, R
         Ok((name?, set?))
     })?;
     check_sets(report, &section, &sets)?;
-    Ok(PackageLock { suite: suite?, architecture: architecture?, checked: checked?, sets })
+    let (suite, architecture, checked) = (suite?, architecture?, checked?);
+    Ok(PackageLock { suite, architecture, checked, from: from?, indexes: indexes?, sets })
 }
 
 fn read_set(
@@ -172,14 +248,7 @@ fn read_package(
     let file =
         table.required(report, "file", "file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\"", pool_path);
     let size = read_size(report, &table);
-    let sha256 = table.required(report, "sha256", "sha256 = \"…\"", |text| {
-        text.parse::<Sha256>().map_err(|_| {
-            wrong(
-                format!("{} is not a SHA-256", quote(text)),
-                format!("it has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
-            )
-        })
-    });
+    let sha256 = table.required(report, "sha256", "sha256 = \"…\"", sha256);
     let package = LockedPackage {
         name: name?,
         version: version?,
@@ -310,6 +379,15 @@ fn wanted(text: &str) -> Result<String, Wrong> {
         "?essential" => Ok(text.to_owned()),
         _ => package_name(text),
     }
+}
+
+fn sha256(text: &str) -> Result<Sha256, Wrong> {
+    text.parse::<Sha256>().map_err(|_| {
+        wrong(
+            format!("{} is not a SHA-256", quote(text)),
+            format!("it has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
+        )
+    })
 }
 
 /// Accepts the name of a package (Debian policy, 5.6.7).

@@ -38,6 +38,8 @@ fn lock() -> PackageLock {
         suite: "trixie".to_owned(),
         architecture: "amd64".to_owned(),
         checked: "2026-11-21".to_owned(),
+        from: FromSuites::new(),
+        indexes: BTreeMap::new(),
         sets: sets.into_iter().map(|(name, set)| (name.parse().unwrap(), set)).collect(),
     }
 }
@@ -54,6 +56,61 @@ fn the_text_has_one_package_a_line_and_everything_sorted() {
 #[test]
 fn what_is_written_is_read_again() {
     assert_eq!(parse_package_lock("a.toml", &lock().to_toml()).unwrap(), lock());
+}
+
+/// A lock that takes packages from two suites.
+fn mixed() -> PackageLock {
+    let index = |date: &str, end: Option<&str>| SuiteIndex {
+        date: date.to_owned(),
+        valid_until: end.map(str::to_owned),
+        sha256: "cd".repeat(32).parse().unwrap(),
+    };
+    let names = ["libapt-pkg7.0", "src:apt"].map(str::to_owned);
+    PackageLock {
+        from: [("experimental".to_owned(), names.into())].into(),
+        indexes: [
+            ("trixie".to_owned(), index("2026-11-20T10:00:00Z", None)),
+            (
+                "experimental".to_owned(),
+                index("2026-10-30T08:08:01Z", Some("2026-11-06T08:08:01Z")),
+            ),
+        ]
+        .into(),
+        ..lock()
+    }
+}
+
+#[test]
+fn suites_and_indexes_are_written_and_read_again() {
+    let text = mixed().to_toml();
+    assert!(text.contains("\n[from]\nexperimental = [\"libapt-pkg7.0\", \"src:apt\"]\n"), "{text}");
+    let index = "\n[index.experimental]\ndate = \"2026-10-30T08:08:01Z\"\n\
+        valid-until = \"2026-11-06T08:08:01Z\"\nsha256 = \"cdcd";
+    assert!(text.contains(index), "{text}");
+    assert_eq!(parse_package_lock("a.toml", &text).unwrap(), mixed());
+    assert_eq!(parse_wanted_packages("a.toml", &text).unwrap().from, mixed().from);
+    assert_eq!(mixed().valid_until(), Some("2026-11-06T08:08:01Z"));
+    assert_eq!(mixed().days(), ["2026-11-20", "2026-10-30"]);
+    // Without indexes, the files were there on the day of the lookup.
+    assert_eq!((lock().valid_until(), lock().days()), (None, vec!["2026-11-21"]));
+}
+
+#[test]
+fn wrong_suites_and_indexes_are_told_with_their_line_and_the_right_form() {
+    let text = mixed().to_toml();
+    for (old, new, wanted) in [
+        ("experimental = [", "trixie = [", "`trixie` is the suite of the lock itself"),
+        ("experimental = [", "Exp = [", "`Exp` is not a suite of Debian"),
+        ("[\"libapt-pkg7.0\", \"src:apt\"]", "[]", "no package comes from `experimental`"),
+        ("\"src:apt\"", "\"src:\"", "is not the name of a Debian package"),
+        ("2026-10-30T08:08:01Z", "2026-10-30", "its form is `2026-11-20T08:08:01Z`"),
+        ("2026-10-30T08:08:01Z", "2026-13-30T08:08:01Z", "is not a moment"),
+        ("cdcd", "XYcd", "is not a SHA-256"),
+    ] {
+        let error = parse_package_lock("a.toml", &text.replacen(old, new, 1)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(wanted) && error.contains("a.toml:"), "{new}: {error}");
+    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct SourcePin {
     pub commit: Pinned<CommitId>,
     /// The component under `patches/` whose patches fit this tree, if there is one.
     pub patches: Option<String>,
+    /// Build arguments that describe this tree, such as a build number that only git knows.
+    pub args: BTreeMap<String, String>,
     /// Facts that every kind of pin has.
     pub facts: Facts,
 }
@@ -72,6 +74,8 @@ pub struct ArchivePin {
     pub subdirectory: Option<String>,
     /// The component under `patches/` whose patches fit this tree, if there is one.
     pub patches: Option<String>,
+    /// Build arguments that describe this tree, such as a build number that only git knows.
+    pub args: BTreeMap<String, String>,
     /// Facts that every kind of pin has.
     pub facts: Facts,
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pins, Release, SourcePin};
+use crate::built::read_args;
 use crate::checks;
 use crate::checks::line;
 use crate::hashes::{self, Lookup};
@@ -153,7 +154,7 @@ fn read_source(
     table: &Table<'_>,
     name: &str,
 ) -> Result<SourcePin, Reported> {
-    check_keys(report, table, &["url", "ref", "version", "commit", "patches"]);
+    check_keys(report, table, &["url", "ref", "version", "commit", "patches", "args"]);
     let url = table.required(
         report,
         "url",
@@ -170,6 +171,7 @@ fn read_source(
     let commit = table
         .required(report, "commit", "commit = \"unresolved\"", |text| hashes::commit(text, lookup));
     let patches = table.optional(report, "patches", checks::component);
+    let args = read_args(report, table);
     let facts = read_facts(report, table);
     if let (Ok(Some(git_ref)), Ok(Some(version))) = (&git_ref, &version)
         && !checks::agrees(git_ref, version)
@@ -187,6 +189,7 @@ fn read_source(
         version: version?,
         commit: commit?,
         patches: patches?,
+        args: args?,
         facts: facts?,
     })
 }
@@ -196,7 +199,7 @@ fn read_archive(
     table: &Table<'_>,
     name: &str,
 ) -> Result<ArchivePin, Reported> {
-    check_keys(report, table, &["project", "version", "sha256", "subdirectory", "patches"]);
+    check_keys(report, table, &["project", "version", "sha256", "subdirectory", "patches", "args"]);
     let project = table.required(report, "project", "project = \"vllm\"", checks::package_name);
     let version = table.required(report, "version", "version = \"0.10.2\"", checks::exact_version);
     let lookup = Lookup {
@@ -208,6 +211,7 @@ fn read_archive(
         .required(report, "sha256", "sha256 = \"unresolved\"", |text| hashes::sha256(text, lookup));
     let subdirectory = table.optional(report, "subdirectory", checks::subdirectory);
     let patches = table.optional(report, "patches", checks::component);
+    let args = read_args(report, table);
     let facts = read_facts(report, table);
     Ok(ArchivePin {
         project: project?,
@@ -215,6 +219,7 @@ fn read_archive(
         sha256: sha256?,
         subdirectory: subdirectory?,
         patches: patches?,
+        args: args?,
         facts: facts?,
     })
 }

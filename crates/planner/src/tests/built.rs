@@ -228,6 +228,28 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
         changed(commit),
         ["build-one", "build-two", "fetch-tree", "label-image", "seal-one", "seal-two"]
     );
+    // Arguments of a pin concern the stages with its tree. Those of a stage win.
+    let args = |input: &mut PlanningInput| {
+        let release = input.pins.archives.get_mut(&pin("release")).unwrap();
+        release.args.insert("NUMBER".to_owned(), "7".to_owned());
+    };
+    assert_eq!(changed(args), ["build-two", "label-image", "seal-two"]);
+    let overridden = |input: &mut PlanningInput| {
+        let tree = input.pins.sources.get_mut(&pin("tree")).unwrap();
+        tree.args.insert("DEVICE".to_owned(), "all".to_owned());
+    };
+    let args_of = |request: &BuildRequest| {
+        let mut input = input();
+        overridden(&mut input);
+        let plan = make(request, &input).unwrap().plan;
+        let mut args = plan.steps.iter().filter_map(|step| match &step.action {
+            plan::Action::BuildImage { args, .. } => args.get("DEVICE").cloned(),
+            _ => None,
+        });
+        args.next().unwrap()
+    };
+    assert_eq!(args_of(&plain("source")), "all");
+    assert_eq!(args_of(&variant("source", "small")), "none");
     // A title affects only a label.
     let title = |input: &mut PlanningInput| {
         input.tracks.tracks.get_mut("source").unwrap().title = "Other".to_owned();

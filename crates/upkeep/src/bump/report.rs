@@ -78,10 +78,14 @@ impl BumpReport {
         let (kind, from) = bound(before.1, name);
         let (_, to) = bound(&after.pins, name);
         let mut warnings = found.notes;
-        if let (NewValue::Image { .. }, false) = (&found.value, after.removed.is_empty()) {
+        if !after.removed.is_empty() {
+            let what = match &found.value {
+                NewValue::Image { .. } => "image",
+                NewValue::Source { .. } | NewValue::Archive { .. } => "source",
+            };
             let keys =
                 after.removed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-            warnings.push(format!("{keys} described the old image and were removed; add them again when you know the values for the new image"));
+            warnings.push(format!("{keys} described the old {what} and were removed; add them again when you know the values for the new {what}"));
         }
         warnings.extend(patches.unknown);
         warnings.extend(

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::report::Index;
+
 /// The folder of the locks.
 pub(crate) const FOLDER: &str = "versions/locks";
 
@@ -24,6 +26,8 @@ pub struct Found {
     pub(crate) kind: &'static str,
     pub(crate) before: Content,
     pub(crate) after: Content,
+    /// The signed indexes in which Debian packages were found.
+    pub(crate) indexes: Vec<Index>,
     /// The files of the lock with their new text, by path from the project's root. The file that
     /// makes the lock valid comes last.
     pub(crate) files: Vec<(String, String)>,

@@ -11,6 +11,7 @@ use project::mirrors::Mirrors as Rules;
 use project::{Project, environment, read_text};
 
 use super::content::{Content, FOLDER, Found, Locked};
+use super::report::Index;
 
 /// Debian's public keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -41,6 +42,7 @@ pub(crate) fn look_up(
     };
     // Packages that no longer match the requirements are what this command fixes.
     let old = parse_package_lock(&file, &text).ok();
+    let known = old.as_ref().map(|old| old.indexes.clone()).unwrap_or_default();
     let machine =
         |what: &str, error: &dyn std::error::Error| Failure::caused(Kind::Machine, what, error);
     let mirrors = mirrored(rules, Mirrors::of_machine(&environment::apt_folder()))?;
@@ -56,6 +58,8 @@ pub(crate) fn look_up(
         suite: &wanted.suite,
         architecture: &wanted.architecture,
         checked: &day,
+        from: &wanted.from,
+        known: &known,
         sets: &sets,
         mirrors: &mirrors,
         keyring: Path::new(KEYRING),
@@ -71,11 +75,20 @@ pub(crate) fn look_up(
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
     let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
-    // A new date alone is not a change: images depend on the text of the lock.
-    let is_same =
-        old.is_some_and(|old| PackageLock { checked: lock.checked.clone(), ..old } == lock);
+    // A new date or index alone is not a change: images depend on the text of the lock.
+    let is_same = old.is_some_and(|old| {
+        let (checked, indexes) = (lock.checked.clone(), lock.indexes.clone());
+        PackageLock { checked, indexes, ..old } == lock
+    });
     let new = if is_same { text } else { lock.to_toml() };
-    Ok(Found { name: name.to_owned(), kind: "debian", before, after, files: vec![(file, new)] })
+    let indexes = lock.indexes.into_iter().map(|(suite, index)| Index {
+        suite,
+        date: index.date,
+        valid_until: index.valid_until,
+        sha256: index.sha256.to_string(),
+    });
+    let (name, indexes, files) = (name.to_owned(), indexes.collect(), vec![(file, new)]);
+    Ok(Found { name, kind: "debian", before, after, indexes, files })
 }
 
 /// Returns the mirrors with the rules of `--mirror` applied.
@@ -91,7 +104,8 @@ fn mirrored(rules: &Rules, mirrors: Mirrors) -> Result<Mirrors, Failure> {
         parsed.map_err(|error| Failure::from_chain(Kind::Input, &error))
     };
     let all = |list: Vec<Mirror>| list.into_iter().map(one).collect::<Result<Vec<_>, _>>();
-    Ok(Mirrors { archive: all(mirrors.archive)?, security: all(mirrors.security)? })
+    let (archive, security) = (all(mirrors.archive)?, all(mirrors.security)?);
+    Ok(Mirrors { archive, security, old: mirrors.old })
 }
 
 fn content(lock: &PackageLock) -> Content {
@@ -106,7 +120,11 @@ fn content(lock: &PackageLock) -> Content {
 fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
     let code = match error {
         ResolveError::NoMirror { .. } | ResolveError::Setup { .. } => Kind::Machine,
-        ResolveError::Order { .. } | ResolveError::Choose { .. } => Kind::Input,
+        ResolveError::Order { .. } | ResolveError::Choose { .. } | ResolveError::Unused { .. } => {
+            Kind::Input
+        }
+        ResolveError::Older { .. } => Kind::Integrity,
+        ResolveError::Index { .. } => Kind::Failed,
         ResolveError::Update { .. } => Kind::Network,
         ResolveError::Answer { .. } => Kind::Failed,
     };
@@ -117,7 +135,13 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
         ResolveError::Update { .. } if !is_snapshot => told
             .hint("`--snapshot` accepts the package indexes of a mirror that is a copy of an earlier day")
             .hint(failure::DEBIAN_MIRROR),
-        ResolveError::Choose { .. } => told.hint("change `wanted` of that set in its lock"),
+        ResolveError::Choose { .. } => told
+            .hint("change `wanted` of that set in its lock")
+            .hint("if a package needs a newer version from another suite, name that package too: `[from]` in the lock lists the packages of each suite"),
+        ResolveError::Older { .. } => told
+            .hint("an old index has a valid signature, but brings back packages with known flaws; use a mirror that is up to date")
+            .hint("to go back on purpose, delete the tables `[index.…]` of the lock and run the command again"),
+        ResolveError::Unused { .. } => told.hint("correct or remove the name in `[from]` of the lock"),
         _ => told,
     }
 }

@@ -25,7 +25,7 @@ use sources::Event;
 
 use self::content::FOLDER;
 pub use self::content::Found;
-pub use self::report::{LockChange, LockReport, PackageAt, PackageFromTo};
+pub use self::report::{Index, LockChange, LockReport, PackageAt, PackageFromTo};
 use crate::files::replace;
 
 /// The locks of a project.
@@ -165,14 +165,25 @@ pub fn look_up(
     Ok(all)
 }
 
-/// Writes the files of locks that differ, unless `is_dry`. Returns the changes.
+/// Writes the files of locks that differ, unless `is_dry`. Returns the changes. The report names
+/// `mirrors`' places for old packages.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(project: &Project, all: &[Found], is_dry: bool) -> Result<LockReport, Failure> {
+pub fn write(
+    project: &Project,
+    all: &[Found],
+    mirrors: &Mirrors,
+    is_dry: bool,
+) -> Result<LockReport, Failure> {
+    let old_packages = mirrors.old_packages();
     let mut report = LockReport::default();
     for found in all {
         let mut change = LockChange::new(&found.name, found.kind, (&found.before, &found.after));
+        change.indexes.clone_from(&found.indexes);
+        if !found.indexes.is_empty() {
+            change.old_packages = old_packages.iter().map(ToString::to_string).collect();
+        }
         change.files = write_one(project, found, is_dry)?;
         change.written = !is_dry && !change.files.is_empty();
         report.locks.push(change);

@@ -64,7 +64,8 @@ impl<'a> Asking<'a> {
             (requirements_lock_path(name.as_str()), lock.to_requirements()),
             (python_lock_path(name.as_str()), lock.to_pylock()),
         ];
-        Ok(Found { name: name.to_string(), kind: "python", before, after, files })
+        let (name, indexes) = (name.to_string(), Vec::new());
+        Ok(Found { name, kind: "python", before, after, indexes, files })
     }
 
     /// Returns the current content of the lock. Refuses a lock that a newer program wrote.

@@ -35,10 +35,28 @@ pub struct LockChange {
     pub removed: Vec<PackageAt>,
     /// Packages whose version changed.
     pub changed: Vec<PackageFromTo>,
+    /// The signed indexes in which Debian packages were found.
+    pub indexes: Vec<Index>,
+    /// The places that keep Debian packages after the mirrors have deleted them.
+    pub old_packages: Vec<String>,
     /// The files that differ, by path from the project's root.
     pub files: Vec<String>,
     /// Whether the files were written.
     pub written: bool,
+}
+
+/// The signed index of a suite of Debian.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Index {
+    /// The suite.
+    pub suite: String,
+    /// When the archive wrote it.
+    pub date: String,
+    /// When it expires: until then, every mirror must have its files. Releases whose files stay have
+    /// no such date.
+    pub valid_until: Option<String>,
+    /// The hash of the signed file.
+    pub sha256: String,
 }
 
 /// A package at a version.
@@ -88,8 +106,77 @@ impl LockChange {
             added: only(after, before),
             removed: only(before, after),
             changed: changed.collect(),
+            indexes: Vec::new(),
+            old_packages: Vec::new(),
             files: Vec::new(),
             written: false,
         }
+    }
+
+    /// Returns how long mirrors can be expected to have the packages, if that is known. `now` is the
+    /// current time, in the form of the indexes' dates.
+    pub fn lasts(&self, now: &str) -> Option<String> {
+        let day = |moment: &str| moment.get(..10).unwrap_or(moment).to_owned();
+        let first = self.indexes.iter().filter_map(|index| index.valid_until.as_deref()).min();
+        let mirrors = match first {
+            None if self.indexes.is_empty() => return None,
+            None => "mirrors keep these files until the next point release of Debian".to_owned(),
+            Some(end) if end < now => {
+                format!(
+                    "an index expired on {}: mirrors may delete these files at any time",
+                    day(end)
+                )
+            }
+            Some(end) => {
+                format!(
+                    "mirrors have these files until {}; then newer versions may replace them",
+                    day(end)
+                )
+            }
+        };
+        let old = match self.old_packages.as_slice() {
+            [] => "the cache".to_owned(),
+            places => format!("the cache, or from {}", places.join(" or ")),
+        };
+        Some(format!("{mirrors}. After that, a build takes them from {old}."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lasts(ends: &[Option<&str>], places: &[&str]) -> Option<String> {
+        let index = |end: &Option<&str>| Index {
+            suite: "sid".to_owned(),
+            date: "2026-10-30T08:08:01Z".to_owned(),
+            valid_until: end.map(str::to_owned),
+            sha256: String::new(),
+        };
+        let empty = Content::new();
+        let change = LockChange {
+            indexes: ends.iter().map(index).collect(),
+            old_packages: places.iter().map(|&place| place.to_owned()).collect(),
+            ..LockChange::new("rocm", "debian", (&empty, &empty))
+        };
+        change.lasts("2026-11-24T12:00:00Z")
+    }
+
+    #[test]
+    fn a_lock_lasts_as_long_as_its_first_index() {
+        let (past, future) = (Some("2026-11-06T08:08:01Z"), Some("2026-12-01T08:08:01Z"));
+        assert_eq!(lasts(&[], &[]), None);
+        assert_eq!(
+            lasts(&[None], &[]).unwrap(),
+            "mirrors keep these files until the next point release of Debian. After that, a build takes them from the cache."
+        );
+        assert_eq!(
+            lasts(&[None, future], &["https://a.test/{file}"]).unwrap(),
+            "mirrors have these files until 2026-12-01; then newer versions may replace them. After that, a build takes them from the cache, or from https://a.test/{file}."
+        );
+        assert_eq!(
+            lasts(&[future, past], &[]).unwrap(),
+            "an index expired on 2026-11-06: mirrors may delete these files at any time. After that, a build takes them from the cache."
+        );
     }
 }

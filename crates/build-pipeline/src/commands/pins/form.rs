@@ -53,6 +53,9 @@ struct Source {
     /// The folder below patches/ whose patches fit this tree.
     #[serde(default)]
     patches: Option<String>,
+    /// Build arguments that describe this tree.
+    #[serde(default)]
+    args: BTreeMap<String, String>,
     /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
@@ -87,6 +90,9 @@ struct Archive {
     /// The folder below patches/ whose patches fit this tree.
     #[serde(default)]
     patches: Option<String>,
+    /// Build arguments that describe this tree.
+    #[serde(default)]
+    args: BTreeMap<String, String>,
     /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]

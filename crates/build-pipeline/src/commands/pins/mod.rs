@@ -51,7 +51,7 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
             name.clone(),
             json!({
                 "kind": kind(name), "url": pin.url, "ref": pin.git_ref, "version": pin.version,
-                "commit": commit, "patches": pin.patches, "checked": pin.facts.checked,
+                "commit": commit, "patches": pin.patches, "args": pin.args, "checked": pin.facts.checked,
                 "expires": pin.facts.expires, "evidence": pin.facts.evidence,
                 "hold": pin.facts.hold,
             }),
@@ -61,7 +61,7 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
         all.insert(name.clone(), json!({
             "kind": kind(name), "project": pin.project, "version": pin.version,
             "sha256": resolved(&pin.sha256), "subdirectory": pin.subdirectory, "patches": pin.patches,
-            "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
+            "args": pin.args, "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
                 "hold": pin.facts.hold,
         }));
     }

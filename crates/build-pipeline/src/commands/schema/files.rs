@@ -81,6 +81,10 @@ fn value(kind: &Kind) -> Value {
         Kind::TextByName => {
             json!({ "type": "object", "additionalProperties": { "type": "string" } })
         }
+        Kind::TextsByName => {
+            let texts = value(&Kind::Texts);
+            json!({ "type": "object", "additionalProperties": texts })
+        }
         Kind::Table(form) => nested(form),
         Kind::Tables(form) => json!({ "type": "array", "items": nested(form) }),
         Kind::TableByName(form) => {

@@ -1,0 +1,113 @@
+//! Builds track `llama-rocm` for real and checks it: the code for its GPU, its libraries, its version,
+//! and what it says about devices.
+//!
+//! This takes as long as compiling llama.cpp for a GPU, so it is not part of `ci`. It needs 20 GB of
+//! disk. No GPU is needed. If the machine has one, the list of devices is only printed.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::container::{llama_version, run_in};
+use crate::run::{cargo, command, output, root};
+use crate::say;
+
+/// The track, its image in the engine, and its layout.
+const TRACK: &str = "llama-rocm";
+const IMAGE: &str = "localhost/build-pipeline/llama-rocm:latest";
+const LAYOUT: &str = "dist/llama-rocm";
+/// The layout without code for other GPUs.
+const SLIMMED: &str = "target/rocm/slimmed";
+
+/// The parts of the image that must have code for the GPU, as folders or files in the audit.
+const NATIVE: [&str; 3] = ["libggml-hip", "rocblas", "hipblaslt"];
+
+/// Lists every library that a program or library of llama.cpp or ROCm needs and the image lacks.
+const MISSING: &str = "for file in /opt/llama.cpp/bin/* /opt/llama.cpp/lib/*.so* \
+    /usr/lib/x86_64-linux-gnu/lib{amdhip64,hipblas,hipblaslt,rocblas,rocsolver}.so.*; do \
+    ldd \"$file\" | sed -n \"s|.*not found.*|$file: &|p\"; done; echo checked";
+
+/// Builds, checks, and builds again with each engine in `engines`, a comma-separated list.
+pub(crate) fn run(engines: Option<&str>) -> Result<()> {
+    cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
+    let tool = root()?.join("target/release/build-pipeline").display().to_string();
+    let begin = Instant::now();
+    let to = format!("oci:{LAYOUT}");
+    command(&tool, &["--track", TRACK, "--engine", "podman", "--output", &to, "--load"], &[])?;
+    say(&format!("built in {} s", begin.elapsed().as_secs()));
+    command(&tool, &["verify", TRACK], &[])?;
+    audit(&tool, LAYOUT)?;
+    check_container(&tool)?;
+    say(&format!("{LAYOUT}: {}", size(LAYOUT)?));
+
+    let folder = root()?.join(SLIMMED);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).context("cannot remove the old slimmed image")?;
+    }
+    std::fs::create_dir_all(folder.parent().context("the slimmed image is not in a folder")?)?;
+    let begin = Instant::now();
+    command(&tool, &["slim", LAYOUT, "--output", &format!("oci:{SLIMMED}")], &[])?;
+    say(&format!("slimmed in {} s", begin.elapsed().as_secs()));
+    audit(&tool, SLIMMED)?;
+    say(&format!("{SLIMMED}: {}", size(SLIMMED)?));
+    if let Some(engines) = engines {
+        command(&tool, &["verify", TRACK, "--rebuild", "--engine", engines], &[])?;
+    }
+    say("rocm: built, verified, audited, slimmed and run");
+    Ok(())
+}
+
+/// Checks that the image has native code for its GPU, in each part that needs it.
+fn audit(tool: &str, layout: &str) -> Result<()> {
+    let report = output(tool, &["audit", layout, "--format", "json"])?;
+    let report: Value = serde_json::from_str(&report)?;
+    ensure!(report["verdict"] == "native", "the verdict is not native: {}", report["verdict"]);
+    let parts = report["parts"].as_array().context("the audit lists no parts")?;
+    for name in NATIVE {
+        let has = |part: &&Value| part["path"].as_str().is_some_and(|path| path.contains(name));
+        let mut found = parts.iter().filter(has).peekable();
+        ensure!(found.peek().is_some(), "the audit has no part `{name}`: {parts:?}");
+        ensure!(
+            found.all(|part| part["verdict"] == "native"),
+            "a part of `{name}` has no code for the GPU: {parts:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Checks the image in containers.
+fn check_container(tool: &str) -> Result<()> {
+    let missing = run_in(IMAGE, &["bash", "-c", MISSING], &[], "checked")?;
+    ensure!(missing.trim() == "checked", "the image lacks libraries:\n{missing}");
+    run_in(IMAGE, &["llama-cli", "--version"], &[], &llama_version(tool, TRACK)?)?;
+    // None of the programs that only a build needs may be in the image.
+    let tools = "command -v clang clang++ clang-22 hipcc gcc g++ cmake ninja ld as; echo none";
+    let said = run_in(IMAGE, &["sh", "-c", tools], &[], "none")?;
+    ensure!(said.trim() == "none", "the image contains compilers:\n{said}");
+    let list = ["llama-cli", "--list-devices"];
+    if Path::new("/dev/kfd").exists() {
+        let devices = ["--device=/dev/kfd", "--device=/dev/dri"];
+        say(run_in(IMAGE, &list, &devices, "Available devices:")?.trim());
+        return Ok(());
+    }
+    let said = run_in(IMAGE, &list, &[], "no ROCm-capable device is detected")?;
+    ensure!(!said.contains("ROCm0"), "a device is listed on a machine without one:\n{said}");
+    Ok(())
+}
+
+/// Returns the compressed size of an image in a layout, and its digest.
+fn size(layout: &str) -> Result<String> {
+    let folder = root()?.join(layout);
+    let read = |path: &str| -> Result<Value> {
+        let text = std::fs::read_to_string(folder.join(path));
+        Ok(serde_json::from_str(&text.with_context(|| format!("cannot read `{layout}/{path}`"))?)?)
+    };
+    let digest = read("index.json")?["manifests"][0]["digest"].as_str().map(str::to_owned);
+    let digest = digest.with_context(|| format!("`{layout}` has no manifest"))?;
+    let manifest = read(&format!("blobs/{}", digest.replace(':', "/")))?;
+    let layers = manifest["layers"].as_array().context("the manifest has no layers")?;
+    let bytes: u64 = layers.iter().filter_map(|layer| layer["size"].as_u64()).sum();
+    Ok(format!("{digest}, {} MB compressed", bytes / 1_000_000))
+}
