@@ -24,9 +24,11 @@ fn told(events: &[Event]) -> Vec<String> {
         Event::OutputBegun { .. } => "begin output".to_owned(),
         Event::LayerProgress { done, total, .. } => format!("layer {}", done * 2 / total),
         Event::OutputEnded { state, .. } => format!("end output: {state:?}"),
-        Event::BuildInstruction { .. } | Event::BuildLine { .. } | Event::LayerSealed { .. } => {
-            "an engine at work".to_owned()
-        }
+        Event::BuildInstruction { .. }
+        | Event::BuildLine { .. }
+        | Event::LayerSealed { .. }
+        | Event::LayersWanted { .. }
+        | Event::LayerSlimmed { .. } => "a step at work".to_owned(),
     };
     events.iter().map(line).collect()
 }

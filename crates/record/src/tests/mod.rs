@@ -120,6 +120,7 @@ fn full() -> BuildRecord {
         layers: 3,
         layer_bytes: 9,
         reset: vec!["maintainer".to_owned()],
+        slim: None,
     });
     for state in
         [OutputState::Written, OutputState::UpToDate, OutputState::Failed, OutputState::Interrupted]
