@@ -167,12 +167,15 @@ fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Returns the tracks that need no engine, so they run anywhere: those without variants.
+/// Returns the tracks that need no engine, so they run anywhere: those with neither stages nor a
+/// default variant.
 fn engineless(project: &std::path::Path) -> Result<Vec<String>> {
     let path = project.join("versions/tracks.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let tables: toml::Table = text.parse().with_context(|| path.display().to_string())?;
-    let is_engineless = |table: &toml::Value| table.is_table() && table.get("variants").is_none();
+    let is_engineless = |table: &toml::Value| {
+        table.is_table() && ["stage", "variant"].iter().all(|key| table.get(key).is_none())
+    };
     let names = tables.into_iter().filter(|(_, table)| is_engineless(table));
     Ok(names.map(|(name, _)| name).collect())
 }

@@ -208,8 +208,8 @@ async fn many_requests_at_once_share_one_token() {
 async fn challenges_that_make_no_sense_are_refused() {
     let sample = Sample::new("challenges");
     for (challenge, kind, said) in [
-        ("", ErrorKind::Authentication, "other than Bearer or Basic"),
-        ("Negotiate", ErrorKind::Authentication, "other than Bearer or Basic"),
+        ("", ErrorKind::Authentication, "neither Bearer nor Basic"),
+        ("Negotiate", ErrorKind::Authentication, "neither Bearer nor Basic"),
         ("Bearer", ErrorKind::Protocol, "a token server that is not a URL"),
         (r#"Bearer realm="/token""#, ErrorKind::Protocol, "a token server that is not a URL"),
         (r#"Bearer realm="file:///etc/passwd""#, ErrorKind::Refused, "is not http or https"),

@@ -47,7 +47,7 @@ async fn the_first_mirror_that_has_it_is_enough() {
 async fn failures_fall_to_the_next_place() {
     for (fault, wanted, warned) in [
         (Fault::status(404), [1, 1, 0], None),
-        (Fault::status(401), [1, 1, 0], Some("requires an authentication")),
+        (Fault::status(401), [1, 1, 0], Some("neither Bearer nor Basic")),
         (Fault::status(403), [1, 1, 0], Some("answered 403")),
         (Fault::status(503), [3, 1, 0], Some("answered 503")),
         (Fault::Reset, [3, 1, 0], Some("connection broke")),
