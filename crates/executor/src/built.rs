@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::RUN_LABEL;
-use names::{Digest, GfxVersion};
-use plan::{Action, Input, Plan, SlimContract, Step};
+use names::{Digest, GfxVersion, GpuTarget};
+use plan::{Action, Input, Plan, Seal, SlimContract, Step};
 use record::{SlimSummary, StepState};
 use seal::EntryPath;
 use sources::Tree;
 use tokio::task::block_in_place;
 
 use crate::build_env::{
-    BuildEnv, Instructions, RawBuild, SlimStep, SourceStep, Store, StoredImage,
+    BuildEnv, Instructions, Packages, RawBuild, SlimStep, SourceStep, Store, StoredImage,
 };
 use crate::run::{Product, Products, Run};
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
@@ -133,23 +133,7 @@ impl Run {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
                     return Err(missing(packages));
                 };
-                let (tree, _folder) = build_env.bootstrap_context(found, set, seal.epoch)?;
-                // Each step that an engine keeps from the build needs the label of this run.
-                let run = build_env.run.as_str();
-                let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
-                let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
-                let instructions = Instructions {
-                    step: &step.id,
-                    name: self.name_of(step)?,
-                    path: "Dockerfile",
-                    dockerfile: &text,
-                    base: None,
-                    args: &BTreeMap::new(),
-                    network: false,
-                    epoch: seal.epoch,
-                };
-                let raw = self.build(build_env, &instructions, tree).await?;
-                let made = build_env.base_image(&raw, found, seal, created)?;
+                let made = self.bootstrap(build_env, step, found, set, seal, created).await?;
                 self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
             }
@@ -191,23 +175,9 @@ impl Run {
             }
             Action::SlimImage { image, contract: SlimContract::Slim1, gpus, if_present } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
-                let name = image
-                    .remote
-                    .as_ref()
-                    .map_or_else(|| self.plan.name.clone(), ToString::to_string);
-                let step = SlimStep {
-                    step: &step.id,
-                    key: self.key_of(step)?,
-                    image: &image,
-                    name: &name,
-                    gpus,
-                    if_present,
-                    forced: self.forced(&image),
-                    nearby: &self.settings.nearby,
-                    client: &self.settings.client,
-                    on_event: &self.on_event,
-                };
-                Product::Stored(Arc::new(build_env.slim(&step).await?))
+                Product::Stored(Arc::new(
+                    self.slim(build_env, step, &image, gpus, if_present).await?,
+                ))
             }
             Action::AuditImage { image, gpu } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
@@ -238,6 +208,61 @@ impl Run {
             }
         };
         Ok((product, StepState::Done))
+    }
+
+    /// Makes a base image from packages.
+    async fn bootstrap(
+        &self,
+        build_env: &BuildEnv,
+        step: &Step,
+        packages: &Packages,
+        set: &str,
+        seal: &Seal,
+        created: &str,
+    ) -> Result<StoredImage, ExecuteError> {
+        let (tree, _folder) = build_env.bootstrap_context(packages, set, seal.epoch)?;
+        // Each step that an engine keeps from the build needs the label of this run.
+        let run = build_env.run.as_str();
+        let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
+        let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
+        let instructions = Instructions {
+            step: &step.id,
+            name: self.name_of(step)?,
+            path: "Dockerfile",
+            dockerfile: &text,
+            base: None,
+            args: &BTreeMap::new(),
+            network: false,
+            epoch: seal.epoch,
+        };
+        let raw = self.build(build_env, &instructions, tree).await?;
+        build_env.base_image(&raw, packages, seal, created)
+    }
+
+    /// Removes the code of other GPUs from an image.
+    async fn slim(
+        &self,
+        build_env: &BuildEnv,
+        step: &Step,
+        image: &StoredImage,
+        gpus: &[GpuTarget],
+        if_present: &[GpuTarget],
+    ) -> Result<StoredImage, ExecuteError> {
+        let remote = image.remote.as_ref().map(ToString::to_string);
+        let name = remote.unwrap_or_else(|| self.plan.name.clone());
+        let step = SlimStep {
+            step: &step.id,
+            key: self.key_of(step)?,
+            image,
+            name: &name,
+            gpus,
+            if_present,
+            forced: self.forced(image),
+            nearby: &self.settings.nearby,
+            client: &self.settings.client,
+            on_event: &self.on_event,
+        };
+        build_env.slim(&step).await
     }
 
     /// Builds a context in the engine.

@@ -58,7 +58,6 @@ pub(crate) struct Verification {
     /// The number of layers in the manifest whose content is stored elsewhere.
     layers_elsewhere: usize,
     /// Whether the layers were compared with those that this machine made when it slimmed the base.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     slimmed_here: bool,
     /// The result of each rebuild, one per engine.
     rebuilds: Vec<Comparison>,

@@ -3,7 +3,7 @@
 use crate::dsl::Project;
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 40] = [
+const CASES: [(&str, &str, &str); 41] = [
     ("--rehearse", "no track given", "--track official"),
     ("build", "no track given", "--track official"),
     ("plan", "no track given", "`build-pipeline plan official`"),
@@ -17,10 +17,11 @@ const CASES: [(&str, &str, &str); 40] = [
         "is rehearsed with variant `rehearsal`, not with `fedora`",
         "leave out `--variant fedora`",
     ),
+    ("--track ollama --variant debian", "track `ollama` has no variants", "leave out `--variant`"),
     (
         "--track official --variant debian",
-        "track `official` has no variants",
-        "leave out `--variant`",
+        "track `official` has no variant `debian`",
+        "its variants are slim",
     ),
     ("--track ollama", "pin `ollama` is unresolved", "`build-pipeline bump ollama`"),
     ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),

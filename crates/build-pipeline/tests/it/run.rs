@@ -48,11 +48,11 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
             ran(command.output().unwrap())
         };
         let run = |more: &[&str]| start("localhost/checked:latest", more);
-        let spoofing = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100%20io.github.build-pipeline.spoof=11.0.0";
+        let spoofing = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=11.0.0";
         engine.add("localhost/spoofing", spoofing);
         start("localhost/spoofing:latest", &["--gpu", "gfx1151"]).expect(0);
         // Without a spoof, the code of another GPU is of no use.
-        engine.add("localhost/other", "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100%20io.github.build-pipeline.spoof=off");
+        engine.add("localhost/other", "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=off");
         start("localhost/other:latest", &["--gpu", "gfx1151"])
             .expect(1)
             .says("was built for gfx1100");

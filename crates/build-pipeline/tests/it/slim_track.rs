@@ -45,7 +45,13 @@ impl Base {
 
 /// Pushes an image with two layers, of which the second has code for several GPUs.
 fn base(project: &Project, name: &str) -> Base {
-    crate::slim::image(project, "image", &json!({ "Env": ["PATH=/bin"] }));
+    let below = tar(&[
+        ("etc/name", Ok(b"value".to_vec())),
+        ("usr/lib/libhost.so", Ok(fixture("libhost-only.so"))),
+    ]);
+    let above = tree();
+    let layers = [("tar+gzip", &gzip(&below)[..], &below[..]), ("tar+gzip", &gzip(&above), &above)];
+    layout_of(&project.path("image"), &layers, &json!({ "Env": ["PATH=/bin"] }));
     Base::push(project, "image", name)
 }
 
