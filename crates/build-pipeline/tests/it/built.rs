@@ -189,7 +189,7 @@ fn a_step_that_two_tracks_need_fails_once() {
 #[test]
 fn a_track_that_has_ended_has_its_record_while_another_goes_on() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN sleep 3000\n");
-    bench.project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");
+    bench.project.set_variant("vulkan", "tiny");
     let mirror = format!("docker.io/ollama/ollama={}/built/tiny", shared_registry().host());
     let line = format!(
         "--track vulkan,ollama --engine podman --set ollama={} --mirror {mirror}",

@@ -108,6 +108,17 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
+    /// Makes another variant of a track the default one.
+    pub(crate) fn set_variant(&self, track: &str, variant: &str) {
+        let text = self.read("versions/tracks.toml");
+        let (before, table) = text.split_once(&format!("\n[{track}]\n")).unwrap();
+        let (about, rest) = table.split_once("\nvariant = \"").unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
+        assert!(!about.contains("\n["), "[{track}] has no default variant");
+        let text = format!("{before}\n[{track}]\n{about}\nvariant = \"{variant}\"\n{rest}");
+        self.write("versions/tracks.toml", &text);
+    }
+
     /// Returns the program as a command in the project, without any of this machine's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_build-pipeline"));

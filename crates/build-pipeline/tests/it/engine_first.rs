@@ -104,7 +104,7 @@ fn without_an_engine_nothing_is_fetched() {
 fn a_track_that_needs_no_engine_waits_for_the_one_that_does() {
     let watched = Watched::new();
     let project = &watched.bench.project;
-    project.edit("versions/tracks.toml", "variant = \"debian\"", "variant = \"tiny\"");
+    project.set_variant("vulkan", "tiny");
     let mirror = format!("docker.io/ollama/ollama={}/built/tiny", watched.registry.host());
     let base = &watched.bench.base;
     let line = format!("--track ollama,vulkan --set ollama={base} --mirror {mirror}");

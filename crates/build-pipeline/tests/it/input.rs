@@ -21,7 +21,7 @@ const CASES: [(&str, &str, &str); 41] = [
     (
         "--track official --variant debian",
         "track `official` has no variant `debian`",
-        "its variants are slim",
+        "the only one is `slim`",
     ),
     ("--track ollama", "pin `ollama` is unresolved", "`build-pipeline bump ollama`"),
     ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),

@@ -230,8 +230,7 @@ fn small_variants(project: &Project) {
         }
         let at = format!("[{track}.variants.{variant}]\n");
         project.edit("versions/tracks.toml", &at, &format!("{stages}{at}"));
-        let usual = format!("variant = \"{variant}\"\n");
-        project.edit("versions/tracks.toml", &usual, "variant = \"small\"\n");
+        project.set_variant(track, "small");
     }
     project.edit(
         "versions/tracks.toml",
