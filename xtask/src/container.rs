@@ -40,7 +40,8 @@ pub(crate) fn llama_version(tool: &str, track: &str) -> Result<String> {
         let found = steps.iter().find_map(|step| find(step, name));
         found.with_context(|| format!("no step of track `{track}` has the argument `{name}`"))
     };
-    Ok(format!("version: {} ({})", arg("LLAMA_BUILD_NUMBER")?, arg("LLAMA_BUILD_COMMIT")?))
+    let (number, commit) = (arg("LLAMA_BUILD_NUMBER")?, arg("LLAMA_BUILD_COMMIT")?);
+    Ok(format!("(build {number}, commit {commit})"))
 }
 
 /// Returns the text of a key at any depth.
