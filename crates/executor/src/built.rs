@@ -186,20 +186,9 @@ impl Run {
                 self.finish(build_env, step, &image)?;
                 Product::Stored(Arc::new(image))
             }
-            Action::AddFiles { base, .. } => {
-                let maker = build_env.files_maker();
-                match products.get(base.as_str()) {
-                    Some(Product::Base(base)) => {
-                        let made = block_in_place(|| maker.on_base(&self.plan, step, base))?;
-                        Product::Base(Arc::new(made))
-                    }
-                    Some(Product::Stored(base)) => {
-                        let made = block_in_place(|| maker.on_stored(&self.plan, step, base))?;
-                        Product::Stored(Arc::new(made))
-                    }
-                    _ => return Err(missing(base)),
-                }
-            }
+            Action::AddFiles { base, .. } => self
+                .with_files(build_env, step, products.get(base.as_str()))?
+                .ok_or_else(|| missing(base))?,
             Action::FetchBase { .. } | Action::DeriveImage { .. } => {
                 return Err(ExecuteError::plan(format!(
                     "step `{}` does not need an engine",
@@ -208,6 +197,27 @@ impl Run {
             }
         };
         Ok((product, StepState::Done))
+    }
+
+    /// Adds own files of the project to an image. `None` if the product is not an image.
+    fn with_files(
+        &self,
+        build_env: &BuildEnv,
+        step: &Step,
+        base: Option<&Product>,
+    ) -> Result<Option<Product>, ExecuteError> {
+        let maker = build_env.files_maker();
+        Ok(match base {
+            Some(Product::Base(base)) => {
+                let made = block_in_place(|| maker.on_base(&self.plan, step, base))?;
+                Some(Product::Base(Arc::new(made)))
+            }
+            Some(Product::Stored(base)) => {
+                let made = block_in_place(|| maker.on_stored(&self.plan, step, base))?;
+                Some(Product::Stored(Arc::new(made)))
+            }
+            _ => None,
+        })
     }
 
     /// Makes a base image from packages.
