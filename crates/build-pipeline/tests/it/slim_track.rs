@@ -232,7 +232,7 @@ fn what_would_break_a_track_is_refused_and_nothing_is_written() {
         (format!("--slim=gfx1201 {full}"), 1, "it contains no code for gfx1201"),
         (format!("--slim=gfx1 {full}"), 2, "`gfx1` is not a GPU target"),
         (format!("--slim=gfx999 {full}"), 2, "`slim` names GPU `gfx999`"),
-        (format!("--variant fat {full}"), 2, "its variants are slim"),
+        (format!("--variant fat {full}"), 2, "the only one is `slim`"),
         (format!("--slim {spoof}"), 1, "it makes ROCm see gfx1100"),
         (format!("--slim {cut}"), 1, "cannot be removed from layer `sha256:"),
         (format!("--slim {bad}"), 6, "but the image's config says"),
