@@ -258,6 +258,7 @@ impl Delivery<'_> {
     async fn archive(&mut self, path: &Path) -> Result<OutputState, ExecuteError> {
         let (name, verified) = (&self.run.plan.name, &self.run.settings.verified);
         if block_in_place(|| archive::holds(path, self.image, name, verified)) {
+            archive::remove_unfinished(path);
             return Ok(OutputState::UpToDate);
         }
         let begun = block_in_place(|| ArchiveWriter::begin(path, self.image, name));

@@ -165,7 +165,7 @@ async fn a_target_that_is_not_ours_is_left_alone() {
         (bench.layout("notes", false), ErrorKind::Target),
         (bench.layout("notes", true), ErrorKind::Target),
         (bench.layout("theirs", true), ErrorKind::Target),
-        (bench.layout("file", false), disk),
+        (bench.layout("file", false), ErrorKind::Target),
         (bench.layout("file/below", true), disk),
         (archive("file/below.tar"), disk),
         (archive("notes"), disk),
