@@ -36,7 +36,6 @@ pub(crate) async fn rebuild(
 ) -> Result<Rebuilt, Failure> {
     let folder = folder()?;
     let layout = folder.path().join("image");
-    let has_new_layers = plan.has_new_layers();
     let store = folder.path().join("store");
     let options = BuildOptions {
         is_fresh: true,
@@ -44,7 +43,7 @@ pub(crate) async fn rebuild(
         store: store.clone(),
         old_packages: global.mirror.old_packages(),
     };
-    let build_env = if has_new_layers || plan.has_own_files() {
+    let build_env = if plan.makes_layers() {
         Some(Arc::new(build_env::open(global::sources(global)?, Arc::clone(materials), options)?))
     } else {
         None
@@ -54,7 +53,10 @@ pub(crate) async fn rebuild(
         client: client.clone(),
         cache: BlobCache::none(),
         verified: oci::Verified::none(),
-        outputs: vec![Output::Layout { path: layout.clone(), with_layers: has_new_layers }],
+        outputs: vec![Output::Layout {
+            path: layout.clone(),
+            with_layers: plan.needs_all_layers(),
+        }],
         build_env,
     };
     global.mirror.check_network(plan, &settings)?;

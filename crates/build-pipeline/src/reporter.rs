@@ -91,7 +91,7 @@ impl Reporter {
     /// Returns the event handler for a plan, which may be one of several.
     pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
-        if !plan.has_new_layers() {
+        if !plan.needs_all_layers() {
             // Its steps are too short for a duration.
             last_times.get_or_init(BTreeMap::new);
         }

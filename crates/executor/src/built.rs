@@ -270,6 +270,7 @@ impl Run {
             forced: self.forced(image),
             nearby: &self.settings.nearby,
             client: &self.settings.client,
+            copies: &self.copies,
             on_event: &self.on_event,
         };
         build_env.slim(&step).await
@@ -343,9 +344,7 @@ impl Run {
     /// Returns what was removed from the image, if the plan slims it.
     pub(crate) fn slimmed(&self) -> Option<SlimSummary> {
         let build_env = self.settings.build_env.as_ref()?;
-        let is_slim = |step: &&Step| matches!(step.action, Action::SlimImage { .. });
-        let step = self.plan.steps.iter().find(is_slim)?;
-        build_env.store.slimmed(self.key_of(step).ok()?)
+        build_env.store.slimmed(self.key_of(self.plan.slim_step()?).ok()?)
     }
 
     fn key_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
@@ -411,11 +410,9 @@ impl Run {
     }
 }
 
-/// Returns the image that the last step of a plan labels, if an earlier run made it and its layers
-/// are in the store.
-pub fn unlabelled_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
-    let needed = plan.steps.last()?.action.needs();
-    let key = plan.step_keys().get(needed.first()?).cloned()?;
+/// Returns the slimmed image of a plan, if an earlier run made it and its layers are in the store.
+pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
+    let key = plan.step_keys().remove(&*plan.slim_step()?.id)?;
     let made = store.finished(&key)?;
     Some(BaseImage {
         image: made.remote.clone()?,

@@ -12,10 +12,11 @@ use oci::archive::ArchiveWriter;
 use oci::client::{BlobStream, ErrorKind, Prefix, RegistryClient, RegistryError};
 use oci::media::Descriptor;
 use oci::{LayoutError, LocalBlobs, open_part, part_of};
-use tokio::task::block_in_place;
+use tokio::task::{JoinSet, block_in_place};
+use tokio_util::task::TaskTracker;
 
 use crate::ExecuteError;
-use crate::place::{How, Transfer};
+use crate::place::{How, LAYERS_AT_ONCE, Transfer, joined};
 
 /// A layer to copy.
 pub(crate) struct LayerCopy {
@@ -26,6 +27,34 @@ pub(crate) struct LayerCopy {
     pub(crate) local: LocalBlobs,
     pub(crate) transfer: Transfer,
     pub(crate) layer: Descriptor,
+}
+
+/// Copies layers into files, several at once. `done` is called for each.
+///
+/// Each copy is a task, which ends a moment after it is stopped: after a failure, when this returns;
+/// after an interruption, when `running` has no more tasks. Until then it may write into a file that
+/// another run would continue.
+pub(crate) async fn copy_into_files(
+    layers: Vec<(LayerCopy, PathBuf)>,
+    running: &TaskTracker,
+    mut done: impl FnMut(How),
+) -> Result<(), ExecuteError> {
+    let mut copies = JoinSet::new();
+    let copy_all = async {
+        for (copy, file) in layers {
+            if copies.len() == LAYERS_AT_ONCE {
+                joined(&mut copies).await?.map(&mut done);
+            }
+            copies.spawn(running.track_future(async move { copy.into_file(&file).await }));
+        }
+        while let Some(how) = joined(&mut copies).await? {
+            done(how);
+        }
+        Ok(())
+    };
+    let copied = copy_all.await;
+    copies.shutdown().await;
+    copied
 }
 
 /// Where a layer is written to.

@@ -13,13 +13,11 @@ use oci::client::{RegistryClient, RegistryError};
 use oci::media::{Descriptor, OCI_MANIFEST};
 use oci::{DerivedImage, LayoutError, LocalBlobs, layout};
 use record::{OutputOutcome, OutputState};
-use tokio::task::{JoinHandle, JoinSet, block_in_place};
+use tokio::task::{JoinHandle, block_in_place};
 
 use crate::build_env::StoredImage;
-use crate::copy::LayerCopy;
-use crate::place::{
-    How, LAYERS_AT_ONCE, LayerSource, LayerTarget, Placed, Transfer, distinct, joined,
-};
+use crate::copy::{LayerCopy, copy_into_files};
+use crate::place::{LayerSource, LayerTarget, Placed, Transfer, distinct};
 use crate::run::Run;
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
@@ -214,11 +212,8 @@ impl Delivery<'_> {
         std::fs::create_dir_all(&blobs)
             .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
         let local = self.local(path);
-        let mut copies = JoinSet::new();
-        for layer in lacking {
-            if copies.len() == LAYERS_AT_ONCE {
-                self.one_copied(&mut copies).await?;
-            }
+        let copy = |layer: Descriptor| {
+            let file = layout::blob_path(path, &layer.digest);
             let copy = LayerCopy {
                 client: self.client().clone(),
                 repository: self.source().clone(),
@@ -226,13 +221,10 @@ impl Delivery<'_> {
                 transfer: self.transfer.clone(),
                 layer,
             };
-            let file = layout::blob_path(path, &copy.layer.digest);
-            copies.spawn(self.run.copies.track_future(async move { copy.into_file(&file).await }));
-        }
-        while !copies.is_empty() {
-            self.one_copied(&mut copies).await?;
-        }
-        Ok(())
+            (copy, file)
+        };
+        let copies = lacking.into_iter().map(copy).collect();
+        copy_into_files(copies, &self.run.copies, |how| self.placed.add(Some(how))).await
     }
 
     /// Returns where layers may be on this machine, except in the output itself.
@@ -334,14 +326,5 @@ impl Delivery<'_> {
         let client = &self.run.settings.client;
         let target = LayerTarget { client, repository, transfer: &self.transfer };
         target.place(&self.image.layers, &source, &mut self.placed).await
-    }
-
-    async fn one_copied(
-        &mut self,
-        copies: &mut JoinSet<Result<How, ExecuteError>>,
-    ) -> Result<(), ExecuteError> {
-        let how = joined(copies).await?;
-        self.placed.add(how);
-        Ok(())
     }
 }

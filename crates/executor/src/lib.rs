@@ -34,7 +34,7 @@ use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic}
 
 pub use base::{BaseImage, fetch_base};
 pub use build_env::{BuildEnv, Lookup, Materials, SourceTree, Store};
-pub use built::{needs_engine, step_with_network, unlabelled_image};
+pub use built::{needs_engine, slimmed_image, step_with_network};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;

@@ -163,14 +163,19 @@ impl Draft {
         all
     }
 
+    /// Returns the step that removes the code of other GPUs, if there is one.
+    pub fn slim_step(&self) -> Option<&Step> {
+        self.steps.iter().find(|step| matches!(step.action, Action::SlimImage { .. }))
+    }
+
     /// Returns the contract and the GPU targets, sorted, if the code of other GPUs is removed.
     pub fn slimmed_for(&self) -> Option<(SlimContract, BTreeSet<&GpuTarget>)> {
-        self.steps.iter().find_map(|step| match &step.action {
+        match &self.slim_step()?.action {
             Action::SlimImage { contract, gpus, if_present, .. } => {
                 Some((*contract, gpus.iter().chain(if_present).collect()))
             }
             _ => None,
-        })
+        }
     }
 
     /// Returns the labels that follow from the rest of the plan. `None` means that a label must be

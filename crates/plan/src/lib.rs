@@ -149,16 +149,21 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
     }
 
-    /// Returns whether the image has layers that no registry has yet: an engine builds them, or the
-    /// code of other GPUs is removed from them.
-    pub fn has_new_layers(&self) -> bool {
-        let is_slim = |step: &Step| matches!(step.action, Action::SlimImage { .. });
-        self.is_built() || self.steps.iter().any(is_slim)
+    /// Returns the step that removes the code of other GPUs, if there is one.
+    pub fn slim_step(&self) -> Option<&Step> {
+        self.0.slim_step()
     }
 
-    /// Returns whether the image has own files of the project, as layers that exist nowhere else.
-    pub fn has_own_files(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.action, Action::AddFiles { .. }))
+    /// Returns whether a layout must contain all layers, because an engine builds them, or because
+    /// the code of other GPUs is removed from them.
+    pub fn needs_all_layers(&self) -> bool {
+        self.is_built() || self.slim_step().is_some()
+    }
+
+    /// Returns whether steps make layers: they build, slim, or add own files of the project.
+    pub fn makes_layers(&self) -> bool {
+        let adds = |step: &Step| matches!(step.action, Action::AddFiles { .. });
+        self.needs_all_layers() || self.steps.iter().any(adds)
     }
 
     /// Returns the patches of all sources, each once, in order of application.

@@ -499,7 +499,7 @@ fn entries_that_no_layer_can_have_are_refused() {
         draft.finish()
     };
     let plan = with(&[("/a/b", file()), ("/a/c", link("b"))]).unwrap();
-    assert!(plan.has_own_files() && !plan.is_built());
+    assert!(plan.makes_layers() && !plan.needs_all_layers());
     assert_eq!(Plan::parse(&plan.canonical_text()).unwrap(), plan);
     for (path, other) in [
         ("a", file()),

@@ -69,7 +69,7 @@ pub(crate) fn plan(
     };
     let base = fetch_base(&mut draft, base);
     let imitated = override_version.and_then(|version| version.target());
-    // Own files are added as they are: whoever adds GPU code means it.
+    // Own files stay as they are, so they are added to the slimmed image.
     let base = crate::slim::add(&mut draft, base, chain, request, input, imitated)?;
     let base = chain
         .parts

@@ -99,6 +99,21 @@ pub struct PlanningInput {
     pub own_files: BTreeMap<TrackName, OwnFilesOfTrack>,
 }
 
+impl PlanningInput {
+    /// Returns the content of the data files, without patches, Dockerfiles, locks and own files.
+    pub fn new(pins: Pins, gpus: Gpus, tracks: Tracks) -> Self {
+        Self {
+            pins,
+            gpus,
+            tracks,
+            patches: BTreeMap::new(),
+            files: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            own_files: BTreeMap::new(),
+        }
+    }
+}
+
 impl BuildRequest {
     /// Returns the plain request of a track, without changes to the data files.
     pub fn new(track: TrackName) -> Self {

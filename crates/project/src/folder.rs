@@ -92,16 +92,7 @@ impl Project {
     pub fn data(&self) -> Result<PlanningInput, Failure> {
         let pins = self.pins()?;
         let (gpus, tracks) = (self.gpus()?, self.tracks_with(&pins)?);
-        let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-        Ok(PlanningInput {
-            pins,
-            gpus,
-            tracks,
-            patches,
-            files,
-            sets: BTreeMap::new(),
-            own_files: BTreeMap::new(),
-        })
+        Ok(PlanningInput::new(pins, gpus, tracks))
     }
 
     /// Returns whether the program's data files are defaults for this project.

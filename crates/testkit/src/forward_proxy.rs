@@ -10,7 +10,7 @@ use std::thread;
 use url::Url;
 
 use crate::fault::Answer;
-use crate::http::Head;
+use crate::http::{Head, serve};
 
 /// A forward proxy on loopback. It alone knows the addresses of its hosts, so a request for one of
 /// them that does not go through it fails. It stops accepting connections when dropped.
@@ -45,16 +45,9 @@ impl ForwardProxy {
             asked: Mutex::default(),
             is_closed: AtomicBool::new(false),
         });
-        let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if shared.is_closed.load(Ordering::Relaxed) {
-                    return;
-                }
-                let state = Arc::clone(&shared);
-                thread::spawn(move || drop(state.serve(&stream)));
-            }
-        });
+        let (shared, serving) = (Arc::clone(&state), Arc::clone(&state));
+        let is_closed = move || shared.is_closed.load(Ordering::Relaxed);
+        serve(listener, is_closed, move |stream| drop(serving.serve(&stream)));
         Self { port, state }
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::http::{Head, read_body};
+use crate::http::{Head, read_body, serve};
 
 /// A temporary folder of git repositories.
 #[derive(Debug)]
@@ -194,17 +194,10 @@ impl GitHttp {
             requests: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
         });
-        let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if shared.is_closed.load(Ordering::Relaxed) {
-                    return;
-                }
-                let state = Arc::clone(&shared);
-                // A client that disconnects is not an error of the server.
-                thread::spawn(move || drop(state.connection(stream)));
-            }
-        });
+        let (shared, serving) = (Arc::clone(&state), Arc::clone(&state));
+        let is_closed = move || shared.is_closed.load(Ordering::Relaxed);
+        // A client that disconnects is not an error of the server.
+        serve(listener, is_closed, move |stream| drop(serving.connection(stream)));
         Self { port, state }
     }
 

@@ -1,7 +1,25 @@
 //! A minimal HTTP/1.1: it reads a request, forwards it, and sends answers with any fault.
 
 use std::io::{self, BufRead, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+/// Serves every connection in a thread of its own, until one arrives after `is_closed` is true.
+pub(crate) fn serve(
+    listener: TcpListener,
+    is_closed: impl Fn() -> bool + Send + 'static,
+    connection: impl Fn(TcpStream) + Clone + Send + 'static,
+) {
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            if is_closed() {
+                return;
+            }
+            let connection = connection.clone();
+            thread::spawn(move || connection(stream));
+        }
+    });
+}
 
 /// The start line and headers of a request or an answer.
 #[derive(Debug, Clone)]

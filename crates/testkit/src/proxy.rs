@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fault::{Answer, Fault, Rule, RuleBuilder};
-use crate::http::{Head, read_body};
+use crate::http::{Head, read_body, serve};
 use crate::spoil::{send, write_endless};
 use crate::tls::server_config;
 use crate::tokens::{Auth, Tokens, give, refusal};
@@ -100,17 +100,10 @@ impl FaultProxy {
             is_closed: AtomicBool::new(false),
         });
         for (listener, server) in listeners.into_iter().zip([Server::Registry, Server::Tokens]) {
-            let state = Arc::clone(&state);
-            thread::spawn(move || {
-                for stream in listener.incoming().map_while(Result::ok) {
-                    if state.is_closed.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let state = Arc::clone(&state);
-                    // Connections that end in an error are the purpose of this proxy.
-                    thread::spawn(move || drop(state.connection(server, stream)));
-                }
-            });
+            let (shared, serving) = (Arc::clone(&state), Arc::clone(&state));
+            let is_closed = move || shared.is_closed.load(Ordering::Relaxed);
+            // Connections that end in an error are the purpose of this proxy.
+            serve(listener, is_closed, move |stream| drop(serving.connection(server, stream)));
         }
         Self { ports, state }
     }

@@ -193,7 +193,7 @@ impl Session<'_> {
                 }
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
-            let build_env = if one.plan.has_new_layers() || is_loaded || one.plan.has_own_files() {
+            let build_env = if one.plan.makes_layers() || is_loaded {
                 // All builds share one engine and one store.
                 Some(Arc::clone(match &build_env {
                     Some(build_env) => build_env,
@@ -524,7 +524,7 @@ impl Session<'_> {
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
         // No registry has the new layers.
-        for output in all.iter_mut().filter(|_| plan.has_new_layers()) {
+        for output in all.iter_mut().filter(|_| plan.needs_all_layers()) {
             if let Output::Layout { with_layers, .. } = output {
                 *with_layers = true;
             }
@@ -582,7 +582,7 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
         ));
     }
     for outcome in &record.outputs {
-        let is_thin = outcome.output.starts_with("oci:") && !record.plan.has_new_layers();
+        let is_thin = outcome.output.starts_with("oci:") && !record.plan.needs_all_layers();
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) if is_thin => left_behind(record, image),
             _ => moved(outcome),

@@ -2,7 +2,6 @@
 
 use executor::Store;
 use failure::{Failure, Kind};
-use plan::{Action, Step};
 use project::environment;
 use project::prepare::{Prepared, prepare};
 use record::SlimSummary;
@@ -30,8 +29,7 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
 /// Returns what the step that slims the image removed when this machine last ran it.
 fn slimmed(prepared: &Prepared) -> Option<SlimSummary> {
     let plan = &prepared.plan;
-    let is_slim = |step: &&Step| matches!(step.action, Action::SlimImage { .. });
-    let step = plan.steps.iter().find(is_slim)?;
+    let step = plan.slim_step()?;
     Store::new(environment::store_folder().ok()?).slimmed(plan.step_keys().get(&*step.id)?)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use executor::{
     BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, Settings, Store,
-    derive_image, fetch_base, unlabelled_image,
+    derive_image, fetch_base, slimmed_image,
 };
 use failure::{Failure, Kind};
 use names::Digest;
@@ -244,7 +244,9 @@ impl Source<'_> {
 
     /// Checks that an image contains the layers with own files, whatever the other layers are.
     fn own_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
-        let steps = plan.steps.iter();
+        // Slimming may change the layers below it.
+        let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
+        let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
         let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
         let check = |step: &Step| {
             let layer = self.files_maker().layer(plan, step);
@@ -267,10 +269,9 @@ async fn verified(
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
-    let has_new_layers = plan.has_new_layers();
     // The layers of an image that is only slimmed follow from its base. If this machine slimmed it,
     // it knows them.
-    let slimmed = if plan.is_built() { None } else { slimmed(plan, source.store) };
+    let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
     let slimmed_here = slimmed.is_some();
     let without_base = |why: &str| -> Result<Vec<FieldCheck>, Failure> {
         let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
@@ -303,7 +304,7 @@ async fn verified(
         manifest_digest: found.manifest_digest.clone(),
         plan_digest: plan.digest(),
         outcome: match outcome(&checks) {
-            Outcome::Incomplete if has_new_layers => Outcome::AsPlanned,
+            Outcome::Incomplete if plan.needs_all_layers() => Outcome::AsPlanned,
             outcome => outcome,
         },
         checks,
@@ -312,12 +313,6 @@ async fn verified(
         slimmed_here,
         rebuilds: Vec::new(),
     })
-}
-
-/// Returns the slimmed base of a plan, if an earlier run on this machine made it.
-fn slimmed(plan: &Plan, store: &Store) -> Option<BaseImage> {
-    plan.slimmed_for()?;
-    unlabelled_image(plan, store)
 }
 
 fn not_json(found: &Image, error: &serde_json::Error) -> Failure {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use testkit::shared_registry;
 
 use crate::audit::{fixture, program, put, tar, tree};
+use crate::built::Bench;
 use crate::diff::{gzip, layout_of};
-use crate::dsl::Project;
+use crate::dsl::{Project, ran};
 use crate::verify::forge_at;
 
 /// A base on the registry.
@@ -349,4 +350,64 @@ fn the_slim_variants_are_rehearsed_on_stand_ins_with_code() {
     // Without `slim`, the stand-in is what it was.
     let plain = project.run("build official --rehearse").expect(0);
     assert!(!plain.stdout.contains("slimmed"), "{}", plain.stdout);
+}
+
+#[test]
+fn own_files_are_added_to_the_slimmed_base() {
+    let project = Project::new();
+    let base = base(&project, "files");
+    project.write("files/start", "#!/bin/sh\n");
+    let tracks = project.read("versions/tracks.toml");
+    let mine = "\n[mine]\ntitle = \"Mine\"\ndescription = \"Slimmed, with a file.\"\ntrack = \"official\"\n\
+                slim = [\"gfx1151\"]\nfiles = [{ from = \"files/start\", to = \"/usr/local/bin/start\" }]\n";
+    project.write("versions/tracks.toml", &(tracks + mine));
+    let build = format!("build mine {}", base.options());
+    project.run(&build).expect(0).prints("only code for gfx1151 is left");
+    project.run(&format!("build official --variant slim {}", base.options())).expect(0);
+    let (slimmed, all) = (layers_of(&project.path(OUT)), layers_of(&project.path("dist/mine")));
+    assert_eq!(all[..slimmed.len()], slimmed);
+    assert_eq!(all.len(), slimmed.len() + 1);
+
+    project.run(&build).expect(0).says("slim-image (0.000 s, cached)").says("up to date");
+    let verify = format!("verify mine {}", base.mirror());
+    project.run(&verify).expect(0).prints("proven: ").prints("with those that this machine made");
+    project.run(&format!("{verify} --rebuild")).expect(0).prints("the images are identical");
+    // Another machine does not have the slimmed layers, but makes the one with the file.
+    std::fs::remove_dir_all(store(&project)).unwrap();
+    project.run(&verify).expect(0).prints("as planned: ");
+    forge_at(
+        &project.path("dist/mine"),
+        |_| {},
+        |manifest| {
+            let layers = manifest["layers"].as_array_mut().unwrap();
+            *layers.last_mut().unwrap() = layers[0].clone();
+        },
+    );
+    project.run(&verify).expect(13).prints("layer of step add-files-mine is missing");
+}
+
+#[test]
+fn what_engines_build_is_slimmed_to_one_image() {
+    let bench =
+        Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN cp /opt/two.so /opt/copy.so\n");
+    let head = "title = \"t\"\ndescription = \"d\"\n";
+    let tracks = format!(
+        "{}\n[low]\n{head}base = \"tiny\"\nfiles = [{{ from = \"two.so\", to = \"/opt/two.so\" }}]\n\
+         [tool]\n{head}track = \"low\"\nslim = [\"gfx1151\"]\ngpu-code = true\n[[tool.stage]]\n\
+         name = \"tool\"\ndockerfile = \"dockerfiles/tiny.Dockerfile\"\n",
+        bench.project.read("versions/tracks.toml")
+    );
+    bench.project.write("versions/tracks.toml", &tracks);
+    put(&bench.project, "two.so", &fixture("libhost-two-bundles.so"));
+    let host = shared_registry().host();
+    let run = |line: &str| ran(bench.command_at(line, host).output().unwrap());
+    let podman = run("--track tool --output oci:dist/tool --engine podman")
+        .expect(0)
+        .prints("2 files smaller, 0 removed; only code for gfx1151 is left");
+    run("audit dist/tool --gpu gfx1151").expect(0).prints("native");
+    run("audit dist/tool --gpu gfx1100").expect(1);
+    run("verify tool").expect(0).prints("as planned");
+    run("verify tool --rebuild --engine podman").expect(0).prints("the images are identical");
+    let docker = run("--track tool --output oci:dist/tool --engine docker --fresh").expect(0);
+    assert_eq!(podman.digest(), docker.digest());
 }

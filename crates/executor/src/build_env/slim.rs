@@ -16,14 +16,15 @@ use oci::{LocalBlobs, NewLayer, Verified, replace_layers};
 use record::{SlimSummary, SlimmedLayer};
 use seal::SealedLayer;
 use slim::{Slimmer, Survey};
-use tokio::task::{JoinSet, block_in_place};
+use tokio::task::block_in_place;
+use tokio_util::task::TaskTracker;
 
 use super::BuildEnv;
 use super::sink::diff_ids;
 use super::store::StoredImage;
-use crate::copy::LayerCopy;
+use crate::copy::{LayerCopy, copy_into_files};
 use crate::layers::{LayerError, PIECE, read_layer, visit_layer};
-use crate::place::{LAYERS_AT_ONCE, Transfer, distinct, joined};
+use crate::place::{Transfer, distinct};
 use crate::{Event, ExecuteError, OnEvent};
 
 /// How often a run looks whether another one, which slims the same image, has ended.
@@ -47,6 +48,8 @@ pub(crate) struct SlimStep<'a> {
     /// Layouts and archives that may contain layers of the image.
     pub(crate) nearby: &'a [PathBuf],
     pub(crate) client: &'a RegistryClient,
+    /// The copies of layers that this run makes.
+    pub(crate) copies: &'a TaskTracker,
     pub(crate) on_event: &'a OnEvent,
 }
 
@@ -169,12 +172,8 @@ impl BuildEnv {
         let transfer = Transfer::new(step.step.to_owned(), step.on_event.clone());
         let layer_bytes = wanted.iter().map(|layer| layer.size).sum();
         (step.on_event)(Event::LayersWanted { step: step.step.to_owned(), layer_bytes });
-        let mut copies = JoinSet::new();
-        for layer in wanted {
-            if copies.len() == LAYERS_AT_ONCE {
-                joined(&mut copies).await?;
-            }
-            let path = folder.layer(&layer.digest);
+        let copy = |layer: Descriptor| {
+            let file = folder.layer(&layer.digest);
             let copy = LayerCopy {
                 client: step.client.clone(),
                 repository: remote.repository.clone(),
@@ -182,10 +181,10 @@ impl BuildEnv {
                 transfer: transfer.clone(),
                 layer,
             };
-            copies.spawn(async move { copy.into_file(&path).await });
-        }
-        while joined(&mut copies).await?.is_some() {}
-        Ok(())
+            (copy, file)
+        };
+        let copies = wanted.into_iter().map(copy).collect();
+        copy_into_files(copies, step.copies, |_| {}).await
     }
 
     /// Finds the code of other GPUs, and checks that the image works without it.

@@ -187,15 +187,7 @@ impl Case {
         let tracks = tracks.unwrap_or_else(|e| panic!("{e}"));
         let patches = BTreeMap::from([("demo".to_owned(), self.set())]);
         let files = BTreeMap::from([("D".to_owned(), Digest::of(b"dockerfile"))]);
-        PlanningInput {
-            pins,
-            gpus,
-            tracks,
-            patches,
-            files,
-            sets: BTreeMap::new(),
-            own_files: BTreeMap::new(),
-        }
+        PlanningInput { patches, files, ..PlanningInput::new(pins, gpus, tracks) }
     }
 
     fn request(&self) -> BuildRequest {

@@ -207,16 +207,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
         .unwrap_or_else(|e| panic!("{e}"));
-    let (patches, files) = Default::default();
-    let input = PlanningInput {
-        pins,
-        gpus,
-        tracks,
-        patches,
-        files,
-        sets: BTreeMap::new(),
-        own_files: BTreeMap::new(),
-    };
+    let input = PlanningInput::new(pins, gpus, tracks);
     planner::plan(&BuildRequest::new("locked-spoof".parse().unwrap()), &input).unwrap().plan
 }
 

@@ -29,16 +29,7 @@ fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
     let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
         .unwrap_or_else(|e| panic!("{e}"));
-    let (patches, files) = (BTreeMap::new(), BTreeMap::new());
-    PlanningInput {
-        pins,
-        gpus,
-        tracks,
-        patches,
-        files,
-        sets: BTreeMap::new(),
-        own_files: BTreeMap::new(),
-    }
+    PlanningInput::new(pins, gpus, tracks)
 }
 
 fn input() -> PlanningInput {
