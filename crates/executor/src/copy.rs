@@ -31,30 +31,24 @@ pub(crate) struct LayerCopy {
 
 /// Copies layers into files, several at once. `done` is called for each.
 ///
-/// Each copy is a task, which ends a moment after it is stopped: after a failure, when this returns;
-/// after an interruption, when `running` has no more tasks. Until then it may write into a file that
-/// another run would continue.
+/// Each copy is a task of `running`. If one fails, the others are stopped, but each ends a moment
+/// later; until then it may write into a file that the next run would continue.
 pub(crate) async fn copy_into_files(
     layers: Vec<(LayerCopy, PathBuf)>,
     running: &TaskTracker,
     mut done: impl FnMut(How),
 ) -> Result<(), ExecuteError> {
     let mut copies = JoinSet::new();
-    let copy_all = async {
-        for (copy, file) in layers {
-            if copies.len() == LAYERS_AT_ONCE {
-                joined(&mut copies).await?.map(&mut done);
-            }
-            copies.spawn(running.track_future(async move { copy.into_file(&file).await }));
+    for (copy, file) in layers {
+        if copies.len() == LAYERS_AT_ONCE {
+            joined(&mut copies).await?.map(&mut done);
         }
-        while let Some(how) = joined(&mut copies).await? {
-            done(how);
-        }
-        Ok(())
-    };
-    let copied = copy_all.await;
-    copies.shutdown().await;
-    copied
+        copies.spawn(running.track_future(async move { copy.into_file(&file).await }));
+    }
+    while let Some(how) = joined(&mut copies).await? {
+        done(how);
+    }
+    Ok(())
 }
 
 /// Where a layer is written to.

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use executor::{End, Output};
+use names::Digest;
 use oci::LayoutImage;
 use record::{OutputState, StepState};
-use testkit::{Fault, FaultProxy};
+use testkit::{Answer, Fault, FaultProxy};
 
 use crate::support::*;
 
@@ -73,6 +75,25 @@ async fn an_interrupted_copy_leaves_only_what_the_next_one_continues() {
         in_root.sort();
         assert_eq!(in_root, ["cache", "image", "new"]);
         assert_eq!(tag_of(&other.host(), "made/image:tag").await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_any_more_when_a_run_has_failed() {
+    let (large, small) = (Bytes::from(vec![0; 64 << 20]), Bytes::from_static(b"small"));
+    let bench = Bench::with_layers(vec![large.clone(), small.clone()]).await;
+    let blob = format!("blobs/{}", Digest::of(&small));
+    bench.proxy.on("GET", &blob).does(Fault::Answer(Answer::new(404)));
+    // Reading this beginning takes longer than the failure of the other layer.
+    let place = oci::layout::blob_path(&bench.path("image"), &Digest::of(&large));
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    let part = oci::part_of(&place);
+    std::fs::write(&part, &large[1..]).unwrap();
+    let (execution, _) = bench.run(vec![bench.layout("image", true)]).await;
+    assert!(matches!(execution.end, End::Failed(_)), "{:?}", execution.end);
+    // A copy locks its file. On a slow machine, this one may have been completed.
+    if let Ok(part) = std::fs::File::open(&part) {
+        part.try_lock().expect("the copy has ended");
     }
 }
 

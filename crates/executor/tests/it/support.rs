@@ -61,8 +61,11 @@ fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
 
 impl Bench {
     pub(crate) async fn new() -> Self {
+        Self::with_layers(layers()).await
+    }
+
+    pub(crate) async fn with_layers(layers: Vec<Bytes>) -> Self {
         let registry = LoopbackRegistry::start().await.unwrap();
-        let layers = layers();
         let base = put_base(&registry, &layers);
         let distinct: BTreeMap<Digest, u64> =
             layers.iter().map(|layer| (Digest::of(layer), layer.len() as u64)).collect();
