@@ -43,7 +43,7 @@ impl FileMode {
         self.0.into()
     }
 
-    /// Returns the mode of a folder whose files have this mode: whoever can read the files can
+    /// Returns the mode of a folder whose files have this mode: everyone who can read the files can
     /// enter the folder.
     #[must_use]
     pub fn of_folder(self) -> Self {

@@ -140,23 +140,28 @@ fn check_examples(file: &str, schema: &Value) {
 /// A reader accepts exactly the keys that the schema lists.
 #[test]
 fn readers_name_the_keys_of_their_schemas() {
-    for (name, file, table, line) in [
-        ("tracks", "versions/tracks.toml", "/additionalProperties", "plan ollama --rehearse"),
-        ("gpus", "versions/gpus.toml", "/additionalProperties", "plan ollama --rehearse"),
-        ("run", "versions/run.toml", "/additionalProperties", "run ollama --print shell"),
-        ("python", "versions/python.toml", "/additionalProperties", "lock --check"),
-        ("config", "home/.config/build-pipeline/config.toml", "/properties/proxy", "pins show"),
+    let (tracks, versions) = ("versions/tracks.toml", "versions/versions.toml");
+    let (plan, by_name) = ("plan ollama --rehearse", "/additionalProperties");
+    for (name, file, table, head, line) in [
+        ("tracks", tracks, by_name, "[ollama]", plan),
+        ("gpus", "versions/gpus.toml", by_name, "[gfx1151]", plan),
+        ("run", "versions/run.toml", by_name, "[ollama]", "run ollama --print shell"),
+        ("python", "versions/python.toml", by_name, "[vllm]", "lock --check"),
+        (
+            "config",
+            "home/.config/build-pipeline/config.toml",
+            "/properties/proxy",
+            "[proxy]",
+            "pins show",
+        ),
+        ("versions", versions, "/$defs/Image", "[image.ollama]", plan),
+        ("versions", versions, "/$defs/Source", "[source.vllm]", plan),
+        ("versions", versions, "/$defs/Archive", "[archive.llama-cpp-python]", plan),
     ] {
         let project = Project::new();
         let schema = project.run(&format!("schema {name}")).expect(0).stdout;
         let schema: Value = serde_json::from_str(&schema).unwrap();
         let keys = schema.pointer(table).unwrap()["properties"].as_object().unwrap();
-        let head = match name {
-            "gpus" => "[gfx1151]",
-            "config" => "[proxy]",
-            "python" => "[vllm]",
-            _ => "[ollama]",
-        };
         if name == "config" {
             project.write(file, "schema = 1\n[proxy]\n");
         }
