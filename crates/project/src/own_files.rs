@@ -39,7 +39,8 @@ pub(crate) struct ReadFiles {
 /// Returns all problems, each with its place in `name`.
 pub(crate) fn read(
     root: &Path,
-    (name, text): (&str, &str),
+    name: &str,
+    text: &str,
     tracks: &[(&TrackName, &Track)],
 ) -> Result<ReadFiles, Failure> {
     let mut report = Report::new(name, text);
@@ -223,7 +224,7 @@ fn walk(root: &Path, row: &TrackFile, found: &mut Vec<Found>) -> Vec<Wrong> {
         if found.len() > MOST_ENTRIES {
             break;
         }
-        let kind = match read_one(root, row, (&path, &below), &metadata) {
+        let kind = match read_one(root, row, &path, &below, &metadata) {
             Ok(kind) => kind,
             Err(wrong) => {
                 problems.push(wrong);
@@ -308,7 +309,8 @@ fn unreadable(path: &str, error: &io::Error) -> Wrong {
 fn read_one(
     root: &Path,
     row: &TrackFile,
-    (path, below): (&str, &str),
+    path: &str,
+    below: &str,
     metadata: &Metadata,
 ) -> Result<FoundKind, Wrong> {
     let kind = metadata.file_type();
@@ -320,7 +322,7 @@ fn read_one(
         return Ok(FoundKind::Folder);
     }
     if kind.is_symlink() {
-        return link(root, row, (path, below)).map(FoundKind::Link);
+        return link(root, row, path, below).map(FoundKind::Link);
     }
     if kind.is_file() {
         let digest = open(&root.join(path)).and_then(hash);
@@ -328,17 +330,19 @@ fn read_one(
         let is_executable = metadata.mode() & EXECUTABLE != 0;
         return Ok(FoundKind::File { digest, is_executable });
     }
-    let what = match () {
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
+    let what = if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
     };
     let message = format!("{} is {what}", quote(path));
     Err(wrong(message, "name a regular file or a folder of regular files"))
 }
 
 /// Returns the target of a link, if it is relative and inside the folder that is copied.
-fn link(root: &Path, row: &TrackFile, (path, below): (&str, &str)) -> Result<String, Wrong> {
+fn link(root: &Path, row: &TrackFile, path: &str, below: &str) -> Result<String, Wrong> {
     let target = fs::read_link(root.join(path)).map_err(|error| unreadable(path, &error))?;
     let help = format!(
         "make it a relative link to a file in `{}`, or replace it with a copy of the file",

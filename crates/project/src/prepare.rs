@@ -193,7 +193,7 @@ impl<'a> Preparer<'a> {
         }
         let text = self.project.told_text(TRACKS)?;
         let ReadFiles { tracks, places } =
-            own_files::read(&self.project.root, (TRACKS, &text), &tracks)?;
+            own_files::read(&self.project.root, TRACKS, &text, &tracks)?;
         self.input.own_files.extend(tracks);
         self.materials.own_files.extend(places);
         Ok(())
