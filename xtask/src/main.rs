@@ -37,7 +37,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
                 print a table; two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
-  rocm [ENGINES] build track llama-rocm with a real engine, audit, slim and run it, and rebuild it with
+  rocm [ENGINES] build track llama-rocm with a real engine, audit and run it, and rebuild it with
                 each engine; half an hour or more
   advisories    check all dependencies in the RustSec database
   release [twice] build static programs for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 sums

@@ -18,8 +18,6 @@ use crate::say;
 const TRACK: &str = "llama-rocm";
 const IMAGE: &str = "localhost/build-pipeline/llama-rocm:latest";
 const LAYOUT: &str = "dist/llama-rocm";
-/// The layout without code for other GPUs.
-const SLIMMED: &str = "target/rocm/slimmed";
 
 /// The parts of the image that must have code for the GPU, as folders or files in the audit.
 const NATIVE: [&str; 3] = ["libggml-hip", "rocblas", "hipblaslt"];
@@ -41,29 +39,20 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     audit(&tool, LAYOUT)?;
     check_container(&tool)?;
     say(&format!("{LAYOUT}: {}", size(LAYOUT)?));
-
-    let folder = root()?.join(SLIMMED);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).context("cannot remove the old slimmed image")?;
-    }
-    std::fs::create_dir_all(folder.parent().context("the slimmed image is not in a folder")?)?;
-    let begin = Instant::now();
-    command(&tool, &["slim", LAYOUT, "--output", &format!("oci:{SLIMMED}")], &[])?;
-    say(&format!("slimmed in {} s", begin.elapsed().as_secs()));
-    audit(&tool, SLIMMED)?;
-    say(&format!("{SLIMMED}: {}", size(SLIMMED)?));
     if let Some(engines) = engines {
         command(&tool, &["verify", TRACK, "--rebuild", "--engine", engines], &[])?;
     }
-    say("rocm: built, verified, audited, slimmed and run");
+    say("rocm: built, slimmed, verified, audited and run");
     Ok(())
 }
 
-/// Checks that the image has native code for its GPU, in each part that needs it.
+/// Checks that the image has code for its GPU in each part that needs it, and for no other GPU.
 fn audit(tool: &str, layout: &str) -> Result<()> {
     let report = output(tool, &["audit", layout, "--format", "json"])?;
     let report: Value = serde_json::from_str(&report)?;
     ensure!(report["verdict"] == "native", "the verdict is not native: {}", report["verdict"]);
+    let targets = report["targets"].as_array().context("the audit lists no targets")?;
+    ensure!(targets.len() == 1, "the image has code for other GPUs: {targets:?}");
     let parts = report["parts"].as_array().context("the audit lists no parts")?;
     for name in NATIVE {
         let has = |part: &&Value| part["path"].as_str().is_some_and(|path| path.contains(name));

@@ -138,6 +138,9 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         Action::AuditImage { image, gpu } => {
             out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
         }
+        Action::AuditWheels { wheels, gpu } => {
+            out.line(format_args!("{bar}└─ GPU code in {wheels} must be for {gpu}, too"));
+        }
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));
             self::edit(out, bar, edit, labels);
@@ -288,7 +291,9 @@ fn caption(plan: &Plan, step: &Step) -> String {
         Action::AddFiles { contract, files, .. } => {
             format!("{id}\n{contract}: {}", counted(files.len(), "entry"))
         }
-        Action::AuditImage { gpu, .. } => format!("{id}\ncode for {gpu}"),
+        Action::AuditImage { gpu, .. } | Action::AuditWheels { gpu, .. } => {
+            format!("{id}\ncode for {gpu}")
+        }
         Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
     }
 }

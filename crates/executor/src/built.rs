@@ -108,26 +108,13 @@ impl Run {
         let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan(format!("step `{}` needs an engine", step.id)));
         };
-        let missing = |need: &str| {
-            ExecuteError::plan(format!("step `{}` cannot use what `{need}` makes", step.id))
-        };
+        let missing = |need: &str| cannot_use(step, need);
         let product = match action {
-            Action::FetchSource { input, patches } => {
-                let source = SourceStep {
-                    name: input,
-                    input: self.input_of(step)?,
-                    patches,
-                    gpu: &self.plan.gpu,
-                };
-                Product::Source(build_env.fetch_source(&source).await?)
-            }
-            Action::FetchPackages { input, sets } => {
-                let digest = self.digest_of(step)?;
-                Product::Packages(Arc::new(build_env.fetch_packages(input, digest, sets).await?))
-            }
-            Action::FetchWheels { input } => {
-                let digest = self.digest_of(step)?;
-                Product::Wheels(Arc::new(build_env.fetch_wheels(input, digest).await?))
+            Action::FetchSource { .. }
+            | Action::FetchPackages { .. }
+            | Action::FetchWheels { .. }
+            | Action::AuditWheels { .. } => {
+                self.run_fetch(build_env, step, action, products).await?
             }
             Action::BootstrapBase { packages, set, created, seal, contract: _ } => {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
@@ -197,6 +184,44 @@ impl Run {
             }
         };
         Ok((product, StepState::Done))
+    }
+
+    /// Fetches something for a build context, or checks what was fetched.
+    async fn run_fetch(
+        &self,
+        build_env: &BuildEnv,
+        step: &Step,
+        action: &Action,
+        products: &Products,
+    ) -> Result<Product, ExecuteError> {
+        Ok(match action {
+            Action::FetchSource { input, patches } => {
+                let source = SourceStep {
+                    name: input,
+                    input: self.input_of(step)?,
+                    patches,
+                    gpu: &self.plan.gpu,
+                };
+                Product::Source(build_env.fetch_source(&source).await?)
+            }
+            Action::FetchPackages { input, sets } => {
+                let digest = self.digest_of(step)?;
+                Product::Packages(Arc::new(build_env.fetch_packages(input, digest, sets).await?))
+            }
+            Action::FetchWheels { input } => {
+                let digest = self.digest_of(step)?;
+                Product::Wheels(Arc::new(build_env.fetch_wheels(input, digest).await?))
+            }
+            Action::AuditWheels { wheels, gpu } => {
+                let Some(Product::Wheels(found)) = products.get(wheels.as_str()) else {
+                    return Err(cannot_use(step, wheels));
+                };
+                let report = block_in_place(|| build_env.audit_wheels(found, gpu))?;
+                self.note("gpu-code-of-wheels", report);
+                Product::Wheels(Arc::clone(found))
+            }
+            _ => return Err(ExecuteError::plan(format!("step `{}` fetches nothing", step.id))),
+        })
     }
 
     /// Adds own files of the project to an image. `None` if the product is not an image.
@@ -432,4 +457,8 @@ fn base_of(product: Option<&Product>) -> Option<StoredImage> {
         Product::Base(base) => StoredImage::of_base(base),
         _ => None,
     }
+}
+
+fn cannot_use(step: &Step, need: &str) -> ExecuteError {
+    ExecuteError::plan(format!("step `{}` cannot use what `{need}` makes", step.id))
 }

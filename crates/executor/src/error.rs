@@ -191,6 +191,12 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::GpuCode, source: None }
     }
 
+    /// Returns the error for a wheel that cannot be read.
+    pub(crate) fn wheel(name: &str, source: audit::ZipError) -> Self {
+        let what = format!("cannot look for GPU code in `{name}`");
+        Self { what, kind: ErrorKind::GpuCode, source: Some(Box::new(source)) }
+    }
+
     /// Returns the error for an image that is not slimmed.
     pub(crate) fn slim(image: &str, source: slim::Refusal) -> Self {
         let what = format!("the code of other GPUs is not removed from `{image}`");

@@ -363,6 +363,7 @@ fn makes_image(action: &Action) -> bool {
         | Action::FetchSource { .. }
         | Action::FetchPackages { .. }
         | Action::FetchWheels { .. }
+        | Action::AuditWheels { .. }
         | Action::AddFiles { .. } => false,
     }
 }
@@ -387,5 +388,6 @@ fn describe(plan: &Plan, step: &Step) -> String {
         }
         Action::AddFiles { .. } => "add own files of the project".to_owned(),
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
+        Action::AuditWheels { gpu, .. } => format!("check that the wheels are for {gpu}"),
     }
 }

@@ -173,7 +173,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
             ExecuteKind::GpuCode => told
-                .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET")
+                .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET, and that the wheels of the lock are for it")
                 .hint("`gpu-code` in versions/tracks.toml turns this check on and off; nothing was written to the outputs"),
             ExecuteKind::Slim => told.hint(
                 "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",

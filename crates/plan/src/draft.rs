@@ -377,7 +377,9 @@ fn product(action: &Action) -> Product {
         | Action::SlimImage { .. }
         | Action::AuditImage { .. }
         | Action::AddFiles { .. } => Product::Image,
-        Action::FetchSource { .. } | Action::FetchWheels { .. } => Product::Tree,
+        Action::FetchSource { .. } | Action::FetchWheels { .. } | Action::AuditWheels { .. } => {
+            Product::Tree
+        }
         Action::FetchPackages { .. } => Product::Packages,
         Action::BuildImage { .. } => Product::Built,
         Action::DeriveImage { .. } => Product::Labelled,
@@ -391,6 +393,7 @@ fn needs(action: &Action) -> Vec<Need<'_>> {
             Action::BootstrapBase { .. } => &[Packages],
             Action::SealImage { image, .. } if image == step => &[Built],
             Action::BuildImage { base, .. } if base != step => &[Tree, Packages],
+            Action::AuditWheels { .. } => &[Tree],
             _ => &[Image],
         }
     };
@@ -408,6 +411,7 @@ fn input_kinds(action: &Action) -> &'static [&'static str] {
         | Action::SealImage { .. }
         | Action::SlimImage { .. }
         | Action::AuditImage { .. }
+        | Action::AuditWheels { .. }
         | Action::DeriveImage { .. } => &[],
     }
 }

@@ -111,6 +111,14 @@ pub enum Action {
         /// The GPU target.
         gpu: GpuTarget,
     },
+    /// Checks that the GPU code in wheels is also for a GPU, before they are installed. The build
+    /// stops if it is only for others. Wheels without GPU code pass.
+    AuditWheels {
+        /// The step that fetches the wheels. The next steps take them from this one.
+        wheels: String,
+        /// The GPU target.
+        gpu: GpuTarget,
+    },
     /// Adds own files of the project to an image, as one layer. It needs no engine.
     AddFiles {
         /// The step whose image gets the files.
@@ -247,6 +255,7 @@ impl Action {
             }
             Self::SealImage { image, base, .. } => vec![image, base],
             Self::SlimImage { image, .. } | Self::AuditImage { image, .. } => vec![image],
+            Self::AuditWheels { wheels, .. } => vec![wheels],
             Self::AddFiles { base, .. } | Self::DeriveImage { base, .. } => vec![base],
         };
         let mut needs: Vec<&str> = Vec::new();
@@ -285,6 +294,7 @@ impl Action {
             | Self::SealImage { .. }
             | Self::SlimImage { .. }
             | Self::AuditImage { .. }
+            | Self::AuditWheels { .. }
             | Self::AddFiles { .. }
             | Self::DeriveImage { .. } => None,
         }

@@ -312,7 +312,12 @@ impl PlanBuilder<'_> {
             context.insert("packages".to_owned(), step);
         }
         if let Some(lock) = &stage.python {
-            context.insert("python".to_owned(), self.fetch_wheels(lock)?);
+            let mut wheels = self.fetch_wheels(lock)?;
+            if variant.has_gpu_code {
+                let action = Action::AuditWheels { wheels, gpu: self.draft.gpu.clone() };
+                wheels = self.step(format!("audit-wheels-{lock}"), action);
+            }
+            context.insert("python".to_owned(), wheels);
         }
         let file = Input::File { digest: self.file(&stage.dockerfile)? };
         let dockerfile = self.add_input(stage.dockerfile.clone(), file);

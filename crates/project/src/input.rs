@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use audit::{Found, Layer, Layers, head, scan};
 use executor::visit_layer;
 use failure::{Failure, Kind};
-use gpu_code::{HEAD, Spool, is_candidate};
+use gpu_code::{Spool, is_candidate};
 use names::GfxVersion;
 use oci::client::RegistryClient;
 use pins::OVERRIDE;
@@ -297,54 +297,18 @@ fn read_folder(folder: &Path) -> Result<Found, Failure> {
 
 fn read_zip(path: &Path) -> Result<Found, Failure> {
     let what = format!("reading `{}` failed", path.display());
-    let damaged = |error: zip::result::ZipError| match &error {
-        zip::result::ZipError::UnsupportedArchive(_) => {
+    let damaged = |error: audit::ZipError| match &error {
+        audit::ZipError::UnsupportedArchive(_) => {
             Failure::caused(Kind::Input, what.clone(), &error)
                 .hint("unpack it, and name the folder")
         }
-        zip::result::ZipError::Io(cause) if is_of_machine(cause) => {
-            machine_failure(what.clone(), &error)
-        }
+        audit::ZipError::Io(cause) if is_of_machine(cause) => machine_failure(what.clone(), &error),
         _ => Failure::caused(Kind::Integrity, what.clone(), &error)
             .hint("the file is damaged; fetch it again"),
     };
     let file = open(path).map_err(|error| unreadable(path, &error))?;
-    let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(damaged)?;
     let mut found = Found::default();
-    for number in 0..archive.len() {
-        let entry = archive.by_index(number).map_err(damaged)?;
-        if !entry.is_file() {
-            continue;
-        }
-        let name = entry.name().map_err(damaged)?.into_owned();
-        found.count(&name);
-        let spool = spooled(&name, entry).map_err(|error| damaged(error.into()))?;
-        if let Some(spool) = spool {
-            found.add(name.clone(), scan(&name, &spool));
-        }
-    }
+    let archive = io::BufReader::new(file);
+    found.add_zip("", archive, work_folder().as_deref()).map_err(damaged)?;
     Ok(found)
-}
-
-/// Reads a file to its end, so that its checksum is checked. Returns `None` if it cannot contain
-/// GPU code.
-fn spooled(name: &str, mut input: impl Read) -> io::Result<Option<Spool>> {
-    let mut spool = Spool::new(work_folder().as_deref());
-    let mut piece = vec![0; 256 << 10];
-    let mut is_kept = true;
-    loop {
-        let count = match input.read(&mut piece) {
-            Ok(0) => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
-        };
-        if is_kept {
-            let is_first = spool.size() < HEAD as u64;
-            spool.push(&piece[..count])?;
-            if is_first && spool.size() >= HEAD as u64 {
-                is_kept = is_candidate(name, &head(&spool)?);
-            }
-        }
-    }
-    Ok(is_kept.then_some(spool))
 }

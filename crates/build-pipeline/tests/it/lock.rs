@@ -248,6 +248,18 @@ fn a_plan_stands_on_no_stale_lock() {
     assert_eq!(step("fetch-wheels-vllm-legacy")["action"]["do"], "fetch-wheels");
     let build = step("build-llama-cpp");
     assert_eq!(build["action"]["context"]["python"], "fetch-wheels-vllm-legacy");
+    // An image that must have code for its GPU gets only wheels that were checked.
+    let before = "[vulkan.variants.debian]\n";
+    project.edit("versions/tracks.toml", before, &format!("{before}gpu-code = true\n"));
+    let ran = project.run("plan --track vulkan --format json").expect(0);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let steps = plan["steps"].as_array().unwrap();
+    let step = |id: &str| steps.iter().find(|step| step["id"] == id).unwrap();
+    let audit = &step("audit-wheels-vllm-legacy")["action"];
+    assert_eq!(audit["wheels"], "fetch-wheels-vllm-legacy");
+    assert_eq!(audit["gpu"], "gfx1151");
+    let build = step("build-llama-cpp");
+    assert_eq!(build["action"]["context"]["python"], "audit-wheels-vllm-legacy");
     project.edit(PYTHON, "python = \"3.13\"", "python = \"3.12\"");
     project.run("plan --track vulkan").expect(8).says("lock `vllm-legacy` is stale");
     project.run("--track vulkan").expect(8).says("lock `vllm-legacy` is stale");

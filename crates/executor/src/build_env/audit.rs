@@ -1,14 +1,15 @@
-//! Checks which GPUs an image contains code for.
+//! Checks which GPUs an image, or the wheels that it will contain, have code for.
 
 use std::fs::File;
+use std::io::BufReader;
 
-use audit::{AuditReport, Layer, Layers, VerdictName};
+use audit::{AuditReport, Found, Layer, Layers, VerdictName};
 use gpu_code::Wish;
 use names::GpuTarget;
 use oci::client::RegistryClient;
 
-use super::BuildEnv;
 use super::store::StoredImage;
+use super::{BuildEnv, Wheels};
 use crate::ExecuteError;
 use crate::layers::{read_remote_layer, visit_layer};
 
@@ -44,20 +45,66 @@ impl BuildEnv {
             };
             layers.add(visitor);
         }
-        let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
-        let report = AuditReport::new(String::new(), layers.finish(), &wish);
-        if let Some(damaged) = report.unreadable.first() {
-            let (path, why) = (&damaged.path, &damaged.why);
-            return Err(ExecuteError::gpu_code(format!("`{path}` is damaged: {why}")));
+        let report = read_report(layers.finish(), gpu)?;
+        if !report.is_usable() {
+            return Err(lacks("the image contains", &report));
+        }
+        Ok(summary(&report))
+    }
+
+    /// Reads wheels, and fails if they contain GPU code, but none for a GPU. Returns what was found,
+    /// as text for users.
+    pub(crate) fn audit_wheels(
+        &self,
+        wheels: &Wheels,
+        gpu: &GpuTarget,
+    ) -> Result<String, ExecuteError> {
+        let work = self.store.work()?;
+        let mut found = Found::default();
+        for (name, archive) in wheels.files() {
+            let failed = |error| {
+                let what = format!("opening `{}` failed", archive.path().display());
+                ExecuteError::disk(what, error)
+            };
+            let file = BufReader::new(File::open(archive.path()).map_err(failed)?);
+            found
+                .add_zip(&format!("{name}/"), file, Some(&work))
+                .map_err(|error| ExecuteError::wheel(name, error))?;
+        }
+        let report = read_report(found, gpu)?;
+        if report.verdict == VerdictName::HostOnly {
+            return Ok("the wheels contain no GPU code".to_owned());
         }
         if !report.is_usable() {
-            let found: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
-            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-            let what = format!("the image contains no code for {gpu}; its targets: {found}");
-            return Err(ExecuteError::gpu_code(what));
+            return Err(lacks("the wheels contain", &report));
         }
-        let usable = |verdict| matches!(verdict, VerdictName::Native | VerdictName::Generic);
-        let parts = report.parts.iter().filter(|part| usable(part.verdict)).count();
-        Ok(format!("{parts} of {} parts with GPU code have code for {gpu}", report.parts.len()))
+        Ok(summary(&report))
     }
+}
+
+/// Returns what was found, seen from a GPU. Fails if a file is damaged.
+fn read_report(found: Found, gpu: &GpuTarget) -> Result<AuditReport, ExecuteError> {
+    let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
+    let report = AuditReport::new(String::new(), found, &wish);
+    if let Some(damaged) = report.unreadable.first() {
+        let (path, why) = (&damaged.path, &damaged.why);
+        return Err(ExecuteError::gpu_code(format!("`{path}` is damaged: {why}")));
+    }
+    Ok(report)
+}
+
+/// Returns the error for files without code for the GPU. `contain` is the subject and the verb.
+fn lacks(contain: &str, report: &AuditReport) -> ExecuteError {
+    let found: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
+    let only = match &*found {
+        [] => String::new(),
+        found => format!(", only for {}", found.join(", ")),
+    };
+    ExecuteError::gpu_code(format!("{contain} no code for {}{only}", report.gpu))
+}
+
+fn summary(report: &AuditReport) -> String {
+    let usable = |verdict| matches!(verdict, VerdictName::Native | VerdictName::Generic);
+    let parts = report.parts.iter().filter(|part| usable(part.verdict)).count();
+    format!("{parts} of {} parts with GPU code have code for {}", report.parts.len(), report.gpu)
 }

@@ -15,4 +15,5 @@ mod outputs;
 mod settings;
 mod support;
 mod together;
+mod wheels;
 mod wrapper;
