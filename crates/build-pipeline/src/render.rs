@@ -93,7 +93,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         }
         Action::BootstrapBase { set, seal, .. } => {
             out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
-            self::seal(out, (bar, "└─"), seal);
+            self::seal(out, bar, "└─", seal);
         }
         Action::BuildImage { base, dockerfile, args, context, network } => {
             out.line(format_args!("{bar}├─ {dockerfile}{} on {base}", short_digest(input)));
@@ -107,7 +107,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}└─ RUN {network}"));
         }
         Action::SealImage { seal, edit, .. } => {
-            self::seal(out, (bar, "├─"), seal);
+            self::seal(out, bar, "├─", seal);
             // An intermediate stage has no labels of its own.
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
@@ -193,7 +193,7 @@ fn short_digest(input: Option<&Input>) -> String {
     }
 }
 
-fn seal(out: &mut Page, (bar, branch): (&str, &str), seal: &Seal) {
+fn seal(out: &mut Page, bar: &str, branch: &str, seal: &Seal) {
     out.line(format_args!("{bar}├─ contract {}", seal.contract));
     out.line(format_args!("{bar}{branch} left out: {}", seal.scrub.join(" ")));
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use names::Digest;
 use oci::files::{hash, open};
 use oci::media::{Document, Manifest};
-use oci::{DerivedImage, NewLayer, add_layer};
+use oci::{Base, DerivedImage, NewLayer, add_layer};
 use plan::{Action, Input, OwnFile, OwnFiles, Plan, Platform, Step};
 use seal::{Entry, EntryPath, Kind, SealError, layer_of_files};
 
@@ -54,7 +54,7 @@ impl FilesMaker<'_> {
         base: &BaseImage,
     ) -> Result<BaseImage, ExecuteError> {
         let layer = self.layer(plan, step)?;
-        let below = (&base.manifest, &*base.config);
+        let below = Base { manifest: &base.manifest, config: &base.config };
         let (image, manifest) = added(below, &layer, added_of(step)?.created)?;
         let mut own_layers = base.own_layers.clone();
         own_layers.extend(manifest.layers.last().cloned());
@@ -69,7 +69,7 @@ impl FilesMaker<'_> {
         base: &StoredImage,
     ) -> Result<StoredImage, ExecuteError> {
         let layer = self.layer(plan, step)?;
-        let below = (&base.manifest, &*base.config);
+        let below = Base { manifest: &base.manifest, config: &base.config };
         let (image, _) = added(below, &layer, added_of(step)?.created)?;
         StoredImage::new(&image, base.remote.clone())
     }
@@ -153,7 +153,7 @@ fn added_of(step: &Step) -> Result<Added<'_>, ExecuteError> {
 
 /// Returns an image with a layer on top.
 fn added(
-    below: (&Manifest, &[u8]),
+    below: Base<'_>,
     layer: &NewLayer,
     created: &str,
 ) -> Result<(DerivedImage, Manifest), ExecuteError> {

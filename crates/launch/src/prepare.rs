@@ -116,7 +116,7 @@ impl Prepared {
             ));
         }
         Ok(Self {
-            environment: variables(asked, &data, &track, (&row, &machine), tell)?,
+            environment: variables(asked, &data, &track, &row, &machine, tell)?,
             image: match &asked.image {
                 Some(image) => image.clone(),
                 None => name_in_engine(track.as_str()),
@@ -261,7 +261,8 @@ fn variables(
     asked: &Asked,
     data: &Data,
     track: &TrackName,
-    (row, machine): (&Row, &Snapshot),
+    row: &Row,
+    machine: &Snapshot,
     tell: &dyn Fn(Notice),
 ) -> Result<BTreeMap<String, String>, Failure> {
     if row.gpu != GpuWay::Rocm || !asked.has_gpu {

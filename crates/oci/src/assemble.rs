@@ -61,6 +61,15 @@ pub struct NewLayer {
     pub created_by: String,
 }
 
+/// The image that a new one is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Base<'a> {
+    /// Its manifest.
+    pub manifest: &'a Manifest,
+    /// The bytes of its config.
+    pub config: &'a [u8],
+}
+
 /// Why an image cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
@@ -93,13 +102,13 @@ pub enum AssembleError {
 /// # Errors
 /// Fails if the base is damaged or not for the platform, or if the built image is not based on it.
 pub fn assemble(
-    (base, base_config): (&Manifest, &[u8]),
+    base: Base<'_>,
     platform: &Platform,
     built: &[u8],
     new: &[NewLayer],
     edit: &ImageEdit,
 ) -> Result<DerivedImage, AssembleError> {
-    let base_config = parse_config(base, base_config, platform)?;
+    let base_config = parse_config(base.manifest, base.config, platform)?;
     let built = read_config(built).map_err(AssembleError::Document)?;
     let mut diff_ids = diff_ids(&base_config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
     stands_on(&diff_ids, &built)?;
@@ -127,10 +136,10 @@ pub fn assemble(
     config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
     let config = sorted(config);
 
-    let below = base.layers.iter().map(oci_layer);
+    let below = base.manifest.layers.iter().map(oci_layer);
     let layers = below.chain(new.iter().map(|layer| Ok(descriptor(layer))));
     let layers = layers.collect::<Result<Vec<_>, DeriveError>>()?;
-    Ok(finished(base, config, layers, edit, &edit.labels, reset))
+    Ok(finished(base.manifest, config, layers, edit, &edit.labels, reset))
 }
 
 /// Returns an image with other layers in place of some of its own. `new` has an element for each
@@ -139,14 +148,14 @@ pub fn assemble(
 /// # Errors
 /// Fails if the image is damaged or not for the platform.
 pub fn replace_layers(
-    (base, base_config): (&Manifest, &[u8]),
+    base: Base<'_>,
     platform: &Platform,
     new: &[Option<NewLayer>],
     edit: &ImageEdit,
 ) -> Result<DerivedImage, DeriveError> {
-    let mut config = parse_config(base, base_config, platform)?;
+    let mut config = parse_config(base.manifest, base.config, platform)?;
     let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
-    let mut layers = base.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
+    let mut layers = base.manifest.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
     for ((diff_id, layer), new) in diff_ids.iter_mut().zip(&mut layers).zip(new) {
         if let Some(new) = new {
             *diff_id = json!(new.diff_id);
@@ -161,7 +170,7 @@ pub fn replace_layers(
     }
     let inner = inner.as_object_mut().ok_or(DeriveError::Field("config"))?;
     edit_labels(inner, edit, &edit.labels, &mut reset)?;
-    Ok(finished(base, config, layers, edit, &edit.labels, reset))
+    Ok(finished(base.manifest, config, layers, edit, &edit.labels, reset))
 }
 
 /// Returns an image with another layer on top, and an entry of its history. Nothing else changes,
@@ -170,12 +179,12 @@ pub fn replace_layers(
 /// # Errors
 /// Fails if the image is damaged or not for the platform.
 pub fn add_layer(
-    (base, base_config): (&Manifest, &[u8]),
+    base: Base<'_>,
     platform: &Platform,
     new: &NewLayer,
     created: &str,
 ) -> Result<DerivedImage, DeriveError> {
-    let mut config = parse_config(base, base_config, platform)?;
+    let mut config = parse_config(base.manifest, base.config, platform)?;
     let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
     diff_ids.push(json!(new.diff_id));
     config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
@@ -185,9 +194,9 @@ pub fn add_layer(
         null @ Value::Null => *null = json!([entry]),
         _ => return Err(DeriveError::Field("history")),
     }
-    let below = base.layers.iter().map(oci_layer);
+    let below = base.manifest.layers.iter().map(oci_layer);
     let layers = below.chain([Ok(descriptor(new))]).collect::<Result<Vec<_>, _>>()?;
-    Ok(finished(base, config, layers, &ImageEdit::default(), &BTreeMap::new(), Vec::new()))
+    Ok(finished(base.manifest, config, layers, &ImageEdit::default(), &BTreeMap::new(), Vec::new()))
 }
 
 /// Returns the layers in a config.

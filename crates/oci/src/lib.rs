@@ -29,7 +29,7 @@ pub mod registries_conf;
 pub mod stand_in;
 mod verified;
 
-pub use assemble::{AssembleError, NewLayer, add_layer, assemble, replace_layers};
+pub use assemble::{AssembleError, Base, NewLayer, add_layer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus, variable};
 pub use document::{DocumentError, read_config};
 pub use layout::{LayoutError, LayoutImage};

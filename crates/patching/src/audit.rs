@@ -93,12 +93,12 @@ pub fn audit(
     let probes = probes.runner();
     let mut versions = Vec::new();
     let mut try_on = |tree: &dyn Rooted, stated| {
-        versions.push(row((tree, stated), &set, &gpu, (component, &*probes))?);
+        versions.push(row(tree, stated, &set, &gpu, (component, &*probes))?);
         Ok::<_, Failure>(())
     };
     match trees {
         Trees::Releases(range) => {
-            releases(sources, project, (component, range), &mut try_on, warn)?;
+            releases(sources, project, component, range, &mut try_on, warn)?;
         }
         Trees::Pins => pins(sources, project, component, &mut try_on, warn)?,
         Trees::Folders(paths) => {
@@ -169,7 +169,8 @@ fn pins(
 fn releases(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     project: &Project,
-    (component, range): (&str, &str),
+    component: &str,
+    range: &str,
     try_on: &mut TryOn<'_>,
     warn: &dyn Fn(&str, &str),
 ) -> Result<(), Failure> {
@@ -205,9 +206,8 @@ fn releases(
         return Err(Failure::new(Kind::Input, told).hint("`--releases '*'` selects all"));
     }
     for (version, file) in found {
-        let wanted = (version.as_str(), &file);
         let subdirectory = archive.subdirectory.as_deref();
-        match fetcher.release(&archive.project, wanted, subdirectory)? {
+        match fetcher.release(&archive.project, version.as_str(), &file, subdirectory)? {
             Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
             None => {
                 warn("no-hash", &format!("skipped: the index has no hash of {}", file.name));
@@ -218,7 +218,8 @@ fn releases(
 }
 
 fn row(
-    (tree, stated): (&dyn Rooted, Option<Version>),
+    tree: &dyn Rooted,
+    stated: Option<Version>,
     set: &PatchSet,
     gpu: &GpuTarget,
     (component, probes): (&str, &dyn Probes),

@@ -85,7 +85,8 @@ impl Prepared<PinnedTree> {
         sources: impl FnOnce() -> Result<Sources, Failure>,
         project: &Project,
         component: &str,
-        (wanted, submodules): (Wanted<'_>, Submodules),
+        wanted: Wanted<'_>,
+        submodules: Submodules,
     ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
         let set = patches::select(all, wanted.only)?;
@@ -96,7 +97,7 @@ impl Prepared<PinnedTree> {
         let tree = PinnedTree::new(tree, format!("pin {name} ({})", pin.what()));
         let stated = pin.version().and_then(|version| version.parse().ok());
         let stated = stated.map(|version| version::Found { version, from: format!("pin {name}") });
-        let version = version_of(&tree, component, &set, (wanted, stated))?;
+        let version = version_of(&tree, component, &set, wanted, stated)?;
         let (receipt_list, base) = (ReceiptList::empty(), BTreeMap::new());
         let component = component.to_owned();
         Ok(Self { component, set, gpu, version, receipt_list, tree, is_pristine: true, base })
@@ -112,13 +113,14 @@ impl Prepared<Directory> {
         here: &Path,
         project: &Project,
         component: &str,
-        (wanted, root): (Wanted<'_>, &Path),
+        wanted: Wanted<'_>,
+        root: &Path,
     ) -> Result<Self, Failure> {
         let all = patches::read(project, component)?;
         let set = patches::select(all, wanted.only)?;
         let directory = open(here, root)?;
         let gpu = gpu(project, wanted.gpu)?;
-        let version = version_of(&directory, component, &set, (wanted, None))?;
+        let version = version_of(&directory, component, &set, wanted, None)?;
         Self::in_directory(component, set, gpu, version, directory)
     }
 
@@ -256,7 +258,8 @@ fn version_of(
     tree: &dyn Rooted,
     component: &str,
     set: &PatchSet,
-    (wanted, stated): (Wanted<'_>, Option<version::Found>),
+    wanted: Wanted<'_>,
+    stated: Option<version::Found>,
 ) -> Result<Option<version::Found>, Failure> {
     if let Some(text) = wanted.version {
         let version = text.parse::<Version>().map_err(|error| {

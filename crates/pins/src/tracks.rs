@@ -355,15 +355,16 @@ fn check_relations<'t>(
     let twice: BTreeSet<&str> =
         names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
     for entry in entries {
-        let Some(track) = all.tracks.get_key_value(entry.key) else { continue };
-        let Err(wrong) = check_relation(track, all, &twice) else { continue };
+        let Some((name, track)) = all.tracks.get_key_value(entry.key) else { continue };
+        let Err(wrong) = check_relation(name, track, all, &twice) else { continue };
         outcome = Err(report.add(&entry.key_span, wrong));
     }
     outcome
 }
 
 fn check_relation(
-    (name, track): (&TrackName, &Track),
+    name: &TrackName,
+    track: &Track,
     all: &Tracks,
     twice: &BTreeSet<&str>,
 ) -> Result<(), Wrong> {

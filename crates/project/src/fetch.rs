@@ -173,7 +173,8 @@ impl Fetcher {
     pub fn release(
         &self,
         project: &str,
-        (version, file): (&str, &ReleaseFile),
+        version: &str,
+        file: &ReleaseFile,
         subdirectory: Option<&str>,
     ) -> Result<Option<Tree>, Failure> {
         let Some(sha256) = &file.sha256 else { return Ok(None) };

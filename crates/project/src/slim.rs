@@ -13,7 +13,7 @@ use names::{Digest, GfxVersion, GpuTarget, Hasher, ImageEdit, Platform};
 use oci::archive::ArchiveWriter;
 use oci::client::RegistryClient;
 use oci::media::{Descriptor, Document};
-use oci::{DerivedImage, LayoutError, NewLayer, layout, replace_layers};
+use oci::{Base, DerivedImage, LayoutError, NewLayer, layout, replace_layers};
 use plan::labels;
 use seal::SealedLayer;
 use slim::{Refusal, SlimReport, Slimmer, Survey};
@@ -235,7 +235,8 @@ fn assembled(request: &SlimRequest<'_>, new: &[Option<NewLayer>]) -> Result<Deri
         labels: labels.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
         ..ImageEdit::default()
     };
-    replace_layers((&base, &image.config), &Platform::linux_amd64(), new, &edit)
+    let base = Base { manifest: &base, config: &image.config };
+    replace_layers(base, &Platform::linux_amd64(), new, &edit)
         .map_err(|error| Failure::caused(Kind::Input, what(), &error))
 }
 

@@ -252,8 +252,8 @@ impl State {
                 }
                 Some(answer) => answer.write(&method, wire.get_mut()).map(|()| true),
                 None => {
-                    let answer = self.forward(head, wire, fault.as_ref())?;
-                    let stays = send(answer, &method, fault.as_ref(), wire.get_mut())?;
+                    let (head, from) = self.forward(head, wire, fault.as_ref())?;
+                    let stays = send(head, from, &method, fault.as_ref(), wire.get_mut())?;
                     if matches!(fault, Some(Fault::ResetAt(_))) {
                         // The sent bytes must arrive before the reset.
                         thread::sleep(Duration::from_millis(20));

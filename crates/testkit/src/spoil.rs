@@ -9,7 +9,8 @@ use crate::http::{Head, read_body};
 
 /// Forwards a registry's answer with a fault. Returns whether the connection can still be used.
 pub(crate) fn send(
-    (mut head, mut from): (Head, BufReader<TcpStream>),
+    mut head: Head,
+    mut from: BufReader<TcpStream>,
     method: &str,
     fault: Option<&Fault>,
     to: &mut dyn Write,

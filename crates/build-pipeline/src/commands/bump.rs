@@ -18,15 +18,15 @@ use crate::output::{self, Page, counted};
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = global::project(global)?;
-    let clients = (&global::sources(global)?, &global::registry(global)?);
-    let Some(pin) = &args.pin else { return run_all(&project, args, clients) };
+    let (sources, client) = (global::sources(global)?, global::registry(global)?);
+    let Some(pin) = &args.pin else { return run_all(&project, args, &sources, &client) };
     let pins = project.pins()?;
     let name = pin_name(pin, &pins)?;
     let recorded = || unresolved(&pins).into_iter().find(|(unresolved, _)| *unresolved == name);
     let value = args.value.clone().or_else(|| recorded().map(|(_, value)| value));
     let value = value.unwrap_or_else(|| "latest".to_owned());
     let (text, _) = read(&project.root)?;
-    let mut bump = look_up(&project, &text, &asked(args, &name, &value), clients)?;
+    let mut bump = look_up(&project, &text, &asked(args, &name, &value), &sources, &client)?;
     if let Some(reason) = pins.hold(&name) {
         let warning = format!("`hold` in versions.toml keeps {name} at its value: {reason}");
         bump.report.warnings.insert(0, warning);
@@ -66,7 +66,8 @@ fn asked<'a>(args: &'a Bump, pin: &'a PinName, value: &'a str) -> Asked<'a> {
 fn run_all(
     project: &Project,
     args: &Bump,
-    clients: (&Sources, &RegistryClient),
+    sources: &Sources,
+    client: &RegistryClient,
 ) -> Result<(), Failure> {
     let own = read(&project.root)?.1;
     let wanted = if args.many.unresolved {
@@ -92,7 +93,7 @@ fn run_all(
             continue;
         }
         let bumped = read(&project.root).and_then(|(text, _)| {
-            let mut bump = look_up(project, &text, &asked(args, name, value), clients)?;
+            let mut bump = look_up(project, &text, &asked(args, name, value), sources, client)?;
             bump.write()?;
             Ok(bump.report)
         });

@@ -9,7 +9,7 @@ use names::Digest;
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::{Descriptor, Document, Manifest, OCI_CONFIG, OCI_MANIFEST};
-use oci::{NewLayer, assemble};
+use oci::{Base, NewLayer, assemble};
 use plan::{ImageEdit, Platform, Seal};
 use seal::{EntryPath, Glob, Index, Kind, Listing, Rules, Sealed, Sealer};
 use serde_json::json;
@@ -42,7 +42,7 @@ impl BuildEnv {
             let tars = working_directory.into_iter().chain(layers);
             let tars = tars.collect::<Result<Vec<_>, _>>()?;
             let (layer, sealed) = self.seal_layers(seal, view, tars, &edit.created_by)?;
-            let below = (&base.manifest, &*base.config);
+            let below = Base { manifest: &base.manifest, config: &base.config };
             let (platform, new) = (Platform::linux_amd64(), layer.as_slice());
             let image = assemble(below, &platform, &raw.config, new, edit);
             let image = image.map_err(ExecuteError::assemble)?;
@@ -63,8 +63,8 @@ impl BuildEnv {
         let (layer, _) = self.seal_layers(seal, Index::new(), tars, &edit.created_by)?;
         let platform = Platform::linux_amd64();
         let (manifest, config) = scratch(&platform)?;
-        let (below, new) = ((&manifest, &*config), layer.as_slice());
-        let image = assemble(below, &platform, &config, new, edit);
+        let below = Base { manifest: &manifest, config: &config };
+        let image = assemble(below, &platform, &config, layer.as_slice(), edit);
         StoredImage::new(&image.map_err(ExecuteError::assemble)?, None)
     }
 

@@ -12,7 +12,7 @@ use audit::Layer;
 use names::{Digest, GfxVersion, GpuTarget, ImageEdit, Platform};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
-use oci::{LocalBlobs, NewLayer, Verified, replace_layers};
+use oci::{Base, LocalBlobs, NewLayer, Verified, replace_layers};
 use record::{SlimSummary, SlimmedLayer};
 use seal::SealedLayer;
 use slim::{Slimmer, Survey};
@@ -85,7 +85,7 @@ impl BuildEnv {
             }
         }
         let kept: Vec<&GpuTarget> = sorted(step);
-        let base = (&step.image.manifest, &*step.image.config);
+        let base = Base { manifest: &step.image.manifest, config: &step.image.config };
         // The last step of the plan adds the labels.
         let edit = ImageEdit::default();
         let made = replace_layers(base, &Platform::linux_amd64(), &new, &edit);

@@ -66,7 +66,7 @@ pub fn slim(
     if new.size() >= file.size() && !is_library {
         return Ok(Slimmed::Unchanged);
     }
-    check(path, (file, &new), is_kept, folder)?;
+    check(path, file, &new, is_kept, folder)?;
     Ok(Slimmed::Rewritten(new))
 }
 
@@ -74,7 +74,8 @@ pub fn slim(
 /// and no others.
 fn check(
     path: &str,
-    (old, new): (&Spool, &Spool),
+    old: &Spool,
+    new: &Spool,
     is_kept: &dyn Fn(&CodeTarget) -> bool,
     folder: Option<&Path>,
 ) -> Result<(), ScanError> {

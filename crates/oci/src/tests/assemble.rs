@@ -40,8 +40,9 @@ fn try_assemble(
     built: &Value,
     edit: &ImageEdit,
 ) -> Result<DerivedImage, AssembleError> {
+    let (manifest, config) = (base.manifest(), base.config_bytes());
     assemble(
-        (&base.manifest(), &base.config_bytes()),
+        crate::Base { manifest: &manifest, config: &config },
         &Platform::linux_amd64(),
         built.to_string().as_bytes(),
         &new_layers(),

@@ -102,7 +102,7 @@ impl Tree {
                 }
             }
             entries += 1;
-            write_entry(&mut out, path, (mode, content), epoch)
+            write_entry(&mut out, path, mode, content, epoch)
         })?;
         out.put(&[0; 2 * BLOCK]).and_then(|()| out.inner.flush()).map_err(WriteTarError::Writer)?;
         let sha256 =
@@ -143,7 +143,8 @@ impl Tree {
 fn write_entry(
     out: &mut Hashing<impl Write>,
     path: &TreePath,
-    (mode, content): (Mode, &Content),
+    mode: Mode,
+    content: &Content,
     epoch: u64,
 ) -> Result<(), WriteTarError> {
     let (kind, bits) = match mode {

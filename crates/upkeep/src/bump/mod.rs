@@ -51,7 +51,8 @@ pub fn look_up(
     project: &Project,
     own: &str,
     asked: &Asked<'_>,
-    (sources, client): (&Sources, &RegistryClient),
+    sources: &Sources,
+    client: &RegistryClient,
 ) -> Result<Bump, Failure> {
     let name = asked.pin;
     let text = &*with_table(own, name)?;

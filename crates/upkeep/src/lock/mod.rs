@@ -154,7 +154,7 @@ pub fn look_up(
     }
     if !locks.python.is_empty() {
         let sources = project::fetch::sources(asked.mirrors, listener)?;
-        let mut asking = python::Asking::new(project, sources, (asked.mirrors, asked.index), tell)?;
+        let mut asking = python::Asking::new(project, sources, asked.mirrors, asked.index, tell)?;
         for (name, set) in &locks.python {
             all.push(asking.look_up(name, set)?);
         }
@@ -179,7 +179,7 @@ pub fn write(
     let old_packages = mirrors.old_packages();
     let mut report = LockReport::default();
     for found in all {
-        let mut change = LockChange::new(&found.name, found.kind, (&found.before, &found.after));
+        let mut change = LockChange::new(&found.name, found.kind, &found.before, &found.after);
         change.indexes.clone_from(&found.indexes);
         if !found.indexes.is_empty() {
             change.old_packages = old_packages.iter().map(ToString::to_string).collect();

@@ -32,7 +32,8 @@ impl<'a> Asking<'a> {
     pub(crate) fn new(
         project: &'a Project,
         sources: Sources,
-        (mirrors, index): (&'a Mirrors, Option<&str>),
+        mirrors: &'a Mirrors,
+        index: Option<&str>,
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let fetcher = Fetcher::new(sources)?.at(index);
@@ -46,15 +47,14 @@ impl<'a> Asking<'a> {
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;
         let index = self.index_of(set)?;
-        let asked = (&texts, index.as_ref());
-        let written = self.uv.compile(set, asked, Form::Pylock)?;
+        let written = self.uv.compile(set, &texts, index.as_ref(), Form::Pylock)?;
         let odd = |error: pins::ParsePythonLockError| {
             Failure::caused(Kind::Failed, format!("cannot create lock `{name}`"), &error)
                 .hint("write requirements that can be met together on one platform and one version of Python")
         };
         let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
         if lock.for_cuda().next().is_some() {
-            let said = self.uv.compile(set, asked, Form::Reasons)?;
+            let said = self.uv.compile(set, &texts, index.as_ref(), Form::Reasons)?;
             return Err(refuse_cuda(name, &lock, &said));
         }
         lock.inputs = inputs;

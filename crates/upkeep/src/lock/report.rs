@@ -81,11 +81,7 @@ pub struct PackageFromTo {
 
 impl LockChange {
     /// Compares the old content of a lock with the new one.
-    pub(crate) fn new(
-        name: &str,
-        kind: &'static str,
-        (before, after): (&Content, &Content),
-    ) -> Self {
+    pub(crate) fn new(name: &str, kind: &'static str, before: &Content, after: &Content) -> Self {
         let only = |one: &Content, other: &Content| -> Vec<PackageAt> {
             let missing = one.iter().filter(|(name, _)| !other.contains_key(*name));
             let at = |(name, locked): (&String, &Locked)| PackageAt {
@@ -157,7 +153,7 @@ mod tests {
         let change = LockChange {
             indexes: ends.iter().map(index).collect(),
             old_packages: places.iter().map(|&place| place.to_owned()).collect(),
-            ..LockChange::new("rocm", "debian", (&empty, &empty))
+            ..LockChange::new("rocm", "debian", &empty, &empty)
         };
         change.lasts("2026-11-24T12:00:00Z")
     }

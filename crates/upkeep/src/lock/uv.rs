@@ -62,7 +62,7 @@ impl Uv {
         let found = environment::program_in_path("uv").filter(|program| can(program));
         let program = match found {
             Some(program) => program,
-            None => installed(&cache.join("tools"), (index.as_str(), &network), tell)?,
+            None => installed(&cache.join("tools"), index.as_str(), &network, tell)?,
         };
         Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv"), network })
     }
@@ -72,7 +72,8 @@ impl Uv {
     pub(crate) fn compile(
         &self,
         set: &PythonSet,
-        (texts, index): (&BTreeMap<String, BTreeSet<String>>, Option<&SourceUrl>),
+        texts: &BTreeMap<String, BTreeSet<String>>,
+        index: Option<&SourceUrl>,
         form: Form,
     ) -> Result<String, Failure> {
         let machine = |error: std::io::Error| {
@@ -169,7 +170,8 @@ fn can(program: &Path) -> bool {
 /// Installs uv below `folder` with pip, which checks its hash. Returns the path of the program.
 fn installed(
     folder: &Path,
-    (index, network): (&str, &BTreeMap<OsString, OsString>),
+    index: &str,
+    network: &BTreeMap<OsString, OsString>,
     tell: &dyn Fn(&str),
 ) -> Result<PathBuf, Failure> {
     let home = folder.join(format!("uv-{VERSION}"));

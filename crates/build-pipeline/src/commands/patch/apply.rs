@@ -24,9 +24,10 @@ pub(crate) fn run(
     here: &Path,
     project: &Project,
     component: &str,
-    (args, root): (&Apply, &Path),
+    args: &Apply,
+    root: &Path,
 ) -> Result<(), Failure> {
-    let prepared = Prepared::new(here, project, component, (wanted(&args.options), root))?;
+    let prepared = Prepared::new(here, project, component, wanted(&args.options), root)?;
     let tree = apply(prepared, project, args, Vec::new())?;
     report::print(&PatchReport::new("apply", vec![tree]), &args.options)
 }
@@ -36,7 +37,8 @@ pub(crate) fn export(
     global: &Global,
     here: &Path,
     project: &Project,
-    (component, args): (&str, &Apply),
+    component: &str,
+    args: &Apply,
 ) -> Result<(), Failure> {
     let Some(output) = &args.output else {
         return Err(Failure::new(
@@ -49,8 +51,9 @@ pub(crate) fn export(
         Some(epoch) => epoch,
         None => project.pins()?.source_date_epoch,
     };
-    let options = (wanted(&args.options), Submodules::All);
-    let prepared = Prepared::pinned(|| global::sources(global), project, component, options)?;
+    let sources = || global::sources(global);
+    let wanted = wanted(&args.options);
+    let prepared = Prepared::pinned(sources, project, component, wanted, Submodules::All)?;
     let outcome = prepared.outcome(run_probes(&args.options.probes));
     let mut tree = TreeReport::new(&prepared, outcome);
     let is_good = report::is_good(tree.outcome(), &args.options);

@@ -94,7 +94,7 @@ pub(crate) fn run(
                 let instead = tree
                     .zip(target.as_ref())
                     .filter(|_| rule.is_fault())
-                    .map(|(tree, target)| instead(tree, target, &all, (&gpu, args)));
+                    .map(|(tree, target)| instead(tree, target, &all, &gpu, args));
                 report.findings.push(Finding {
                     file: name.clone(),
                     line: call.line,
@@ -129,7 +129,8 @@ fn instead(
     tree: &dyn Rooted,
     target: &TreePath,
     all: &[Patch],
-    (gpu, args): (&GpuTarget, &LintSed),
+    gpu: &GpuTarget,
+    args: &LintSed,
 ) -> String {
     let mut ways = Vec::new();
     for patch in all {

@@ -35,10 +35,13 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
             let (tree, _) = work_out(global, &here, &project, args)?;
             report::print(&PatchReport::new("check", vec![tree]), &args.options)
         }
-        PatchCommand::Diff(args) => diff(work_out(global, &here, &project, args)?, &args.options),
+        PatchCommand::Diff(args) => {
+            let (tree, changes) = work_out(global, &here, &project, args)?;
+            diff(tree, &changes, &args.options)
+        }
         PatchCommand::Apply(args) => match (&args.component, &args.options.root) {
-            (Some(component), Some(root)) => apply::run(&here, &project, component, (args, root)),
-            (Some(component), None) => apply::export(global, &here, &project, (component, args)),
+            (Some(component), Some(root)) => apply::run(&here, &project, component, args, root),
+            (Some(component), None) => apply::export(global, &here, &project, component, args),
             (None, _) => auto::run(&here, &project, args),
         },
         PatchCommand::Revert(args) => revert::run(&here, args),
@@ -62,27 +65,27 @@ fn work_out(
     }
     match &options.root {
         Some(root) => {
-            let prepared = Prepared::new(here, project, component, (wanted(options), root))?;
+            let prepared = Prepared::new(here, project, component, wanted(options), root)?;
             Ok(worked_out(&prepared, run_probes(&options.probes)))
         }
         None => {
+            let sources = || global::sources(global);
             // No patch edits a submodule's files.
-            let options_of_pin = (wanted(options), Submodules::None);
-            let prepared =
-                Prepared::pinned(|| global::sources(global), project, component, options_of_pin)?;
+            let none = Submodules::None;
+            let prepared = Prepared::pinned(sources, project, component, wanted(options), none)?;
             Ok(worked_out(&prepared, run_probes(&options.probes)))
         }
     }
 }
 
-fn diff((mut tree, diff): (TreeReport, Vec<u8>), options: &Options) -> Result<(), Failure> {
+fn diff(mut tree: TreeReport, diff: &[u8], options: &Options) -> Result<(), Failure> {
     if options.format == Format::Json {
-        tree.set_diff(&diff);
+        tree.set_diff(diff);
         return report::print(&PatchReport::new("diff", vec![tree]), options);
     }
     let report = PatchReport::new("diff", vec![tree]);
     match report.verdict(options) {
-        Ok(()) => output::exact_result(&diff),
+        Ok(()) => output::exact_result(diff),
         Err(error) => {
             // Standard output is only for the diff, and there is none.
             output::say(&crate::sanitise::sanitise(report.text(options).trim_end()));

@@ -154,7 +154,7 @@ impl TreeReport {
         page.line(format_args!("{component}{version} for {gpu} in {}\n", self.root));
         let width = patches.iter().map(|patch| patch.id.len()).max().unwrap_or_default();
         for patch in patches {
-            patch_text(page, patch, (width, self.written), options);
+            patch_text(page, patch, width, self.written, options);
         }
         for left in &self.left_out {
             page.line(format_args!("  - {:width$}  left out: {}", left.id, left.because));
@@ -184,7 +184,8 @@ impl TreeReport {
 fn patch_text(
     page: &mut Page,
     patch: &PatchOutcome,
-    (width, written): (usize, bool),
+    width: usize,
+    written: bool,
     options: &Options,
 ) {
     let explanation = |verdict: &Verdict| match verdict {
