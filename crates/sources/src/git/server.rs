@@ -1,9 +1,7 @@
 //! Communicates with a git server: through smart HTTP, or through git's own protocol with this
 //! machine.
 //!
-//! Start at [`Server::connect`]. libgit2 is not used for this: its https needs OpenSSL, it reads
-//! the user's configuration, does not support protocol 2, and loses the messages of servers
-//! (docs/adr/0002).
+//! Start at [`Server::connect`]. docs/adr/0008 says why libgit2 is not used for this.
 
 use std::time::Duration;
 
