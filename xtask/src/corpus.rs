@@ -1,7 +1,8 @@
-//! `corpus lint FOLDER`: measures the precision and the recall of `lint` on files of others.
+//! `corpus lint FOLDER` and `corpus diagnose FOLDER`: measure `lint` and `diagnose` on files of others.
 //!
-//! The files are not part of the project. `xtask/corpus/lint.toml` names where each comes from, and
-//! what a person who read it said about every finding. FOLDER contains them as `REPOSITORY/PATH`.
+//! The files are not part of the project. `xtask/corpus/lint.toml` and `diagnose.toml` name where each
+//! comes from, and what a person who read it said about it. FOLDER contains the files of `lint` as
+//! `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,11 +69,14 @@ fn read(text: &str) -> Result<Vec<File>> {
     files.iter().map(read_file).collect()
 }
 
+/// Returns the text of a key that must be there.
+fn text_of(value: &toml::Value, key: &str) -> Result<String> {
+    let text = value.get(key).and_then(toml::Value::as_str);
+    text.with_context(|| format!("`{key}` is missing from {value}")).map(str::to_owned)
+}
+
 fn read_file(value: &toml::Value) -> Result<File> {
-    let text = |key: &str| {
-        let text = value.get(key).and_then(toml::Value::as_str);
-        text.with_context(|| format!("`{key}` is missing from {value}")).map(str::to_owned)
-    };
+    let text = |key: &str| text_of(value, key);
     let mut verdicts = BTreeMap::new();
     let rows = value.get("verdicts").and_then(toml::Value::as_array);
     for row in rows.into_iter().flatten().filter_map(toml::Value::as_str) {
@@ -93,14 +97,105 @@ fn read_file(value: &toml::Value) -> Result<File> {
 
 /// Returns the findings in a file.
 fn findings(folder: &str, name: &str) -> Result<Vec<Value>> {
+    let report = report(&["-C", folder, "lint", "--format", "json", name])?;
+    Ok(report["findings"].as_array().cloned().unwrap_or_default())
+}
+
+/// Runs the tool, and returns the document that it prints.
+fn report(arguments: &[&str]) -> Result<Value> {
     let tool = root()?.join("target/debug/build-pipeline");
     let output = Command::new(&tool)
-        .args(["-C", folder, "lint", "--format", "json", name])
+        .args(arguments)
         .output()
         .with_context(|| format!("`{}`; build it with `cargo build`", tool.display()))?;
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("{name}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    Ok(report["findings"].as_array().cloned().unwrap_or_default())
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("{}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+/// A log of the corpus.
+#[derive(Debug)]
+struct Log {
+    repository: String,
+    number: i64,
+    half: String,
+    expected: String,
+}
+
+/// What `diagnose` made of the logs of one part.
+#[derive(Debug, Default)]
+struct Score {
+    right: usize,
+    missed: usize,
+    wrong: usize,
+    /// The logs with a failure, and those of them that were recognised.
+    failures: usize,
+    recognised: usize,
+}
+
+/// Runs `diagnose` on the logs in `folder`.
+pub(crate) fn diagnose(folder: &str) -> Result<()> {
+    let text = std::fs::read_to_string(root()?.join("xtask/corpus/diagnose.toml"))?;
+    let logs = read_logs(&text)?;
+    let mut parts: BTreeMap<&str, Score> = BTreeMap::new();
+    for log in &logs {
+        let name = format!("{}+{}.log", log.repository.replace('/', "+"), log.number);
+        let path = Path::new(folder).join(&name).display().to_string();
+        let found = report(&["diagnose", "--format", "json", &path])?;
+        let named = named(&found, &log.expected);
+        if !score(log, &named, parts.entry(&log.half).or_default()) {
+            say(&format!("{name}: expected {}, found {named:?}", log.expected));
+        }
+    }
+    for (part, Score { right, missed, wrong, failures, recognised }) in &parts {
+        say(&format!(
+            "part {part}: {} logs, {right} right, {missed} missed, {wrong} wrong; {recognised} of {failures} failures recognised ({})",
+            right + missed + wrong,
+            percent(*recognised, *failures),
+        ));
+    }
+    if parts.values().any(|score| score.wrong > 0) {
+        bail!("`diagnose` named a wrong cause");
+    }
+    Ok(())
+}
+
+/// Reads the list of logs.
+fn read_logs(text: &str) -> Result<Vec<Log>> {
+    let list: toml::Table = text.parse().context("xtask/corpus/diagnose.toml")?;
+    let logs = list.get("log").and_then(toml::Value::as_array).context("there is no [[log]]")?;
+    let read = |value: &toml::Value| {
+        let number = value.get("number").and_then(toml::Value::as_integer);
+        Ok(Log {
+            repository: text_of(value, "repository")?,
+            number: number.with_context(|| format!("`number` is missing from {value}"))?,
+            half: text_of(value, "half")?,
+            expected: text_of(value, "expected")?,
+        })
+    };
+    logs.iter().map(read).collect()
+}
+
+/// Returns the failures that a report names, without harmless ones that were not expected.
+fn named(report: &Value, expected: &str) -> Vec<String> {
+    let all = report["failures"].as_array().into_iter().flatten();
+    let counted = all.filter(|one| one["harmless"] != true || one["name"] == expected);
+    counted.filter_map(|one| one["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// Counts a log, and returns whether the answer was right.
+fn score(log: &Log, named: &[String], score: &mut Score) -> bool {
+    let is_failure = log.expected != "none";
+    let is_right = if is_failure { named == [log.expected.as_str()] } else { named.is_empty() };
+    score.failures += usize::from(is_failure);
+    score.recognised += usize::from(is_failure && is_right);
+    let counter = match (is_right, named) {
+        (true, _) => &mut score.right,
+        (false, []) => &mut score.missed,
+        (false, _) => &mut score.wrong,
+    };
+    *counter += 1;
+    is_right
 }
 
 /// Adds the findings in a file to the numbers of its half.
@@ -178,6 +273,40 @@ mod tests {
             "1 files, 4 findings: 2 true, 1 arguable, 1 false (50.0 % true, 75.0 % true or arguable); errors: 1 of 2 true; recall 2 of 3 (66.6 %)"
         );
         assert_eq!(count.unjudged, ["a/b/c.sh: 9 z"]);
+    }
+
+    #[test]
+    fn the_list_of_logs_names_each_thread_once() {
+        let logs = read_logs(include_str!("../corpus/diagnose.toml")).unwrap();
+        let threads = logs.iter().map(|log| (&log.repository, log.number));
+        assert_eq!(threads.collect::<std::collections::BTreeSet<_>>().len(), logs.len());
+        let error = read_logs("[[log]]\nrepository = 'a/b'\n").unwrap_err().to_string();
+        assert!(error.starts_with("`number` is missing"), "{error}");
+    }
+
+    #[test]
+    fn answers_about_logs_are_right_missing_or_wrong() {
+        let report = json!({ "failures": [
+            { "name": "a", "harmless": false },
+            { "name": "note", "harmless": true },
+        ] });
+        assert_eq!(named(&report, "a"), ["a"]);
+        assert_eq!(named(&report, "note"), ["a", "note"]);
+        let mut all = Score::default();
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (expected, found, is_right) in [
+            ("a", &["a"][..], true),
+            ("a", &[], false),
+            ("a", &["a", "b"], false),
+            ("none", &[], true),
+            ("none", &["a"], false),
+        ] {
+            let (repository, half) = ("a/b".to_owned(), "a".to_owned());
+            let log = Log { repository, number: 1, half, expected: expected.to_owned() };
+            assert_eq!(score(&log, &names(found), &mut all), is_right, "{expected} {found:?}");
+        }
+        let Score { right, missed, wrong, failures, recognised } = all;
+        assert_eq!((right, missed, wrong, failures, recognised), (2, 1, 2, 3, 1));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! rocm|advisories|release|schema|corpus|bench`.
+//! rocm|advisories|release|schema|corpus|facts|bench`.
 //!
 //! `ci` decides whether a change can be merged. It consists of other chores and can run anywhere.
 
@@ -7,6 +7,7 @@ mod bench;
 mod container;
 mod corpus;
 mod engines;
+mod facts;
 mod gates;
 mod nightly;
 mod reference;
@@ -45,6 +46,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
   schema        write schemas/*.json and docs/reference/*.md again
   corpus lint FOLDER  run `lint` on the files of xtask/corpus/lint.toml, laid out in FOLDER as
                 REPOSITORY/PATH, and compare the findings with the recorded verdicts
+  corpus diagnose FOLDER  run `diagnose` on the logs of xtask/corpus/diagnose.toml, which are in FOLDER
+                as OWNER+NAME+NUMBER.log, and compare the answers
+  facts [DAYS]  list the facts of versions/*.toml that nobody has checked for DAYS days [default: 90]
   bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
                 compared with other tools
   bench sources only measure the preparation and patching of sources
@@ -73,6 +77,9 @@ fn main() -> ExitCode {
             schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
         }
         ["corpus", "lint", folder] => corpus::lint(folder),
+        ["corpus", "diagnose", folder] => corpus::diagnose(folder),
+        ["facts"] => facts::run(&facts::OLD.to_string()),
+        ["facts", days] => facts::run(days),
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

@@ -1,6 +1,7 @@
 //! `cargo xtask nightly`: checks whether pinned inputs changed since yesterday, on any machine.
 //!
-//! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → summary.
+//! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → `smoke`,
+//! if there is a GPU → summary, with old facts. A track with a rehearsal is rehearsed.
 //! Nothing is committed or pushed: proposed bumps are texts in `target/nightly`. In a GitHub
 //! workflow, the summary and the outputs go where its variables say, and the output of builds
 //! cannot give commands. The arguments after `nightly` go to every call of the tool, for example
@@ -16,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::run::{cargo, root};
-use crate::say;
+use crate::{facts, say};
 
 /// GitHub drops a summary of more than 1 MiB.
 const LONGEST_SUMMARY: usize = 1_000_000;
@@ -86,6 +87,7 @@ fn steps(tool: &Tool<'_>) -> Result<()> {
     lint(tool, &mut nightly)?;
     locks(tool, &mut nightly)?;
     tracks(tool, &mut nightly)?;
+    old_facts(tool, &mut nightly)?;
     finish(nightly, &folder)
 }
 
@@ -167,27 +169,32 @@ fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Returns the tracks that need no engine, so they run anywhere: those with neither stages nor a
-/// default variant.
-fn engineless(project: &std::path::Path) -> Result<Vec<String>> {
+/// Returns all tracks, each with whether it is rehearsed: those with a rehearsal take hours and need
+/// pins that not everybody can resolve.
+fn all_tracks(project: &std::path::Path) -> Result<Vec<(String, bool)>> {
     let path = project.join("versions/tracks.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let tables: toml::Table = text.parse().with_context(|| path.display().to_string())?;
-    let is_engineless = |table: &toml::Value| {
-        table.is_table() && ["stage", "variant"].iter().all(|key| table.get(key).is_none())
-    };
-    let names = tables.into_iter().filter(|(_, table)| is_engineless(table));
-    Ok(names.map(|(name, _)| name).collect())
+    let tracks = tables.into_iter().filter_map(|(name, table)| {
+        table.as_table().map(|table| (name, table.contains_key("rehearsal")))
+    });
+    Ok(tracks.collect())
 }
 
-/// Builds and verifies each track whose current plan has no finished build on this machine.
+/// Builds and verifies each track whose current plan has no finished build on this machine. The
+/// summary has one line for each track.
 fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     writeln!(nightly.summary, "\n## Tracks\n\n| track | | |\n|---|---|---|")?;
     let records = tool.json(&["records", "--format", "json"]).unwrap_or(Value::Array(Vec::new()));
     let mut built = Vec::new();
-    for track in engineless(&tool.project)? {
+    for (track, is_rehearsed) in all_tracks(&tool.project)? {
         let track = track.as_str();
-        let plan = match tool.json(&["plan", "--track", track, "--format", "json"]) {
+        let with = |arguments: &[&'static str]| {
+            let rehearse = is_rehearsed.then_some("--rehearse");
+            [arguments, rehearse.as_slice()].concat()
+        };
+        let plan = [&["plan", "--track", track][..], &with(&["--format", "json"])].concat();
+        let plan = match tool.json(&plan) {
             Ok(plan) => plan,
             Err(why) => {
                 let first = format!("{why:#}").replace(['\n', '|'], " ");
@@ -200,21 +207,48 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             .into_iter()
             .flatten()
             .any(|record| record["plan"] == plan && text(record, "status") == "succeeded");
+        let manner = if is_rehearsed { "rehearsal" } else { "" };
         if is_known {
-            writeln!(nightly.summary, "| {track} | unchanged | |")?;
+            writeln!(nightly.summary, "| {track} | unchanged | {manner} |")?;
             continue;
         }
-        let is_good = quoted(tool, &["--track", track])? && quoted(tool, &["verify", track])?;
+        // The image of a rehearsal is made from stand-ins, and its build checks it.
+        let is_good = quoted(tool, &[&["--track", track][..], &with(&[])].concat())?
+            && (is_rehearsed || quoted(tool, &["verify", track])?);
         if is_good {
             built.push(track.to_owned());
         } else {
             nightly.failures.push(format!("track {track} was not built and verified"));
         }
-        let word = if is_good { "built and verified" } else { "**failed**" };
-        writeln!(nightly.summary, "| {track} | {word} | |")?;
+        let word = match (is_good, is_rehearsed) {
+            (true, true) => "built",
+            (true, false) => "built and verified",
+            (false, _) => "**failed**",
+        };
+        let tried = if is_good && !is_rehearsed { smoke(tool, track, nightly)? } else { manner };
+        writeln!(nightly.summary, "| {track} | {word} | {tried} |")?;
     }
     nightly.outputs.push(("tracks", built.join(" ")));
     nightly.outputs.push(("changed", (!built.is_empty()).to_string()));
+    Ok(())
+}
+
+/// Tests the image of a track on this machine's GPU, and returns what the summary says about it.
+fn smoke(tool: &Tool<'_>, track: &str, nightly: &mut Nightly) -> Result<&'static str> {
+    if !std::path::Path::new("/dev/kfd").exists() {
+        return Ok("not tested: no GPU");
+    }
+    if quoted(tool, &["smoke", track])? {
+        return Ok("smoke test passed");
+    }
+    nightly.failures.push(format!("track {track} failed its smoke test"));
+    Ok("**smoke test failed**")
+}
+
+/// Lists the facts of the data files that nobody has checked for a while.
+fn old_facts(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
+    let facts = facts::older(&tool.project, facts::OLD)?;
+    writeln!(nightly.summary, "\n## Facts\n\n{}", facts::table(&facts, facts::OLD))?;
     Ok(())
 }
 
@@ -364,6 +398,17 @@ mod tests {
     }
 
     #[test]
+    fn all_tracks_are_built_and_those_with_a_rehearsal_are_rehearsed() {
+        let tracks = all_tracks(&root().unwrap()).unwrap();
+        let rehearsed = tracks.iter().filter(|(_, is_rehearsed)| *is_rehearsed);
+        assert_eq!(rehearsed.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["source"]);
+        let names: Vec<&str> = tracks.iter().map(|(name, _)| name.as_str()).collect();
+        for name in ["official", "vulkan", "trainer", "llama-rocm", "ollama"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+    }
+
+    #[test]
     fn a_nightly_proposes_what_is_newer_and_fails_for_what_moved() {
         let small = Small::new();
         // The tracks are based on pins that this project does not have, which is reported but not a
@@ -378,13 +423,13 @@ mod tests {
             small.read("versions/versions.toml").contains("ref = \"v1.0\""),
             "it proposes only"
         );
-        for part in ["## Pins", "## Lint", "## Locks", "## Tracks"] {
+        for part in ["## Pins", "## Lint", "## Locks", "## Tracks", "## Facts"] {
             assert!(summary.contains(part), "{part}: {summary}");
         }
-        for track in ["official", "nightly-spoof", "locked-spoof", "ollama", "trainer"] {
+        // Every track has a line, also those that an engine builds.
+        for track in ["official", "ollama", "trainer", "source", "vulkan", "llama-rocm"] {
             assert!(summary.contains(&format!("| {track} | not planned |")), "{track}: {summary}");
         }
-        assert!(!summary.contains("| vulkan |") && !summary.contains("| source |"), "{summary}");
 
         let moved = small.nightly("v1.1", &small.commits[0]).unwrap_err().to_string();
         let first = format!("pin demo moved: tag `v1.1` was `{}`", small.commits[0]);

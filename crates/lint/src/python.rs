@@ -47,7 +47,7 @@ pub(crate) fn is_pip(words: &[&str]) -> bool {
 pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let at = words.iter().position(|word| *word == "install").filter(|_| is_pip(&words));
-    let Some(at) = at else { return Vec::new() };
+    let Some(at) = at.filter(|_| !words.contains(&"--dry-run")) else { return Vec::new() };
     let mut packages = Vec::new();
     let mut rest = command.words[at + 1..].iter();
     while let Some(word) = rest.next() {

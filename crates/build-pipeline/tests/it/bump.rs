@@ -166,6 +166,7 @@ fn a_tag_that_moved_is_not_followed() {
     assert!(project.read(FILE).contains(&new));
 }
 
+/// Patches, M: a branch may contain a commit that no branch points to.
 #[test]
 fn commits_and_branches_are_taken_as_they_are() {
     let (project, upstream) = (Project::new(), Upstream::new(&REAL));

@@ -118,6 +118,7 @@ fn every_engine_that_answers_is_named() {
     assert_eq!(found["builder"], "classic");
 }
 
+/// D23: an unknown GPU never gets the name of another generation.
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
@@ -291,6 +292,8 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     );
 }
 
+/// D1, D18 and D25: overrides by ranges of releases; code is built for the GPU that the runtime
+/// reports.
 #[test]
 fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     let project = Project::new();
@@ -321,6 +324,7 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
         .prints("export PYTORCH_ROCM_ARCH=gfx1031;");
 }
 
+/// D4: `run` and `doctor` use the GPU of the images.
 #[test]
 fn the_gpu_that_images_are_built_for_is_used_even_next_to_a_larger_one() {
     let project = with_machine("strix-halo-with-navi4", "");

@@ -198,6 +198,7 @@ fn the_diff_is_one_that_patch_takes() {
     assert_eq!(json(&document)["trees"][0]["diff"], "");
 }
 
+/// Patches, F: the diff of a file that is not UTF-8 applies.
 #[test]
 fn the_diff_of_any_bytes_is_one_that_git_takes() {
     let file = "a b.txt";

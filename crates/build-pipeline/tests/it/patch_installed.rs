@@ -53,6 +53,7 @@ fn system() -> Project {
 
 const LINE: &str = "patch apply --when auto --root system --host-root host --no-probes";
 
+/// Patches, G: packages are found in all usual places.
 #[test]
 fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     let project = system();
@@ -77,6 +78,7 @@ fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     project.run("patch revert --root system").expect(2).says("no patch was applied");
 }
 
+/// Patches, I: one package that does not fit.
 #[test]
 fn a_package_that_does_not_fit_leaves_no_other_unpatched() {
     let project = system();
@@ -108,6 +110,7 @@ fn record_is_correct(project: &Project, folder: &str) -> bool {
     python.status().unwrap().success()
 }
 
+/// Patches, I: the hashes in RECORD.
 #[test]
 fn the_record_of_a_package_stays_correct() {
     let project = system();
@@ -152,6 +155,7 @@ fn a_patch_for_some_versions_of_rocm_is_left_out_for_others() {
     project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
 }
 
+/// Patches, H: the version of ROCm chooses patches.
 #[test]
 fn the_version_of_rocm_decides() {
     let project = system();
@@ -297,6 +301,7 @@ fn the_hook_for_zypper_answers_every_message() {
     assert_eq!(ran.stdout, "ACK\n\n\0".repeat(3));
 }
 
+/// Patches, J: hooks for pip and uv.
 #[test]
 fn the_functions_for_pip_and_uv_patch_what_was_installed() {
     let project = system();

@@ -49,6 +49,7 @@ fn cmake_tree(project: &Project, list: &str) {
     project.write("tree/csrc/rocm/attention.cu", kernels);
 }
 
+/// Patches, B: every command that changes the list of targets counts.
 #[test]
 fn cmake_evaluates_all_that_changes_the_list() {
     let first = "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n";
@@ -80,6 +81,7 @@ fn cmake_evaluates_all_that_changes_the_list() {
     }
 }
 
+/// Patches, A: a skip that the tree contradicts is refused.
 #[test]
 fn a_skip_looks_at_the_tree() {
     // The text of 0.10.2 under the version 0.8.5.

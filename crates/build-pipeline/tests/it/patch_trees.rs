@@ -354,6 +354,7 @@ const STEPS: [&str; 9] = [
     "unlinkat",
 ];
 
+/// Patches, E: a killed run is reverted, and leaves no hidden files.
 #[test]
 fn a_run_that_is_killed_at_any_step_is_reverted_without_a_trace() {
     let files: Vec<String> = (0..3).map(|number| format!("sub{number}/a.txt")).collect();

@@ -153,6 +153,7 @@ fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
 }
 
+/// D6: `kernel-rocm` is an error for the kernels that AMD calls unsupported.
 #[test]
 fn every_rule_is_tripped_by_one_machine_and_holds_on_another() {
     for Case { rule, trips, severity, says, holds } in CASES {
@@ -186,6 +187,7 @@ fn a_socket_that_is_closed_is_found_and_an_open_one_is_not() {
     }
 }
 
+/// D7: the fixed releases are not affected.
 #[test]
 fn an_engine_that_lacks_a_fix_is_noted() {
     let mut machine = machine::read("strix-halo", "");
@@ -260,6 +262,7 @@ fn a_built_image_without_code_for_this_gpu_is_an_error() {
     }
 }
 
+/// D4: `doctor --gpu` is honoured for several GPUs.
 #[test]
 fn the_gpu_that_was_asked_for_is_judged() {
     let machine = machine::read("strix-halo-with-navi4", "");

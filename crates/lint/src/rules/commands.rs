@@ -358,7 +358,12 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
             .any(|host| word.text.contains(host))
             || word.text.starts_with("localhost")
     });
-    if is_local {
+    let asks_only = command.words.iter().any(|word| {
+        let text = word.text.as_str();
+        let has_i = text.starts_with('-') && !text.starts_with("--") && text.contains('I');
+        matches!(text, "--head" | "--spider") || has_i && command.words[0].text.ends_with("curl")
+    });
+    if is_local || asks_only {
         return;
     }
     if let Some(message) = piped(facts, at) {

@@ -285,8 +285,11 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
             || others.is_some_and(|names| names.contains(name));
         let is_system = SYSTEM.iter().any(|start| name.starts_with(start)) || name == "TARGET_SHA";
         let has_source = sources.contains(stage);
-        // The variables in a file that is not part of the run cannot be known.
-        if !is_pin_name(name) || is_set || is_system || has_source && others.is_none() {
+        // The variables in a file that is not part of the run cannot be known, and an image's files
+        // never are.
+        let is_in_image = facts.kind == Kind::Dockerfile;
+        let is_unknown = has_source && (others.is_none() || is_in_image);
+        if !is_pin_name(name) || is_set || is_system || is_unknown || is_optional(facts, name) {
             continue;
         }
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
@@ -296,6 +299,13 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         };
         found.hit(if is_closed { hit } else { hit.at_most(Severity::Information) });
     }
+}
+
+/// Returns whether the file gives a variable a default somewhere, or asks whether it is set.
+fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
+    ["-", ":-", "=", ":=", "+", ":+"]
+        .iter()
+        .any(|default| facts.text.contains(&format!("${{{name}{default}")))
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.

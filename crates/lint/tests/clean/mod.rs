@@ -98,6 +98,7 @@ pub(crate) const CLEAN: &[(&str, &str)] = &[
         "requirements.txt",
         "# torch comes from the ROCm index\nnumpy==2.0.0\nvllm==0.33.0\n-r other.txt\n",
     ),
+    ("requirements.txt", "torch==2.9.1\ntorchvision==0.24.1\ntorchaudio==2.9.1\n"),
     ("70-kfd.rules", "SUBSYSTEM==\"kfd\", GROUP=\"render\", MODE=\"0660\"\n"),
     ("ttm.conf", "options ttm pages_limit=32505856\n"),
     ("README.md", "# vLLM on Strix Halo\n\nNeeds ROCm 7.2.1 or newer. gfx1151 is RDNA 3.5.\n"),

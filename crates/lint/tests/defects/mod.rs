@@ -214,6 +214,44 @@ fn d14_a_base_image_may_set_a_variable() {
             ("Dockerfile", "FROM docker.io/a/b:$BASE_TAG\n", &["1 error"]),
             ("a.sh", "git checkout $VLLM_COMMIT\n", &["1 information"]),
             ("a.sh", "git checkout ${VLLM_COMMIT:-main} ${VLLM_TAG:?x} ${VLLM_REF%%x}\n", &[]),
+            // The file asks whether it is set.
+            ("a.sh", "if [ -n \"${BASE_URL:-}\" ]; then curl \"$BASE_URL\"; fi\n", &[]),
+            // A file of the image sets it.
+            (
+                "Dockerfile",
+                "FROM docker.io/library/fedora:44@sha256:1\nRUN echo export PT_INDEX_URL=x > /tmp/e\nRUN source /tmp/e && pip install a==1 --index-url ${PT_INDEX_URL}\n",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_trial_of_pip_installs_nothing() {
+    let command = |option: &str| {
+        format!(
+            "FROM docker.io/a/b@sha256:1\nRUN pip install {option} torch==2.9.1 torchvision==0.20.0 ninja\n"
+        )
+    };
+    for (option, is_real) in [("--dry-run", false), ("--no-deps", true)] {
+        let found = of("index-unpinned", "Dockerfile", &command(option), PROJECT);
+        assert_eq!(!found.is_empty(), is_real, "{option}: {found:?}");
+    }
+}
+
+#[test]
+fn a_request_for_headers_downloads_nothing() {
+    expect(
+        "download-unchecked",
+        PROJECT,
+        &[
+            ("a.sh", "if curl -fsIL https://h.example/a.deb; then echo yes; fi\n", &[]),
+            ("a.sh", "wget --spider https://h.example/a.deb\n", &[]),
+            (
+                "a.sh",
+                "curl -fsSLO https://h.example/a.deb\napt install ./a.deb\n",
+                &["1 warning"],
+            ),
         ],
     );
 }
