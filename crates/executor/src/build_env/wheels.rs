@@ -27,6 +27,13 @@ pub(crate) struct Wheels {
     files: Vec<(String, Archive)>,
 }
 
+impl Wheels {
+    /// Returns the wheels, each with its name.
+    pub(crate) fn files(&self) -> &[(String, Archive)] {
+        &self.files
+    }
+}
+
 impl BuildEnv {
     /// Fetches the wheels of a lock, each by its hash.
     pub(crate) async fn fetch_wheels(
