@@ -95,10 +95,9 @@ impl<'a> Collector<'a> {
     fn add_list(&mut self, name: &str, blobs: Vec<InputBlob>) -> Result<(), ExecuteError> {
         let list = InputList::new(name, blobs);
         if list.is_too_long() {
-            let count = list.blobs.len();
-            return Err(ExecuteError::plan(format!(
-                "`{name}` needs {count} files, and their list is longer than registries accept"
-            )));
+            let (name, count) = (list.track, list.blobs.len());
+            let too_many = LayoutError::TooMany { name, count };
+            return Err(ExecuteError::layout("listing the inputs failed".to_owned(), too_many));
         }
         self.collected.lists.push(list);
         Ok(())

@@ -76,6 +76,16 @@ pub enum LayoutError {
     /// Another run writes the same file.
     #[error("another run is writing `{}`", .0.display())]
     Busy(PathBuf),
+    /// A list or an archive would be longer than readers accept.
+    #[error(
+        "`{name}` would have {count} blobs, which is more than readers accept; write fewer tracks at once"
+    )]
+    TooMany {
+        /// The list or the archive.
+        name: String,
+        /// The number of blobs.
+        count: usize,
+    },
     /// There is a folder in place of a blob.
     #[error("`{}` is a folder, expected a blob", .0.display())]
     NotABlob(PathBuf),

@@ -160,7 +160,12 @@ impl RegistryCopy {
     /// Reads the lists of all tracks.
     async fn read_lists(&self) -> io::Result<Vec<InputList>> {
         let mut lists = Vec::new();
-        for tag in self.client.tags(&self.repository).await.map_err(failed)? {
+        let tags = match self.client.tags(&self.repository).await {
+            // Nothing was copied yet.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            tags => tags.map_err(failed)?,
+        };
+        for tag in tags {
             let manifest = self.client.manifest(&self.repository.tagged(&tag)).await;
             // The repository may have something else too.
             lists.extend(InputList::parse(&manifest.map_err(failed)?.bytes));

@@ -151,9 +151,11 @@ impl Mirrors {
         !(self.bundles.is_empty() && self.folders.is_empty() && self.repositories.is_empty())
     }
 
-    /// Returns the bundles and folders of this machine that have inputs.
+    /// Returns the bundles and folders of this machine that have inputs. A folder that `mirror` has
+    /// not finished yet has none.
     pub(crate) fn local_copies(&self) -> Vec<PathBuf> {
-        self.bundles.iter().chain(&self.folders).cloned().collect()
+        let folders = self.folders.iter().filter(|folder| folder.join("index.json").exists());
+        self.bundles.iter().chain(folders).cloned().collect()
     }
 
     /// Returns the places that keep Debian packages which the mirrors have deleted: those of the
@@ -257,10 +259,10 @@ mod tests {
         let rules =
             ["all=dir:/srv/copy", "all=registry:127.0.0.1:5000/ai/inputs"].map(Secret::from);
         let mut mirrors = read(&rules, true).unwrap();
-        assert_eq!(mirrors.local_copies(), [PathBuf::from("/srv/copy")]);
+        assert_eq!(mirrors.folders, [PathBuf::from("/srv/copy")]);
         assert_eq!(mirrors.hosts(), Hosts::Only(["127.0.0.1:5000".to_owned()].into()));
         mirrors.use_bundles(&["a.tar".into()]);
-        assert_eq!(mirrors.local_copies().len(), 2);
+        assert_eq!(mirrors.local_copies(), [PathBuf::from("a.tar")], "the folder does not exist");
         for (text, why) in [
             ("all=/srv/copy", "not `dir:PATH`"),
             ("all=dir:", "not `dir:PATH`"),

@@ -314,10 +314,14 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         damaged[usize::try_from(begin + 512 + size / 2).unwrap()] ^= 4;
         std::fs::write(project.path("b.tar"), damaged).unwrap();
         let build = format!("{line} --with-layers --bundle b.tar --output oci:out/{begin}");
-        let built = project.run(&build);
+        // A home of its own, so that nothing is cached.
+        let home = format!("home-{begin}");
+        let built = ran(offline(&project, &home, &build).output().unwrap());
+        let content = &whole[usize::try_from(begin + 512).unwrap()..];
+        let is_plan = content.starts_with(b"{\n  \"schema\"");
         // The marker, the plan and the empty config are not read by a build.
-        if built.code == 0 {
-            assert!(size < 100_000 && !built.stdout.contains("received"), "{name}");
+        if name == "oci-layout" || size == 2 || is_plan {
+            built.expect(0);
             continue;
         }
         let built = built.expect(6).says("b.tar");
@@ -347,7 +351,7 @@ fn a_bundle_has_only_its_blobs_and_a_newer_one_only_what_is_new() {
     assert!(size("one.tar") <= blobs + blobs / 100, "{} for {blobs}", size("one.tar"));
 
     let bundle = format!("bundle {} -o two.tar --since one.tar", of(&two.to_string()));
-    project.run(&bundle).expect(0).prints("  needs     sha256:").prints("--bundle one.tar");
+    project.run(&bundle).expect(0).prints("  needs     sha256:").says("--bundle one.tar");
     let changed: u64 = entries(&project.path("two.tar")).iter().map(|(.., size)| size).sum();
     assert!(size("two.tar") <= changed + (1 << 20));
     assert!((2_000_000..2_100_000).contains(&changed), "{changed}");
@@ -388,6 +392,10 @@ fn what_is_not_the_right_bundle_is_said() {
         .says("`a.tar` does not have `docker.io/ollama/ollama")
         .says("it has the inputs of locked-spoof")
         .says("`build-pipeline bundle ollama -o FILE`");
+    // A rule for a copy that does not exist yet is no mistake.
+    let rule = "--mirror all=dir:new --mirror all=registry:";
+    let rule = format!("{rule}{}/new-{}", shared_registry().host(), std::process::id());
+    project.run(&format!("mirror {line} {rule} --to dir:new")).expect(0);
     project.run("bundle -o b.tar").expect(2).says("no track given");
     project.run(&format!("bundle {line} -o text")).expect(2).says("is not an OCI archive");
     project

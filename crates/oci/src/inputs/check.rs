@@ -73,7 +73,9 @@ impl<R: Read> Check<R> {
                 return self.end(&last);
             }
             let Some((name, size)) = header(&block) else {
-                self.damaged(at, format!("the header of the entry after {last}"));
+                let is_end = self.take(2 * BLOCK)?.len() <= BLOCK;
+                let what = if is_end { "the end of the file" } else { "the header of the entry" };
+                self.damaged(at, format!("{what}, after {last}"));
                 return Ok(());
             };
             let named = self.name(&name);

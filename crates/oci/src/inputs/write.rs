@@ -16,6 +16,9 @@ use crate::{document, files};
 /// The annotation of an index with the IDs of the bundles that it needs.
 pub(super) const NEEDS: &str = "io.github.build-pipeline.needs";
 
+/// The maximum number of blobs in a bundle. Readers accept a few more entries in an archive.
+const MOST_BLOBS: usize = 9_000;
+
 /// What a bundle consists of.
 #[derive(Debug, Clone)]
 pub struct BundleIndex {
@@ -69,7 +72,10 @@ fn index_text(entries: &BTreeMap<String, Value>, needs: &[Digest]) -> String {
 /// # Errors
 /// The file cannot be written, or is something else than an archive.
 pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, LayoutError> {
-    let text = index.text();
+    let (text, count) = (index.text(), index.blobs().len());
+    if count > MOST_BLOBS {
+        return Err(LayoutError::TooMany { name: path.display().to_string(), count });
+    }
     let mut archive = ArchiveWriter::open(path)?;
     archive.add("index.json", text.as_bytes())?;
     // Readers compare the index with this copy.
