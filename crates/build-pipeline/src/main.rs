@@ -108,6 +108,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
 fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failure> {
     let Global { mirror_rules, mirror_only, .. } = &cli.global;
     cli.global.mirror = project::mirrors::read(mirror_rules, *mirror_only)?;
+    cli.global.mirror.use_bundles(&cli.global.bundles);
     let needs_none = matches!(
         cli.command,
         Some(
@@ -199,6 +200,8 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Status(args) => commands::status::run(&cli.global, args),
         Command::Push(args) => commands::push::push(&cli.global, args),
         Command::Tag(args) => commands::push::tag(&cli.global, args),
+        Command::Bundle(args) => commands::bundle::bundle(&cli.global, args),
+        Command::Mirror(args) => commands::bundle::mirror(&cli.global, args),
         Command::Patch(args) => commands::patch::run(&cli.global, args),
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),

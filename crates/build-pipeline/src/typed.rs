@@ -12,9 +12,20 @@ use names::Secret;
 use crate::cli::FromVariable;
 
 /// Options and arguments that name an image, or a place to fetch from or push to.
-const PLACES: [&str; 11] = [
-    "mirror", "outputs", "push", "set", "url", "image", "target", "targets", "left", "right",
+const PLACES: [&str; 13] = [
+    "mirror",
+    "outputs",
+    "push",
+    "set",
+    "url",
+    "image",
+    "target",
+    "targets",
+    "left",
+    "right",
     "input",
+    "to",
+    "mirror_to",
 ];
 
 /// Returns the words of the command, with `***` in place of every secret.

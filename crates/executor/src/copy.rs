@@ -21,8 +21,8 @@ use crate::place::{How, LAYERS_AT_ONCE, Transfer, joined};
 /// A layer to copy.
 pub(crate) struct LayerCopy {
     pub(crate) client: RegistryClient,
-    /// The repository of the base.
-    pub(crate) repository: Repository,
+    /// The repository that has it, unless it is only on this machine.
+    pub(crate) repository: Option<Repository>,
     /// What this machine may have of it.
     pub(crate) local: LocalBlobs,
     pub(crate) transfer: Transfer,
@@ -94,6 +94,7 @@ impl LayerCopy {
                     self.transfer.has(layer);
                     return Ok(How::There);
                 }
+                Err(error) if repository.is_none() => return Err(self.fetching(error)),
                 // The file is damaged. The registry has the layer.
                 Err(error) => {
                     tracing::info!(%error, layer = %layer.digest, "a layer on this machine is damaged");
@@ -107,6 +108,7 @@ impl LayerCopy {
         if kept == layer.size {
             self.transfer.has(layer);
         }
+        let Some(repository) = repository else { return self.kept(beginning, sink).await };
         let rest = client.rest_of_blob(repository, &layer.digest, layer.size, beginning).await;
         let copied = match rest {
             Ok(stream) => {
@@ -132,6 +134,20 @@ impl LayerCopy {
                 Err(self.fetching(error))
             }
         }
+    }
+
+    /// Checks what an earlier copy has left of a blob that is only on this machine, and copies the
+    /// blob again if that is wrong.
+    async fn kept(&self, beginning: Prefix, sink: &mut impl Sink) -> Result<How, ExecuteError> {
+        if beginning.is(&self.layer) {
+            return Ok(How::There);
+        }
+        block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
+        let missing =
+            || ExecuteError::plan(format!("`{}` is not on this machine", self.layer.digest));
+        let stream = self.local.layer(&self.layer).ok_or_else(missing)?;
+        let copied = self.write(stream, sink, &|_| {}).await?;
+        copied.map(|()| How::There).map_err(|error| self.fetching(error))
     }
 
     /// Writes a stream. The inner error is that of the stream.

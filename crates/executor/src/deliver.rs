@@ -216,7 +216,7 @@ impl Delivery<'_> {
             let file = layout::blob_path(path, &layer.digest);
             let copy = LayerCopy {
                 client: self.client().clone(),
-                repository: self.source().clone(),
+                repository: Some(self.source().clone()),
                 local: local.clone(),
                 transfer: self.transfer.clone(),
                 layer,
@@ -268,7 +268,7 @@ impl Delivery<'_> {
             written.push(&layer.digest);
             let copy = LayerCopy {
                 client: self.client().clone(),
-                repository: self.source().clone(),
+                repository: Some(self.source().clone()),
                 local: local.clone(),
                 transfer: self.transfer.clone(),
                 layer: layer.clone(),

@@ -113,6 +113,7 @@ impl ExecuteError {
             | LayoutError::NotAFolder(_)
             | LayoutError::NotAnArchive(_)
             | LayoutError::NotABlob(_)
+            | LayoutError::TooMany { .. }
             | LayoutError::Foreign { .. } => ErrorKind::Target,
             LayoutError::Integrity { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }

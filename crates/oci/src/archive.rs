@@ -102,6 +102,17 @@ impl ArchiveWriter {
     /// # Errors
     /// Fails if the file cannot be written.
     pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
+        let mut archive = Self::open(path)?;
+        archive.add("index.json", index_text(image, name).as_bytes())?;
+        archive.add("manifest.json", docker_text(image, name).as_bytes())?;
+        archive.add_blob(&image.manifest)?;
+        archive.add_blob(&image.config)?;
+        archive.expect_layers();
+        Ok(archive)
+    }
+
+    /// Starts the archive at `path` with the file that marks an OCI layout.
+    pub(crate) fn open(path: &Path) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
         // Otherwise this would be noticed only after all layers have been copied.
         if path.is_dir() {
@@ -129,15 +140,20 @@ impl ArchiveWriter {
         let mut archive =
             Self { path, part, file, position: 0, length, layer: 0, is_wanted: false };
         archive.add("oci-layout", MARKER.as_bytes())?;
-        archive.add("index.json", index_text(image, name).as_bytes())?;
-        archive.add("manifest.json", docker_text(image, name).as_bytes())?;
-        archive.add(&blob_name(&image.manifest_digest), &image.manifest)?;
-        archive.add(&blob_name(&image.config_digest), &image.config)?;
-        archive.is_wanted = archive.length > archive.position;
         Ok(archive)
     }
 
-    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), LayoutError> {
+    /// Says that only layers follow. If an earlier writer left some, they are kept.
+    pub(crate) fn expect_layers(&mut self) {
+        self.is_wanted = self.length > self.position;
+    }
+
+    /// Adds a blob that is in memory.
+    pub(crate) fn add_blob(&mut self, bytes: &[u8]) -> Result<(), LayoutError> {
+        self.add(&blob_name(&Digest::of(bytes)), bytes)
+    }
+
+    pub(crate) fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), LayoutError> {
         self.header(name, bytes.len() as u64)?;
         self.write(bytes)?;
         self.pad(bytes.len() as u64)
@@ -251,15 +267,7 @@ impl ArchiveWriter {
     }
 
     fn header(&mut self, name: &str, size: u64) -> Result<(), LayoutError> {
-        let mut header = tar::Header::new_ustar();
-        let named = header.set_path(name);
-        named.map_err(|source| self.writing(source))?;
-        header.set_size(size);
-        header.set_mode(0o644);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_mtime(0);
-        header.set_cksum();
+        let header = header_of(name, size).map_err(|source| self.writing(source))?;
         self.write(header.as_bytes())
     }
 
@@ -278,6 +286,19 @@ impl Drop for ArchiveWriter {
             tracing::debug!(path = %self.part.display(), %error, "cannot remove an unfinished archive");
         }
     }
+}
+
+/// Returns the header of an entry. All archives of this tool have the same.
+pub(crate) fn header_of(name: &str, size: u64) -> io::Result<tar::Header> {
+    let mut header = tar::Header::new_ustar();
+    header.set_path(name)?;
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_cksum();
+    Ok(header)
 }
 
 /// A part of a file, whatever its current position is.
@@ -329,6 +350,19 @@ pub(crate) fn blobs_of(path: &Path) -> io::Result<BTreeMap<Digest, Place>> {
     Ok(blobs)
 }
 
+/// Returns a file of at most 4 MiB in an archive, without reading others. `None` if there is none,
+/// or if it is not an archive.
+pub(crate) fn small_file(path: &Path, name: &str) -> io::Result<Option<Bytes>> {
+    let mut archive = tar::Archive::new(files::open(path)?);
+    for entry in archive.entries_with_seek()?.take(ENTRY_CAP) {
+        let Ok(entry) = entry else { return Ok(None) };
+        if &*entry.path_bytes() == name.as_bytes() {
+            return read_capped(entry).map(Some);
+        }
+    }
+    Ok(None)
+}
+
 /// Returns whether the archive at `path` contains exactly this image under this name, with all its
 /// layers. A large archive is read only if it has changed since the last time.
 pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified) -> bool {
@@ -351,7 +385,7 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified)
     holds
 }
 
-fn blob_name(digest: &Digest) -> String {
+pub(crate) fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 

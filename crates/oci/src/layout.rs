@@ -25,7 +25,7 @@ use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, chec
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// The annotation that names an entry of `index.json` (image specification, "annotations").
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
+pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Why a layout cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +76,16 @@ pub enum LayoutError {
     /// Another run writes the same file.
     #[error("another run is writing `{}`", .0.display())]
     Busy(PathBuf),
+    /// A list or an archive would be longer than readers accept.
+    #[error(
+        "`{name}` would have {count} blobs, which is more than readers accept; write fewer tracks at once"
+    )]
+    TooMany {
+        /// The list or the archive.
+        name: String,
+        /// The number of blobs.
+        count: usize,
+    },
     /// There is a folder in place of a blob.
     #[error("`{}` is a folder, expected a blob", .0.display())]
     NotABlob(PathBuf),
@@ -294,7 +304,7 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
 }
 
 /// Writes a file to a temporary name, syncs and renames it. An identical file is left unchanged.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let found = files::open(path).and_then(read_capped);
     if found.is_ok_and(|found| found == bytes) {
         return Ok(());

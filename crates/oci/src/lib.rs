@@ -8,6 +8,7 @@
 //! - [`read_config()`] and [`media::Document::parse`] read documents in such a way that all parsers
 //!   agree on them.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
+//! - [`inputs`] describes everything that plans need as an OCI artifact, and reads it from files.
 //! - [`loopback::LoopbackRegistry`] is an in-process registry; [`stand_in`] makes the small bases
 //!   that a rehearsal serves from it.
 //!
@@ -21,6 +22,7 @@ pub mod credentials;
 mod derive;
 mod document;
 pub mod files;
+pub mod inputs;
 pub mod layout;
 mod local;
 pub mod loopback;

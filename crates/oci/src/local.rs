@@ -31,6 +31,32 @@ pub(crate) struct Place {
     pub(crate) size: u64,
 }
 
+impl Place {
+    /// Returns whether the file is long enough.
+    pub(crate) fn is_in_file(&self) -> bool {
+        fs::metadata(&self.file).is_ok_and(|found| found.len() >= self.begin + self.size)
+    }
+
+    /// Opens the blob, after its first `skip` bytes.
+    pub(crate) fn open(&self, skip: u64) -> io::Result<io::Take<File>> {
+        let mut file = files::open(&self.file)?;
+        file.seek(io::SeekFrom::Start(self.begin + skip))?;
+        Ok(io::Read::take(file, self.size.saturating_sub(skip)))
+    }
+
+    /// Returns the blob as a stream, without its first `skip` bytes.
+    pub(crate) fn stream(&self, skip: u64) -> io::Result<ReaderStream<Part>> {
+        let part = self.open(skip)?;
+        let left = part.limit();
+        let part =
+            tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(part.into_inner()), left);
+        Ok(ReaderStream::with_capacity(part, PIECE))
+    }
+}
+
+/// A part of a file.
+pub(crate) type Part = tokio::io::Take<tokio::fs::File>;
+
 /// Where blobs are on this machine.
 #[derive(Debug, Clone, Default)]
 pub struct LocalBlobs {
@@ -64,24 +90,25 @@ impl LocalBlobs {
     /// Returns a layer as a stream that checks it, or `None` if no file has its size.
     pub fn layer(&self, layer: &Descriptor) -> Option<BlobStream> {
         let place = self.place(layer)?;
-        let open = move || {
-            let mut file = files::open(&place.file)?;
-            file.seek(io::SeekFrom::Start(place.begin))?;
-            let part = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), place.size);
-            Ok(ReaderStream::with_capacity(part, PIECE))
-        };
-        Some(BlobStream::new(layer.digest.clone(), layer.size, open))
+        Some(BlobStream::new(layer.digest.clone(), layer.size, move || place.stream(0)))
     }
 
     fn place(&self, layer: &Descriptor) -> Option<Place> {
+        self.found(&layer.digest).find(|place| place.size == layer.size)
+    }
+
+    /// Returns where a blob is, whatever its size.
+    pub(crate) fn find_blob(&self, digest: &Digest) -> Option<Place> {
+        self.found(digest).next()
+    }
+
+    fn found(&self, digest: &Digest) -> impl Iterator<Item = Place> {
         let in_layout = |layout: &PathBuf| -> Option<Place> {
-            let file = layout::blob_path(layout, &layer.digest);
+            let file = layout::blob_path(layout, digest);
             let found = fs::metadata(&file).ok().filter(fs::Metadata::is_file)?;
             Some(Place { file, begin: 0, size: found.len() })
         };
-        let mut found = self.layouts.iter().filter_map(in_layout);
-        let known = self.places.get(&layer.digest).cloned();
-        found.find(|place| place.size == layer.size).or(known.filter(|one| one.size == layer.size))
+        self.layouts.iter().filter_map(in_layout).chain(self.places.get(digest).cloned())
     }
 }
 

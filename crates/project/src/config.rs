@@ -60,7 +60,7 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "mirrors",
             pins::form::Kind::TextByName,
-            "Mirrors: the registry or URL to read from, by the registry or URL that it replaces.",
+            "Mirrors: the registry or URL to read from, by the registry or URL that it replaces; `all` is for what `mirror` copied, to `registry:HOST/NAME` or `dir:PATH`.",
             "none",
             "mirrors.\"docker.io\" = \"registry.example.org/hub\"",
         ),

@@ -11,6 +11,7 @@ use sources::{
     Sources, Submodules, Tree,
 };
 
+use crate::copies::InputCopies;
 use crate::mirrors::Mirrors;
 use crate::{environment, runtime};
 
@@ -206,6 +207,7 @@ pub fn sources(
         allow_local: mirrors.allows_folders(),
         mirrors: mirrors.sources.clone(),
         hosts: mirrors.hosts(),
+        copies: InputCopies::of(mirrors)?,
         proxies: environment::proxies(&mirrors.proxies)?,
         ..Settings::new(cache.join("sources"))
     };

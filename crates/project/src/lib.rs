@@ -15,6 +15,7 @@ pub mod build_env;
 pub mod built_in;
 pub mod clock;
 pub mod config;
+pub mod copies;
 pub mod environment;
 pub mod fetch;
 mod folder;

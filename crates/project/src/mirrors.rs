@@ -5,11 +5,13 @@
 //! precedence over the file.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use debian::OldPackages;
 use executor::Settings;
 use failure::{Failure, Kind, MIRROR_ONLY};
-use names::Secret;
+use names::{ImageRef, Repository, Secret};
 use pins::reader::{Report, Reported, Table, quote, wrong};
 use plan::Plan;
 use sources::{Hosts, Proxies};
@@ -17,10 +19,15 @@ use sources::{Hosts, Proxies};
 use crate::config::Config;
 
 /// An example of each kind of rule.
-const EXAMPLES: [&str; 2] = [
+const EXAMPLES: [&str; 3] = [
     "docker.io=127.0.0.1:5000",
     "https://github.com/vllm-project=https://git.example.org/vllm-project",
+    "all=registry:registry.example.org/ai/inputs",
 ];
+
+/// The left side of a rule for everything that `mirror` copied. It is not a registry: those have a
+/// dot or a port.
+const ALL: &str = "all";
 
 /// The rules of a run.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +36,12 @@ pub struct Mirrors {
     pub registries: Vec<oci::client::Mirror>,
     /// For git repositories, archives and package indexes.
     pub sources: Vec<sources::Mirror>,
+    /// Bundles, which are the only source of a run.
+    pub(crate) bundles: Vec<PathBuf>,
+    /// Folders that `mirror` wrote.
+    folders: Vec<PathBuf>,
+    /// Repositories that `mirror` wrote.
+    pub(crate) repositories: Vec<Repository>,
     /// Whether nothing but the targets of these rules may be asked.
     pub only: bool,
     /// The proxies of the user's configuration, which those of the environment replace.
@@ -42,6 +55,8 @@ pub struct Mirrors {
 pub(crate) enum Rule {
     Registry(oci::client::Mirror),
     Source(sources::Mirror),
+    Folder(PathBuf),
+    Repository(Repository),
 }
 
 impl Rule {
@@ -53,10 +68,49 @@ impl Rule {
                 return Err(format!("`{side}` contains a user name, a password or a token"));
             }
         }
-        if from.contains("://") {
+        if from == ALL {
+            Self::of_copy(to)
+        } else if from.contains("://") {
             sources::Mirror::new(from, to).map(Self::Source).map_err(|e| e.to_string())
         } else {
             oci::client::Mirror::new(from, to).map(Self::Registry).map_err(|e| e.to_string())
+        }
+    }
+
+    /// Parses the place of a copy.
+    fn of_copy(to: &str) -> Result<Self, String> {
+        match to.parse::<CopyPlace>()? {
+            CopyPlace::Folder(path) => Ok(Self::Folder(path)),
+            CopyPlace::Repository(repository) => Ok(Self::Repository(repository)),
+        }
+    }
+}
+
+/// A place that `mirror` writes, and that `--mirror all=PLACE` reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyPlace {
+    /// A folder.
+    Folder(PathBuf),
+    /// A repository of a registry.
+    Repository(Repository),
+}
+
+impl FromStr for CopyPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            Some(("dir", path)) if !path.is_empty() => Ok(Self::Folder(path.into())),
+            Some(("registry", name)) => match name.parse::<ImageRef>() {
+                Ok(ImageRef { repository, tag: None, digest: None }) => {
+                    Ok(Self::Repository(repository))
+                }
+                Ok(_) => Err(format!(
+                    "`{name}` has a tag or digest; each track gets a tag of its own, so name only the repository"
+                )),
+                Err(error) => Err(format!("`{name}` is not a repository: {error}")),
+            },
+            _ => Err(format!("`{text}` is not `dir:PATH` or `registry:HOST/NAME`")),
         }
     }
 }
@@ -67,6 +121,11 @@ impl Extend<Rule> for Mirrors {
             match rule {
                 Rule::Registry(mirror) => self.registries.push(mirror),
                 Rule::Source(mirror) => self.sources.push(mirror),
+                Rule::Folder(path) => self.folders.push(path),
+                Rule::Repository(repository) => {
+                    self.registries.push(oci::client::Mirror::copy(&repository));
+                    self.repositories.push(repository);
+                }
             }
         }
     }
@@ -79,6 +138,24 @@ impl Mirrors {
         self.extend(config.rules.iter().cloned());
         self.proxies = config.proxies.clone();
         self.old_packages.clone_from(&config.old_packages);
+    }
+
+    /// Makes bundles the only source, except for the targets of rules.
+    pub fn use_bundles(&mut self, bundles: &[PathBuf]) {
+        self.bundles = bundles.to_vec();
+        self.only |= !bundles.is_empty();
+    }
+
+    /// Returns whether there is a copy that has everything by digest.
+    pub(crate) fn has_copies(&self) -> bool {
+        !(self.bundles.is_empty() && self.folders.is_empty() && self.repositories.is_empty())
+    }
+
+    /// Returns the bundles and folders of this machine that have inputs. A folder that `mirror` has
+    /// not finished yet has none.
+    pub(crate) fn local_copies(&self) -> Vec<PathBuf> {
+        let folders = self.folders.iter().filter(|folder| folder.join("index.json").exists());
+        self.bundles.iter().chain(folders).cloned().collect()
     }
 
     /// Returns the places that keep Debian packages which the mirrors have deleted: those of the
@@ -155,10 +232,17 @@ pub(crate) fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rul
     let mut rules = Vec::new();
     for entry in table.entries() {
         rules.push(entry.checked_text(report, |to| {
-            Rule::new(entry.key, to).map_err(|because| {
+            let rule = Rule::new(entry.key, to).and_then(|rule| match rule {
+                Rule::Folder(path) if path.is_relative() => {
+                    Err("the path of a folder must be absolute".to_owned())
+                }
+                rule => Ok(rule),
+            });
+            rule.map_err(|because| {
                 let message = format!("cannot use the mirror of {}: {because}", quote(entry.key));
                 let examples = EXAMPLES.map(|example| example.replacen('=', "\" = \"", 1));
-                wrong(message, format!("write `\"{}\"` or `\"{}\"`", examples[0], examples[1]))
+                let [first, second, third] = examples;
+                wrong(message, format!("write `\"{first}\"`, `\"{second}\"` or `\"{third}\"`"))
             })
         }));
     }
@@ -169,6 +253,26 @@ pub(crate) fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_is_a_folder_or_a_repository() {
+        let rules =
+            ["all=dir:/srv/copy", "all=registry:127.0.0.1:5000/ai/inputs"].map(Secret::from);
+        let mut mirrors = read(&rules, true).unwrap();
+        assert_eq!(mirrors.folders, [PathBuf::from("/srv/copy")]);
+        assert_eq!(mirrors.hosts(), Hosts::Only(["127.0.0.1:5000".to_owned()].into()));
+        mirrors.use_bundles(&["a.tar".into()]);
+        assert_eq!(mirrors.local_copies(), [PathBuf::from("a.tar")], "the folder does not exist");
+        for (text, why) in [
+            ("all=/srv/copy", "not `dir:PATH`"),
+            ("all=dir:", "not `dir:PATH`"),
+            ("all=registry:x", "not a repository"),
+            ("all=registry:127.0.0.1:5000/a:b", "has a tag"),
+        ] {
+            let failure = read(&[Secret::from(text)], false).unwrap_err();
+            assert!(failure.causes[0].contains(why), "{text}: {failure:?}");
+        }
+    }
 
     #[test]
     fn only_the_targets_of_rules_may_be_asked() {

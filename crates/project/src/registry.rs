@@ -5,6 +5,7 @@ use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
+use crate::copies;
 use crate::environment;
 use crate::mirrors::Mirrors;
 
@@ -28,6 +29,7 @@ pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
         hosts: mirrors.hosts(),
         proxies: environment::proxies(&mirrors.proxies)?,
         user_agent: user_agent(),
+        inputs: copies::open(&mirrors.local_copies())?,
         ..ClientSettings::default()
     };
     Ok(RegistryClient::new(settings))

@@ -19,6 +19,7 @@
 
 mod address;
 mod archive;
+mod copies;
 mod error;
 mod event;
 mod files;
@@ -32,16 +33,19 @@ mod session;
 mod text;
 mod tree;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use names::{CommitId, Sha256};
 
 pub use address::{Mirror, SourceUrl};
 pub use archive::{Archive, ArchiveLimits, ArchiveSource};
+pub use copies::Copies;
 pub use error::{ErrorKind, SourceError};
 pub use event::Event;
 pub use git::{
-    FetchedGit, FetchedSubmodule, GitSource, Reach, RemoteRef, RemoteRefs, Resolved, Submodules,
+    FetchedGit, FetchedSubmodule, GitPack, GitSource, Reach, RemoteRef, RemoteRefs, Resolved,
+    Submodules,
 };
 pub use git_ref::{GitRef, ParseSourceError, TreePath};
 pub use http::Timeouts;
@@ -131,6 +135,20 @@ impl Sources {
     /// path or link in a tree leads out of it.
     pub async fn fetch_git(&self, source: &GitSource) -> Result<FetchedGit, SourceError> {
         git::fetch_all(&self.session, source).await
+    }
+
+    /// Writes a pack for the commit of a source and one for each submodule into `folder`. Fetches
+    /// what is not cached. The packs have no history, and depend only on the commits.
+    ///
+    /// # Errors
+    /// Fails like [`Self::fetch_git`], or if a pack cannot be written.
+    pub async fn write_packs(
+        &self,
+        source: &GitSource,
+        folder: &Path,
+    ) -> Result<Vec<GitPack>, SourceError> {
+        let fetched = self.fetch_git(source).await?;
+        git::write_packs(&self.session, source, &fetched, folder).await
     }
 
     /// Returns the released files of a project, from the simple API of a Python package index (PEP

@@ -14,6 +14,7 @@ use reqwest::header::HeaderName;
 use url::Url;
 
 use crate::address::{Mirror, SourceUrl};
+use crate::copies::Copies;
 use crate::error::{Again, ErrorKind, Failure};
 use crate::event::Event;
 use crate::http::{INWARD, LEAST_SPEED, Timeouts, redirect_target, refused_redirect, send};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub mirrors: Vec<Mirror>,
     /// The hosts that may be asked.
     pub hosts: Hosts,
+    /// Copies, which are asked before any server.
+    pub copies: Option<Arc<dyn Copies>>,
     /// Whether repositories and archives may be local paths.
     pub allow_local: bool,
     /// Whether the network must not be used.
@@ -60,6 +63,7 @@ impl Settings {
             cache: cache.into(),
             mirrors: Vec::new(),
             hosts: Hosts::All,
+            copies: None,
             allow_local: false,
             is_offline: false,
             timeouts: Timeouts::default(),
@@ -120,7 +124,8 @@ impl Session {
             return Ok(place);
         }
         let server = place.server();
-        let detail = format!("`{server}` may not be asked, and no mirror rule covers it");
+        let missing = if self.settings.copies.is_some() { "no copy has it, " } else { "" };
+        let detail = format!("{missing}`{server}` may not be asked, and no mirror rule covers it");
         let failure = Failure::fatal(ErrorKind::NoMirror, detail);
         Err(Failure { without_mirror: Some(server), ..failure })
     }

@@ -1,6 +1,7 @@
 //! Defines the command line. It contains no logic, and knows nothing of the commands.
 
 mod build;
+mod bundle;
 mod machine;
 mod patch;
 mod pins;
@@ -15,6 +16,7 @@ use oci::client::RegistryClient;
 use project::mirrors::Mirrors;
 
 pub(crate) use self::build::*;
+pub(crate) use self::bundle::*;
 pub(crate) use self::machine::*;
 pub(crate) use self::patch::*;
 pub(crate) use self::pins::*;
@@ -81,6 +83,16 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_only: bool,
+    /// Take every input from this bundle, and contact no host that is not the target of a mirror rule
+    /// (repeatable)
+    #[arg(
+        id = "bundles",
+        long = "bundle",
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    pub(crate) bundles: Vec<PathBuf>,
     /// How to show progress
     #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
     pub(crate) progress: Progress,
@@ -137,6 +149,10 @@ pub(crate) enum Command {
     Push(Push),
     /// Give an image on a registry more tags
     Tag(Tag),
+    /// Write everything that tracks need into one file, for machines without a network
+    Bundle(Bundle),
+    /// Copy everything that tracks need to your own registry or folder
+    Mirror(Mirror),
     /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml

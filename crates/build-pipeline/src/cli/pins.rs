@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use names::Secret;
 
 use crate::cli::values::Format;
 
@@ -27,6 +28,10 @@ pub(crate) struct Bump {
     /// Report only by exit code whether the bump would succeed; write nothing
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) check: bool,
+    /// Copy what is pinned to registry:HOST/NAME or dir:PATH, so that it stays available if it is
+    /// deleted upstream
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["dry_run", "check"])]
+    pub(crate) mirror_to: Option<Secret>,
     /// Output format; github prints the title and body of a pull request
     #[arg(long, value_enum, default_value_t = BumpFormat::Text)]
     pub(crate) format: BumpFormat,

@@ -19,7 +19,7 @@ use project::locks::{self, Locks};
 use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
-use project::{Project, build_env, environment, state};
+use project::{Project, build_env, copies, environment, state};
 use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -52,6 +52,8 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
         };
         return crate::commands::plan::print(&plans, format);
     }
+    let on_inputs = plans.iter().filter(|one| one.stand_in.is_none());
+    copies::check_plans(&global.mirror, on_inputs.map(|one| &*one.plan))?;
     // A build that cannot be recorded does not start.
     state::check_records()?;
     if let Some(file) = &args.digest_file {

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 
 use failure::{Failure, Kind};
-use names::PinName;
+use names::{ImageRef, PinName};
 use oci::client::RegistryClient;
 use pins::{PinKind, Pinned, Pins};
+use plan::Input;
 use project::Project;
+use project::mirrors::CopyPlace;
 use project::pins_file::{pin_name, read};
 use sources::Sources;
 use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
 
 use crate::cli::{Bump, BumpFormat, Global};
+use crate::commands::bundle::{copy_input, place};
 use crate::global;
 use crate::output::{self, Page, counted};
 
@@ -19,7 +22,14 @@ use crate::output::{self, Page, counted};
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let project = global::project(global)?;
     let (sources, client) = (global::sources(global)?, global::registry(global)?);
-    let Some(pin) = &args.pin else { return run_all(&project, args, &sources, &client) };
+    let to = args.mirror_to.as_ref().map(|to| place(to.expose())).transpose()?;
+    let mirrored = |name: &PinName| match &to {
+        Some(to) => mirror(global, &project, name, to),
+        None => Ok(()),
+    };
+    let Some(pin) = &args.pin else {
+        return run_all(&project, args, &sources, &client, &mirrored);
+    };
     let pins = project.pins()?;
     let name = pin_name(pin, &pins)?;
     let recorded = || unresolved(&pins).into_iter().find(|(unresolved, _)| *unresolved == name);
@@ -36,6 +46,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     }
     if !args.dry_run {
         bump.write()?;
+        mirrored(&name)?;
     }
     let report = &bump.report;
     match args.format {
@@ -46,6 +57,52 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
             output::sanitised_result(&self::text(report, args.dry_run))
         }
     }
+}
+
+/// Copies what a pin names, under a name that no other value of the pin has.
+fn mirror(
+    global: &Global,
+    project: &Project,
+    pin: &PinName,
+    to: &CopyPlace,
+) -> Result<(), Failure> {
+    let Some((value, input)) = input_of(&read(&project.root)?.1, pin) else { return Ok(()) };
+    let value = value.trim_start_matches("sha256:");
+    let name = format!("pin-{pin}-{}", value.get(..12).unwrap_or(value));
+    copy_input(global, &name, &input, to).map_err(|told| {
+        told.cause(format!("pin {pin} is written, but not copied")).hint(format!(
+            "`build-pipeline mirror TRACK --to {}` copies what a track needs",
+            shown(to)
+        ))
+    })
+}
+
+fn shown(to: &CopyPlace) -> String {
+    match to {
+        CopyPlace::Folder(path) => format!("dir:{}", path.display()),
+        CopyPlace::Repository(repository) => format!("registry:{repository}"),
+    }
+}
+
+/// Returns the value of a pin, and the input that it is in a plan. `None` for a pin of a release,
+/// which names nothing that could be copied.
+fn input_of(pins: &Pins, name: &PinName) -> Option<(String, Input)> {
+    if let Some(pin) = pins.images.get(name) {
+        let digest = pin.digest.resolved()?.clone();
+        let (repository, tag) = (pin.repository.clone(), pin.tag.clone());
+        let value = digest.to_string();
+        let reference = ImageRef { repository, tag, digest: Some(digest) };
+        return Some((value, Input::Image { reference, manifest: None }));
+    }
+    if let Some(pin) = pins.sources.get(name) {
+        let (url, commit) = (pin.url.clone(), pin.commit.resolved()?.clone());
+        return Some((commit.to_string(), Input::Source { url, commit, version: None }));
+    }
+    let pin = pins.archives.get(name)?;
+    let sha256 = pin.sha256.resolved()?.clone();
+    let (project, version) = (pin.project.clone(), pin.version.clone());
+    let value = sha256.to_string();
+    Some((value, Input::Archive { project, version, sha256, subdirectory: None }))
 }
 
 fn asked<'a>(args: &'a Bump, pin: &'a PinName, value: &'a str) -> Asked<'a> {
@@ -68,6 +125,7 @@ fn run_all(
     args: &Bump,
     sources: &Sources,
     client: &RegistryClient,
+    mirrored: &dyn Fn(&PinName) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let own = read(&project.root)?.1;
     let wanted = if args.many.unresolved {
@@ -95,6 +153,7 @@ fn run_all(
         let bumped = read(&project.root).and_then(|(text, _)| {
             let mut bump = look_up(project, &text, &asked(args, name, value), sources, client)?;
             bump.write()?;
+            mirrored(name)?;
             Ok(bump.report)
         });
         let line = match bumped {

@@ -4,6 +4,7 @@
 pub(crate) mod audit;
 pub(crate) mod build;
 pub(crate) mod bump;
+pub(crate) mod bundle;
 pub(crate) mod clean;
 pub(crate) mod diagnose;
 pub(crate) mod diff;

@@ -10,6 +10,7 @@ mod audit;
 mod build;
 mod built;
 mod bump;
+mod bundle;
 mod clean;
 mod config;
 mod conformance;

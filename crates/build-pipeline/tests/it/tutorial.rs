@@ -48,6 +48,8 @@ fn the_readmes_words_are_there() {
         "run --help",
         "clean --help",
         "pins show --help",
+        "bundle --help",
+        "mirror --help",
     ]
     .map(|line| project.run(line).expect(0).stdout)
     .concat();

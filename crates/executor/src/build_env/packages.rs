@@ -24,6 +24,13 @@ pub(crate) struct Packages {
     fetched: Vec<FetchedPackage>,
 }
 
+impl Packages {
+    /// Returns the package files.
+    pub(crate) fn files(&self) -> &[FetchedPackage] {
+        &self.fetched
+    }
+}
+
 impl BuildEnv {
     /// Fetches the packages of some sets of a lock, each by its hash.
     pub(crate) async fn fetch_packages(

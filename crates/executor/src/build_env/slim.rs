@@ -176,7 +176,7 @@ impl BuildEnv {
             let file = folder.layer(&layer.digest);
             let copy = LayerCopy {
                 client: step.client.clone(),
-                repository: remote.repository.clone(),
+                repository: Some(remote.repository.clone()),
                 local: local.clone(),
                 transfer: transfer.clone(),
                 layer,

@@ -28,7 +28,7 @@ pub(crate) struct Wheels {
 }
 
 impl Wheels {
-    /// Returns the files, each with its name.
+    /// Returns the wheels, each with its name.
     pub(crate) fn files(&self) -> &[(String, Archive)] {
         &self.files
     }

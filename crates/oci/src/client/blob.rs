@@ -30,6 +30,9 @@ impl RegistryClient {
             let failure = Failure::fatal(ErrorKind::TooLarge, detail);
             return Err(RegistryError::unasked(&subject, repository.registry(), failure));
         }
+        if let Some(found) = session.bytes_in_files(&subject, digest) {
+            return found;
+        }
         let places = session.places(&subject, repository, true)?;
         from_first_place!(session, subject, places, |place| session
             .try_blob(place, digest, size)

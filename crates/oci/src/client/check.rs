@@ -8,6 +8,7 @@ use names::{Digest, Hasher};
 use super::blob::wrong_size;
 use super::error::Failure;
 use super::mismatch;
+use crate::media::Descriptor;
 
 /// The beginning of a blob, which an earlier transfer has left.
 #[derive(Debug, Default)]
@@ -33,6 +34,11 @@ impl Prefix {
                 }
             }
         }
+    }
+
+    /// Returns whether it is the whole blob.
+    pub fn is(self, blob: &Descriptor) -> bool {
+        self.length == blob.size && Digest::from_sha256(self.hasher.finish()) == blob.digest
     }
 
     /// Returns its length in bytes.

@@ -15,6 +15,8 @@ use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 pub struct Mirror {
     from: String,
     to: String,
+    /// Whether everything that is requested by digest is requested as a blob of the repository `to`.
+    is_copy: bool,
 }
 
 /// Why a mirror rule is not valid.
@@ -47,7 +49,12 @@ impl Mirror {
             }
             _ => from,
         };
-        Ok(Self { from, to: check(to)? })
+        Ok(Self { from, to: check(to)?, is_copy: false })
+    }
+
+    /// Makes the rule that requests everything that has a digest from a copy of inputs.
+    pub fn copy(repository: &Repository) -> Self {
+        Self { from: String::new(), to: repository.to_string(), is_copy: true }
     }
 
     /// Returns the host, with its port, that this rule leads to.
@@ -78,13 +85,15 @@ pub(super) struct Endpoint {
     pub(super) is_plain: bool,
     /// Whether this is a mirror.
     pub(super) is_mirror: bool,
+    /// Whether this is a copy of inputs: one repository that has everything as blobs.
+    pub(super) is_copy: bool,
 }
 
 impl Endpoint {
     pub(super) fn new(location: &str, is_plain: bool, is_mirror: bool) -> Self {
         let (host, path) = location.split_once('/').unwrap_or((location, ""));
         let is_plain = is_plain || is_loopback(host);
-        Self { host: host.to_owned(), path: path.to_owned(), is_plain, is_mirror }
+        Self { host: host.to_owned(), path: path.to_owned(), is_plain, is_mirror, is_copy: false }
     }
 
     /// Returns the host to connect to.
@@ -133,7 +142,10 @@ impl Rules {
         let name = repository.to_string();
         let mut places = Vec::new();
         for mirror in &self.mirrors {
-            if let Some(rest) = behind(&name, &mirror.from) {
+            if mirror.is_copy {
+                let place = self.place(&mirror.to, false, true);
+                places.extend(by_digest.then_some(Endpoint { is_copy: true, ..place }));
+            } else if let Some(rest) = behind(&name, &mirror.from) {
                 let location = format!("{}{rest}", mirror.to);
                 // A rule that leads to itself only allows the registry.
                 places.push(self.place(&location, false, location != name));

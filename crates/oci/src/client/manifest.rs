@@ -38,6 +38,15 @@ impl RegistryClient {
     pub async fn manifest(&self, image: &ImageRef) -> Result<FetchedManifest, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the manifest of", image);
+        if let Some(digest) = session.digest_in_files(image)
+            && let Some(found) = session.bytes_in_files(&subject, &digest)
+        {
+            let bytes = found?;
+            let media_type = own_type(&bytes).map_err(|failure| {
+                RegistryError::unasked(&subject, image.repository.registry(), failure)
+            })?;
+            return Ok(FetchedManifest { bytes, media_type, digest });
+        }
         let (reference, places) = session.places_of(&subject, image)?;
         from_first_place!(session, subject, places, |place| session
             .try_manifest(place, &reference, image.digest.as_ref())
@@ -52,6 +61,9 @@ impl RegistryClient {
     pub async fn manifest_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the digest of", image);
+        if let Some(digest) = session.digest_in_files(image) {
+            return Ok(Some(digest));
+        }
         let (reference, places) = session.places_of(&subject, image)?;
         let found = from_first_place!(session, subject, places, |place| session
             .try_digest(place, &reference, image.digest.as_ref())
@@ -144,7 +156,13 @@ impl Session {
         reference: &str,
         wanted: Option<&Digest>,
     ) -> Result<FetchedManifest, Failure> {
-        let answer = self.request(ask(place, Method::GET, reference)).await?;
+        // A copy has documents as blobs, because it has only one platform of an index.
+        let request = if place.is_copy {
+            Ask::new(place, Method::GET, &format!("blobs/{reference}"))
+        } else {
+            ask(place, Method::GET, reference)
+        };
+        let answer = self.request(request).await?;
         if answer.status != StatusCode::OK {
             return Err(self.failure(place, answer).await);
         }
@@ -167,7 +185,9 @@ impl Session {
             );
             return Err(Failure::fatal(ErrorKind::Integrity, detail));
         }
-        let media_type = check_document(&bytes, media_type)?;
+        // The type of a blob says nothing about the document.
+        let media_type =
+            if place.is_copy { own_type(&bytes)? } else { check_document(&bytes, media_type)? };
         Ok(FetchedManifest { bytes, media_type, digest })
     }
 
@@ -177,6 +197,9 @@ impl Session {
         reference: &str,
         wanted: Option<&Digest>,
     ) -> Result<Digest, Failure> {
+        if place.is_copy {
+            return Ok(self.try_manifest(place, reference, wanted).await?.digest);
+        }
         let answer = self.request(ask(place, Method::HEAD, reference)).await?;
         match (answer.status, stated_digest(&answer)?) {
             (StatusCode::OK, Some(stated)) => match wanted.filter(|wanted| **wanted != stated) {
@@ -246,6 +269,20 @@ fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
 fn media_type(answer: &Incoming) -> Option<String> {
     let text = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?;
     Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+/// Returns the media type of a document that was stored as a blob.
+fn own_type(bytes: &[u8]) -> Result<String, Failure> {
+    let bad = |error: &MediaError| {
+        Failure::fatal(ErrorKind::Protocol, "it has an unusable document").because(error)
+    };
+    let guessed = match Document::parse(bytes, None).map_err(|error| bad(&error))? {
+        Document::Index(_) => OCI_INDEX,
+        Document::Manifest(_) => OCI_MANIFEST,
+    };
+    let json: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+    let own = json.as_ref().and_then(|json| json.get("mediaType")?.as_str());
+    Ok(own.unwrap_or(guessed).to_owned())
 }
 
 /// Checks that header and body agree on one of the four media types, and returns it.

@@ -15,6 +15,7 @@ mod challenge;
 mod check;
 mod endpoint;
 mod error;
+mod files;
 mod manifest;
 mod request;
 mod retry;
@@ -44,6 +45,7 @@ use self::error::{Failure, Place, Subject};
 use self::request::Scheme;
 use self::retry::Budget;
 use crate::credentials::CredentialFiles;
+use crate::inputs::InputFiles;
 use crate::registries_conf::RegistriesConf;
 
 /// The minimum speed of a response, in bytes per second. At this speed, a layer of 100 MB would take
@@ -76,6 +78,8 @@ pub struct ClientSettings {
     pub fixed_names: Vec<FixedName>,
     /// The hosts that may be asked.
     pub hosts: Hosts,
+    /// Files that may have what is requested. They are asked first.
+    pub inputs: InputFiles,
 }
 
 impl Default for ClientSettings {
@@ -92,6 +96,7 @@ impl Default for ClientSettings {
             extra_roots: Vec::new(),
             fixed_names: Vec::new(),
             hosts: Hosts::All,
+            inputs: InputFiles::default(),
         }
     }
 }
@@ -110,6 +115,7 @@ pub struct RegistryClient {
 #[derive(Debug)]
 struct Session {
     rules: Rules,
+    inputs: InputFiles,
     retries: Retries,
     auth: Authorizer,
     transport: Transport,
@@ -144,6 +150,7 @@ impl RegistryClient {
         };
         let session = Session {
             rules: Rules { conf: registries_conf, mirrors, plain_http, hosts: settings.hosts },
+            inputs: settings.inputs,
             retries: settings.retries,
             auth: Authorizer::new(credentials),
             transport: Transport::new(wiring),

@@ -27,7 +27,7 @@ use super::request::Ask;
 use super::retry::Budget;
 use super::{RegistryClient, Session};
 
-type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
+pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
 type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
 type Watcher = Arc<dyn Fn(&Result<Bytes, RegistryError>) + Send + Sync>;
 
@@ -76,7 +76,10 @@ impl BlobStream {
     {
         let open: Arc<dyn Fn() -> io::Result<Pieces> + Send + Sync> = {
             let digest = digest.clone();
-            Arc::new(move || Ok(local_pieces(open()?, Check::new(&digest, size))))
+            Arc::new(move || {
+                let (check, named) = (Check::new(&digest, size), digest.clone());
+                Ok(local_pieces(open()?, check, move |failure| local_error(&named, failure)))
+            })
         };
         Self::local(digest, size, open)
     }
@@ -151,12 +154,17 @@ fn local_error(digest: &Digest, failure: Failure) -> RegistryError {
     RegistryError::unasked(&subject, "this machine", failure)
 }
 
-fn local_pieces<S>(source: S, check: Check) -> Pieces
+/// Returns the chunks of a local source, checked. `failed` words a failure.
+pub(super) fn local_pieces<S>(
+    source: S,
+    check: Check,
+    failed: impl Fn(Failure) -> RegistryError + Send + 'static,
+) -> Pieces
 where
     S: Stream<Item = io::Result<Bytes>> + Send + 'static,
 {
-    let state = (Box::pin(source), check, false);
-    Box::pin(stream::unfold(state, |(mut source, mut check, is_done)| async move {
+    let state = (Box::pin(source), check, failed, false);
+    Box::pin(stream::unfold(state, |(mut source, mut check, failed, is_done)| async move {
         if is_done {
             return None;
         }
@@ -168,12 +176,14 @@ where
                 None => check.finish().map(|piece| (piece, true)),
             };
             match step {
-                Ok((Some(piece), is_done)) => return Some((Ok(piece), (source, check, is_done))),
+                Ok((Some(piece), is_done)) => {
+                    return Some((Ok(piece), (source, check, failed, is_done)));
+                }
                 Ok((None, false)) => {}
                 Ok((None, true)) => return None,
                 Err(failure) => {
-                    let error = local_error(&check.digest, failure);
-                    return Some((Err(error), (source, check, true)));
+                    let error = failed(failure);
+                    return Some((Err(error), (source, check, failed, true)));
                 }
             }
         }
@@ -228,6 +238,10 @@ async fn transferred(
     check: Check,
 ) -> Result<Pieces, RegistryError> {
     let subject = subject("read the blob", repository, &check.digest);
+    let check = match client.session.rest_in_files(&subject, check) {
+        Ok(pieces) => return pieces,
+        Err(check) => check,
+    };
     let places = client.session.places(&subject, repository, true)?.into();
     let mut transfer =
         Transfer { client, subject, places, current: None, failed: Vec::new(), check };

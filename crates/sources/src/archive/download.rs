@@ -14,6 +14,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 
 use super::{Archive, ArchiveSource};
 use crate::address::SourceUrl;
+use crate::copies;
 use crate::error::{Again, ErrorKind, Failure, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
@@ -40,8 +41,10 @@ impl Place {
         self.folder.join(format!("{}.part", self.sha256))
     }
 
-    fn lock(&self) -> PathBuf {
-        self.folder.join(format!("{}.lock", self.sha256))
+    async fn lock(&self, session: &Session) -> Result<Lock, Failure> {
+        let path = self.folder.join(format!("{}.lock", self.sha256));
+        let on_wait = |path: &Path| session.notify(Event::Waiting { path });
+        Lock::take(&path, session.settings.timeouts.lock, on_wait).await
     }
 
     fn seen(&self) -> PathBuf {
@@ -81,6 +84,9 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
         session.notify(Event::CachedArchive { sha256: &source.sha256 });
         return Ok(archive(size, 0));
     }
+    if let Some(size) = from_copy(session, &place).await? {
+        return Ok(archive(size, 0));
+    }
     let Some(url) = &source.url else {
         let detail = "it is not in the cache, and no download location is known";
         return Err(Failure::fatal(ErrorKind::NotFound, detail));
@@ -92,9 +98,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     if !from.is_file() {
         session.online()?;
     }
-    let patience = session.settings.timeouts.lock;
-    let on_wait = |path: &Path| session.notify(Event::Waiting { path });
-    let _lock = Lock::take(&place.lock(), patience, on_wait).await?;
+    let _lock = place.lock(session).await?;
     if let Some(size) = find().await? {
         session.notify(Event::CachedArchive { sha256: &source.sha256 });
         return Ok(archive(size, 0));
@@ -103,6 +107,18 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     let (size, received) =
         if from.is_file() { (job.copy().await?, 0) } else { job.download().await? };
     Ok(archive(size, received))
+}
+
+/// Takes an archive from a copy, and returns its size. `None` if no copy has it.
+async fn from_copy(session: &Session, place: &Place) -> Result<Option<u64>, Failure> {
+    let Some(copies) = &session.settings.copies else { return Ok(None) };
+    let _lock = place.lock(session).await?;
+    let copied = copies.file(&place.sha256, &place.part()).await;
+    if !copied.map_err(|error| copies::failure(&error))? {
+        return Ok(None);
+    }
+    let place = place.clone();
+    session.blocking(move || finish(&place)).await.map(Some)
 }
 
 /// An archive that is being added to the cache.

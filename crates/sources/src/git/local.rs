@@ -3,7 +3,7 @@
 //! No program is run. libgit2 packs the objects of one commit, and the pack is processed like a
 //! pack from a server, so that all checks are the same.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use git2::{Repository, RepositoryOpenFlags};
 use names::CommitId;
@@ -15,11 +15,10 @@ use crate::address::SourceUrl;
 use crate::error::{ErrorKind, Failure};
 use crate::text;
 
-fn open(url: &SourceUrl) -> Result<Repository, Failure> {
-    let path = PathBuf::from(url.url().path());
+fn open(path: &Path) -> Result<Repository, Failure> {
     let nowhere: [&Path; 0] = [];
     // The folder itself, or the `.git` in it, but no parent folder.
-    Repository::open_ext(&path, RepositoryOpenFlags::NO_SEARCH, nowhere).map_err(|error| {
+    Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, nowhere).map_err(|error| {
         let (kind, detail) = match error.code() {
             git2::ErrorCode::NotFound => {
                 (ErrorKind::NotFound, "there is no git repository at this path")
@@ -39,7 +38,7 @@ fn unreadable(error: &git2::Error) -> Failure {
 
 /// Returns the branches and tags of a repository.
 pub(super) fn refs(url: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
-    let repository = open(url)?;
+    let repository = open(Path::new(url.url().path()))?;
     let mut found = Vec::new();
     let head = repository.head().and_then(|head| head.peel_to_commit());
     if let Ok(head) = head {
@@ -59,9 +58,15 @@ pub(super) fn refs(url: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
     Ok(found)
 }
 
-/// Packs a commit without its history, and returns the hash of the pack.
+/// Packs a commit of a repository, like [`pack_of`].
 pub(super) fn pack(url: &SourceUrl, commit: &CommitId, folder: &Path) -> Result<String, Failure> {
-    let repository = open(url)?;
+    pack_of(Path::new(url.url().path()), commit, folder)
+}
+
+/// Packs a commit without its history, and returns the hash of the pack. The same commit always
+/// gives the same bytes.
+pub(super) fn pack_of(path: &Path, commit: &CommitId, folder: &Path) -> Result<String, Failure> {
+    let repository = open(path)?;
     let id = oid(commit)?;
     let object = repository.find_object(id, None).map_err(|error| match error.code() {
         git2::ErrorCode::NotFound => {
@@ -78,7 +83,7 @@ pub(super) fn pack(url: &SourceUrl, commit: &CommitId, folder: &Path) -> Result<
         Ok(())
     };
     insert().map_err(|error: git2::Error| {
-        let path = text::quoted(url.url().path());
+        let path = text::quoted(&path.display().to_string());
         let detail = format!("the repository {path} lacks a part of this commit");
         Failure::fatal(ErrorKind::Integrity, detail).because(&error)
     })?;

@@ -15,7 +15,9 @@ mod repository;
 mod server;
 mod submodules;
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use names::CommitId;
@@ -34,13 +36,16 @@ use self::objects::Snapshot;
 use self::repository::{PackWriter, Repository};
 use self::server::Server;
 use crate::address::SourceUrl;
-use crate::error::{ErrorKind, Failure};
+use crate::copies;
+use crate::error::{ErrorKind, Failure, SourceError};
 use crate::event::Event;
-use crate::files::Lock;
+use crate::files::{self, Lock};
 use crate::session::Session;
 
 /// How many chunks of a pack may wait to be indexed.
 const PIECES_AHEAD: usize = 64;
+/// How many bytes of a file are read at once.
+const PIECE: usize = 256 << 10;
 /// The maximum size of a list of refs.
 const MAX_REFS_ANSWER: u64 = 512 << 20;
 
@@ -109,13 +114,14 @@ async fn fetch(
         session.notify(Event::Cached { url, commit });
         return Ok((snapshot, 0));
     }
+    if let Some(snapshot) = from_copy(session, &repository, commit).await? {
+        return Ok((snapshot, 0));
+    }
     let place = place(session, url)?;
     if !place.is_file() {
         session.online()?;
     }
-    let patience = session.settings.timeouts.lock;
-    let on_wait = |path: &Path| session.notify(Event::Waiting { path });
-    let lock = std::sync::Arc::new(Lock::take(&repository.lock_path(), patience, on_wait).await?);
+    let lock = std::sync::Arc::new(take_lock(session, &repository).await?);
     // Another process may have fetched it in the meantime.
     if let Some(snapshot) = find(session, &repository, commit).await? {
         session.notify(Event::Cached { url, commit });
@@ -143,6 +149,86 @@ async fn fetch(
             Err(failure) => budget.spend(failure).await?,
         }
     }
+}
+
+async fn take_lock(session: &Session, repository: &Repository) -> Result<Lock, Failure> {
+    let on_wait = |path: &Path| session.notify(Event::Waiting { path });
+    Lock::take(&repository.lock_path(), session.settings.timeouts.lock, on_wait).await
+}
+
+/// Takes a commit from a copy. `None` if no copy has it.
+async fn from_copy(
+    session: &Session,
+    repository: &Repository,
+    commit: &CommitId,
+) -> Result<Option<Snapshot>, Failure> {
+    let Some(copies) = &session.settings.copies else { return Ok(None) };
+    let lock = take_lock(session, repository).await?;
+    if let Some(snapshot) = find(session, repository, commit).await? {
+        return Ok(Some(snapshot));
+    }
+    let (repository, commit) = (repository.clone(), commit.clone());
+    let lock = {
+        let repository = repository.clone();
+        session.blocking(move || repository.prepare(&lock).map(|()| lock)).await?
+    };
+    // The next run removes it if this one is killed.
+    let part = repository.packs().join("copy.part");
+    let copied = copies.pack(&commit, &part).await;
+    if !copied.map_err(|error| copies::failure(&error))? {
+        return Ok(None);
+    }
+    let accept = move || {
+        let mut writer = PackWriter::new(&repository.packs())?;
+        let fail = |error| Failure::disk("read", &part, &error);
+        let mut file = File::open(&part).map_err(fail)?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece).map_err(fail)? {
+                0 => break,
+                count => writer.write(&piece[..count])?,
+            }
+        }
+        let pack = writer.finish()?;
+        files::remove_file(&part)?;
+        repository.accept(&lock, &commit, &pack, &[])
+    };
+    session.blocking(accept).await.map(Some)
+}
+
+/// A commit with its files and without its history, as a pack.
+#[derive(Debug, Clone)]
+pub struct GitPack {
+    /// The URL of the repository.
+    pub url: SourceUrl,
+    /// The commit.
+    pub commit: CommitId,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Writes the packs of a fetched source and its submodules.
+pub(crate) async fn write_packs(
+    session: &Session,
+    source: &GitSource,
+    fetched: &FetchedGit,
+    folder: &Path,
+) -> Result<Vec<GitPack>, SourceError> {
+    let submodules = fetched.submodules.iter().map(|one| (one.url.clone(), one.commit.clone()));
+    let mut packs = Vec::new();
+    for (url, commit) in
+        std::iter::once((source.url.clone(), source.commit.clone())).chain(submodules)
+    {
+        let repository = Repository::of(&session.settings.cache.join("git"), &url);
+        let (wanted, folder) = (commit.clone(), folder.to_owned());
+        let pack = move || {
+            let name = local::pack_of(repository.path(), &wanted, &folder)?;
+            Ok(folder.join(format!("pack-{name}.pack")))
+        };
+        let path = session.blocking(pack).await.map_err(|failure| failure.at("pack", &url))?;
+        packs.push(GitPack { url, commit, path });
+    }
+    Ok(packs)
 }
 
 async fn find(

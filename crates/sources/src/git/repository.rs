@@ -53,6 +53,11 @@ impl Repository {
         Self { path: folder.join(format!("{name}-{hash}.git")) }
     }
 
+    /// Returns its folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the path of the lock file that guards changes to the repository.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.path.with_extension("lock")

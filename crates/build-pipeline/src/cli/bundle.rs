@@ -1,0 +1,48 @@
+//! The arguments of `bundle` and `mirror`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use names::Secret;
+
+use crate::cli::Subject;
+
+/// Write everything that tracks need into one file, for machines without a network
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file has the images, git commits, archives, wheels and Debian packages of the plans, and their locks. It is an OCI archive, and every blob is checked by its digest when it is used. An interrupted command continues where it stopped.\n\nExample: build-pipeline bundle official vulkan -o inputs.tar, then build-pipeline build vulkan --bundle inputs.tar"
+)]
+#[command(mut_arg("tracks", |arg| arg.help("Bundle what this track needs, given by name or letter (repeatable)")))]
+pub(crate) struct Bundle {
+    /// The tracks, given by name or letter; same as --track
+    #[arg(value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Write the bundle into this file
+    #[arg(short, long, value_name = "FILE", required_unless_present = "check")]
+    pub(crate) output: Option<PathBuf>,
+    /// Leave out what this older bundle has; whoever uses the new one needs both (repeatable)
+    #[arg(long, value_name = "OLD", requires = "output")]
+    pub(crate) since: Vec<PathBuf>,
+    /// Check every byte of bundles, and write nothing
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["names", "tracks", "output"])]
+    pub(crate) check: Vec<PathBuf>,
+}
+
+/// Copy everything that tracks need to your own registry or folder
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is there already is not copied again. A build reads it with `--mirror all=PLACE`, and with `--mirror-only` it reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"
+)]
+#[command(mut_arg("tracks", |arg| arg.help("Copy what this track needs, given by name or letter (repeatable)")))]
+pub(crate) struct Mirror {
+    /// The tracks, given by name or letter; same as --track
+    #[arg(value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Copy to registry:HOST/NAME or dir:PATH (repeatable)
+    #[arg(long, value_name = "PLACE", required = true)]
+    pub(crate) to: Vec<Secret>,
+}

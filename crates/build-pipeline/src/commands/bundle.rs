@@ -1,0 +1,286 @@
+//! `build-pipeline bundle` and `mirror`: copy everything that tracks need to places of the user.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use executor::{BlobCache, Collected, Collector, Event, Output, Transfer};
+use failure::{Failure, Kind};
+use names::{Digest, Repository};
+use oci::Verified;
+use oci::inputs::{Damage, InputFiles, InputKind, InputList, check_bundle};
+use plan::{Action, Plan};
+use project::build_env::{self, BuildOptions};
+use project::locks::Locks;
+use project::mirrors::CopyPlace;
+use project::prepare::{Preparation, Prepared, prepare};
+use project::{copies, environment};
+use record::OutputState;
+
+use crate::cli::{Bundle, Global, Mirror, Subject};
+use crate::global;
+use crate::output::{self, Page, counted};
+use crate::reporter::{Reporter, size};
+use crate::sanitise::sanitise_line;
+use crate::signals::{Signals, interrupted};
+use crate::typed;
+
+/// How many damaged places are shown.
+const MOST_DAMAGE: usize = 20;
+
+/// Writes a bundle, or checks bundles.
+pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
+    let Some(file) = &args.output else { return check(&args.check) };
+    let since = copies::open(&args.since)?;
+    let output = Output::Archive { path: file.clone() };
+    let (collected, bytes) = write(global, &args.subject, &args.names, &output, &since)?;
+    let id = Digest::of(collected.index(&since).text().as_bytes());
+    let mut page = Page::default();
+    page.line(format_args!("{}", file.display()));
+    page.line(format_args!("  bundle    {id}"));
+    for needs in since.ids() {
+        page.line(format_args!("  needs     {needs}"));
+    }
+    show(&mut page, &collected, &since, bytes);
+    output::sanitised_result(&page.into_text())?;
+    let older: Vec<String> =
+        args.since.iter().map(|path| format!(" --bundle {}", path.display())).collect();
+    output::hint(&format!(
+        "`build-pipeline build TRACK --bundle {}{}` builds from it, without a network",
+        file.display(),
+        older.concat()
+    ));
+    Ok(())
+}
+
+/// Copies into folders and registries.
+pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
+    for to in &args.to {
+        let place = place(to.expose())?;
+        let output = match &place {
+            CopyPlace::Folder(path) => Output::Layout { path: path.clone(), with_layers: true },
+            CopyPlace::Repository(repository) => of_repository(repository)?,
+        };
+        let none = InputFiles::default();
+        let (collected, bytes) = write(global, &args.subject, &args.names, &output, &none)?;
+        let mut page = Page::default();
+        page.line(format_args!("{to}"));
+        show(&mut page, &collected, &none, bytes);
+        output::sanitised_result(&page.into_text())?;
+        output::hint(&format!(
+            "`build-pipeline build TRACK --mirror all={to} --mirror-only` builds from it alone"
+        ));
+    }
+    Ok(())
+}
+
+/// Parses a place of `--to` or `--mirror-to`.
+pub(crate) fn place(text: &str) -> Result<CopyPlace, Failure> {
+    text.parse().map_err(|why: String| {
+        Failure::new(Kind::Input, format!("cannot copy to `{text}`: {why}"))
+            .hint("write `dir:PATH` or `registry:HOST/NAME`, for example `registry:registry.example.org/ai/inputs`")
+    })
+}
+
+fn of_repository(repository: &Repository) -> Result<Output, Failure> {
+    let reference = repository.to_string().parse();
+    let reference = reference.map_err(|error| Failure::from_chain(Kind::Bug, &error))?;
+    Ok(Output::Registry { reference })
+}
+
+/// Collects what tracks need, and writes it. Returns it, with the number of bytes that were
+/// transferred from and to registries.
+fn write(
+    global: &Global,
+    subject: &Subject,
+    names: &[String],
+    output: &Output,
+    since: &InputFiles,
+) -> Result<(Collected, u64), Failure> {
+    let subject = global::with_names(subject, names);
+    if subject.tracks.is_empty() {
+        return Err(Failure::new(Kind::Input, "no track given")
+            .hint("write the tracks after the command: `build-pipeline bundle official -o FILE`"));
+    }
+    let project = global::project(global)?;
+    let Preparation { plans, materials } =
+        prepare(&global.mirror, &project, &global::subject(&subject))?;
+    plans.iter().try_for_each(|one| check_network(&one.plan))?;
+    for warning in plans.iter().flat_map(|one| &one.warnings) {
+        output::warn(warning.rule, &warning.message);
+    }
+    let work = Work { global, output, since };
+    work.run(
+        async |collector| {
+            for Prepared { plan, stand_in, .. } in &plans {
+                collector.add_plan(plan, stand_in.is_some()).await?;
+            }
+            Ok(())
+        },
+        materials,
+    )
+}
+
+/// Copies one input to a place, and lists it under a name of its own.
+pub(crate) fn copy_input(
+    global: &Global,
+    name: &str,
+    input: &plan::Input,
+    to: &CopyPlace,
+) -> Result<(), Failure> {
+    let output = match to {
+        CopyPlace::Folder(path) => Output::Layout { path: path.clone(), with_layers: true },
+        CopyPlace::Repository(repository) => of_repository(repository)?,
+    };
+    let work = Work { global, output: &output, since: &InputFiles::default() };
+    let collect = async |collector: &mut Collector<'_>| collector.add_input(name, input).await;
+    work.run(collect, Arc::default()).map(drop)
+}
+
+/// Refuses a plan with a stage that downloads on its own: nobody knows what it needs.
+fn check_network(plan: &Plan) -> Result<(), Failure> {
+    let has_network =
+        |step: &&plan::Step| matches!(step.action, Action::BuildImage { network: true, .. });
+    let Some(step) = plan.steps.iter().find(has_network) else { return Ok(()) };
+    let what = format!(
+        "step `{}` of `{}` downloads with the network, so nobody knows what it needs",
+        step.id, plan.name
+    );
+    Err(Failure::new(Kind::Input, what).hint(
+        "its stage has `network = true` in versions/tracks.toml; use locked packages instead (`packages = \"LOCK\"`), or another variant",
+    ))
+}
+
+/// What is written, and where.
+struct Work<'a> {
+    global: &'a Global,
+    output: &'a Output,
+    since: &'a InputFiles,
+}
+
+impl Work<'_> {
+    /// Collects with `collect`, and writes the result until it is done or a signal arrives.
+    fn run(
+        &self,
+        collect: impl AsyncFnOnce(&mut Collector<'_>) -> Result<(), executor::ExecuteError>,
+        materials: Arc<executor::Materials>,
+    ) -> Result<(Collected, u64), Failure> {
+        let global = self.global;
+        let client = global::registry(global)?;
+        let cache = environment::cache_folder()
+            .map_or_else(BlobCache::none, |folder| BlobCache::new(folder.join("blobs")));
+        let options = BuildOptions {
+            is_fresh: false,
+            keeps_failed: false,
+            store: environment::store_folder()?,
+            old_packages: global.mirror.old_packages(),
+        };
+        let build_env = build_env::open(global::sources(global)?, materials, options)?;
+        let on_event = Arc::new(Reporter::new(global.progress)).for_image("inputs");
+        let transfer = Transfer::new(self.output.to_string(), Arc::clone(&on_event));
+        project::runtime::start()?.block_on(async {
+            let mut signals = Signals::listen();
+            let writing = async {
+                let command = typed::line(&global.words);
+                let _locks = Locks::take(&[self.output], None, &command, &output::waiting).await?;
+                let failed = |error| Failure::from(&error);
+                let mut collector = Collector::new(&client, &cache, &build_env).map_err(failed)?;
+                collect(&mut collector).await.map_err(failed)?;
+                let collected = collector.finish();
+                let (_, layer_bytes) = collected.size(self.since);
+                let output = self.output.to_string();
+                on_event(Event::OutputBegun { output: output.clone(), layer_bytes });
+                let written = self.write(&collected, &client, &transfer).await;
+                let state =
+                    if written.is_ok() { OutputState::Written } else { OutputState::Failed };
+                let layer_bytes_copied = transfer.bytes();
+                on_event(Event::OutputEnded { output, state, layer_bytes_copied });
+                written?;
+                Ok::<_, Failure>((collected, transfer.bytes()))
+            };
+            tokio::select! {
+                written = writing => written,
+                code = signals.next() => Err(interrupted(code)),
+            }
+        })
+    }
+
+    async fn write(
+        &self,
+        collected: &Collected,
+        client: &oci::client::RegistryClient,
+        transfer: &Transfer,
+    ) -> Result<(), Failure> {
+        let written = match self.output {
+            Output::Archive { path } => {
+                collected.write_bundle(path, self.since, client, transfer).await
+            }
+            Output::Layout { path, .. } => {
+                let verified = Verified::new(environment::state_folder()?.join("verified"));
+                collected.copy_to_folder(path, &verified, client, transfer).await
+            }
+            Output::Registry { reference } => {
+                collected.copy_to_registry(&reference.repository, client, transfer).await
+            }
+            Output::Engine { .. } => {
+                return Err(Failure::new(Kind::Bug, "an engine keeps no inputs"));
+            }
+        };
+        written.map_err(|error| Failure::from(&error))
+    }
+}
+
+/// Adds what was written to a page: the tracks, and what they need by kind.
+fn show(page: &mut Page, collected: &Collected, since: &InputFiles, transferred: u64) {
+    for InputList { track, blobs } in &collected.lists {
+        let counts = InputKind::ALL.iter().filter_map(|kind| {
+            let count = blobs.iter().filter(|blob| blob.kind == *kind).count();
+            (count > 0).then(|| counted(count, kind.name()))
+        });
+        page.line(format_args!("  {track}: {}", counts.collect::<Vec<_>>().join(", ")));
+    }
+    let (count, bytes) = collected.size(since);
+    let (count, transferred) = (counted(count, "blob"), size(transferred));
+    page.line(format_args!("  size      {}, {count}; {transferred} transferred", size(bytes)));
+}
+
+/// Checks every byte of bundles, and prints their IDs.
+fn check(paths: &[PathBuf]) -> Result<(), Failure> {
+    let opened = copies::open(paths);
+    let none = InputFiles::default();
+    let inputs = opened.as_ref().unwrap_or(&none);
+    let mut damaged = Vec::new();
+    for path in paths {
+        damaged.extend(check_one(path, inputs)?);
+    }
+    if let Some((path, first)) = damaged.first() {
+        let what =
+            format!("`{}` is damaged: {} (at byte {})", path.display(), first.what, first.at);
+        let told = Failure::new(Kind::Integrity, sanitise_line(&what));
+        let others = damaged.iter().skip(1).take(MOST_DAMAGE);
+        let told = others.fold(told, |told, (path, damage)| {
+            let also = format!("`{}`: {} (at byte {})", path.display(), damage.what, damage.at);
+            told.cause(sanitise_line(&also))
+        });
+        return Err(told.hint("copy it again from where it was written"));
+    }
+    let inputs = opened?;
+    let mut page = Page::default();
+    for (path, id) in paths.iter().zip(inputs.ids()) {
+        page.line(format_args!("{}: undamaged, {id}", path.display()));
+    }
+    for list in inputs.lists() {
+        page.line(format_args!("  {}: {}", list.track, counted(list.blobs.len(), "blob")));
+    }
+    output::sanitised_result(&page.into_text())
+}
+
+fn check_one<'a>(
+    path: &'a Path,
+    inputs: &InputFiles,
+) -> Result<impl Iterator<Item = (&'a Path, Damage)>, Failure> {
+    let damaged = check_bundle(path, inputs).map_err(|error| {
+        let what = format!("reading `{}` failed", path.display());
+        Failure::caused(Kind::Input, what, &error)
+    })?;
+    Ok(damaged.into_iter().map(move |damage| (path, damage)))
+}

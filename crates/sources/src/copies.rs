@@ -1,0 +1,37 @@
+//! Copies of sources, which are asked by hash before any server.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+use names::{CommitId, Sha256};
+
+use crate::error::{ErrorKind, Failure};
+
+/// What has copies of sources, such as a bundle. Nothing in it is trusted: files are hashed, and
+/// packs are indexed like those of a server.
+pub trait Copies: fmt::Debug + Send + Sync {
+    /// Writes the file with this hash to `to`, which is replaced. Returns whether there is one.
+    ///
+    /// # Errors
+    /// It cannot be read (`InvalidData` if it is damaged), or `to` cannot be written.
+    fn file<'a>(&'a self, sha256: &'a Sha256, to: &'a Path) -> BoxFuture<'a, io::Result<bool>>;
+
+    /// Writes a pack with a commit and its files to `to`, which is replaced. Returns whether there
+    /// is one.
+    ///
+    /// # Errors
+    /// Like those of [`Self::file`].
+    fn pack<'a>(&'a self, commit: &'a CommitId, to: &'a Path) -> BoxFuture<'a, io::Result<bool>>;
+}
+
+/// Maps an error of a copy.
+pub(crate) fn failure(error: &io::Error) -> Failure {
+    let kind = match error.kind() {
+        io::ErrorKind::InvalidData => ErrorKind::Integrity,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Disk,
+        _ => ErrorKind::Unreachable,
+    };
+    Failure::fatal(kind, "its copy cannot be used").because(error)
+}
