@@ -70,3 +70,4 @@ mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;
 mod verify;
+mod walk;
