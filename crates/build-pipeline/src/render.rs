@@ -95,13 +95,25 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
             self::seal(out, bar, "└─", seal);
         }
-        Action::BuildImage { base, dockerfile, args, context, network } => {
+        Action::BuildImage { base, dockerfile, args, context, files, network } => {
             out.line(format_args!("{bar}├─ {dockerfile}{} on {base}", short_digest(input)));
             for (name, value) in args {
                 out.line(format_args!("{bar}├─ ARG {name}={value}"));
             }
             for (folder, step) in context {
                 out.line(format_args!("{bar}├─ context {folder}/ from {step}"));
+            }
+            for (path, file) in files {
+                match file {
+                    OwnFile::File { from, .. } => {
+                        let digest = short_digest(plan.inputs.get(from));
+                        out.line(format_args!("{bar}├─ context {path} from the project{digest}"));
+                    }
+                    OwnFile::Link { target, .. } => {
+                        out.line(format_args!("{bar}├─ context {path} -> {target}"));
+                    }
+                    OwnFile::Folder { .. } => {}
+                }
             }
             let network = if *network { "with network access" } else { "without network access" };
             out.line(format_args!("{bar}└─ RUN {network}"));

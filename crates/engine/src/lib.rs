@@ -61,7 +61,8 @@ pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
 pub use portable::{
-    NotPortable, check_dockerfile, has_health_check, portable_dockerfile, unclear_owners,
+    NotOnBase, NotPortable, check_base, check_dockerfile, has_health_check, portable_dockerfile,
+    unclear_owners,
 };
 pub use probe::{Capabilities, RunProbe, retried};
 pub use service::{ServiceSettings, abandoned, sweep};

@@ -47,6 +47,76 @@ pub enum NotPortable {
     },
 }
 
+/// The reason why a Dockerfile does not make an image on the base `${BASE}`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotOnBase {
+    /// There is no `FROM`.
+    #[error("the Dockerfile has no FROM")]
+    NoFrom,
+    /// The last `FROM` names something else.
+    #[error("the image is made on `{image}`, not on the base of the track")]
+    Other {
+        /// The line of the `FROM`, counted from 1.
+        line: usize,
+        /// The image that it names.
+        image: String,
+    },
+    /// `BASE` is used, but no `ARG` before the first `FROM` declares it.
+    #[error("`${{BASE}}` is empty: no ARG before the first FROM declares `BASE`")]
+    Undeclared {
+        /// The line of the `FROM`, counted from 1.
+        line: usize,
+    },
+}
+
+impl NotOnBase {
+    /// Returns the line with the problem, counted from 1.
+    pub fn line(&self) -> usize {
+        match self {
+            Self::NoFrom => 1,
+            Self::Other { line, .. } | Self::Undeclared { line } => *line,
+        }
+    }
+}
+
+/// Checks that the image of a Dockerfile is made on the build argument `BASE`: its last `FROM`
+/// names that, or a stage that is made on it.
+///
+/// # Errors
+/// Fails if it is made on anything else.
+pub fn check_base(text: &str) -> Result<(), NotOnBase> {
+    // The line of the FROM with `${BASE}` that a stage is made on, by the stage's name.
+    let mut on_base: BTreeMap<String, usize> = BTreeMap::new();
+    let mut is_declared = false;
+    let mut last = Err(NotOnBase::NoFrom);
+    for Instruction { line, text, .. } in instructions(text) {
+        let mut words = text.split(' ');
+        match words.next() {
+            Some("ARG") if last == Err(NotOnBase::NoFrom) => {
+                let mut names = words.filter_map(|word| word.split('=').next());
+                is_declared |= names.any(|name| name == "BASE");
+            }
+            Some("FROM") => {
+                let mut words = words.filter(|word| !word.starts_with("--"));
+                let image = words.next().unwrap_or_default().trim_matches('"');
+                let is_base = matches!(image, "$BASE" | "${BASE}") || image.starts_with("${BASE:");
+                let found =
+                    if is_base { Some(line) } else { on_base.get(&image.to_lowercase()).copied() };
+                let is_named = words.next().is_some_and(|word| word.eq_ignore_ascii_case("as"));
+                if let Some((found, name)) = found.zip(words.next().filter(|_| is_named)) {
+                    on_base.insert(name.to_lowercase(), found);
+                }
+                last = found.ok_or_else(|| NotOnBase::Other { line, image: image.to_owned() });
+            }
+            _ => {}
+        }
+    }
+    match last {
+        Ok(line) if !is_declared => Err(NotOnBase::Undeclared { line }),
+        other => other.map(|_| ()),
+    }
+}
+
 /// The state of a stage that later instructions and stages depend on.
 #[derive(Debug, Clone, Default)]
 struct Stage {
@@ -259,6 +329,25 @@ mod tests {
                 other => panic!("{other}"),
             });
             assert_eq!(line, wanted, "{ports}");
+        }
+    }
+
+    #[test]
+    fn the_last_from_must_lead_to_the_base() {
+        let other = |line, image: &str| Err(NotOnBase::Other { line, image: image.to_owned() });
+        for (text, expected) in [
+            ("ARG BASE\nFROM ${BASE}\n", Ok(())),
+            ("arg A BASE=x\nfrom --platform=linux/amd64 \"$BASE\" as One\nFROM one\n", Ok(())),
+            ("ARG BASE\nFROM scratch AS files\nFROM ${BASE:-x}\nCOPY --from=files / /\n", Ok(())),
+            ("", Err(NotOnBase::NoFrom)),
+            ("ARG BASE\n# FROM ${BASE}\nRUN x\n", Err(NotOnBase::NoFrom)),
+            ("FROM ${BASE}\nARG BASE\n", Err(NotOnBase::Undeclared { line: 1 })),
+            ("ARG BASE\n\nFROM debian:13\nRUN x\n", other(3, "debian:13")),
+            ("ARG BASE\nFROM ${BASE} AS a\nFROM b AS c\nFROM c\n", other(4, "c")),
+            ("ARG BASE\nFROM $base\n", other(2, "$base")),
+            ("ARG BASE\nFROM\n", other(2, "")),
+        ] {
+            assert_eq!(check_base(text), expected, "{text}");
         }
     }
 

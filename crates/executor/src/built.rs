@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::RUN_LABEL;
 use names::{Digest, GfxVersion, GpuTarget};
-use plan::{Action, Input, Plan, Seal, SlimContract, Step};
+use plan::{Action, Input, OwnFiles, Plan, Seal, SlimContract, Step};
 use record::{SlimSummary, StepState};
 use seal::EntryPath;
 use sources::Tree;
@@ -124,10 +124,10 @@ impl Run {
                 self.finish(build_env, step, &made)?;
                 Product::Stored(Arc::new(made))
             }
-            Action::BuildImage { base, dockerfile, args, context, network } => {
+            Action::BuildImage { base, dockerfile, args, context, files, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let epoch = self.plan.source_date_epoch;
-                let (tree, _folders) = self.context(build_env, context, products).await?;
+                let (tree, _folders) = self.context(build_env, context, files, products).await?;
                 let text = build_env.materials.file(dockerfile, self.digest_of(step)?)?;
                 let instructions = Instructions {
                     step: &step.id,
@@ -386,15 +386,23 @@ impl Run {
         build_env.store.finish(self.key_of(step)?, made)
     }
 
-    /// Merges the trees of steps into one build context.
+    /// Merges the trees of steps and own files into one build context.
     async fn context(
         &self,
         build_env: &BuildEnv,
         folders: &BTreeMap<String, String>,
+        files: &OwnFiles,
         products: &Products,
     ) -> Result<(Tree, Vec<tempfile::TempDir>), ExecuteError> {
         let mut whole = Tree::new();
         let mut kept = Vec::new();
+        if !files.is_empty() {
+            let work = build_env.folder("files-")?;
+            let maker = build_env.files_maker();
+            block_in_place(|| maker.lay_out(&self.plan, files, work.path()))?;
+            whole = Tree::from_folder(work.path()).map_err(ExecuteError::source)?;
+            kept.push(work);
+        }
         for (folder, step) in folders {
             let tree = match products.get(step.as_str()) {
                 Some(Product::Source(tree)) => tree.clone(),

@@ -1,8 +1,11 @@
-//! Makes layers from own files of the project, and adds them to images.
+//! Makes layers from own files of the project and adds them to images, and puts own files into
+//! build contexts.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write as _};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use names::Digest;
@@ -123,6 +126,49 @@ impl FilesMaker<'_> {
     }
 }
 
+impl FilesMaker<'_> {
+    /// Copies the own files of a build context into an empty folder, and compares them with the
+    /// plan.
+    ///
+    /// # Errors
+    /// Fails if a file differs from the plan or cannot be read, or if a copy cannot be written.
+    pub fn lay_out(
+        &self,
+        plan: &Plan,
+        files: &OwnFiles,
+        folder: &Path,
+    ) -> Result<(), ExecuteError> {
+        let failed = |error| {
+            ExecuteError::disk(format!("writing into `{}` failed", folder.display()), error)
+        };
+        for (path, file) in files {
+            let place = folder.join(path);
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent).map_err(failed)?;
+            }
+            match file {
+                // A folder has a file or link below it.
+                OwnFile::Folder { .. } => {}
+                OwnFile::Link { target, .. } => symlink(target, &place).map_err(failed)?,
+                OwnFile::File { from, mode, .. } => {
+                    let source = self.materials.own_files.get(from);
+                    let source = source.ok_or_else(|| ExecuteError::changed(from))?;
+                    let mut opened = open(source).map_err(|error| unreadable(from, error))?;
+                    let mut copy = File::create_new(&place).map_err(failed)?;
+                    io::copy(&mut opened, &mut copy).map_err(failed)?;
+                    let permissions = Permissions::from_mode(mode.bits());
+                    copy.set_permissions(permissions).map_err(failed)?;
+                    let found = File::open(&place).and_then(hash).map_err(failed)?;
+                    if digest_of(plan, from) != Some(&found) {
+                        return Err(ExecuteError::changed(from));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Where the contents of a layer are: the name of the input and the file, by the path in the image.
 type Sources<'a> = BTreeMap<EntryPath, (&'a str, &'a Path)>;
 
@@ -202,8 +248,6 @@ fn unreadable(from: &str, error: io::Error) -> ExecuteError {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use names::FileMode;
     use plan::{DeriveContract, Draft, FilesContract, ImageEdit};
 
@@ -263,7 +307,19 @@ mod tests {
         fs::write(&file, "as planned").unwrap();
         let layer = make().unwrap();
         assert!(store.blob(&layer.digest).is_some() && store.listing(&layer.digest).is_some());
+        let work = folder.path().join("context");
+        let lay_out = || {
+            fs::create_dir(&work).unwrap();
+            let Action::AddFiles { files, .. } = &plan.steps[1].action else { panic!("no files") };
+            let files = files.iter().map(|(path, file)| (path[1..].to_owned(), file.clone()));
+            let result = maker.lay_out(&plan, &files.collect(), &work);
+            let found = fs::read(work.join("opt/start"));
+            fs::remove_dir_all(&work).unwrap();
+            result.map(|()| found.unwrap())
+        };
+        assert_eq!(lay_out().unwrap(), b"as planned");
         let refuse = |what: &str| {
+            assert_eq!(lay_out().unwrap_err().kind(), ErrorKind::Changed, "{what}");
             let error = make().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Changed, "{what}: {error}");
             assert!(error.to_string().contains("`files/start` changed"), "{what}: {error}");

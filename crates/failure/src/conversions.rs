@@ -165,7 +165,7 @@ impl From<&executor::ExecuteError> for Failure {
                 None => told,
             },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN was started"),
-            ExecuteKind::Changed => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
+            ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file meanwhile, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
                 .hint("the lines above are the last ones of its log; finished steps are cached")

@@ -94,6 +94,12 @@ impl Failure {
         self
     }
 
+    /// Adds what to do next, before the other hints.
+    pub fn first_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.insert(0, hint.into());
+        self
+    }
+
     /// Adds which of several things went wrong.
     pub fn within(mut self, what: &str) -> Self {
         if let Message::Line(line) = &mut self.message {

@@ -10,9 +10,9 @@ use failure::{Failure, Kind};
 use host::failures::{Failures, parse_failures_over};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
-use names::{EngineKind, GpuTarget};
+use names::{EngineKind, GpuTarget, TrackName};
 use pins::{Compat, Gpus, Pins, Setting, Tracks, When};
-use project::{Project, environment};
+use project::{Project, environment, state};
 
 use crate::engines;
 use crate::notice::Notice;
@@ -27,6 +27,32 @@ impl Data {
     /// Finds the project that contains the folder `here`, if there is one.
     pub fn find(here: &Path) -> Self {
         Self { project: Project::find_or_built_in(here) }
+    }
+
+    /// Returns the folder of the project, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.project.folder()
+    }
+
+    /// Returns the root of the project; without one, the current folder.
+    pub fn root(&self) -> &Path {
+        &self.project.root
+    }
+
+    /// Returns the folder of the host that is the home of containers of a track. Tracks of the
+    /// program have the same one in all projects, because their images are the same.
+    ///
+    /// # Errors
+    /// A data file cannot be read, or something in it is wrong.
+    pub fn home_of(&self, track: &TrackName) -> Result<String, Failure> {
+        const HOMES: &str = "~/.cache/build-pipeline/home";
+        let project = self.folder().map(state::short_name_of);
+        Ok(match project {
+            Some(project) if !self.project.is_of_program(track)? => {
+                format!("{HOMES}/{project}/{track}")
+            }
+            _ => format!("{HOMES}/{track}"),
+        })
     }
 
     /// Reads `gpus.toml`.

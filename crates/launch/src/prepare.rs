@@ -13,7 +13,7 @@ use names::{EngineKind, GfxVersion, Secret, TrackName};
 use pins::{OVERRIDE, When};
 use plan::labels;
 use project::image::name_in_engine;
-use project::{environment, request};
+use project::{environment, request, state};
 
 use crate::additions::{Added, Additions};
 use crate::engines;
@@ -66,6 +66,12 @@ pub struct Prepared {
     work: Option<String>,
     network: run::Network,
     added: Added,
+    /// The folder of the project, if there is one.
+    project: Option<PathBuf>,
+    /// The folder of the host that is the container's home.
+    container_home: String,
+    /// Whether the caller named the image.
+    is_image_named: bool,
 }
 
 impl Prepared {
@@ -124,6 +130,9 @@ impl Prepared {
             models: asked.models.as_deref().map(full).transpose()?,
             network: asked.network,
             home: machine.variable("HOME").map(str::to_owned),
+            container_home: data.home_of(&track)?,
+            project: data.folder().map(Path::to_owned),
+            is_image_named: asked.image.is_some(),
             work,
             track,
             row,
@@ -147,6 +156,7 @@ impl Prepared {
             machine: &self.machine,
             engine: &self.facts,
             image: self.image.clone(),
+            home: self.container_home.clone(),
             entrypoint: None,
             command: Vec::new(),
             environment: self.environment.clone(),
@@ -175,6 +185,31 @@ impl Prepared {
     pub fn engine(&self) -> Result<&Engine, Failure> {
         let none = || Failure::new(Kind::Bug, "no engine was requested");
         self.engine.as_ref().ok_or_else(none)
+    }
+
+    /// Checks that the image was not built by another project with a track of the same name. The
+    /// engine has only one image of that name.
+    ///
+    /// # Errors
+    /// Another project built the image, and this one did not.
+    pub async fn check_project(&self) -> Result<(), Failure> {
+        let Some(root) = self.project.as_deref().filter(|_| !self.is_image_named) else {
+            return Ok(());
+        };
+        // A missing image is reported when it is started.
+        let Ok(image) = self.engine()?.inspect(&self.image).await else { return Ok(()) };
+        let Some(plan) = image.labels.get(labels::PLAN_DIGEST) else { return Ok(()) };
+        let track = &self.track;
+        let Some(other) = state::builder_elsewhere(root, track.as_str(), plan) else {
+            return Ok(());
+        };
+        let what = format!(
+            "`{}` is the image of track `{track}` of another project, `{other}`",
+            self.image
+        );
+        Err(Failure::new(Kind::Failed, what)
+            .hint(format!("`build-pipeline --track {track} --load` replaces it with this project's"))
+            .hint(format!("to keep both, load this one under another name, `--output engine:localhost/NAME/{track}:latest`, and name it with `--image`")))
     }
 
     /// Checks that the image contains code for this machine's GPU, if its label says for which

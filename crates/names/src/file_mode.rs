@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// The names at the top of a build context that engines give a meaning. No other file has them.
+pub const CONTEXT_NAMES: [&str; 4] =
+    [".containerignore", ".dockerignore", "Dockerfile", "Dockerfile.dockerignore"];
+
 /// The permission bits of a file in an image, without setuid, setgid and sticky. As text, it has
 /// four octal digits: `0755`.
 #[derive(

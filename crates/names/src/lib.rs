@@ -27,7 +27,7 @@ mod version;
 
 pub use digest::{Digest, ParseDigestError};
 pub use engine::{Builder, EngineKind, ParseEngineKindError};
-pub use file_mode::{FileMode, ParseFileModeError};
+pub use file_mode::{CONTEXT_NAMES, FileMode, ParseFileModeError};
 pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;
 pub use image::{ImageEdit, ManifestKind, Platform, TRACK_LABEL};

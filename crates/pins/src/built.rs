@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::checks::{self, line};
+use crate::files::{TrackFile, read_context_files};
 use crate::forms;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
@@ -51,6 +52,8 @@ pub struct Stage {
     pub packages: Vec<String>,
     /// A Python lock, whose wheels are in the folder `python` of the context.
     pub python: Option<String>,
+    /// Own files and folders of the project. They have the same path in the context.
+    pub files: Vec<TrackFile>,
     /// Build arguments of this variant for the Dockerfile.
     pub args: BTreeMap<String, String>,
     /// Whether its RUN instructions may use the network.
@@ -247,6 +250,11 @@ fn read_stage(
     let args = read_args(report, &table);
     let network = table.flag(report, "network");
     let packages = packages?;
+    let folders = sources.iter().flat_map(BTreeMap::keys).map(String::as_str);
+    let of_packages = (!packages.is_empty()).then_some("packages");
+    let of_python = matches!(python, Ok(Some(_))).then_some("python");
+    let folders: Vec<&str> = folders.chain(of_packages).chain(of_python).collect();
+    let files = read_context_files(report, &table, &folders);
     if !matches!(base, Base::Packages(_))
         && !packages.is_empty()
         && let Some(entry) = table.get("packages")
@@ -261,6 +269,7 @@ fn read_stage(
         sources: sources?,
         packages,
         python: python?,
+        files: files?,
         args: args?,
         network: network?,
     })

@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
-use names::{FileMode, ParseFileModeError};
+use names::{CONTEXT_NAMES, FileMode, ParseFileModeError};
 
 use crate::checks;
 use crate::problem::{Report, Reported, Wrong, quote, wrong};
 use crate::reader::{Entry, Table};
 
-/// A file or folder of the project, and its place in the image.
+/// A file or folder of the project, and its place in the image or in a build context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackFile {
     /// The file or folder, as a path from the root of the project.
     pub from: String,
-    /// The absolute path in the image. A folder's content is put below it.
+    /// The absolute path in the image; in a build context, the same relative path as `from`. A
+    /// folder's content is put below it.
     pub to: String,
     /// The mode of the file, or of all files of the folder. Without it, a file that is executable
     /// in the project has 0755, and any other file 0644.
@@ -255,4 +256,50 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
         mode: mode?,
         owner: owner?.unwrap_or_default(),
     })
+}
+
+/// Reads `files` of a stage: own files of the project in its build context. `folders` are the other
+/// folders of the context.
+pub(crate) fn read_context_files(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    folders: &[&str],
+) -> Result<Vec<TrackFile>, Reported> {
+    let check = |text: &str| context_file(text, folders);
+    table.texts(report, "files", "files/start", check)?;
+    let items = table.get("files").and_then(|entry| entry.items()).unwrap_or_default();
+    let file = |item: &Entry<'_>| {
+        let path = item.text()?.to_owned();
+        Some(TrackFile {
+            from: path.clone(),
+            to: path,
+            mode: None,
+            owner: Owner::default(),
+            from_span: item.span.clone(),
+            to_span: item.span.clone(),
+        })
+    };
+    Ok(items.iter().filter_map(file).collect())
+}
+
+/// Accepts the path of a file or folder of the project that can have the same path in a context.
+fn context_file(text: &str, folders: &[&str]) -> Result<(), Wrong> {
+    let path = source(text)?;
+    let is_in = |path: &str, folder: &str| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if let Some(name) = CONTEXT_NAMES.iter().find(|name| is_in(&path, name)) {
+        let message = format!("{} cannot be in a build context", quote(text));
+        let help = format!("rename it: engines give the name `{name}` a meaning");
+        return Err(wrong(message, help));
+    }
+    match folders.iter().find(|folder| is_in(&path, folder) || is_in(folder, &path)) {
+        Some(folder) => Err(wrong(
+            format!("{} would be in the context twice", quote(text)),
+            format!(
+                "rename it: this stage's `sources`, `packages` or `python` provide the folder `{folder}`"
+            ),
+        )),
+        None => Ok(()),
+    }
 }

@@ -84,7 +84,7 @@ pub enum InvalidPlan {
     /// An image input has no digest.
     #[error("image `{0}` has no digest")]
     NoDigest(String),
-    /// A layer with own files cannot have an entry.
+    /// A layer or a build context with own files cannot have an entry.
     #[error("step `{step}` cannot add `{path}`: {why}")]
     OwnFile {
         /// The step.
@@ -215,10 +215,8 @@ impl Draft {
         let own_files: String = self
             .steps
             .iter()
-            .filter_map(|step| match &step.action {
-                Action::AddFiles { files, .. } => Some(files::listing(files, &self.inputs)),
-                _ => None,
-            })
+            .filter_map(|step| step.action.files())
+            .map(|files| files::listing(files, &self.inputs))
             .collect();
         BTreeMap::from([
             (labels::TRACK, Some(self.track.clone())),
@@ -305,9 +303,14 @@ impl Draft {
 
     fn check_own_files(&self) -> Result<(), InvalidPlan> {
         for step in &self.steps {
-            if let Action::AddFiles { files, .. } = &step.action
-                && let Some((path, why)) = files::refused(files)
-            {
+            let refused = match &step.action {
+                Action::AddFiles { files, .. } => files::refused(files),
+                Action::BuildImage { files, context, .. } => {
+                    files::refused_in_context(files, context.keys())
+                }
+                _ => None,
+            };
+            if let Some((path, why)) = refused {
                 return Err(InvalidPlan::OwnFile { step: step.id.clone(), path, why });
             }
         }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use names::{Digest, FileMode};
+use names::{CONTEXT_NAMES, Digest, FileMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Input, Inputs};
 
-/// The entries of a layer with own files, by their absolute path in the image.
+/// Own files: the entries of a layer, by their absolute path in the image, or of a build context,
+/// by their relative path in the context.
 pub type OwnFiles = BTreeMap<String, OwnFile>;
 
-/// An entry of a layer with own files of the project.
+/// An entry of a layer or of a build context with own files of the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OwnFile {
@@ -86,8 +87,58 @@ pub(crate) fn refused(files: &OwnFiles) -> Option<(String, &'static str)> {
     if files.is_empty() {
         return Some(("/".to_owned(), "the layer is empty"));
     }
+    refused_below(files, "/", "it is not a plain absolute path")
+}
+
+/// Returns the reason why a build context cannot have these entries next to its other `folders`,
+/// and the path of one of them.
+pub(crate) fn refused_in_context<'a>(
+    files: &OwnFiles,
+    mut folders: impl Iterator<Item = &'a String>,
+) -> Option<(String, &'static str)> {
+    for (path, file) in files {
+        let top = path.split('/').next().unwrap_or_default();
+        if CONTEXT_NAMES.contains(&top) {
+            return Some((path.clone(), "engines give this name a meaning"));
+        }
+        let is_git_like = match file {
+            OwnFile::File { mode, uid: 0, gid: 0, .. } => {
+                [FileMode::PLAIN, FileMode::EXECUTABLE].contains(mode)
+            }
+            OwnFile::Folder { mode, uid: 0, gid: 0 } => *mode == FileMode::EXECUTABLE,
+            OwnFile::Link { uid: 0, gid: 0, .. } => true,
+            _ => false,
+        };
+        if !is_git_like {
+            return Some((
+                path.clone(),
+                "a build context has only the modes of git, and no owners",
+            ));
+        }
+    }
+    let taken = folders.find(|folder| {
+        let below = format!("{folder}/");
+        files.keys().any(|path| {
+            path == *folder
+                || path.starts_with(&below)
+                || folder.starts_with(&format!("{path}/"))
+                    && !matches!(files.get(path), Some(OwnFile::Folder { .. }))
+        })
+    });
+    if let Some(folder) = taken {
+        return Some((folder.clone(), "another step provides this folder"));
+    }
+    refused_below(files, "", "it is not a plain relative path")
+}
+
+/// Returns the reason why there cannot be these entries below `root`, and the path of one of them.
+fn refused_below(
+    files: &OwnFiles,
+    root: &str,
+    not_plain: &'static str,
+) -> Option<(String, &'static str)> {
     let is_plain = |path: &str| {
-        path.strip_prefix('/').is_some_and(|names| {
+        path.strip_prefix(root).is_some_and(|names| {
             names.split('/').all(|name| {
                 !matches!(name, "" | "." | "..")
                     && !name.starts_with(".wh.")
@@ -97,14 +148,14 @@ pub(crate) fn refused(files: &OwnFiles) -> Option<(String, &'static str)> {
     };
     for (path, file) in files {
         if !is_plain(path) {
-            return Some((path.clone(), "it is not a plain absolute path"));
+            return Some((path.clone(), not_plain));
         }
         if let OwnFile::Link { target, .. } = file
             && (target.is_empty() || target.starts_with('/') || target.contains(char::is_control))
         {
             return Some((path.clone(), "the target of the link is not relative"));
         }
-        let is_in_file = path.match_indices('/').skip(1).any(|(end, _)| {
+        let is_in_file = path.match_indices('/').skip(root.len()).any(|(end, _)| {
             let above = path.get(..end).and_then(|above| files.get(above));
             above.is_some_and(|above| !matches!(above, OwnFile::Folder { .. }))
         });

@@ -191,7 +191,7 @@ impl Plan {
                 serde_json::to_value(input).expect("an input holds text and maps keyed by text");
             content.insert("value".to_owned(), value);
         }
-        if let (Action::AddFiles { .. }, Some(content)) = (&step.action, content.as_object_mut()) {
+        if let (Some(_), Some(content)) = (step.action.files(), content.as_object_mut()) {
             let inputs = step.action.inputs().into_iter();
             let values: BTreeMap<&str, String> = inputs
                 .filter_map(|name| Some((name, self.inputs.get(name)?.to_string())))

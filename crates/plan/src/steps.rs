@@ -75,6 +75,9 @@ pub enum Action {
         args: BTreeMap<String, String>,
         /// The steps whose trees are in the build context, by folder.
         context: BTreeMap<String, String>,
+        /// Own files of the project in the build context, by their path there.
+        #[serde(default, skip_serializing_if = "OwnFiles::is_empty")]
+        files: OwnFiles,
         /// Whether RUN instructions may use the network.
         network: bool,
     },
@@ -269,20 +272,29 @@ impl Action {
 
     /// Returns the names of all inputs that the action reads, each once.
     pub fn inputs(&self) -> Vec<&str> {
-        let Self::AddFiles { files, .. } = self else { return self.input().into_iter().collect() };
-        let mut inputs: Vec<&str> = files
-            .values()
-            .filter_map(|file| match file {
+        let mut inputs: Vec<&str> = self.input().into_iter().collect();
+        inputs.extend(self.files().into_iter().flat_map(OwnFiles::values).filter_map(|file| {
+            match file {
                 OwnFile::File { from, .. } => Some(from.as_str()),
                 OwnFile::Folder { .. } | OwnFile::Link { .. } => None,
-            })
-            .collect();
+            }
+        }));
         inputs.sort_unstable();
         inputs.dedup();
         inputs
     }
 
-    /// Returns the name of the input that the action reads, if it reads exactly one by its nature.
+    /// Returns the own files of the project that the action reads, if it reads some.
+    pub fn files(&self) -> Option<&OwnFiles> {
+        match self {
+            Self::AddFiles { files, .. } => Some(files),
+            Self::BuildImage { files, .. } => Some(files).filter(|files| !files.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the input that the action reads in addition to own files, if there is
+    /// one.
     pub fn input(&self) -> Option<&str> {
         match self {
             Self::FetchBase { input, .. }

@@ -128,6 +128,7 @@ fn built() -> Draft {
                     dockerfile: text("Dockerfile"),
                     args: BTreeMap::new(),
                     context: context.into(),
+                    files: OwnFiles::new(),
                     network: false,
                 },
             ),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use names::{Digest, ImageRef, PinName, TrackName};
-use pins::{Base, Pinned, Stage, Variant};
+use pins::{Base, Pinned, Stage, TrackFile, Variant};
 use plan::{
     Action, BootstrapContract, Draft, ImageEdit, Input, Inputs, Platform, Seal, SealContract, Step,
     labels,
@@ -58,10 +58,14 @@ pub struct Needs {
     pub components: BTreeSet<String>,
     /// Dockerfiles and locks, by their path from the root of the project.
     pub files: BTreeSet<String>,
+    /// The Dockerfiles among these files.
+    pub dockerfiles: BTreeSet<String>,
     /// The package locks among these files.
     pub package_locks: BTreeSet<String>,
     /// The tracks whose own files are needed.
     pub own_files: BTreeSet<TrackName>,
+    /// The own files that are needed in build contexts, by their path.
+    pub context_files: BTreeMap<String, TrackFile>,
 }
 
 /// Returns the files that the plan of a request is made from. No other file affects the plan.
@@ -79,7 +83,10 @@ pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, Pla
     needs.own_files.extend(with_files.map(|part| part.track.clone()));
     for stage in chain.variants().flat_map(|variant| &variant.stages) {
         needs.files.insert(stage.dockerfile.clone());
+        needs.dockerfiles.insert(stage.dockerfile.clone());
         needs.files.extend(stage.python.as_deref().map(pins::python_lock_path));
+        let files = stage.files.iter().map(|file| (file.from.clone(), file.clone()));
+        needs.context_files.extend(files);
         for pin in stage.sources.values() {
             let source = input.pins.sources.get(pin).and_then(|pin| pin.patches.clone());
             let archive = input.pins.archives.get(pin).and_then(|pin| pin.patches.clone());
@@ -321,8 +328,9 @@ impl PlanBuilder<'_> {
         }
         let file = Input::File { digest: self.file(&stage.dockerfile)? };
         let dockerfile = self.add_input(stage.dockerfile.clone(), file);
-        let base = base.to_owned();
-        let action = Action::BuildImage { base, dockerfile, args, context, network: stage.network };
+        let files = files::in_context(&mut self.draft, self.input, stage)?;
+        let (base, network) = (base.to_owned(), stage.network);
+        let action = Action::BuildImage { base, dockerfile, args, context, files, network };
         Ok(self.step(format!("build-{}", stage.name), action))
     }
 

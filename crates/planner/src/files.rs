@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use names::Digest;
+use pins::Stage;
 use plan::{Action, Draft, FilesContract, Input, OwnFiles, Step};
 
 use crate::chain::Part;
@@ -12,10 +13,10 @@ use crate::{PlanError, PlanningInput};
 /// The contract of layers with own files.
 const CONTRACT: FilesContract = FilesContract::Files1;
 
-/// The own files of a track, as they are in the project.
+/// Own files of a track or in a build context, as they are in the project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnFilesOfTrack {
-    /// The entries of the layer.
+    /// The entries of the layer or of the context.
     pub files: OwnFiles,
     /// The digests of the contents, by the names that `files` uses: paths from the root of the
     /// project.
@@ -50,4 +51,22 @@ pub(crate) fn add(
     let id = format!("add-files-{track}");
     draft.steps.push(Step { id: id.clone(), action });
     Ok(id)
+}
+
+/// Adds the inputs for the own files in the build context of a stage. Returns the files.
+pub(crate) fn in_context(
+    draft: &mut Draft,
+    input: &PlanningInput,
+    stage: &Stage,
+) -> Result<OwnFiles, PlanError> {
+    let mut files = OwnFiles::new();
+    for row in &stage.files {
+        let own = input.context_files.get(&row.from);
+        let own = own.ok_or_else(|| PlanError::NoOwnFiles { track: draft.track.clone() })?;
+        for (name, digest) in &own.digests {
+            draft.inputs.insert(name.clone(), Input::File { digest: digest.clone() });
+        }
+        files.extend(own.files.clone());
+    }
+    Ok(files)
 }

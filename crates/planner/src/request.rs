@@ -97,6 +97,8 @@ pub struct PlanningInput {
     pub sets: BTreeMap<String, BTreeMap<String, Digest>>,
     /// The own files of each track that has some.
     pub own_files: BTreeMap<TrackName, OwnFilesOfTrack>,
+    /// The own files in build contexts, by the path that stages name.
+    pub context_files: BTreeMap<String, OwnFilesOfTrack>,
 }
 
 impl PlanningInput {
@@ -110,6 +112,7 @@ impl PlanningInput {
             files: BTreeMap::new(),
             sets: BTreeMap::new(),
             own_files: BTreeMap::new(),
+            context_files: BTreeMap::new(),
         }
     }
 }

@@ -115,6 +115,19 @@ impl Project {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
+    /// Returns the names of the files in a folder of the project, and in that of the program if its
+    /// files are defaults.
+    pub(crate) fn names_in(&self, folder: &str) -> BTreeSet<String> {
+        let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
+        let own = own.into_iter().flatten().flatten();
+        let mut names: BTreeSet<String> =
+            own.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        if self.has_built_in() {
+            names.extend(built_in::names_in(folder).into_iter().map(str::to_owned));
+        }
+        names
+    }
+
     /// Returns the text of a file, given its path from the project's root: that in the project's
     /// folder, or else that in the program. Reads each file once.
     ///
@@ -234,6 +247,15 @@ impl Project {
             lower.as_ref().is_none_or(|lower| lower.tracks.get(name) != Some(track))
         };
         Ok(all.tracks.into_iter().filter(is_own).map(|(name, _)| name).collect())
+    }
+
+    /// Returns whether a track of the project is the same as the program's of that name.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn is_of_program(&self, track: &TrackName) -> Result<bool, Failure> {
+        let program = self.built_in(TRACKS, pins::parse_tracks)?;
+        Ok(program.tracks.get(track) == self.tracks()?.tracks.get(track))
     }
 
     /// Reads the default GPU target of images.

@@ -28,12 +28,14 @@ const EXECUTABLE: u32 = 0o100;
 pub(crate) struct ReadFiles {
     /// What the planner needs of them.
     pub(crate) tracks: BTreeMap<TrackName, OwnFilesOfTrack>,
+    /// The same for files in build contexts, by the path that stages name.
+    pub(crate) contexts: BTreeMap<String, OwnFilesOfTrack>,
     /// Where the files are on disk, by the name of their input.
     pub(crate) places: BTreeMap<String, PathBuf>,
 }
 
-/// Reads the own files of tracks of the project in `root`. `text` is that of `name`, the file with
-/// the tracks.
+/// Reads the own files of tracks and those in build contexts, of the project in `root`. `text` is
+/// that of `name`, the file with the tracks.
 ///
 /// # Errors
 /// Returns all problems, each with its place in `name`.
@@ -42,6 +44,7 @@ pub(crate) fn read(
     name: &str,
     text: &str,
     tracks: &[(&TrackName, &Track)],
+    contexts: &[&TrackFile],
 ) -> Result<ReadFiles, Failure> {
     let mut report = Report::new(name, text);
     let mut read = ReadFiles::default();
@@ -52,6 +55,13 @@ pub(crate) fn read(
         }
         let Collected { own, places, .. } = collected;
         read.tracks.insert((*track).clone(), own);
+        read.places.extend(places);
+    }
+    for file in contexts {
+        let mut collected = Collected::default();
+        collected.add(root, file, &mut report);
+        let Collected { own, places, .. } = collected;
+        read.contexts.insert(file.from.clone(), own);
         read.places.extend(places);
     }
     report.finish(Ok(read)).map_err(|error| Failure::places(error, text.to_owned()))
@@ -129,18 +139,14 @@ impl Collected {
             "" => row.to.clone(),
             below => format!("{}/{below}", row.to.trim_end_matches('/')),
         };
-        let is_folder = matches!(kind, FoundKind::Folder);
-        if is_folder && is_system_folder(&to) {
-            return Ok(());
+        // The path in a build context is relative, and nothing else is there.
+        if to.starts_with('/') {
+            match (is_system_folder(&to), matches!(kind, FoundKind::Folder)) {
+                (true, true) => return Ok(()),
+                (true, false) => return Err(in_place_of_folder(&to, &path)),
+                (false, _) => check_destination(&to)?,
+            }
         }
-        if is_system_folder(&to) {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            return Err(wrong(
-                format!("{} is a folder of the image, but {} is not", quote(&to), quote(&path)),
-                format!("write the whole path: `{}/{name}`", to.trim_end_matches('/')),
-            ));
-        }
-        check_destination(&to)?;
         let (uid, gid) = (row.owner.uid, row.owner.gid);
         let file = match kind {
             FoundKind::File { digest, is_executable } => {
@@ -183,7 +189,8 @@ impl Collected {
         let is_folder = |place: &str| {
             self.own.files.get(place).is_none_or(|file| matches!(file, OwnFile::Folder { .. }))
         };
-        let mut above = to.match_indices('/').skip(1).filter_map(|(end, _)| to.get(..end));
+        let mut above =
+            to.match_indices('/').filter(|(end, _)| *end > 0).filter_map(|(end, _)| to.get(..end));
         if let Some(above) = above.find(|above| !is_folder(above)) {
             let message = format!("{} is below {}, which is not a folder", quote(to), quote(above));
             return Err(wrong(message, format!("change `to` of it or of `{}`", origin(above))));
@@ -199,6 +206,14 @@ impl Collected {
             _ => Ok(()),
         }
     }
+}
+
+fn in_place_of_folder(to: &str, path: &str) -> Wrong {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    wrong(
+        format!("{} is a folder of the image, but {} is not", quote(to), quote(path)),
+        format!("write the whole path: `{}/{name}`", to.trim_end_matches('/')),
+    )
 }
 
 /// Removes folders without any file or link below them.

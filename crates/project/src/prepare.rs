@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use executor::Materials;
-use failure::{Failure, Kind};
+use failure::{Failure, Kind, nearest};
 use names::{Digest, TrackName};
 use oci::stand_in::StandIn;
+use pins::reader::{Report, wrong};
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::{Place, Recipe};
@@ -127,7 +128,8 @@ impl<'a> Preparer<'a> {
     /// A file is missing or wrong, or the project has no such plan.
     pub fn plan(&mut self, pending: PendingRequest) -> Result<Prepared, Failure> {
         let PendingRequest { mut request, revision, of_image, .. } = pending;
-        let refused = |error: PlanError| refused(error, of_image.as_deref());
+        let project = self.project;
+        let refused = |error: PlanError| refused(project, error, of_image.as_deref());
         let stand_in = rehearsal::stand_in(&mut request, &self.input);
         let needs = planner::needs(&request, &self.input).map_err(refused)?;
         self.read(&needs)?;
@@ -168,6 +170,9 @@ impl<'a> Preparer<'a> {
             if self.project.has(file) && !self.input.files.contains_key(file) {
                 let text = self.project.told_text(file)?;
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
+                if needs.dockerfiles.contains(file) {
+                    check_base(file, &text)?;
+                }
                 if needs.package_locks.contains(file) {
                     let lock = self.project.parse(file, pins::parse_package_lock)?;
                     let digests = lock
@@ -182,19 +187,23 @@ impl<'a> Preparer<'a> {
         Ok(())
     }
 
-    /// Reads the own files of the tracks that a plan is made from.
+    /// Reads the own files that a plan is made from.
     fn read_own_files(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
         let own = |name: &&TrackName| !self.input.own_files.contains_key(*name);
         let tracks = needs.own_files.iter().filter(own);
         let tracks: Vec<_> =
             tracks.filter_map(|name| self.input.tracks.tracks.get_key_value(name)).collect();
-        if tracks.is_empty() {
+        let contexts = needs.context_files.values();
+        let contexts: Vec<_> =
+            contexts.filter(|row| !self.input.context_files.contains_key(&row.from)).collect();
+        if tracks.is_empty() && contexts.is_empty() {
             return Ok(());
         }
         let text = self.project.told_text(TRACKS)?;
-        let ReadFiles { tracks, places } =
-            own_files::read(&self.project.root, TRACKS, &text, &tracks)?;
+        let ReadFiles { tracks, contexts, places } =
+            own_files::read(&self.project.root, TRACKS, &text, &tracks, &contexts)?;
         self.input.own_files.extend(tracks);
+        self.input.context_files.extend(contexts);
         self.materials.own_files.extend(places);
         Ok(())
     }
@@ -217,8 +226,11 @@ impl<'a> Preparer<'a> {
             let text = built_in::text(&name).unwrap_or_default();
             files.insert(format!("{}{name}", recipe::BUILT_IN), Digest::of(text.as_bytes()));
         }
-        for track in needs.own_files.iter().filter_map(|name| self.input.own_files.get(name)) {
-            let digests = track.digests.iter();
+        let own = needs.own_files.iter().filter_map(|name| self.input.own_files.get(name));
+        let contexts = needs.context_files.keys();
+        let contexts = contexts.filter_map(|path| self.input.context_files.get(path));
+        for read in own.chain(contexts) {
+            let digests = read.digests.iter();
             files.extend(
                 digests.map(|(name, digest)| (own_files::path_of(name).to_owned(), digest.clone())),
             );
@@ -251,9 +263,23 @@ impl<'a> Preparer<'a> {
     }
 }
 
+/// Checks that a Dockerfile makes its image on the base that the plan names.
+fn check_base(name: &str, text: &str) -> Result<(), Failure> {
+    let Err(error) = engine::check_base(text) else { return Ok(()) };
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let start = lines.map(str::len).sum();
+    let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+    let help = "write `ARG BASE` and, as the last FROM, `FROM ${BASE}`; `base`, `track` or \
+                `packages` of the track says what that is";
+    let mut report = Report::new(name, text);
+    let reported = report.add(&(start..start + line.len()), wrong(error.to_string(), help));
+    let result = report.finish(Err(reported));
+    result.map_err(|error| Failure::places(error, text.to_owned()))
+}
+
 /// Turns an error of the planner into a command error. If the labels of an image request something
 /// that no build produces, the image is at fault, not the command.
-fn refused(error: PlanError, of_image: Option<&str>) -> Failure {
+fn refused(project: &Project, error: PlanError, of_image: Option<&str>) -> Failure {
     let is_of_request = matches!(
         error,
         PlanError::NoSettings { .. }
@@ -275,7 +301,52 @@ fn refused(error: PlanError, of_image: Option<&str>) -> Failure {
             Failure::caused(Kind::Differs, what, &error)
                 .hint("the labels were changed, or another project built the image")
         }
-        _ => error.into(),
+        _ => {
+            let meant = meant(project, &error);
+            let failure = Failure::from(error);
+            match meant {
+                Some(name) => failure.first_hint(format!("did you mean `{name}`?")),
+                None => failure,
+            }
+        }
+    }
+}
+
+/// Returns the existing name that is closest to one that does not exist: of a lock, of a set in a
+/// lock, or of a Dockerfile.
+fn meant(project: &Project, error: &PlanError) -> Option<String> {
+    const LOCKS: &str = "versions/locks";
+    let closest = |wanted: &str, known: Vec<String>| {
+        nearest(wanted, known.iter().map(String::as_str)).map(str::to_owned)
+    };
+    match error {
+        PlanError::NoSuchFile { path, .. } => {
+            let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+            let (stem, end) = file.rsplit_once('.').unwrap_or((file, ""));
+            let known = project.names_in(folder).into_iter().filter_map(|name| {
+                let (stem, its) = name.rsplit_once('.').unwrap_or((&name, ""));
+                let is_lock = folder != LOCKS || !stem.starts_with("pylock.");
+                (its == end && is_lock).then(|| stem.to_owned())
+            });
+            let stem = closest(stem, known.collect())?;
+            let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+            let end = if end.is_empty() { String::new() } else { format!(".{end}") };
+            Some(if folder == format!("{LOCKS}/") { stem } else { format!("{folder}{stem}{end}") })
+        }
+        PlanError::NoLock { lock, .. } => {
+            let made = project.names_in(LOCKS).into_iter().filter_map(|name| {
+                Some(name.strip_prefix("pylock.")?.strip_suffix(".toml")?.to_owned())
+            });
+            let sets = project.python_sets().unwrap_or_default();
+            let sets = sets.into_keys().map(|name| name.to_string());
+            let known: Vec<String> = made.chain(sets).collect();
+            closest(lock, known).filter(|name| name != lock)
+        }
+        PlanError::NoSuchSet { lock, set, .. } => {
+            let lock = project.parse(lock, pins::parse_package_lock).ok()?;
+            closest(set, lock.sets.keys().map(ToString::to_string).collect())
+        }
+        _ => None,
     }
 }
 

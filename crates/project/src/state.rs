@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use jiff::Timestamp;
+use names::Digest;
 use record::{BuildRecord, Status, StepState};
 
 use crate::environment;
@@ -126,6 +127,30 @@ pub fn read_records(warn: impl Fn(&str, &str)) -> Result<Vec<BuildRecord>, Failu
 /// Returns the name of a project in records: the path of its folder, without links.
 pub fn name_of(root: &Path) -> String {
     root.canonicalize().as_deref().unwrap_or(root).display().to_string()
+}
+
+/// Returns a name of a project for folders: that of its own folder, with a short hash of its path.
+pub fn short_name_of(root: &Path) -> String {
+    let path = name_of(root);
+    let folder = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let folder: String = folder.chars().take(40).map(plain).collect();
+    format!("{folder}-{}", &Digest::of(path.as_bytes()).hex()[..8])
+}
+
+/// Returns the other project that built the image of a plan, unless the project in `root` built it
+/// too. `plan` is the digest of the plan. Skips unreadable records.
+pub fn builder_elsewhere(root: &Path, image: &str, plan: &str) -> Option<String> {
+    let named = format!("-{image}-");
+    let files = record_files().ok()?;
+    let files = files.iter().rev().filter(|path| path.to_string_lossy().contains(&named));
+    let records = files.filter_map(|path| read_record(path).ok());
+    let records: Vec<BuildRecord> =
+        records.filter(|record| record.plan.digest().as_str() == plan).collect();
+    if records.iter().any(|record| is_of_project(record, root)) {
+        return None;
+    }
+    Some(records.into_iter().next()?.place?.project)
 }
 
 /// Returns whether a record belongs to the project in `root`. A record of an older version belongs

@@ -1,5 +1,7 @@
 //! `build-pipeline doctor`: finds problems on this machine and shows how to fix them.
 
+use std::path::Path;
+
 use failure::{Failure, Kind};
 use host::Snapshot;
 use host::rules::{self, Check, Context, Image, Outcome, Severity};
@@ -99,7 +101,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
         Some(text) => machine::known_gpu(text, &gpus)?,
         None => tracks.gpu.clone(),
     };
-    let images = with_code(images(&args.tracks, &tracks, &data.pins()?)?);
+    let images = with_code(images(&args.tracks, &tracks, &data.pins()?)?, data.root());
     let compat = data.compat()?;
     let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
     let mut machine = machine::look(&root);
@@ -160,10 +162,11 @@ fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Result<Vec<Image>, 
     Ok(all.filter(|name| is_asked(name)).map(image).collect())
 }
 
-/// Adds the GPUs that the last build of each track was found to have code for.
-fn with_code(mut images: Vec<Image>) -> Vec<Image> {
+/// Adds the GPUs that the last build of each track was found to have code for. Only builds of the
+/// project in `root` count.
+fn with_code(mut images: Vec<Image>, root: &Path) -> Vec<Image> {
     // Without a state folder, nothing was built.
-    let records = state::read_records(output::warn).unwrap_or_default();
+    let records = state::read_records_of(root, output::warn).unwrap_or_default();
     for record in records.iter().filter(|record| record.status == Status::Succeeded) {
         let all = record.plan.final_labels();
         let track = all.get(labels::TRACK).map(String::as_str);

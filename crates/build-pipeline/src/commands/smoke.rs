@@ -25,6 +25,7 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
     let asked = Asked { level: args.level.map(level), model: args.model.clone() };
     let report = project::runtime::start()?.block_on(async {
         let prepared = Prepared::read(&here, &args.track, &wanted, true, &output::notice).await?;
+        prepared.check_project().await?;
         levels(&here, prepared, &asked).await
     })?;
     match args.format {

@@ -71,3 +71,4 @@ mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;
 mod verify;
+mod walk;

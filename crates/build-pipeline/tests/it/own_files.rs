@@ -1,6 +1,7 @@
 //! Own files of a track: they become a layer, are checked, and do not depend on the machine.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -387,4 +388,91 @@ fn an_engine_builds_over_and_under_own_files() {
     // Without any engine: only the last layer is made.
     again.env("PATH", "/nowhere");
     ran(again.output().unwrap()).expect(0);
+}
+
+/// The track `tool` with a stage, whose context has own files.
+fn in_context(files: &str, more: &str) -> String {
+    format!(
+        "\n[tool]\n{HEAD}base = \"tiny\"\n[[tool.stage]]\nname = \"tool\"\n\
+         dockerfile = \"dockerfiles/tiny.Dockerfile\"\nfiles = {files}\n{more}"
+    )
+}
+
+#[test]
+fn a_stage_copies_own_files_from_its_context() {
+    let bench = Bench::new(
+        "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nCOPY files /opt/files\nCOPY start /opt/\n\
+         RUN cat /opt/files/app/link > /copied && ls -l /opt/start /opt/files/plain | cut -c1-10 >> /copied\n",
+    );
+    let project = &bench.project;
+    let tracks = project.read(TRACKS) + &in_context("[\"files\", \"start\"]", "");
+    project.write(TRACKS, &tracks);
+    project.write("files/app/value", "one\n");
+    project.write("files/plain", "p\n");
+    project.write("start", "#!/bin/sh\n");
+    // Only the owner's executable bit counts.
+    for (file, mode) in [("start", 0o700), ("files/plain", 0o666)] {
+        fs::set_permissions(project.path(file), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    symlink("value", project.path("files/app/link")).unwrap();
+    let run = |line: &str| ran(bench.command_at(line, shared_registry().host()).output().unwrap());
+    let plan = run("plan tool").expect(0);
+    plan.prints("context files/app/link -> value")
+        .prints("context start from the project (sha256:")
+        .prints("label io.github.build-pipeline.files-digest=sha256:");
+    let podman = run("--track tool --load --output oci:dist/tool --engine podman").expect(0);
+    run("verify tool").expect(0).prints("as planned");
+    let docker = run("--track tool --output oci:dist/tool --engine docker --fresh").expect(0);
+    assert_eq!(podman.digest(), docker.digest());
+    let image = "localhost/build-pipeline/tool:latest";
+    let shown = bench.container("podman", image, &["/bin/cat", "/copied"]);
+    assert_eq!(shown, "one\n-rwxr-xr-x\n-rw-r--r--\n");
+    // What does not count changes nothing, and builds nothing.
+    fs::set_permissions(project.path("files/plain"), fs::Permissions::from_mode(0o644)).unwrap();
+    project.write("unused", "x");
+    run("explain tool").expect(0).prints("nothing changed");
+    // A changed file builds its stage again.
+    project.write("files/app/value", "two\n");
+    run("explain tool").expect(0).prints("build-tool");
+    run("verify tool").expect(13).prints("files-digest");
+    let changed = run("--track tool --output oci:dist/tool --engine podman").expect(0);
+    assert_ne!(changed.digest(), podman.digest());
+    run("verify tool --rebuild --engine podman").expect(0).prints("the images are identical");
+    // A track on top of it has the files too.
+    project.write(TRACKS, &format!("{tracks}\n[top]\n{HEAD}track = \"tool\"\n"));
+    run("plan top").expect(0).prints("context files/app/value from the project");
+}
+
+#[test]
+fn own_files_that_cannot_be_in_a_context_are_refused_with_their_places() {
+    let (project, _) = crate::built::tiny_project("ARG BASE\nFROM ${BASE}\n");
+    let tracks = project.read(TRACKS);
+    project.write("files/start", "x");
+    project.write("packages/x", "x");
+    symlink("/etc", project.path("files/etc")).unwrap();
+    symlink("files", project.path("link")).unwrap();
+    for (files, more, says) in [
+        ("[\"files/strat\"]", "", "did you mean `files/start`?"),
+        ("[\"../secret\"]", "", "leads out of the project"),
+        ("[\"/etc/passwd\"]", "", "is outside the project"),
+        ("[\".\"]", "", "has an empty part or a `.`"),
+        ("[\"files\"]", "", "`files/etc` is a link to `/etc`"),
+        ("[\"link\"]", "", "`link` is a symbolic link to `files`"),
+        ("[\"Dockerfile\"]", "", "engines give the name `Dockerfile` a meaning"),
+        ("[\".dockerignore\"]", "", "cannot be in a build context"),
+        ("[\"files/start\", \"files/start\"]", "", "listed twice"),
+        ("\"files/start\"", "", "write `files = [\"files/start\"]`"),
+        ("[{ from = \"files/start\", to = \"/x\" }]", "", "should be"),
+        ("[\"vllm/x\"]", "sources = { \"vllm\" = \"vllm\" }\n", "would be in the context twice"),
+        ("[\"a\"]", "sources = { \"a/b\" = \"vllm\" }\n", "would be in the context twice"),
+        ("[\"python\"]", "python = \"vllm\"\n", "would be in the context twice"),
+    ] {
+        project.write(TRACKS, &format!("{tracks}{}", in_context(files, more)));
+        let before = project.files();
+        project.run("plan tool").expect(2).says(says).says("versions/tracks.toml:");
+        same(&project.files(), &before, files);
+    }
+    // A folder of that name is free if the stage has no packages.
+    project.write(TRACKS, &format!("{tracks}{}", in_context("[\"packages\"]", "")));
+    project.run("plan tool").expect(0).prints("context packages/x from the project");
 }

@@ -162,6 +162,62 @@ fn tables_that_contradict_each_other_are_refused_with_their_places() {
 }
 
 #[test]
+fn names_in_a_stage_that_do_not_exist_are_answered_with_the_nearest() {
+    let project = with("");
+    project.write("dockerfiles/tool.Dockerfile", "ARG BASE\nFROM ${BASE}\n");
+    let tool = |packages: &str, stage: &str| {
+        format!(
+            "schema = 1\n[tool]\ntitle = \"t\"\ndescription = \"d\"\npackages = \"{packages}\"\n\
+             [[tool.stage]]\nname = \"tool\"\n{stage}\n"
+        )
+    };
+    let file = "dockerfile = \"dockerfiles/tool.Dockerfile\"";
+    for (packages, stage, near) in [
+        ("debain", file.to_owned(), "did you mean `debian`?"),
+        ("rocmm", file.to_owned(), "did you mean `rocm`?"),
+        (
+            "debian",
+            "dockerfile = \"dockerfiles/tol.Dockerfile\"".to_owned(),
+            "did you mean `dockerfiles/tool.Dockerfile`?",
+        ),
+        ("debian", format!("{file}\npackages = [\"vulkan-bild\"]"), "did you mean `vulkan-build`?"),
+        ("debian", format!("{file}\npython = \"vlm\""), "did you mean `vllm`?"),
+    ] {
+        project.write(TRACKS, &tool(packages, &stage));
+        project.run("plan --track tool").expect(2).says(near);
+    }
+    // A name that is like no other has no such hint.
+    project.write(TRACKS, &tool("something-else", file));
+    let ran = project.run("plan --track tool").expect(2).says("create `versions/locks/");
+    assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_dockerfile_that_is_not_on_the_base_of_its_track_is_refused_with_its_line() {
+    let project = with("");
+    let text = "schema = 1\n[tool]\ntitle = \"t\"\ndescription = \"d\"\npackages = \"debian\"\n\
+                [[tool.stage]]\nname = \"tool\"\ndockerfile = \"dockerfiles/tool.Dockerfile\"\n";
+    project.write(TRACKS, text);
+    for (dockerfile, says, line) in [
+        ("ARG BASE\nFROM debian:13\nRUN true\n", "the image is made on `debian:13`", 2),
+        ("FROM ${BASE}\nRUN true\n", "`${BASE}` is empty", 1),
+        ("ARG BASE\nFROM ${BASE} AS one\n\nFROM two\n", "the image is made on `two`", 4),
+        ("RUN true\n", "has no FROM", 1),
+        ("", "has no FROM", 1),
+    ] {
+        project.write("dockerfiles/tool.Dockerfile", dockerfile);
+        project
+            .run("plan --track tool")
+            .expect(2)
+            .says(says)
+            .says(&format!("dockerfiles/tool.Dockerfile:{line}:1"))
+            .says("`FROM ${BASE}`");
+    }
+    project.write("dockerfiles/tool.Dockerfile", "ARG BASE\nFROM ${BASE} AS one\nFROM one\n");
+    project.run("plan --track tool").expect(0);
+}
+
+#[test]
 fn init_replaces_nothing() {
     let project = Project::empty();
     project.write("README.md", "mine");

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use testkit::{RandomImage, shared_registry};
 
+use crate::built::Bench;
 use crate::dsl::{Project, Ran, ran};
 
 const TRACK: &str =
@@ -57,6 +58,97 @@ fn two_projects_with_one_track_name_do_not_share_records() {
     record.as_object_mut().unwrap().remove("place");
     home.write(&file, &record.to_string());
     home.run("-C moved explain mine --rehearse").expect(0).prints("nothing changed");
+}
+
+#[test]
+fn two_projects_with_one_track_name_do_not_share_a_home() {
+    let home = home();
+    project_in(&home, "one", "");
+    project_in(&home, "two", "");
+    let of = |project: &str, track: &str| {
+        let text = home.run(&format!("-C {project} run {track} --print shell")).expect(0).stdout;
+        let line = text.lines().find(|line| line.starts_with("mkdir -p ")).unwrap();
+        line.split_once("build-pipeline/home/").unwrap().1.trim_end_matches('"').to_owned()
+    };
+    let (one, two) = (of("one", "mine"), of("two", "mine"));
+    assert!(one.starts_with("one-") && one.ends_with("/mine"), "{one}");
+    assert!(two.starts_with("two-") && two.ends_with("/mine"), "{two}");
+    // The images of the program's tracks are the same in all projects.
+    assert_eq!(
+        (of("one", "official"), of("two", "official")),
+        ("official".into(), "official".into())
+    );
+}
+
+#[test]
+fn the_image_of_another_project_is_not_started() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\n");
+    let project = &bench.project;
+    let tracks = project.read("versions/tracks.toml");
+    let with = |value: &str| {
+        format!(
+            "{tracks}\n[mine]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"tiny\"\nenv.A = \"{value}\"\n"
+        )
+    };
+    for (folder, value) in [("", "1"), ("two/", "2")] {
+        for file in ["versions.toml", "gpus.toml", "compat.toml", "run.toml"] {
+            let text = project.read(&format!("versions/{file}"));
+            project.write(&format!("{folder}versions/{file}"), &text);
+        }
+        project.write(&format!("{folder}versions/tracks.toml"), &with(value));
+    }
+    let run = |line: &str| ran(bench.command_at(line, shared_registry().host()).output().unwrap());
+    let start = "run mine --engine docker --no-gpu --network none --entrypoint /bin/true";
+    let load = "--track mine --load --output oci:dist/mine --engine docker";
+    run(load).expect(0);
+    run(start).expect(0);
+    run(&format!("-C two {start}"))
+        .expect(1)
+        .says("is the image of track `mine` of another project");
+    run(&format!("-C two {load}")).expect(0);
+    run(&format!("-C two {start}")).expect(0);
+    let refused = run(start).expect(1);
+    refused.says("another project, `").says("/two`").says("`build-pipeline --track mine --load`");
+    run(&format!("{start} --force")).expect(0);
+    run("smoke mine --engine docker --no-gpu").expect(1).says("another project, `");
+    // Both can stay, under two names.
+    run("--track mine --output engine:localhost/one/mine:latest --engine docker").expect(0);
+    run(&format!("{start} --image localhost/one/mine:latest")).expect(0);
+    // The same image may come from either.
+    project.write("two/versions/tracks.toml", &with("1"));
+    run(&format!("-C two {load}")).expect(0);
+    run(start).expect(0);
+}
+
+#[test]
+fn doctor_uses_the_records_of_the_project() {
+    let home = home();
+    project_in(&home, "one", "");
+    project_in(&home, "two", "");
+    home.run("-C one --track mine --rehearse").expect(0);
+    // A record that says which GPUs the image was checked for.
+    let id = listed(home.run("-C one records --format json"))[0]["id"].as_str().unwrap().to_owned();
+    let file = format!("home/.local/state/build-pipeline/records/{id}.json");
+    let mut record: Value = serde_json::from_str(&home.read(&file)).unwrap();
+    let steps = record["plan"]["steps"].as_array_mut().unwrap();
+    let last = steps.len() - 1;
+    let base = steps[last]["action"]["base"].clone();
+    let audit = serde_json::json!({
+        "id": "audit-image", "action": { "do": "audit-image", "image": base, "gpu": "gfx906" }
+    });
+    steps.insert(last, audit);
+    let labels = &mut steps[last + 1]["action"];
+    labels["base"] = "audit-image".into();
+    labels["edit"]["labels"]["io.github.build-pipeline.gpu-targets"] = "gfx906".into();
+    home.write(&file, &record.to_string());
+    crate::unfold::machine(&home.path("machine"), "strix-halo");
+    let doctor = |project: &str| {
+        let ran = home.run(&format!("-C {project} doctor mine --host-root ../machine"));
+        ran.stdout
+    };
+    let (one, two) = (doctor("one"), doctor("two"));
+    assert!(one.contains("gfx906"), "{one}");
+    assert!(!two.contains("gfx906"), "{two}");
 }
 
 #[test]

@@ -154,6 +154,7 @@ impl Bench {
             dockerfile: "Dockerfile".to_owned(),
             args: BTreeMap::from([("SOURCE_DATE_EPOCH".to_owned(), seal.epoch.to_string())]),
             context: BTreeMap::new(),
+            files: plan::OwnFiles::new(),
             network: false,
         };
         let image = Action::SealImage {

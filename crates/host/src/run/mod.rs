@@ -45,6 +45,8 @@ pub struct Wish<'a> {
     pub engine: &'a Engine,
     /// The image.
     pub image: String,
+    /// The folder of the host that becomes the home in the container; `~` is the caller's home.
+    pub home: String,
     /// An executable that replaces the image's entrypoint.
     pub entrypoint: Option<String>,
     /// The command; if empty, the image's own.
@@ -226,7 +228,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     let row = wish.row;
     let is_remapped = wish.engine.is_rootless;
     let mut folders = vec![Folder {
-        host: format!("~/.cache/build-pipeline/home/{}", wish.track),
+        host: wish.home.clone(),
         container: HOME.to_owned(),
         is_made: true,
         is_read_only: false,

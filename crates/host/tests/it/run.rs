@@ -59,6 +59,7 @@ pub(crate) fn wish<'a>(
         machine,
         engine,
         image: format!("localhost/build-pipeline/{track}:latest"),
+        home: format!("~/.cache/build-pipeline/home/{track}"),
         entrypoint: None,
         command: Vec::new(),
         environment: settings.into_iter().map(|one| (one.name, one.value)).collect(),

@@ -302,6 +302,13 @@ pub const STAGE: Form = Form::of(
             "python = \"vllm\"",
         ),
         Key::optional(
+            "files",
+            Kind::Texts,
+            "Own files and folders of the project, which have the same path in the context.",
+            "none",
+            "files = [\"files/start\", \"src\"]",
+        ),
+        Key::optional(
             "args",
             Kind::TextByName,
             "More build arguments.",

@@ -43,6 +43,9 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         if is_started || args.given.host_root.is_none() {
             prepare::check_port(&container)?;
         }
+        if is_started && !args.force {
+            prepared.check_project().await?;
+        }
         let is_checked = is_started && prepared.has_gpu && !args.force;
         if is_checked && prepared.row.gpu == GpuWay::Rocm {
             prepared.check_gpu(args.given.gpu.as_deref()).await?;
