@@ -12,9 +12,9 @@ use names::Secret;
 use crate::cli::FromVariable;
 
 /// Options and arguments that name an image, or a place to fetch from or push to.
-const PLACES: [&str; 11] = [
+const PLACES: [&str; 12] = [
     "mirror", "outputs", "push", "set", "url", "image", "target", "targets", "left", "right",
-    "input",
+    "input", "stores",
 ];
 
 /// Returns the words of the command, with `***` in place of every secret.

@@ -25,7 +25,7 @@ use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, chec
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// The annotation that names an entry of `index.json` (image specification, "annotations").
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
+pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Why a layout cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -294,7 +294,7 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
 }
 
 /// Writes a file to a temporary name, syncs and renames it. An identical file is left unchanged.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let found = files::open(path).and_then(read_capped);
     if found.is_ok_and(|found| found == bytes) {
         return Ok(());

@@ -8,6 +8,7 @@
 //! - [`read_config()`] and [`media::Document::parse`] read documents in such a way that all parsers
 //!   agree on them.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
+//! - [`ArtifactPlace`] is a place for artifacts by tag: a repository, or a folder.
 //! - [`loopback::LoopbackRegistry`] is an in-process registry; [`stand_in`] makes the small bases
 //!   that a rehearsal serves from it.
 //!
@@ -15,6 +16,8 @@
 //! those of credential files.
 
 pub mod archive;
+mod artifact_folder;
+mod artifacts;
 mod assemble;
 pub mod client;
 pub mod credentials;
@@ -29,6 +32,8 @@ pub mod registries_conf;
 pub mod stand_in;
 mod verified;
 
+pub use artifact_folder::{ArtifactFolder, Removed};
+pub use artifacts::{ArtifactError, ArtifactPlace};
 pub use assemble::{AssembleError, NewLayer, add_layer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus, variable};
 pub use document::{DocumentError, read_config};

@@ -4,6 +4,7 @@ mod build;
 mod machine;
 mod patch;
 mod pins;
+mod step;
 mod values;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use self::build::*;
 pub(crate) use self::machine::*;
 pub(crate) use self::patch::*;
 pub(crate) use self::pins::*;
+pub(crate) use self::step::*;
 pub(crate) use self::values::*;
 
 /// What `--version` prints. A release adds its commit and day.
@@ -133,6 +135,8 @@ pub(crate) enum Command {
     Audit(AuditCode),
     /// Write an image without the code of other GPUs
     Slim(Slim),
+    /// List the steps of tracks with their keys, run one, or clean a shared store
+    Step(StepArguments),
     /// Push a finished image to registries
     Push(Push),
     /// Give an image on a registry more tags
@@ -219,6 +223,8 @@ pub(crate) enum Document {
     Push,
     /// `status --format json`
     Status,
+    /// `step list --format json`
+    Steps,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

@@ -25,5 +25,6 @@ pub(crate) mod schema;
 pub(crate) mod slim;
 pub(crate) mod smoke;
 pub(crate) mod status;
+pub(crate) mod step;
 pub(crate) mod verify;
 pub(crate) mod welcome;
