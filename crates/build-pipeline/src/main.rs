@@ -218,6 +218,7 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Slim(args) => commands::slim::run(&cli.global, args),
         Command::Status(args) => commands::status::run(&cli.global, args),
+        Command::Export(args) => commands::export::run(&cli.global, args),
         Command::Step(args) => commands::step::run(&cli.global, args),
         Command::Push(args) => commands::push::push(&cli.global, args),
         Command::Tag(args) => commands::push::tag(&cli.global, args),

@@ -1,6 +1,7 @@
 //! Defines the command line. It contains no logic, and knows nothing of the commands.
 
 mod build;
+mod export;
 mod machine;
 mod patch;
 mod pins;
@@ -16,6 +17,7 @@ use oci::client::RegistryClient;
 use project::mirrors::Mirrors;
 
 pub(crate) use self::build::*;
+pub(crate) use self::export::*;
 pub(crate) use self::machine::*;
 pub(crate) use self::patch::*;
 pub(crate) use self::pins::*;
@@ -137,6 +139,8 @@ pub(crate) enum Command {
     Slim(Slim),
     /// List the steps of tracks with their keys, run one, or clean a shared store
     Step(StepArguments),
+    /// Write the steps of tracks as a workflow for another build system
+    Export(Export),
     /// Push a finished image to registries
     Push(Push),
     /// Give an image on a registry more tags

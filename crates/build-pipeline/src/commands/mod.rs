@@ -10,6 +10,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod init;
 pub(crate) mod lint;

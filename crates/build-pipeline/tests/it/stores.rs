@@ -422,6 +422,39 @@ fn a_store_only_contains_what_it_is_given_and_clean_removes_what_is_old() {
     project.run(registry).expect(2).says("is not a folder");
 }
 
+#[test]
+fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
+    let (project, _) = tiny_project(TEXT);
+    let line = "export github vulkan --variant tiny --store registry:ghcr.io/me/steps \
+                --push ghcr.io/me/{track}:latest --install ./install --output w.yml";
+    project.run(line).expect(0);
+    let text = project.read("w.yml");
+    project.run(line).expect(0);
+    assert_eq!(project.read("w.yml"), text, "the text is the same each time");
+    project.run(&format!("{line} --check")).expect(0);
+    for wanted in [
+        "\n  seal-tiny:\n",
+        "\n  image-vulkan-tiny:\n",
+        "\n    needs: [seal-tiny]\n",
+        "\npermissions: {}\n",
+        "\n          RESULT_0: ${{ needs.seal-tiny.outputs.digest }}\n",
+        "\n      packages: write # to push",
+    ] {
+        assert!(text.contains(wanted), "{wanted}:\n{text}");
+    }
+    for action in text.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
+        let commit = action.split_once('@').unwrap().1.split(' ').next().unwrap();
+        assert_eq!(commit.len(), 40, "{action}");
+    }
+    project.edit("dockerfiles/tiny.Dockerfile", "echo 1", "echo 2");
+    project
+        .run(&format!("{line} --check"))
+        .expect(13)
+        .says("`w.yml`, line ")
+        .says("it should say `build-pipeline step run ");
+    assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
+}
+
 /// A descriptor may say where else its layer is. The tool goes nowhere else, with or without
 /// credentials.
 #[test]
