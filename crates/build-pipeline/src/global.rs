@@ -3,23 +3,28 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use executor::{Settings, SharedStores};
 use failure::{Failure, Kind};
 use host::run::Network;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use launch::additions::Additions;
 use launch::machine::Data;
 use launch::prepare::Asked;
+use names::Digest;
 use oci::client::RegistryClient;
-use project::Project;
+use plan::Plan;
 use project::request::Subject;
+use project::{Project, stores};
+use record::Note;
 use sources::{Event, SourceUrl, Sources};
 
-use crate::cli::{self, Given, Global, NetworkChoice};
+use crate::cli::{self, Given, Global, NetworkChoice, StoreArgs};
 use crate::output;
 use crate::reporter::{Reporter, size};
+use crate::sanitise::sanitise_line;
 
 /// Returns the folder that the program runs in.
 pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
@@ -102,6 +107,38 @@ pub(crate) fn warn_of_mirrors(global: &Global) {
     warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
 }
 
+/// Opens the shared stores that the command line names.
+pub(crate) fn shared_stores(global: &Global, args: &StoreArgs) -> Result<SharedStores, Failure> {
+    let named = stores::parse(&args.named, &global.mirror)?;
+    let results = args.results.iter().map(|text| result(text)).collect::<Result<_, _>>()?;
+    let shared = stores::open(registry(global)?, named)?;
+    Ok(shared.verifying(args.store_verify.unwrap_or(0)).with_results(results))
+}
+
+/// Parses the `KEY=DIGEST` of `--result`.
+fn result(text: &str) -> Result<(Digest, Digest), Failure> {
+    let parsed = text.split_once('=').and_then(|(key, digest)| {
+        Some((format!("sha256:{key}").parse().ok()?, digest.parse().ok()?))
+    });
+    parsed.ok_or_else(|| {
+        let what = format!("`--result {text}` is not a key and a digest");
+        Failure::new(Kind::Input, what)
+            .hint("write `--result KEY=sha256:…` with all 64 digits of the key")
+    })
+}
+
+/// Takes what shared stores have of a plan, and prints and returns what was refused.
+pub(crate) async fn take_from_stores(plan: &Plan, settings: &Settings) -> Vec<Note> {
+    let notes = Mutex::new(Vec::new());
+    let note = |rule: &str, message: String| {
+        output::warn(rule, &sanitise_line(&message));
+        let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(Note { rule: rule.to_owned(), message });
+    };
+    executor::take_from_stores(plan, settings, &note).await;
+    notes.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Creates the client for sources, which shows progress.
 pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
     project::fetch::sources(&global.mirror, listener(global))
@@ -154,7 +191,7 @@ impl Progress {
 
     fn received(&self, url: &SourceUrl, bytes: u64) {
         let Some((all, bars)) = &self.live else { return };
-        let mut bars = bars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut bars = bars.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = bars.entry(url.to_string()).or_insert_with(|| {
             let bar = all.add(ProgressBar::new_spinner());
             bar.enable_steady_tick(Duration::from_millis(120));

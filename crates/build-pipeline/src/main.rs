@@ -140,7 +140,28 @@ fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failu
     {
         build.outputs.extend(config.output);
     }
+    if let Some(stores) = stores_of(cli).filter(|stores| stores.is_empty()) {
+        *stores = config.stores;
+    }
     Ok(())
+}
+
+/// Returns the stores that the command line names, if the command uses stores.
+fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
+    match &mut cli.command {
+        // A rehearsal needs no network.
+        None if cli.build.subject.tracks.is_empty() || cli.build.subject.rehearse => None,
+        None => Some(&mut cli.build.stores.named),
+        Some(Command::Build(args)) if args.build.subject.rehearse => None,
+        Some(Command::Build(args)) => Some(&mut args.build.stores.named),
+        Some(Command::Verify(args)) => Some(&mut args.stores),
+        Some(Command::Step(args)) => match &mut args.command {
+            cli::StepCommand::List(args) => Some(&mut args.stores),
+            cli::StepCommand::Run(args) => Some(&mut args.stores.named),
+            cli::StepCommand::Clean(_) => None,
+        },
+        Some(_) => None,
+    }
 }
 
 /// Returns the command with another default for `--engine`.
@@ -198,6 +219,8 @@ fn of_ours(cli: &Cli) -> Result<(), Failure> {
         Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Slim(args) => commands::slim::run(&cli.global, args),
         Command::Status(args) => commands::status::run(&cli.global, args),
+        Command::Export(args) => commands::export::run(&cli.global, args),
+        Command::Step(args) => commands::step::run(&cli.global, args),
         Command::Push(args) => commands::push::push(&cli.global, args),
         Command::Tag(args) => commands::push::tag(&cli.global, args),
         Command::Bundle(args) => commands::bundle::bundle(&cli.global, args),

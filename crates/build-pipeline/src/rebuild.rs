@@ -1,16 +1,18 @@
 //! Rebuilds an image from scratch, without touching the existing one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use executor::{BlobCache, End, Executor, Job, Materials, Output, Settings, needs_engine};
+use executor::{
+    BlobCache, End, Execution, Executor, Job, Materials, Output, Settings, needs_engine,
+};
 use failure::{Failure, Kind};
 use launch::engines;
 use oci::client::RegistryClient;
 use plan::Plan;
 use project::build_env::{self, BuildOptions};
-use project::environment;
 use project::image::Image;
+use project::{environment, stores};
 use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
@@ -41,6 +43,8 @@ pub(crate) async fn rebuild(
         is_fresh: true,
         keeps_failed: false,
         store: store.clone(),
+        // A rebuild proves nothing if it uses what others have built.
+        shared: stores::open(client.clone(), Vec::new())?,
         old_packages: global.mirror.old_packages(),
     };
     let build_env = if plan.makes_layers() {
@@ -57,13 +61,29 @@ pub(crate) async fn rebuild(
             path: layout.clone(),
             with_layers: plan.needs_all_layers(),
         }],
+        last_step: None,
         build_env,
     };
+    carry_out(global, plan, settings, asked, &store).await?;
+    let with = asked.map(|kind| format!(" with {kind}")).unwrap_or_default();
+    let mut image = Image::at(&layout)?;
+    image.name = format!("image rebuilt{with}");
+    Ok(Rebuilt { image, _folder: folder })
+}
+
+/// Runs a plan without a record: finds an engine if it needs one, and ends it when a signal arrives.
+pub(crate) async fn carry_out(
+    global: &Global,
+    plan: &Arc<Plan>,
+    settings: Settings,
+    asked: AskedEngine,
+    store: &Path,
+) -> Result<Execution, Failure> {
     global.mirror.check_network(plan, &settings)?;
     let mut signals = Signals::listen();
     let found = if needs_engine(plan, &settings) {
         tokio::select! {
-            found = engines::find(asked, &store, &output::notice) => Some(found?),
+            found = engines::find(asked, store, &output::notice) => Some(found?),
             code = signals.next() => return Err(interrupted(code)),
         }
     } else {
@@ -77,21 +97,12 @@ pub(crate) async fn rebuild(
     let executor = Executor::new(found.map(|found| found.engine));
     let execution = executor.execute(job, interrupt).await;
     executor.close().await;
-    match (execution.end, came) {
-        (End::Succeeded, _) => {}
-        (End::Failed(error), _) => return Err((&*error).into()),
-        (_, Some(code)) => return Err(interrupted(code)),
-        _ => {
-            return Err(Failure::new(
-                Kind::Bug,
-                "internal error: the build task stopped unexpectedly",
-            ));
-        }
+    match (&execution.end, came) {
+        (End::Succeeded, _) => Ok(execution),
+        (End::Failed(error), _) => Err((&**error).into()),
+        (_, Some(code)) => Err(interrupted(code)),
+        _ => Err(Failure::new(Kind::Bug, "internal error: the build task stopped unexpectedly")),
     }
-    let with = asked.map(|kind| format!(" with {kind}")).unwrap_or_default();
-    let mut image = Image::at(&layout)?;
-    image.name = format!("image rebuilt{with}");
-    Ok(Rebuilt { image, _folder: folder })
 }
 
 /// Creates the folder next to the store of finished steps, where there is space for engines.

@@ -175,7 +175,7 @@ impl Teller {
                 let (line, is_long) = self.under_way(step, what);
                 is_long.then(|| format!("· {line}"))
             }
-            Event::StepEnded { step, state, milliseconds } => {
+            Event::StepEnded { step, state, milliseconds, store } => {
                 let (mark, word) = match state {
                     StepState::Done => ("✓", ""),
                     StepState::Cached => ("✓", ", cached"),
@@ -183,7 +183,9 @@ impl Teller {
                     StepState::Interrupted => ("✗", ", interrupted"),
                     StepState::NotBegun => ("-", ", not started"),
                 };
-                Some(format!("{mark} {} ({}{word})", self.name(step), seconds(*milliseconds)))
+                let from = store.as_ref().map(|store| format!(" from {store}"));
+                let (took, from) = (seconds(*milliseconds), from.unwrap_or_default());
+                Some(format!("{mark} {} ({took}{word}{from})", self.name(step)))
             }
             Event::Note { rule, message } => {
                 Some(format!("note: {} [{rule}]", sanitise_line(message)))

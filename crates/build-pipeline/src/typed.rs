@@ -12,7 +12,7 @@ use names::Secret;
 use crate::cli::FromVariable;
 
 /// Options and arguments that name an image, or a place to fetch from or push to.
-const PLACES: [&str; 13] = [
+const PLACES: [&str; 14] = [
     "mirror",
     "outputs",
     "push",
@@ -26,6 +26,7 @@ const PLACES: [&str; 13] = [
     "input",
     "to",
     "mirror_to",
+    "stores",
 ];
 
 /// Returns the words of the command, with `***` in place of every secret.

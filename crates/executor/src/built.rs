@@ -16,6 +16,7 @@ use crate::build_env::{
     BuildEnv, Instructions, Packages, RawBuild, SlimStep, SourceStep, Store, StoredImage,
 };
 use crate::run::{Product, Products, Run};
+use crate::shared::{Finished, Turn, Wanted};
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// The product of a step, and the step's state.
@@ -30,7 +31,7 @@ pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
     };
     is_loaded
         || (plan.steps.iter().any(|step| is_build(&step))
-            && wanted(plan, &finished(plan, &keys(plan), settings)).iter().any(is_build))
+            && wanted(plan, &finished(plan, &keys(plan), settings), settings).iter().any(is_build))
 }
 
 /// Returns the first step that a run of a plan builds with access to the network.
@@ -38,7 +39,7 @@ pub fn step_with_network<'a>(plan: &'a Plan, settings: &Settings) -> Option<&'a 
     let finished = finished(plan, &keys(plan), settings);
     let has_network =
         |step: &&Step| matches!(step.action, Action::BuildImage { network: true, .. });
-    wanted(plan, &finished).into_iter().find(has_network)
+    wanted(plan, &finished, settings).into_iter().find(has_network)
 }
 
 /// Returns the key of each step, by the step's name.
@@ -46,39 +47,51 @@ pub(crate) fn keys(plan: &Plan) -> BTreeMap<String, Digest> {
     plan.step_keys().into_iter().map(|(step, key)| (step.to_owned(), key)).collect()
 }
 
+/// Returns whether a step makes an image that is kept for other runs.
+pub(crate) fn has_image(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::SealImage { .. }
+            | Action::SlimImage { .. }
+            | Action::AuditImage { .. }
+            | Action::BootstrapBase { .. }
+    )
+}
+
+/// Returns the digest of the image that a finished step with this key made, and the shared store
+/// that it came from.
+pub fn result_of(key: &Digest, settings: &Settings) -> Option<(Digest, Option<String>)> {
+    let made = settings.build_env.as_ref()?.finished(key)?;
+    Some((Digest::of(&made.manifest_bytes), made.origin))
+}
+
 /// Returns the images of the steps that an earlier run finished.
 fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -> Products {
-    let Some(build_env) = settings.build_env.as_ref().filter(|one| !one.is_fresh) else {
-        return Products::new();
-    };
+    let Some(build_env) = &settings.build_env else { return Products::new() };
     let made = plan.steps.iter().filter_map(|step| {
-        let has_image = matches!(
-            step.action,
-            Action::SealImage { .. }
-                | Action::SlimImage { .. }
-                | Action::AuditImage { .. }
-                | Action::BootstrapBase { .. }
-        );
-        let key = keys.get(&step.id).filter(|_| has_image)?;
-        Some((step.id.clone(), Product::Stored(Arc::new(build_env.store.finished(key)?))))
+        let key = keys.get(&step.id).filter(|_| has_image(&step.action))?;
+        Some((step.id.clone(), Product::Stored(Arc::new(build_env.finished(key)?))))
     });
     made.collect()
 }
 
 /// Returns the steps that must run, in order: those that the last step depends on, without those
 /// that only finished steps depend on.
-fn wanted<'a>(plan: &'a Plan, finished: &Products) -> Vec<&'a Step> {
-    let steps = &plan.steps;
+fn wanted<'a>(plan: &'a Plan, finished: &Products, settings: &Settings) -> Vec<&'a Step> {
+    let steps: BTreeMap<&str, &Step> = plan.steps.iter().map(|step| (&*step.id, step)).collect();
+    let last = match &settings.last_step {
+        Some(last) => steps.get(last.as_str()).copied(),
+        None => plan.steps.last(),
+    };
     let mut wanted = BTreeSet::new();
-    let mut open: Vec<&str> = steps.last().map(|step| &*step.id).into_iter().collect();
+    let mut open: Vec<&str> = last.map(|step| &*step.id).into_iter().collect();
     while let Some(id) = open.pop() {
         if finished.contains_key(id) || !wanted.insert(id) {
             continue;
         }
-        let step = steps.iter().find(|step| step.id == id);
-        open.extend(step.into_iter().flat_map(|step| step.action.needs()));
+        open.extend(steps.get(id).into_iter().flat_map(|step| step.action.needs()));
     }
-    steps.iter().filter(|step| wanted.contains(&*step.id)).collect()
+    plan.steps.iter().filter(|step| wanted.contains(&*step.id)).collect()
 }
 
 impl Run {
@@ -89,13 +102,15 @@ impl Run {
 
     /// Returns the steps that must run, in order. Records the others as finished.
     pub(crate) fn wanted(&self, finished: &Products) -> Vec<&Step> {
-        let wanted = wanted(&self.plan, finished);
-        for step in &self.plan.steps {
-            if !wanted.iter().any(|one| one.id == step.id) {
-                self.end_step(&step.id, StepState::Cached, 0);
+        let steps = wanted(&self.plan, finished, &self.settings);
+        let open: BTreeSet<&str> = steps.iter().map(|step| &*step.id).collect();
+        for step in wanted(&self.plan, &Products::new(), &self.settings) {
+            if !open.contains(&*step.id) {
+                let origin = finished.get(&step.id).and_then(origin_of);
+                self.end_step(&step.id, StepState::Cached, 0, origin);
             }
         }
-        wanted
+        steps
     }
 
     /// Runs a step in the build environment.
@@ -121,8 +136,7 @@ impl Run {
                     return Err(missing(packages));
                 };
                 let made = self.bootstrap(build_env, step, found, set, seal, created).await?;
-                self.finish(build_env, step, &made)?;
-                Product::Stored(Arc::new(made))
+                Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
             }
             Action::BuildImage { base, dockerfile, args, context, files, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
@@ -138,12 +152,18 @@ impl Run {
                     args,
                     network: *network,
                     epoch,
+                    is_fresh: self.builds_again(build_env, step),
                 };
                 Product::Built(Arc::new(self.build(build_env, &instructions, tree).await?))
             }
             Action::SealImage { image, base, seal, edit } => {
-                let Some(Product::Built(built)) = products.get(image.as_str()) else {
-                    return Err(missing(image));
+                let built = match products.get(image.as_str()) {
+                    Some(Product::Built(built)) => built,
+                    // Another run has built and sealed it.
+                    Some(Product::Stored(made)) => {
+                        return Ok((Product::Stored(Arc::clone(made)), StepState::Cached));
+                    }
+                    _ => return Err(missing(image)),
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let client = &self.settings.client;
@@ -157,21 +177,19 @@ impl Run {
                     scrubbed: report.scrubbed.values().map(Vec::len).sum(),
                     stale_bytecode: report.bytecode.stale.len(),
                 });
-                self.finish(build_env, step, &made)?;
-                Product::Stored(Arc::new(made))
+                Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
             }
             Action::SlimImage { image, contract: SlimContract::Slim1, gpus, if_present } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
-                Product::Stored(Arc::new(
-                    self.slim(build_env, step, &image, gpus, if_present).await?,
-                ))
+                let made = self.slim(build_env, step, &image, gpus, if_present).await?;
+                self.publish(build_env, step, &made).await?;
+                Product::Stored(Arc::new(made))
             }
             Action::AuditImage { image, gpu } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
                 let report = build_env.audit(&image, gpu, &self.settings.client).await?;
                 self.note("gpu-code", report);
-                self.finish(build_env, step, &image)?;
-                Product::Stored(Arc::new(image))
+                Product::Stored(Arc::new(self.finish(build_env, step, image).await?))
             }
             Action::AddFiles { base, .. } => self
                 .with_files(build_env, step, products.get(base.as_str()))?
@@ -269,6 +287,7 @@ impl Run {
             args: &BTreeMap::new(),
             network: false,
             epoch: seal.epoch,
+            is_fresh: self.builds_again(build_env, step),
         };
         let raw = self.build(build_env, &instructions, tree).await?;
         build_env.base_image(&raw, packages, seal, created)
@@ -377,13 +396,84 @@ impl Run {
         key.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no key", step.id)))
     }
 
-    fn finish(
+    /// Keeps the image of a step that was carried out here, and pushes it to the shared stores.
+    async fn finish(
+        &self,
+        build_env: &BuildEnv,
+        step: &Step,
+        made: StoredImage,
+    ) -> Result<StoredImage, ExecuteError> {
+        let made = StoredImage { origin: None, ..made };
+        build_env.store.finish(self.key_of(step)?, &made)?;
+        self.publish(build_env, step, &made).await?;
+        Ok(made)
+    }
+
+    /// Pushes what earlier runs finished here to shared stores that lack it.
+    pub(crate) async fn publish_finished(&self, finished: &Products) -> Result<(), ExecuteError> {
+        let Some(build_env) = &self.settings.build_env else { return Ok(()) };
+        for step in &self.plan.steps {
+            match finished.get(&step.id) {
+                Some(Product::Stored(made)) if made.origin.is_none() => {
+                    self.publish(build_env, step, made).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish(
         &self,
         build_env: &BuildEnv,
         step: &Step,
         made: &StoredImage,
     ) -> Result<(), ExecuteError> {
-        build_env.store.finish(self.key_of(step)?, made)
+        let key = self.key_of(step)?;
+        let wanted = Wanted { step: &step.id, key, remote: self.remotes.get(&step.id) };
+        let content = self.plan.key_text(step, |need| self.keys.get(need));
+        let finished = Finished { wanted, made, content: &content };
+        let note = |rule: &str, message| self.note(rule, message);
+        build_env.shared.publish(finished, &build_env.store, &note).await?;
+        let claim = self.claims().remove(key);
+        if let Some(claim) = claim {
+            claim.release().await;
+        }
+        Ok(())
+    }
+
+    /// Claims the image that a step begins to make. Returns the image if another run has made it in
+    /// the meantime.
+    pub(crate) async fn claim(&self, step: &Step) -> Option<StoredImage> {
+        let build_env = self.settings.build_env.as_ref()?;
+        let result = self.result_step(step)?;
+        let key = self.keys.get(&result.id).filter(|key| !build_env.runs_again(key))?;
+        let wanted = Wanted { step: &result.id, key, remote: self.remotes.get(&result.id) };
+        let note = |rule: &str, message| self.note(rule, message);
+        match build_env.shared.claim(wanted, &build_env.store, &note).await {
+            Turn::Finished(made) => Some(made),
+            Turn::Build(claim) => {
+                self.claims().extend(claim.map(|claim| (key.clone(), claim)));
+                None
+            }
+        }
+    }
+
+    /// Returns the step that makes the image for which a step does the work: a build is sealed by
+    /// another step.
+    fn result_step<'a>(&'a self, step: &'a Step) -> Option<&'a Step> {
+        let is_seal = |one: &&Step| matches!(&one.action, Action::SealImage { image, .. } if *image == step.id);
+        match &step.action {
+            Action::BuildImage { .. } => self.plan.steps.iter().find(is_seal),
+            Action::BootstrapBase { .. } | Action::SlimImage { .. } => Some(step),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a build must not use what the engine has of it.
+    fn builds_again(&self, build_env: &BuildEnv, step: &Step) -> bool {
+        let key = self.result_step(step).and_then(|step| self.keys.get(&step.id));
+        key.map_or(build_env.is_fresh, |key| build_env.runs_again(key))
     }
 
     /// Merges the trees of steps and own files into one build context.
@@ -443,10 +533,11 @@ impl Run {
     }
 }
 
-/// Returns the slimmed image of a plan, if an earlier run made it and its layers are in the store.
+/// Returns the slimmed image of a plan, if an earlier run made it on this machine and its layers are
+/// in the store.
 pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
     let key = plan.step_keys().remove(&*plan.slim_step()?.id)?;
-    let made = store.finished(&key)?;
+    let made = store.finished(&key).filter(|made| made.origin.is_none())?;
     Some(BaseImage {
         image: made.remote.clone()?,
         index: None,
@@ -456,6 +547,14 @@ pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
         own_layers: Vec::new(),
         was_cached: true,
     })
+}
+
+/// Returns the shared store that a product came from.
+pub(crate) fn origin_of(product: &Product) -> Option<String> {
+    match product {
+        Product::Stored(made) => made.origin.clone(),
+        _ => None,
+    }
 }
 
 /// Returns the product of a step as a base for another step.

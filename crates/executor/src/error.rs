@@ -63,6 +63,8 @@ pub enum ErrorKind {
     Packages,
     /// The packages, or the system made from them, differ from the lock.
     Lock,
+    /// A store has another result for the key of a step.
+    StoreDiffers,
     /// The plan contains something that no plan should contain: a bug.
     Plan,
 }
@@ -283,6 +285,10 @@ impl ExecuteError {
             EngineError::Run(failure) => Some(failure),
             _ => None,
         }
+    }
+
+    pub(crate) fn store_differs(what: String) -> Self {
+        Self { what, kind: ErrorKind::StoreDiffers, source: None }
     }
 
     pub(crate) fn plan(what: String) -> Self {

@@ -32,6 +32,9 @@ pub enum Event {
         state: StepState,
         /// How long it took, in milliseconds.
         milliseconds: u64,
+        /// The store that the result came from, if another run made it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        store: Option<String>,
     },
     /// A warning or note for the user.
     Note {

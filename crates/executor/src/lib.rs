@@ -20,6 +20,7 @@ mod own_files;
 mod place;
 mod probes;
 mod run;
+mod shared;
 mod sorted;
 
 use std::future::Future;
@@ -35,7 +36,7 @@ use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic}
 
 pub use base::{BaseImage, fetch_base};
 pub use build_env::{BuildEnv, Lookup, Materials, SourceTree, Store};
-pub use built::{needs_engine, slimmed_image, step_with_network};
+pub use built::{needs_engine, result_of, slimmed_image, step_with_network};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
@@ -44,6 +45,10 @@ pub use layers::{LayerError, read_layer, read_remote_layer, visit_layer};
 pub use own_files::FilesMaker;
 pub use place::{LayerSource, LayerTarget, Placed, Transfer};
 pub use probes::{CANNOT_CONFINE, Confinement, Edited, Tools, run_helper};
+pub use shared::{
+    ParseStoreError, SharedStore, SharedStores, StoreCheck, UNREACHABLE, compare_with_stores,
+    store_with, take_from_stores,
+};
 pub use sorted::SortedLayer;
 
 use run::{Run, Shared};
@@ -61,6 +66,8 @@ pub struct Settings {
     pub nearby: Vec<PathBuf>,
     /// Where to write the image, in this order.
     pub outputs: Vec<Output>,
+    /// The step after which a run ends without an image. `None` means that it makes the image.
+    pub last_step: Option<String>,
     /// What tracks that an engine builds need. Also set if an image is loaded into an engine.
     pub build_env: Option<Arc<BuildEnv>>,
 }
@@ -159,6 +166,7 @@ fn in_order(plan: &Plan, known: &[StepOutcome]) -> Vec<StepOutcome> {
             step: step.id.clone(),
             state: StepState::NotBegun,
             milliseconds: 0,
+            store: None,
         })
     };
     plan.steps.iter().map(outcome).collect()

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::Engine;
-use names::{Digest, GpuTarget};
+use names::{Digest, GpuTarget, ImageRef};
 use oci::DerivedImage;
 use plan::{Action, ImageEdit, Input, Plan, Platform, Step};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
 use crate::build_env::{Packages, RawBuild, Sink, StoredImage, Wheels};
-use crate::built::keys;
+use crate::built::{keys, origin_of};
+use crate::shared::{Claim, remotes};
 use crate::{
     BaseImage, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
     event, fetch_base, in_order,
@@ -30,6 +31,9 @@ use crate::{
 /// other installs packages on one. More would only share the memory that compilers rely on when
 /// they start.
 const IMAGES_AT_ONCE: usize = 2;
+
+/// How long the end of a run waits for stores that do not answer.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// State that the plans of a run share.
 pub(crate) struct Shared {
@@ -65,11 +69,15 @@ impl Shared {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) keys: BTreeMap<String, Digest>,
+    /// Where the layers of the bases of steps are.
+    pub(crate) remotes: BTreeMap<String, ImageRef>,
     pub(crate) settings: Settings,
     pub(crate) on_event: OnEvent,
     /// The copies of layers into files.
     pub(crate) copies: TaskTracker,
     shared: Arc<Shared>,
+    /// The claims of the steps that this plan is carrying out, by key.
+    claims: Mutex<BTreeMap<Digest, Claim>>,
     progress: Mutex<Progress>,
 }
 
@@ -105,9 +113,10 @@ pub(crate) type Products = BTreeMap<String, Product>;
 impl Run {
     pub(crate) fn new(job: Job, shared: Arc<Shared>) -> Self {
         let Job { plan, settings, on_event } = job;
-        let keys = keys(&plan);
+        let (keys, remotes) = (keys(&plan), remotes(&plan));
         let copies = TaskTracker::new();
-        Self { plan, keys, settings, on_event, copies, shared, progress: Mutex::default() }
+        let (claims, progress) = (Mutex::default(), Mutex::default());
+        Self { plan, keys, remotes, settings, on_event, copies, shared, claims, progress }
     }
 
     /// Runs the plan until it ends or `interrupt` completes.
@@ -127,7 +136,24 @@ impl Run {
         running.shutdown().await;
         self.copies.close();
         self.copies.wait().await;
+        self.release_claims().await;
         end
+    }
+
+    /// Tells other runs not to wait for steps that failed or were interrupted.
+    async fn release_claims(&self) {
+        let claims = std::mem::take(&mut *self.claims());
+        let release = async {
+            for claim in claims.into_values() {
+                claim.release().await;
+            }
+        };
+        // Without an answer, other runs notice it a little later.
+        drop(tokio::time::timeout(RELEASE, release).await);
+    }
+
+    pub(crate) fn claims(&self) -> MutexGuard<'_, BTreeMap<Digest, Claim>> {
+        lock(&self.claims)
     }
 
     /// Returns what is currently known about the plan.
@@ -153,6 +179,7 @@ impl Run {
         // Asks for the current target of each tag while the base is fetched.
         let found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
+        self.publish_finished(&products).await.map_err(Arc::new)?;
         let mut open = self.wanted(&products);
         self.check_dockerfiles(&open)?;
         loop {
@@ -181,6 +208,9 @@ impl Run {
         if let Some(failure) = self.progress().failure.take() {
             return Err(failure);
         }
+        if self.settings.last_step.is_some() {
+            return Ok(());
+        }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
         let Some(Product::Image(made)) = last else {
             let bug = ExecuteError::plan("its last step does not label an image".to_owned());
@@ -200,12 +230,12 @@ impl Run {
         let mut cell = cell.lock().await;
         let result = match &*cell {
             Some(Ok(product)) => {
-                self.end_step(&step.id, StepState::Cached, 0);
+                self.end_step(&step.id, StepState::Cached, 0, origin_of(product));
                 Ok(product.clone())
             }
             Some(Err(error)) => {
                 self.progress().failure.get_or_insert(Arc::clone(error));
-                self.end_step(&step.id, StepState::Failed, 0);
+                self.end_step(&step.id, StepState::Failed, 0, None);
                 Err(Arc::clone(error))
             }
             None => {
@@ -219,6 +249,11 @@ impl Run {
 
     /// Runs one step and records its result.
     async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
+        // A run that waits here must not have a turn, which its other steps need.
+        if let Some(made) = self.claim(step).await {
+            self.end_step(&step.id, StepState::Cached, 0, made.origin.clone());
+            return Ok(Product::Stored(Arc::new(made)));
+        }
         let _turn = if makes_image(&step.action) {
             // The semaphore is never closed.
             self.shared.images.acquire().await.ok()
@@ -227,7 +262,7 @@ impl Run {
         };
         let begun = Instant::now();
         // The recorded state if this is never completed.
-        self.note_step(&step.id, StepState::Interrupted, 0);
+        self.note_step(&step.id, StepState::Interrupted, 0, None);
         (self.on_event)(Event::StepBegun {
             step: step.id.clone(),
             what: describe(&self.plan, step),
@@ -255,7 +290,8 @@ impl Run {
             self.progress().failure.get_or_insert(Arc::clone(error));
         }
         let state = result.as_ref().map_or(StepState::Failed, |(_, state)| *state);
-        self.end_step(&step.id, state, event::milliseconds(begun.elapsed()));
+        let origin = result.as_ref().ok().and_then(|(product, _)| origin_of(product));
+        self.end_step(&step.id, state, event::milliseconds(begun.elapsed()), origin);
         result.map(|(product, _)| product)
     }
 
@@ -273,16 +309,23 @@ impl Run {
         Ok((Product::Base(Arc::new(base)), state))
     }
 
-    /// Records and reports the result of a step.
-    pub(crate) fn end_step(&self, step: &str, state: StepState, milliseconds: u64) {
-        self.note_step(step, state, milliseconds);
-        (self.on_event)(Event::StepEnded { step: step.to_owned(), state, milliseconds });
+    /// Records and reports the result of a step. `store` is the shared store that it came from.
+    pub(crate) fn end_step(
+        &self,
+        step: &str,
+        state: StepState,
+        milliseconds: u64,
+        store: Option<String>,
+    ) {
+        self.note_step(step, state, milliseconds, store.clone());
+        let step = step.to_owned();
+        (self.on_event)(Event::StepEnded { step, state, milliseconds, store });
     }
 
-    fn note_step(&self, step: &str, state: StepState, milliseconds: u64) {
+    fn note_step(&self, step: &str, state: StepState, milliseconds: u64, store: Option<String>) {
         let mut progress = self.progress();
         progress.steps.retain(|outcome| outcome.step != step);
-        progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds });
+        progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds, store });
     }
 
     /// Returns the engine for `wants`, a description of what needs it.

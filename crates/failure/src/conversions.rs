@@ -144,6 +144,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Dockerfile => Kind::Input,
             ExecuteKind::Packages => Kind::Network,
             ExecuteKind::Lock => Kind::Integrity,
+            ExecuteKind::StoreDiffers => Kind::Differs,
         };
         let mut told = Self::from_chain(kind, error);
         if let Some(failure) = error.run_failure() {
@@ -182,6 +183,9 @@ impl From<&executor::ExecuteError> for Failure {
                 .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names places that keep old ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
+            ExecuteKind::StoreDiffers => told
+                .hint("one of the two builds is wrong: the step is not reproducible, or somebody changed the store")
+                .hint("`--fresh` without `--store` builds the step here; do not use the store until you know which result is right"),
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }

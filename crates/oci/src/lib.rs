@@ -9,6 +9,7 @@
 //!   agree on them.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
 //! - [`inputs`] describes everything that plans need as an OCI artifact, and reads it from files.
+//! - [`ArtifactPlace`] is a place for artifacts by tag: a repository, or a folder.
 //! - [`loopback::LoopbackRegistry`] is an in-process registry; [`stand_in`] makes the small bases
 //!   that a rehearsal serves from it.
 //!
@@ -16,6 +17,8 @@
 //! those of credential files.
 
 pub mod archive;
+mod artifact_folder;
+mod artifacts;
 mod assemble;
 pub mod client;
 pub mod credentials;
@@ -31,6 +34,8 @@ pub mod registries_conf;
 pub mod stand_in;
 mod verified;
 
+pub use artifact_folder::{ArtifactFolder, Removed};
+pub use artifacts::{ArtifactError, ArtifactPlace};
 pub use assemble::{AssembleError, Base, NewLayer, add_layer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus, variable};
 pub use document::{DocumentError, read_config};

@@ -222,7 +222,7 @@ impl Descriptor {
         check_size(&self.digest, self.size, found)
     }
 
-    fn from_json(json: &Value, field: &str) -> Result<Self, MediaError> {
+    pub(crate) fn from_json(json: &Value, field: &str) -> Result<Self, MediaError> {
         let missing = |key: &str| MediaError::Field(format!("{field}.{key}"));
         let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or_else(|| missing(key));
         let digest = text("digest")?

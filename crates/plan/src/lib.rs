@@ -211,13 +211,18 @@ impl Plan {
     pub fn step_keys(&self) -> BTreeMap<&str, Digest> {
         let mut keys: BTreeMap<&str, Digest> = BTreeMap::new();
         for step in &self.steps {
-            let needs: Vec<Option<&Digest>> =
-                step.action.needs().into_iter().map(|need| keys.get(need)).collect();
-            let text = serde_json::to_string(&(self.content_of(step), needs))
-                .expect("a step holds text, numbers and maps keyed by text");
+            let text = self.key_text(step, |need| keys.get(need));
             keys.insert(&step.id, Digest::of(text.as_bytes()));
         }
         keys
+    }
+
+    /// Returns the text whose SHA-256 is the key of a step: everything that determines its result.
+    /// `key` returns the keys of the steps that it depends on.
+    pub fn key_text<'a>(&self, step: &Step, key: impl Fn(&str) -> Option<&'a Digest>) -> String {
+        let needs: Vec<Option<&Digest>> = step.action.needs().into_iter().map(key).collect();
+        serde_json::to_string(&(self.content_of(step), needs))
+            .expect("a step holds text, numbers and maps keyed by text")
     }
 }
 

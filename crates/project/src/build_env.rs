@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::RunId;
-use executor::{BuildEnv, Lookup, Materials, Store, Tools};
+use executor::{BuildEnv, Lookup, Materials, SharedStores, Store, Tools};
 use failure::{Failure, Kind};
 use sources::Sources;
 
@@ -21,6 +21,8 @@ pub struct BuildOptions {
     pub keeps_failed: bool,
     /// The folder of finished steps.
     pub store: PathBuf,
+    /// Where several machines keep finished steps.
+    pub shared: SharedStores,
     /// Places that keep Debian packages which the mirrors have deleted.
     pub old_packages: Vec<debian::OldPackages>,
 }
@@ -47,7 +49,7 @@ pub fn open(
     materials: Arc<Materials>,
     options: BuildOptions,
 ) -> Result<BuildEnv, Failure> {
-    let BuildOptions { is_fresh, keeps_failed, store, old_packages } = options;
+    let BuildOptions { is_fresh, keeps_failed, store, shared, old_packages } = options;
     let run = new_run()?;
     let path = environment::program_path();
     Ok(BuildEnv {
@@ -61,6 +63,7 @@ pub fn open(
         tools: Tools::new(&path),
         materials,
         store: Store::new(store),
+        shared,
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         is_fresh,
         keeps_failed,

@@ -58,6 +58,13 @@ pub const FORM: Form = Form::of(
             "old-packages = [\"file:///srv/packages/{sha256}\"]",
         ),
         Key::optional(
+            "store",
+            pins::form::Kind::Texts,
+            "Stores of finished steps that several machines share: `registry:HOST/NAME` or `dir:PATH`, with `,ro` at the end to only read. `--store` replaces them.",
+            "none",
+            "store = [\"registry:registry.example.org/steps,ro\", \"dir:/srv/steps\"]",
+        ),
+        Key::optional(
             "mirrors",
             pins::form::Kind::TextByName,
             "Mirrors: the registry or URL to read from, by the registry or URL that it replaces; `all` is for what `mirror` copied, to `registry:HOST/NAME` or `dir:PATH`.",
@@ -116,6 +123,8 @@ pub struct Config {
     pub mirror_only: bool,
     /// Places that keep Debian packages which the mirrors have deleted.
     pub(crate) old_packages: Option<Vec<OldPackages>>,
+    /// The stores of builds for which the command line names none.
+    pub stores: Vec<Secret>,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
     /// The proxies.
@@ -157,6 +166,7 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
         let example = "file:///srv/packages/{sha256}";
         root.texts(report, "old-packages", example, old_packages)
     });
+    let stores = root.texts(report, "store", crate::stores::EXAMPLE, store);
     let rules = rules(report, root);
     let proxies = proxies(report, root);
     Ok(Config {
@@ -165,6 +175,7 @@ fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported>
         cache: cache?,
         mirror_only: mirror_only?,
         old_packages: old_packages.transpose()?,
+        stores: stores?,
         rules: rules?,
         proxies: proxies?,
     })
@@ -218,6 +229,21 @@ fn old_packages(text: &str) -> Result<OldPackages, Wrong> {
     })
 }
 
+fn store(text: &str) -> Result<Secret, Wrong> {
+    let store = Secret::from(text);
+    if store.is_secret() {
+        let message = format!("`{store}` contains a user name, a password or a token");
+        return Err(wrong(message, "write it without them, and log in with `podman login HOST`"));
+    }
+    match text.parse::<executor::SharedStore>() {
+        Ok(_) => Ok(store),
+        Err(error) => {
+            let example = crate::stores::EXAMPLE;
+            Err(wrong(error.to_string(), format!("write, for example, `store = [\"{example}\"]`")))
+        }
+    }
+}
+
 fn cache(text: &str) -> Result<PathBuf, Wrong> {
     let path = Path::new(text);
     if path.is_absolute() {
@@ -236,12 +262,13 @@ mod tests {
         let text = "schema = 1\noutput = \"oci:out/{track}\"\nengine = \"docker\"\n\
                     cache = \"/srv/cache\"\nmirror-only = true\n\
                     old-packages = [\"https://old.example.org/{file}\"]\n\
-                    [mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
+                    store = [\"dir:/srv/steps,ro\"]\n[mirrors]\n\"docker.io\" = \"127.0.0.1:5000\"\n\
                     \"https://github.com\" = \"http://127.0.0.1:8080/git\"\n";
         let config = parse("config.toml", text).unwrap();
         assert_eq!(config.output.as_ref().unwrap().expose(), "oci:out/{track}");
         assert_eq!(config.engine, Some("docker"));
         assert_eq!(config.cache.as_deref(), Some(Path::new("/srv/cache")));
+        assert_eq!(config.stores, [Secret::from("dir:/srv/steps,ro")]);
         let mut mirrors = crate::mirrors::Mirrors::default();
         mirrors.add(&config);
         assert!(mirrors.only);
@@ -268,6 +295,8 @@ mod tests {
             ("schema = 1\n[proxy]\nhttp = \"http://\"\n", "write `http://HOST:PORT`"),
             ("schema = 1\n[proxy]\nno_proxy = []\n", "did you mean `no-proxy`?"),
             ("schema = 1\nold-packages = [\"https://a.test/{name}\"]\n", "unknown placeholder"),
+            ("schema = 1\nstore = [\"steps\"]\n", "neither `registry:HOST/NAME` nor `dir:PATH`"),
+            ("schema = 1\nstore = [\"registry:u:p@h.example/s\"]\n", "a password or a token"),
             ("schema = 1\nold-packages = [\"https://u:p@a.test/{file}\"]\n", "without them"),
         ] {
             let error = parse("config.toml", text).err().unwrap().to_string();

@@ -37,5 +37,6 @@ pub mod request;
 pub mod runtime;
 pub mod slim;
 pub mod state;
+pub mod stores;
 
 pub use folder::{DATA_FILES, Project, read_bytes, read_text};

@@ -15,6 +15,9 @@ pub struct StepOutcome {
     pub state: StepState,
     /// The duration in milliseconds.
     pub milliseconds: u64,
+    /// The store that the result came from, if another run made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
 }
 
 /// The state of a step.

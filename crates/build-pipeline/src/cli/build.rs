@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
-use crate::cli::values::{AskedEngine, Format, engine_names, seconds};
+use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
 
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -60,6 +60,8 @@ pub(crate) struct Build {
     pub(crate) load: bool,
     #[command(flatten)]
     pub(crate) steps: StepArgs,
+    #[command(flatten)]
+    pub(crate) stores: StoreArgs,
     /// Copy the base's layers into oci:DIR too; by default they stay in the base's registry
     #[arg(long)]
     pub(crate) with_layers: bool,
@@ -96,6 +98,22 @@ pub(crate) struct StepArgs {
     /// Keep the last good state of a failed RUN as an image for debugging
     #[arg(long)]
     pub(crate) keep_failed: bool,
+}
+
+/// The shared stores of finished steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub(crate) struct StoreArgs {
+    /// Share finished steps with other machines in registry:HOST/NAME or dir:PATH; with `,ro` at the
+    /// end, only read them (repeatable) [default: `store` in config.toml]
+    #[arg(id = "stores", long = "store", value_name = "STORE")]
+    pub(crate) named: Vec<Secret>,
+    /// Build this share of the steps that a store has again, and compare the results
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) store_verify: Option<u8>,
+    /// Require this result of the step with this key, and refuse a store's entry with another one
+    /// (repeatable)
+    #[arg(long = "result", value_name = "KEY=DIGEST")]
+    pub(crate) results: Vec<String>,
 }
 
 /// Print the full plan
@@ -141,6 +159,10 @@ pub(crate) struct Verify {
     /// Engines that build the image again, one after the other
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
+    /// Also compare the layers with the finished step in registry:HOST/NAME or dir:PATH (repeatable)
+    /// [default: `store` in config.toml]
+    #[arg(long = "store", value_name = "STORE")]
+    pub(crate) stores: Vec<Secret>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

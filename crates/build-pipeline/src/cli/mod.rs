@@ -2,9 +2,11 @@
 
 mod build;
 mod bundle;
+mod export;
 mod machine;
 mod patch;
 mod pins;
+mod step;
 mod values;
 
 use std::path::PathBuf;
@@ -17,9 +19,11 @@ use project::mirrors::Mirrors;
 
 pub(crate) use self::build::*;
 pub(crate) use self::bundle::*;
+pub(crate) use self::export::*;
 pub(crate) use self::machine::*;
 pub(crate) use self::patch::*;
 pub(crate) use self::pins::*;
+pub(crate) use self::step::*;
 pub(crate) use self::values::*;
 
 /// What `--version` prints. A release adds its commit and day.
@@ -145,6 +149,10 @@ pub(crate) enum Command {
     Audit(AuditCode),
     /// Write an image without the code of other GPUs
     Slim(Slim),
+    /// List the steps of tracks with their keys, run one, or clean a shared store
+    Step(StepArguments),
+    /// Write the steps of tracks as a workflow for another build system
+    Export(Export),
     /// Push a finished image to registries
     Push(Push),
     /// Give an image on a registry more tags
@@ -235,6 +243,8 @@ pub(crate) enum Document {
     Push,
     /// `status --format json`
     Status,
+    /// `step list --format json`
+    Steps,
     /// `bump --format json`
     Bump,
     /// `outdated --format json`

@@ -39,6 +39,12 @@ pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }
 
+/// Parses a number of percent.
+pub(crate) fn percent(text: &str) -> Result<u8, &'static str> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|number| *number <= 100).ok_or("it is not a share from `0%` to `100%`")
+}
+
 /// Parses a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "it is not a number of seconds; write for example `300`")

@@ -206,7 +206,9 @@ impl Session<'_> {
             };
             let verified = Verified::new(environment::state_folder()?.join("verified"));
             let nearby = nearby(&self.dist().join(&one.plan.name), &outputs);
-            let settings = Settings { client, cache, verified, nearby, outputs, build_env };
+            let last_step = None;
+            let settings =
+                Settings { client, cache, verified, nearby, outputs, last_step, build_env };
             begun.push(StartedBuild::new(one, settings, &self.global.words));
         }
         let has_dist = self.dist().exists();
@@ -228,6 +230,7 @@ impl Session<'_> {
             is_fresh,
             keeps_failed,
             store: environment::store_folder()?,
+            shared: global::shared_stores(self.global, &self.args.stores)?,
             old_packages: self.global.mirror.old_packages(),
         };
         Ok(Arc::new(build_env::open(
@@ -408,11 +411,15 @@ impl Session<'_> {
     }
 
     /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
-    /// one. Finds the engine before fetching anything, and after waiting for other runs, because
-    /// those may have finished the steps that need it.
+    /// one. Finds the engine before fetching anything but finished steps, and after waiting for
+    /// other runs, because those may have finished the steps that need it.
     async fn ready(&self, begun: &mut [StartedBuild]) -> Result<(Locks, Option<Engine>), Failure> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
+        for one in begun.iter_mut() {
+            let notes = global::take_from_stores(&one.prepared.plan, &one.settings).await;
+            one.record.notes.extend(notes);
+        }
         let mut needing: Vec<&mut StartedBuild> = begun
             .iter_mut()
             .filter(|one| needs_engine(&one.prepared.plan, &one.settings))

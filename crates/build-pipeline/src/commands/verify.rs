@@ -5,12 +5,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use executor::{
-    BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, Settings, Store,
-    derive_image, fetch_base, slimmed_image,
+    BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, Settings, SharedStores,
+    Store, StoreCheck, compare_with_stores, derive_image, fetch_base, slimmed_image,
 };
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::client::RegistryClient;
+use oci::media::Descriptor;
 use plan::{Action, Input, Plan, Revision, Step, labels};
 use planner::BuildRequest;
 use project::image::Image;
@@ -24,12 +25,13 @@ use record::verify::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::{Format, Global, Verify};
+use crate::cli::{Format, Global, StoreArgs, Verify};
 use crate::comparison::Comparison;
 use crate::global;
 use crate::output;
 use crate::output::{Page, Tone, counted};
 use crate::rebuild::rebuild;
+use crate::sanitise::sanitise_line;
 
 /// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;
@@ -64,6 +66,24 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
+    /// Compares the layers with what shared stores have.
+    async fn compare_with(&mut self, shared: &SharedStores, plan: &Plan, layers: &[Descriptor]) {
+        let note = |rule: &str, message: String| output::warn(rule, &sanitise_line(&message));
+        for check in compare_with_stores(plan, layers, shared, &note).await {
+            let StoreCheck { step, store, difference } = check;
+            let verdict = match difference {
+                None => Verdict::Same,
+                Some((expected, found)) => {
+                    let found = found.map_or("missing".to_owned(), |digest| digest.to_string());
+                    self.outcome = Outcome::Differs;
+                    Verdict::Differs { expected: expected.to_string(), found }
+                }
+            };
+            let field = format!("layers of step {step} in {store}");
+            self.checks.push(FieldCheck { field, verdict });
+        }
+    }
+
     /// Marks labels whose values came from the image as not compared. This does not change the
     /// outcome: everything else matches the plan.
     fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
@@ -107,6 +127,9 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         let source =
             Source { client: &client, cache: &cache, materials: &materials, store: &store };
         let mut verification = verified(&found, &plan, &source).await?;
+        let stores = StoreArgs { named: args.stores.clone(), ..StoreArgs::default() };
+        let shared = global::shared_stores(global, &stores)?;
+        verification.compare_with(&shared, &plan, &found.layers).await;
         // An image from other pins is not rebuilt with the current ones.
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {

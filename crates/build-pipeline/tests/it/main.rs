@@ -67,6 +67,7 @@ mod slim_track;
 mod smoke;
 mod source;
 mod status;
+mod stores;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;

@@ -15,7 +15,7 @@ use crate::dsl::{Project, ran};
 use crate::verify::forge_at;
 
 /// A base on the registry.
-struct Base {
+pub(crate) struct Base {
     place: String,
     digest: Digest,
 }
@@ -35,7 +35,7 @@ impl Base {
     }
 
     /// Returns options that read the base of track `official`.
-    fn options(&self) -> String {
+    pub(crate) fn options(&self) -> String {
         format!("{} --set vllm-openai-rocm={}", self.mirror(), self.digest)
     }
 
@@ -45,7 +45,7 @@ impl Base {
 }
 
 /// Pushes an image with two layers, of which the second has code for several GPUs.
-fn base(project: &Project, name: &str) -> Base {
+pub(crate) fn base(project: &Project, name: &str) -> Base {
     let below = tar(&[
         ("etc/name", Ok(b"value".to_vec())),
         ("usr/lib/libhost.so", Ok(fixture("libhost-only.so"))),

@@ -58,6 +58,8 @@ pub(crate) struct Instructions<'a> {
     pub(crate) network: bool,
     /// The modification time of everything in the context.
     pub(crate) epoch: u64,
+    /// Whether the engine's cache and the compilers' caches are not used.
+    pub(crate) is_fresh: bool,
 }
 
 /// What an engine added to a base.
@@ -95,7 +97,7 @@ impl BuildEnv {
         let shell = offered.as_ref().and_then(|offered| offered.shell.clone());
         text = portable_dockerfile(&text, shell);
         // A fresh build proves nothing if it reuses parts of the build that it is compared with.
-        if (self.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
+        if (instructions.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
             build_args.insert(LAUNCHER.to_owned(), String::new());
         }
         let mut context = context;
@@ -118,7 +120,7 @@ impl BuildEnv {
             build_args,
             labels: BTreeMap::new(),
             network: if instructions.network { Network::Host } else { Network::None },
-            use_cache: !self.is_fresh,
+            use_cache: !instructions.is_fresh,
             idle_limit: IDLE,
         };
         let mut tell = |event| {

@@ -39,11 +39,11 @@ pub(crate) use slim::SlimStep;
 pub(crate) use sources::SourceStep;
 pub use sources::SourceTree;
 pub use store::Store;
-pub(crate) use store::StoredImage;
+pub(crate) use store::{StoredImage, parse as parse_manifest};
 pub(crate) use wheels::Wheels;
 
-use crate::ExecuteError;
 use crate::probes::Tools;
+use crate::{ExecuteError, SharedStores};
 
 /// A value that is slow to find and looked up only when needed. If every step is finished, a run
 /// does not need it.
@@ -83,6 +83,8 @@ pub struct BuildEnv {
     pub materials: Arc<Materials>,
     /// Where finished images are kept.
     pub store: Store,
+    /// Where several machines keep finished images.
+    pub shared: SharedStores,
     /// The number of threads that compress layers. The result does not depend on it.
     pub threads: NonZeroUsize,
     /// Whether every step runs, even if it is finished.
@@ -94,6 +96,19 @@ pub struct BuildEnv {
 }
 
 impl BuildEnv {
+    /// Returns whether a step runs even if it is finished.
+    pub(crate) fn runs_again(&self, key: &Digest) -> bool {
+        self.is_fresh || self.shared.is_sampled(key)
+    }
+
+    /// Returns the image of a step that an earlier run finished. An image from a shared store counts
+    /// only if this run may read from that store.
+    pub(crate) fn finished(&self, key: &Digest) -> Option<StoredImage> {
+        let made = self.store.finished(key).filter(|_| !self.runs_again(key))?;
+        let is_allowed = made.origin.as_ref().is_none_or(|origin| self.shared.may_read(origin));
+        is_allowed.then_some(made)
+    }
+
     /// Removes what this run left in the engine, and nothing else.
     pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);

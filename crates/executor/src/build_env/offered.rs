@@ -86,7 +86,8 @@ fn with_config(
     let manifest_bytes = Bytes::from(json.to_string());
     match Document::parse(&manifest_bytes, None) {
         Ok(Document::Manifest(manifest)) => {
-            Ok(StoredImage { manifest, manifest_bytes, config, remote: base.remote.clone() })
+            let remote = base.remote.clone();
+            Ok(StoredImage { manifest, manifest_bytes, config, remote, origin: None })
         }
         _ => Err(ExecuteError::plan("cannot write the manifest of a base".to_owned())),
     }

@@ -66,7 +66,7 @@ impl BuildEnv {
     pub(crate) async fn slim(&self, step: &SlimStep<'_>) -> Result<StoredImage, ExecuteError> {
         let folder = LayerFolder::open(&self.store.work()?, step.key).await?;
         // Another process may just have done the same.
-        if let Some(made) = self.store.finished(step.key).filter(|_| !self.is_fresh) {
+        if let Some(made) = self.finished(step.key) {
             return Ok(made);
         }
         let layers = self.copy_layers(step, &folder).await?;

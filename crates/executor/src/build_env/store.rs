@@ -38,6 +38,8 @@ pub(crate) struct StoredImage {
     pub(crate) config: Bytes,
     /// The origin of layers that are not in the store.
     pub(crate) remote: Option<ImageRef>,
+    /// The shared store that the image came from, if another run made it.
+    pub(crate) origin: Option<String>,
 }
 
 /// The record of a finished step.
@@ -47,6 +49,8 @@ struct Note {
     manifest: Digest,
     config: Digest,
     remote: Option<ImageRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
 }
 
 impl StoredImage {
@@ -57,7 +61,7 @@ impl StoredImage {
     ) -> Result<Self, ExecuteError> {
         let manifest = parse(&image.manifest)?;
         let (manifest_bytes, config) = (image.manifest.clone(), image.config.clone());
-        Ok(Self { manifest, manifest_bytes, config, remote })
+        Ok(Self { manifest, manifest_bytes, config, remote, origin: None })
     }
 
     /// Creates the value for a fetched base. Its manifest must be an OCI manifest, or be
@@ -69,11 +73,12 @@ impl StoredImage {
             manifest_bytes,
             config: base.config.clone(),
             remote: Some(base.image.clone()),
+            origin: None,
         })
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
     match Document::parse(bytes, None) {
         Ok(Document::Manifest(manifest)) => Ok(manifest),
         Ok(Document::Index(_)) => Err(ExecuteError::plan("the image is an index".to_owned())),
@@ -155,7 +160,8 @@ impl Store {
         };
         let is_whole = manifest.layers.iter().all(&mut is_there);
         verified.save();
-        is_whole.then_some(StoredImage { manifest, manifest_bytes, config, remote: note.remote })
+        let Note { remote, origin, .. } = note;
+        is_whole.then_some(StoredImage { manifest, manifest_bytes, config, remote, origin })
     }
 
     /// Records that a step is finished. Its layers have already been stored.
@@ -165,6 +171,7 @@ impl Store {
             manifest: self.keep_bytes(&made.manifest_bytes)?,
             config: self.keep_bytes(&made.config)?,
             remote: made.remote.clone(),
+            origin: made.origin.clone(),
         };
         let text = serde_json::to_vec_pretty(&note)
             .map_err(|error| ExecuteError::plan(format!("cannot serialise a note: {error}")))?;
@@ -277,6 +284,7 @@ mod tests {
             manifest_bytes: manifest_bytes.clone(),
             config: Bytes::from_static(config),
             remote: None,
+            origin: None,
         };
         let key = Digest::of(b"key");
         let finish = || {

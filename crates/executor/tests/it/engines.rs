@@ -257,6 +257,11 @@ impl Bench {
             tools: Tools::new("/usr/bin:/bin".as_ref()),
             materials: Arc::new(self.materials()),
             store: Store::new(self.path(store)),
+            shared: executor::SharedStores::new(
+                support::client("registry.invalid=127.0.0.1:1"),
+                Vec::new(),
+                "a test".to_owned(),
+            ),
             threads: std::num::NonZeroUsize::new(2).unwrap(),
             is_fresh,
             keeps_failed: false,
@@ -269,6 +274,7 @@ impl Bench {
             cache: BlobCache::none(),
             verified: oci::Verified::none(),
             outputs: vec![Output::Layout { path: self.path("out"), with_layers: true }],
+            last_step: None,
             build_env: Some(Arc::new(build_env)),
         }
     }

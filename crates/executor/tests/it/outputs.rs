@@ -477,6 +477,7 @@ fn the_json_of_the_events() {
             step: "fetch-base".to_owned(),
             state: StepState::Cached,
             milliseconds: 1,
+            store: None,
         },
         Event::Note { rule: "r".to_owned(), message: "m".to_owned() },
         Event::OutputBegun { output: output(), layer_bytes: 1 },

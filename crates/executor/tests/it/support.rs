@@ -96,6 +96,7 @@ impl Bench {
             verified: oci::Verified::new(self.path("verified")),
             nearby: Vec::new(),
             outputs,
+            last_step: None,
             build_env: None,
         }
     }

@@ -213,7 +213,7 @@ impl RegistryError {
     }
 
     /// Returns whether the registry itself, which is the last location, does not have it.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         let registry = self.0.places.last().filter(|place| place.mirror.is_none());
         registry.is_some_and(|place| place.kind == ErrorKind::NotFound)
     }

@@ -110,7 +110,7 @@ fn full() -> BuildRecord {
         StepState::NotBegun,
     ] {
         let step = format!("{state:?}");
-        record.steps.push(StepOutcome { step, state, milliseconds: u64::MAX });
+        record.steps.push(StepOutcome { step, state, milliseconds: u64::MAX, store: None });
     }
     record.image = Some(ImageSummary {
         manifest_digest: Digest::of(b"manifest"),

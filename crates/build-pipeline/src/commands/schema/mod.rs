@@ -27,6 +27,7 @@ use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
 use crate::commands::status::StatusReport;
+use crate::commands::step::StepReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
 use crate::output;
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::Slim => of::<SlimmedImage>(),
         Document::Push => of::<PushReport>(),
         Document::Status => of::<StatusReport>(),
+        Document::Steps => of::<StepReport>(),
         Document::Bump => of::<BumpReport>(),
         Document::Outdated => of::<OutdatedReport>(),
         Document::Lint => of::<LintFindings>(),

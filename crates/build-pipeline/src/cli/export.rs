@@ -1,0 +1,51 @@
+//! The arguments of `export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use names::Secret;
+
+use crate::cli::build::Subject;
+
+/// Write the steps of tracks as a workflow for another build system
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The text depends only on the plans and on these options.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps -o .github/workflows/images.yml"
+)]
+pub(crate) struct Export {
+    /// The build system
+    #[arg(value_enum)]
+    pub(crate) system: BuildSystem,
+    /// The tracks, given by name or letter; same as --track
+    #[arg(value_name = "TRACK", value_delimiter = ',')]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all jobs
+    /// see the same folder
+    #[arg(long = "store", value_name = "STORE", required = true)]
+    pub(crate) stores: Vec<Secret>,
+    /// Push the images to a registry; {track}, {gpu}, {version} and {date} stand for those of the
+    /// image
+    #[arg(long, value_name = "REF")]
+    pub(crate) push: Option<Secret>,
+    /// The shell command that installs build-pipeline on a runner
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) install: String,
+    /// The label of the runners
+    #[arg(long, value_name = "LABEL", default_value = "ubuntu-24.04")]
+    pub(crate) runs_on: String,
+    /// Write the workflow into this file [default: print it]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Check that the file is up to date, and write nothing
+    #[arg(long, requires = "output")]
+    pub(crate) check: bool,
+}
+
+/// A build system that runs jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildSystem {
+    /// A workflow of GitHub Actions
+    Github,
+}

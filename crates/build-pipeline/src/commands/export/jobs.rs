@@ -1,0 +1,119 @@
+//! The jobs of plans: one for each step whose result is kept, and one for each image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use failure::{Failure, Kind};
+use names::Digest;
+use plan::{Action, Plan, Step};
+
+/// What a workflow contains besides the steps.
+pub(super) struct Options {
+    pub(super) stores: Vec<String>,
+    /// The registries of the stores.
+    pub(super) hosts: BTreeSet<String>,
+    pub(super) push: Option<String>,
+    /// The shell command that installs this tool.
+    pub(super) install: String,
+    pub(super) runs_on: String,
+    /// The command that writes the workflow.
+    pub(super) command: String,
+}
+
+/// The jobs of plans, each after those that it needs.
+pub(super) struct Jobs(pub(super) Vec<Job>);
+
+/// A job.
+pub(super) struct Job {
+    /// Its name, unique in the workflow.
+    pub(super) name: String,
+    /// What it does.
+    pub(super) work: Work,
+    /// The options that select the plan.
+    pub(super) subject: Vec<String>,
+    /// The steps whose results it uses: their jobs, and their keys.
+    pub(super) needs: BTreeMap<String, Digest>,
+}
+
+/// What a job does.
+pub(super) enum Work {
+    /// It runs the step with this key.
+    Step(Digest),
+    /// It writes the image of a track.
+    Image,
+}
+
+impl Jobs {
+    /// Returns the jobs of plans. A step that several plans contain has one job.
+    pub(super) fn of(plans: &[Arc<Plan>]) -> Result<Self, Failure> {
+        let mut jobs = Vec::new();
+        let mut names: BTreeMap<Digest, String> = BTreeMap::new();
+        let mut taken = BTreeSet::new();
+        for plan in plans {
+            let (keys, subject) = (plan.step_keys(), subject(plan)?);
+            // The jobs whose results each step uses.
+            let mut used: BTreeMap<&str, BTreeMap<String, Digest>> = BTreeMap::new();
+            for step in &plan.steps {
+                let mut needs: BTreeMap<String, Digest> = BTreeMap::new();
+                for need in step.action.needs() {
+                    needs.extend(used.get(need).cloned().unwrap_or_default());
+                }
+                let Some(key) = keys.get(&*step.id).filter(|_| is_job(step)) else {
+                    used.insert(&step.id, needs);
+                    continue;
+                };
+                let is_new = !names.contains_key(key);
+                let name =
+                    names.entry(key.clone()).or_insert_with(|| name(step, key, &mut taken)).clone();
+                used.insert(&step.id, [(name.clone(), key.clone())].into());
+                if is_new {
+                    let work = Work::Step(key.clone());
+                    jobs.push(Job { name, work, subject: subject.clone(), needs });
+                }
+            }
+            let needs = plan.steps.last().and_then(|last| used.remove(&*last.id));
+            let needs = needs.unwrap_or_default();
+            let name = format!("image-{}", plan.name);
+            jobs.push(Job { name, work: Work::Image, subject, needs });
+        }
+        Ok(Self(jobs))
+    }
+}
+
+/// Returns whether a step is worth a job: its result is kept, and takes time.
+fn is_job(step: &Step) -> bool {
+    matches!(
+        step.action,
+        Action::BootstrapBase { .. } | Action::SealImage { .. } | Action::SlimImage { .. }
+    )
+}
+
+/// Returns the name of a step's job. Steps of different plans may have the same name.
+fn name(step: &Step, key: &Digest, taken: &mut BTreeSet<String>) -> String {
+    if taken.insert(step.id.clone()) {
+        return step.id.clone();
+    }
+    format!("{}-{}", step.id, key.hex().get(..8).unwrap_or_default())
+}
+
+/// Returns the options that select a plan.
+fn subject(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let mut words = vec!["--track".to_owned(), plan.track.clone()];
+    for (name, value) in &plan.overrides {
+        match name.as_str() {
+            "variant" | "gpu" | "spoof" => words.extend([format!("--{name}"), value.clone()]),
+            "slim" => words.push(format!("--slim={value}")),
+            "source-date-epoch" => {
+                let what = format!("`SOURCE_DATE_EPOCH={value}` cannot be exported");
+                return Err(Failure::new(Kind::Input, what)
+                    .hint("set `source-date-epoch` in versions/versions.toml"));
+            }
+            pin => {
+                let digest = value.rsplit('@').next().unwrap_or_default();
+                words.extend(["--set".to_owned(), format!("{pin}={digest}")]);
+            }
+        }
+    }
+    words.extend(plan.rehearsal.then(|| "--rehearse".to_owned()));
+    Ok(words)
+}

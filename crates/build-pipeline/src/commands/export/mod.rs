@@ -1,0 +1,86 @@
+//! `build-pipeline export`: writes the steps of plans as jobs of another build system.
+
+mod github;
+mod jobs;
+
+use std::fs;
+use std::path::Path;
+
+use failure::{Failure, Kind};
+
+use crate::cli::{BuildSystem, Export, Global};
+use crate::commands::step::plans;
+use crate::global;
+use crate::output;
+
+use jobs::{Jobs, Options};
+
+/// Writes, prints or checks a workflow.
+pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
+    let project = global::project(global)?;
+    let subject = global::with_names(&args.subject, &args.names);
+    if subject.tracks.is_empty() {
+        return Err(Failure::new(Kind::Input, "no track given")
+            .hint("write `build-pipeline export github vulkan --store …`"));
+    }
+    let plans = plans(global, &project, &subject)?.plans;
+    let plans: Vec<_> = plans.into_iter().map(|one| one.plan).collect();
+    let stores = project::stores::parse(&args.stores, &global.mirror)?;
+    let options = Options {
+        hosts: stores.iter().filter_map(|store| store.host().map(str::to_owned)).collect(),
+        stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
+        push: args.push.as_ref().map(|push| push.expose().to_owned()),
+        install: args.install.clone(),
+        runs_on: args.runs_on.clone(),
+        command: command(args, &subject.tracks),
+    };
+    let jobs = Jobs::of(&plans)?;
+    let text = match args.system {
+        BuildSystem::Github => github::workflow(&jobs, &options),
+    };
+    match (&args.output, args.check) {
+        (None, _) => output::result(&text),
+        (Some(file), true) => check(file, &text, &options.command),
+        (Some(file), false) => write(file, &text),
+    }
+}
+
+/// Returns the command that makes the file, without the options that say where it is written.
+fn command(args: &Export, tracks: &[String]) -> String {
+    let system = match args.system {
+        BuildSystem::Github => "github",
+    };
+    format!("build-pipeline export {system} {}", tracks.join(" "))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let write = || {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(file, text)
+    };
+    write().map_err(|error| {
+        Failure::caused(Kind::Machine, format!("writing `{}` failed", file.display()), &error)
+    })
+}
+
+/// Compares a file with what it should contain.
+fn check(file: &Path, wanted: &str, command: &str) -> Result<(), Failure> {
+    let found = fs::read_to_string(file).map_err(|error| {
+        Failure::caused(Kind::Input, format!("reading `{}` failed", file.display()), &error)
+    })?;
+    if found == wanted {
+        return Ok(());
+    }
+    let same = found.lines().zip(wanted.lines()).take_while(|(one, other)| one == other).count();
+    let line = same + 1;
+    let what = format!("`{}`, line {line}, is not up to date", file.display());
+    let mut told = Failure::new(Kind::Differs, what);
+    let shown = |text: &str| text.lines().nth(same).unwrap_or("(the end)").trim().to_owned();
+    told.causes = vec![
+        format!("the file says `{}`", shown(&found)),
+        format!("it should say `{}`", shown(wanted)),
+    ];
+    Err(told.hint(format!("`{command} …` without `--check` writes it again")))
+}

@@ -1,0 +1,193 @@
+//! Claims: a run tells others that it builds a step.
+//!
+//! A claim is a small artifact beside the entry, under `KEY.claim`, that its owner renews while it
+//! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
+//! has not changed for [`LAPSE`]. Registries cannot compare and swap. Two runs that claim the same
+//! key at the same moment read the claim again a moment later, and the last one to write wins. If
+//! both win, both build the step, and have the same result.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use names::{Digest, Tag};
+use oci::ArtifactPlace;
+use oci::client::RegistryClient;
+use oci::media::OCI_MANIFEST;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::entry::{stream_of, tag};
+use super::{OnNote, Problem, SharedStores, Wanted};
+use crate::build_env::{Store, StoredImage};
+
+/// How often an owner renews its claim.
+const RENEW: Duration = Duration::from_secs(5);
+/// How long a claim may stay unchanged. Then its owner has died.
+const LAPSE: Duration = Duration::from_secs(20);
+/// How often a waiting run looks.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a new claim waits for claims that were written at the same moment.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// The type of the artifact.
+const CLAIM: &str = "application/vnd.build-pipeline.claim.v1";
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const OWNER: &str = "build-pipeline.owner";
+const TIME: &str = "build-pipeline.time";
+/// The owner of a claim that was given up.
+const NOBODY: &str = "";
+
+/// What a run does with a step.
+pub(crate) enum Turn {
+    /// It builds the step. The claim, if there is one, is renewed until it is released or dropped.
+    Build(Option<Claim>),
+    /// Another run has finished it.
+    Finished(StoredImage),
+}
+
+/// A claim of this run.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    post: Post,
+    renewal: JoinHandle<()>,
+}
+
+/// Where a claim is.
+#[derive(Debug, Clone)]
+struct Post {
+    place: ArtifactPlace,
+    client: RegistryClient,
+    tag: Tag,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.renewal.abort();
+    }
+}
+
+impl Claim {
+    /// Tells other runs that they need not wait any more.
+    pub(crate) async fn release(self) {
+        self.renewal.abort();
+        if let Err(error) = self.post.write(NOBODY).await {
+            tracing::info!(%error, "cannot release a claim");
+        }
+    }
+}
+
+impl Post {
+    /// Returns the owner and the bytes of the claim, if there is one.
+    async fn read(&self) -> Result<Option<(String, Bytes)>, oci::ArtifactError> {
+        let Some(bytes) = self.place.manifest(&self.client, &self.tag).await? else {
+            return Ok(None);
+        };
+        let json: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let owner = json.pointer("/annotations").and_then(|all| all.get(OWNER)?.as_str());
+        let owner = owner.unwrap_or(NOBODY).to_owned();
+        Ok(Some((owner, bytes)).filter(|(owner, _)| owner != NOBODY))
+    }
+
+    async fn write(&self, owner: &str) -> Result<(), oci::ArtifactError> {
+        let empty = Bytes::from_static(b"{}");
+        let descriptor =
+            json!({ "mediaType": EMPTY, "digest": Digest::of(&empty), "size": empty.len() });
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let claim = json!({
+            "schemaVersion": 2,
+            "mediaType": OCI_MANIFEST,
+            "artifactType": CLAIM,
+            "config": descriptor,
+            "layers": [descriptor],
+            "annotations": { OWNER: owner, TIME: time.as_millis().to_string() },
+        });
+        self.place.push(&self.client, stream_of(empty)).await?;
+        self.place.push_manifest(&self.client, &self.tag, claim.to_string().into()).await
+    }
+
+    /// Renews the claim until the task is aborted.
+    async fn renew(self, owner: String) {
+        loop {
+            tokio::time::sleep(RENEW).await;
+            if let Err(error) = self.write(&owner).await {
+                tracing::info!(%error, "cannot renew a claim");
+            }
+        }
+    }
+}
+
+impl SharedStores {
+    /// Claims a step in the first store that may be written. If another run builds it, waits until
+    /// that run has finished it, released it, or died.
+    pub(crate) async fn claim(&self, wanted: Wanted<'_>, own: &Store, note: OnNote<'_>) -> Turn {
+        let Some(store) = self.stores.iter().find(|store| !store.is_read_only) else {
+            return Turn::Build(None);
+        };
+        if super::lock(&self.failed).contains(store.name()) {
+            return Turn::Build(None);
+        }
+        let Ok(tag) = tag(&format!("{}.claim", wanted.key.hex())) else {
+            return Turn::Build(None);
+        };
+        let post = Post { place: store.place.clone(), client: self.client.clone(), tag };
+        match self.turn(&post, wanted, own, note).await {
+            Ok(turn) => turn,
+            // A build without a claim is only slower.
+            Err(error) => {
+                self.tell(store, wanted, Problem::from(error), note);
+                Turn::Build(None)
+            }
+        }
+    }
+
+    async fn turn(
+        &self,
+        post: &Post,
+        wanted: Wanted<'_>,
+        own: &Store,
+        note: OnNote<'_>,
+    ) -> Result<Turn, oci::ArtifactError> {
+        let mut seen: Option<(Bytes, Instant)> = None;
+        let mut is_told = false;
+        loop {
+            match post.read().await? {
+                Some((owner, claim)) if owner != self.owner => {
+                    let since = match &seen {
+                        Some((before, since)) if *before == claim => *since,
+                        _ => Instant::now(),
+                    };
+                    seen = Some((claim, since));
+                    if since.elapsed() < LAPSE {
+                        if !is_told {
+                            let step = wanted.step;
+                            note(
+                                "store-waiting",
+                                format!("step `{step}`: waiting for {owner}, which builds it"),
+                            );
+                            is_told = true;
+                        }
+                        tokio::time::sleep(POLL).await;
+                        if let Some(made) = self.pull(wanted, own, note).await {
+                            return Ok(Turn::Finished(made));
+                        }
+                        continue;
+                    }
+                }
+                Some(_) | None => {}
+            }
+            post.write(&self.owner).await?;
+            tokio::time::sleep(SETTLE).await;
+            seen = None;
+            if post.read().await?.is_some_and(|(owner, _)| owner == self.owner) {
+                break;
+            }
+        }
+        // Another run may have finished it before the claim.
+        if let Some(made) = self.pull(wanted, own, note).await {
+            post.write(NOBODY).await?;
+            return Ok(Turn::Finished(made));
+        }
+        let renewal = tokio::spawn(post.clone().renew(self.owner.clone()));
+        Ok(Turn::Build(Some(Claim { post: post.clone(), renewal })))
+    }
+}

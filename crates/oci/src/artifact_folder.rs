@@ -1,0 +1,333 @@
+//! A folder of artifacts: an OCI layout whose `index.json` has an entry for each tag.
+//!
+//! Several processes may use it at the same time. Blobs are written under their digests. Whoever
+//! changes `index.json` holds a lock on the folder, and replaces the file with one rename.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use names::{Digest, Tag};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::artifacts::ArtifactError;
+use crate::client::BlobStream;
+use crate::document;
+use crate::files;
+use crate::layout::{LayoutError, MARKER, REF_NAME, blob_path, blobs_folder, write_file};
+use crate::local::LocalBlobs;
+use crate::media::{Descriptor, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST};
+
+/// A folder of artifacts. Clones share what they have read.
+#[derive(Debug, Clone)]
+pub struct ArtifactFolder {
+    path: PathBuf,
+    known: Arc<Mutex<Option<Known>>>,
+}
+
+/// The content of `index.json`, and the state of the file when it was read.
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    entries: Entries,
+}
+
+/// The entries of `index.json` by their tag.
+type Entries = BTreeMap<String, Value>;
+/// Inode, size and time of a file.
+type Stamp = (u64, u64, i64, i64);
+
+/// What was removed from a folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// The number of entries.
+    pub entries: usize,
+    /// The size of the blobs that nothing uses any more, in bytes.
+    pub bytes: u64,
+}
+
+impl ArtifactFolder {
+    /// Sets the folder. Nothing is created yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, known: Arc::default() }
+    }
+
+    /// Returns the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the manifest under a tag, or `None` if there is none.
+    pub(crate) fn manifest(&self, tag: &Tag) -> Result<Option<Bytes>, LayoutError> {
+        let Some(entry) = self.entry(tag.as_str())? else { return Ok(None) };
+        let descriptor = self.descriptor(&entry)?;
+        self.blob(&descriptor, MANIFEST_CAP).map(Some)
+    }
+
+    /// Notes that the artifact under a tag is used now. `clean` removes what was not used for long.
+    pub fn note_use(&self, tag: &Tag) {
+        let touch = || {
+            let entry = self.entry(tag.as_str()).ok()??;
+            let path = blob_path(&self.path, &self.descriptor(&entry).ok()?.digest);
+            File::options().write(true).open(path).ok()?.set_modified(SystemTime::now()).ok()
+        };
+        if touch().is_none() {
+            tracing::debug!(tag = tag.as_str(), "cannot note the use of an artifact");
+        }
+    }
+
+    pub(crate) fn blob(&self, blob: &Descriptor, cap: u64) -> Result<Bytes, LayoutError> {
+        let bytes = self.read(&blob_path(&self.path, &blob.digest), cap).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::NotFound => self.missing(&blob.digest),
+                _ => self.unreadable(error),
+            }
+        })?;
+        let found = Digest::of(&bytes);
+        if found == blob.digest {
+            return Ok(bytes);
+        }
+        Err(LayoutError::Integrity { path: self.path.clone(), digest: blob.digest.clone(), found })
+    }
+
+    pub(crate) fn stream(&self, blob: &Descriptor) -> Result<BlobStream, LayoutError> {
+        let local = LocalBlobs::find(std::slice::from_ref(&self.path));
+        local.layer(blob).ok_or_else(|| self.missing(&blob.digest))
+    }
+
+    pub(crate) async fn push(&self, mut blob: BlobStream) -> Result<(), ArtifactError> {
+        let path = blob_path(&self.path, blob.digest());
+        let is_there = files::open(&path).and_then(files::hash).is_ok_and(|d| d == *blob.digest());
+        if is_there {
+            return Ok(());
+        }
+        let failed = |source| LayoutError::Write { path: path.clone(), source };
+        let blobs = blobs_folder(&self.path);
+        fs::create_dir_all(&blobs).map_err(failed)?;
+        let mut file = NamedTempFile::new_in(&blobs).map_err(failed)?;
+        while let Some(piece) = blob.next().await {
+            file.write_all(&piece?).map_err(failed)?;
+        }
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    pub(crate) fn push_manifest(&self, tag: &Tag, bytes: &[u8]) -> Result<(), LayoutError> {
+        let digest = Digest::of(bytes);
+        let blobs = blobs_folder(&self.path);
+        let made = fs::create_dir_all(&blobs);
+        made.map_err(|source| LayoutError::Write { path: blobs, source })?;
+        write_file(&blob_path(&self.path, &digest), bytes)?;
+        write_file(&self.path.join("oci-layout"), MARKER.as_bytes())?;
+        let entry = json!({
+            "mediaType": OCI_MANIFEST,
+            "digest": digest,
+            "size": bytes.len(),
+            "annotations": { REF_NAME: tag.as_str() },
+        });
+        let _lock = self.lock()?;
+        let mut entries = self.entries()?;
+        entries.insert(tag.as_str().to_owned(), entry);
+        self.write(entries)
+    }
+
+    /// Removes the artifacts that were not used since a time, and the blobs that no other artifact
+    /// uses. Nothing is removed if `is_dry` is set.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be read or written.
+    pub fn clean(&self, unused_since: SystemTime, is_dry: bool) -> Result<Removed, LayoutError> {
+        if !self.path.join("index.json").exists() {
+            return Ok(Removed::default());
+        }
+        let _lock = self.lock()?;
+        let mut entries = self.entries()?;
+        let before = entries.len();
+        let mut used = BTreeSet::new();
+        entries.retain(|_, entry| self.keeps(entry, unused_since, &mut used));
+        let mut removed = Removed { entries: before - entries.len(), bytes: 0 };
+        if !is_dry {
+            self.write(entries)?;
+        }
+        let blobs = fs::read_dir(blobs_folder(&self.path)).map_err(|e| self.unreadable(e))?;
+        for blob in blobs.flatten() {
+            let Ok(found) = blob.metadata() else { continue };
+            let is_used = blob.file_name().to_str().is_some_and(|name| used.contains(name));
+            // A run that adds an artifact writes its blobs first.
+            let is_new = found.modified().map_or(true, |time| time > unused_since);
+            if is_used || is_new {
+                continue;
+            }
+            if is_dry || fs::remove_file(blob.path()).is_ok() {
+                removed.bytes += found.len();
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Returns whether an entry stays. Adds its blobs to `used` if it does.
+    fn keeps(&self, entry: &Value, unused_since: SystemTime, used: &mut BTreeSet<String>) -> bool {
+        let Ok(descriptor) = self.descriptor(entry) else { return false };
+        let path = blob_path(&self.path, &descriptor.digest);
+        let modified = fs::metadata(&path).and_then(|found| found.modified());
+        if modified.map_or(true, |time| time <= unused_since) {
+            return false;
+        }
+        // A damaged artifact helps nobody.
+        let Ok(bytes) = self.blob(&descriptor, MANIFEST_CAP) else { return false };
+        let Ok(Document::Manifest(manifest)) = Document::parse(&bytes, None) else { return false };
+        let blobs = manifest.layers.iter().chain([&manifest.config, &descriptor]);
+        used.extend(blobs.map(|blob| blob.digest.hex().to_owned()));
+        true
+    }
+
+    /// Returns the entry under a tag.
+    fn entry(&self, tag: &str) -> Result<Option<Value>, LayoutError> {
+        let path = self.path.join("index.json");
+        let Some(stamp) = fs::metadata(&path).ok().map(|found| stamp(&found)) else {
+            return Ok(None);
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|known| known.stamp != stamp) {
+            *known = Some(Known { stamp, entries: self.entries()? });
+        }
+        Ok(known.as_ref().and_then(|known| known.entries.get(tag).cloned()))
+    }
+
+    /// Reads `index.json`.
+    fn entries(&self) -> Result<Entries, LayoutError> {
+        let bytes = match files::open(&self.path.join("index.json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::new()),
+            Err(error) => return Err(self.unreadable(error)),
+            Ok(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).map_err(|error| self.unreadable(error))?;
+                bytes
+            }
+        };
+        let index = document::read(&bytes, document::MANIFEST)
+            .map_err(|source| self.invalid(MediaError::Document(source)))?;
+        let all = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
+        let tag = |entry: &Value| {
+            let name = entry.pointer("/annotations")?.get(REF_NAME)?.as_str()?;
+            Some((name.to_owned(), entry.clone()))
+        };
+        Ok(all.filter_map(tag).collect())
+    }
+
+    fn write(&self, entries: Entries) -> Result<(), LayoutError> {
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": OCI_INDEX,
+            "manifests": entries.into_values().collect::<Vec<_>>(),
+        });
+        write_file(&self.path.join("index.json"), index.to_string().as_bytes())
+    }
+
+    /// Waits until no other process changes `index.json`.
+    fn lock(&self) -> Result<File, LayoutError> {
+        let locked = File::open(&self.path).and_then(|folder| folder.lock().map(|()| folder));
+        locked.map_err(|source| LayoutError::Write { path: self.path.clone(), source })
+    }
+
+    fn descriptor(&self, entry: &Value) -> Result<Descriptor, LayoutError> {
+        Descriptor::from_json(entry, "manifests").map_err(|source| self.invalid(source))
+    }
+
+    fn read(&self, path: &Path, cap: u64) -> io::Result<Bytes> {
+        let mut bytes = Vec::new();
+        files::open(path)?.take(cap).read_to_end(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    fn missing(&self, digest: &Digest) -> LayoutError {
+        LayoutError::Missing { path: self.path.clone(), digest: digest.clone() }
+    }
+
+    fn invalid(&self, source: MediaError) -> LayoutError {
+        LayoutError::Document { path: self.path.clone(), source }
+    }
+
+    fn unreadable(&self, source: io::Error) -> LayoutError {
+        LayoutError::Read { path: self.path.clone(), source }
+    }
+}
+
+fn stamp(found: &fs::Metadata) -> Stamp {
+    (found.ino(), found.len(), found.mtime(), found.mtime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Adds an artifact with one layer of these bytes.
+    fn add(folder: &ArtifactFolder, tag: &str, layer: &[u8]) {
+        let config = b"{}".as_slice();
+        let blobs = blobs_folder(folder.path());
+        fs::create_dir_all(&blobs).unwrap();
+        let descriptor = |bytes: &[u8]| {
+            fs::write(blobs.join(Digest::of(bytes).hex()), bytes).unwrap();
+            json!({ "mediaType": "m", "digest": Digest::of(bytes), "size": bytes.len() })
+        };
+        let (config, layer) = (descriptor(config), descriptor(layer));
+        let manifest = json!({ "schemaVersion": 2, "config": config, "layers": [layer] });
+        folder.push_manifest(&tag.parse().unwrap(), manifest.to_string().as_bytes()).unwrap();
+    }
+
+    fn age(folder: &ArtifactFolder, days: u64) {
+        for blob in fs::read_dir(blobs_folder(folder.path())).unwrap().flatten() {
+            let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+            File::options().write(true).open(blob.path()).unwrap().set_modified(time).unwrap();
+        }
+    }
+
+    #[test]
+    fn artifacts_that_were_not_used_are_removed_with_the_blobs_that_only_they_use() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = ArtifactFolder::new(temporary.path().join("store"));
+        let has = |tag: &str| folder.manifest(&tag.parse().unwrap()).unwrap().is_some();
+        assert!(!has("old"), "there is no folder yet");
+        add(&folder, "old", b"only the old one has it");
+        add(&folder, "used", b"shared");
+        add(&folder, "other", b"shared");
+        age(&folder, 30);
+        folder.note_use(&"used".parse().unwrap());
+        let since = SystemTime::now() - Duration::from_secs(86_400);
+        let dry = folder.clean(since, true).unwrap();
+        assert_eq!(dry.entries, 2);
+        assert!(has("old") && has("other"), "a dry run removes nothing");
+        assert_eq!(folder.clean(since, false).unwrap(), dry);
+        assert!(!has("old") && !has("other") && has("used"));
+        let blob = |bytes: &[u8]| blob_path(folder.path(), &Digest::of(bytes)).exists();
+        assert!(blob(b"shared") && blob(b"{}") && !blob(b"only the old one has it"));
+        assert_eq!(folder.clean(since, false).unwrap(), Removed::default());
+    }
+
+    #[test]
+    fn several_writers_lose_no_entry() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("store");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let folder = ArtifactFolder::new(path.clone());
+                scope.spawn(move || {
+                    for number in 0..10 {
+                        add(&folder, &format!("t{writer}.{number}"), b"layer");
+                    }
+                });
+            }
+        });
+        assert_eq!(ArtifactFolder::new(path).entries().unwrap().len(), 80);
+    }
+}

@@ -1,0 +1,82 @@
+//! Opens the shared stores of finished steps that a run uses.
+
+use executor::{SharedStore, SharedStores};
+use failure::{Failure, Kind, MIRROR_ONLY};
+use names::Secret;
+use oci::client::RegistryClient;
+use sources::Hosts;
+
+use crate::build_env::new_run;
+use crate::mirrors::Mirrors;
+
+/// Examples of stores.
+pub(crate) const EXAMPLE: &str = "registry:registry.example.org/steps,ro";
+
+/// Returns the stores that somebody named.
+///
+/// # Errors
+/// A text is not a store, or the store is on a host that may not be asked.
+pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Failure> {
+    let hosts = mirrors.hosts();
+    let mut stores: Vec<SharedStore> = Vec::new();
+    for text in given {
+        let store: SharedStore = text.expose().parse().map_err(|error| {
+            Failure::caused(Kind::Input, format!("cannot use `--store {text}`"), &error)
+                .hint(format!("write `--store {EXAMPLE}` or `--store dir:/srv/steps`"))
+        })?;
+        if let (Hosts::Only(allowed), Some(host)) = (&hosts, store.host())
+            && !allowed.contains(host)
+        {
+            let what = format!(
+                "the store `{}` is not the target of a mirror rule, and nothing else may be contacted",
+                store.name()
+            );
+            return Err(Failure::new(Kind::Input, what)
+                .hint(format!("`--mirror {host}={host}` allows it; a folder needs no rule"))
+                .hint(MIRROR_ONLY));
+        }
+        if stores.iter().any(|other| other.name() == store.name()) {
+            let what = format!("the store `{}` is named twice", store.name());
+            return Err(Failure::new(Kind::Input, what).hint("name each store once"));
+        }
+        stores.push(store);
+    }
+    Ok(stores)
+}
+
+/// Opens the stores of a run.
+///
+/// # Errors
+/// No name can be made for the run.
+pub fn open(client: RegistryClient, stores: Vec<SharedStore>) -> Result<SharedStores, Failure> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let owner = format!("`{}` on {}", new_run()?.as_str(), host.trim());
+    Ok(SharedStores::new(client, stores, owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_named_once_and_only_on_a_host_that_may_be_asked() {
+        let parsed = |given: &[&str], rules: &[&str], only: bool| {
+            let secrets = |texts: &[&str]| texts.iter().map(|one| Secret::from(*one)).collect();
+            let rules: Vec<Secret> = secrets(rules);
+            let given: Vec<Secret> = secrets(given);
+            parse(&given, &crate::mirrors::read(&rules, only).unwrap())
+        };
+        let registry = "registry:127.0.0.1:5000/steps";
+        assert_eq!(parsed(&[registry, "dir:/srv/steps"], &[], false).unwrap().len(), 2);
+        for (given, rules, only, why) in [
+            (&[registry, registry][..], &[][..], false, "is named twice"),
+            (&[registry], &[], true, "is not the target of a mirror rule"),
+            (&["steps"], &[], false, "cannot use `--store steps`"),
+        ] {
+            let error = parsed(given, rules, only).unwrap_err().lines().join(": ");
+            assert!(error.contains(why), "{error}");
+        }
+        let rule = "127.0.0.1:5000=127.0.0.1:5000";
+        assert_eq!(parsed(&[registry, "dir:/srv/steps"], &[rule], true).unwrap().len(), 2);
+    }
+}
