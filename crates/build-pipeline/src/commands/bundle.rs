@@ -13,7 +13,7 @@ use project::build_env::{self, BuildOptions};
 use project::locks::Locks;
 use project::mirrors::CopyPlace;
 use project::prepare::{Preparation, Prepared, prepare};
-use project::{copies, environment};
+use project::{copies, environment, stores};
 use record::OutputState;
 
 use crate::cli::{Bundle, Global, Mirror, Subject};
@@ -173,6 +173,7 @@ impl Work<'_> {
             keeps_failed: false,
             store: environment::store_folder()?,
             old_packages: global.mirror.old_packages(),
+            shared: stores::open(client.clone(), Vec::new())?,
         };
         let build_env = build_env::open(global::sources(global)?, materials, options)?;
         let on_event = Arc::new(Reporter::new(global.progress)).for_image("inputs");

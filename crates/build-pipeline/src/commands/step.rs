@@ -77,7 +77,9 @@ impl StepKind {
             | Action::FetchSource { .. }
             | Action::FetchPackages { .. }
             | Action::FetchWheels { .. } => Self::Input,
-            Action::BuildImage { .. } | Action::AddFiles { .. } => Self::Passing,
+            Action::BuildImage { .. } | Action::AuditWheels { .. } | Action::AddFiles { .. } => {
+                Self::Passing
+            }
             Action::BootstrapBase { .. }
             | Action::SealImage { .. }
             | Action::SlimImage { .. }
