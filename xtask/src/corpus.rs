@@ -164,16 +164,17 @@ pub(crate) fn diagnose(folder: &str) -> Result<()> {
 fn read_logs(text: &str) -> Result<Vec<Log>> {
     let list: toml::Table = text.parse().context("xtask/corpus/diagnose.toml")?;
     let logs = list.get("log").and_then(toml::Value::as_array).context("there is no [[log]]")?;
-    let read = |value: &toml::Value| {
-        let number = value.get("number").and_then(toml::Value::as_integer);
-        Ok(Log {
-            repository: text_of(value, "repository")?,
-            number: number.with_context(|| format!("`number` is missing from {value}"))?,
-            half: text_of(value, "half")?,
-            expected: text_of(value, "expected")?,
-        })
-    };
-    logs.iter().map(read).collect()
+    logs.iter().map(read_log).collect()
+}
+
+fn read_log(value: &toml::Value) -> Result<Log> {
+    let number = value.get("number").and_then(toml::Value::as_integer);
+    Ok(Log {
+        repository: text_of(value, "repository")?,
+        number: number.with_context(|| format!("`number` is missing from {value}"))?,
+        half: text_of(value, "half")?,
+        expected: text_of(value, "expected")?,
+    })
 }
 
 /// Returns the failures that a report names, without harmless ones that were not expected.

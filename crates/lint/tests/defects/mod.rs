@@ -247,11 +247,7 @@ fn a_request_for_headers_downloads_nothing() {
         &[
             ("a.sh", "if curl -fsIL https://h.example/a.deb; then echo yes; fi\n", &[]),
             ("a.sh", "wget --spider https://h.example/a.deb\n", &[]),
-            (
-                "a.sh",
-                "curl -fsSLO https://h.example/a.deb\napt install ./a.deb\n",
-                &["1 warning"],
-            ),
+            ("a.sh", "curl -fsSLO https://h.example/a.deb\napt install ./a.deb\n", &["1 warning"]),
         ],
     );
 }
