@@ -9,6 +9,7 @@ use super::error::{ErrorKind, Failure, RegistryError, Subject};
 use super::mismatch;
 use super::stream::{Pieces, local_pieces};
 use crate::layout::read_capped;
+use crate::local::Place;
 
 impl Session {
     /// Returns the digest of an image, if the files have it.
@@ -34,20 +35,19 @@ impl Session {
         let file = place.file.display().to_string();
         Some(checked.map_err(|failure| RegistryError::unasked(subject, &file, failure)))
     }
+}
 
-    /// Returns what a check has not seen of a blob, or the check if the files do not have the blob.
-    pub(super) fn rest_in_files(
-        &self,
-        subject: &Subject,
-        check: Check,
-    ) -> Result<Result<Pieces, RegistryError>, Check> {
-        let Some(place) = self.inputs.place(&check.digest) else { return Err(check) };
-        let (file, subject) = (place.file.display().to_string(), subject.clone());
-        let failed = move |failure| RegistryError::unasked(&subject, &file, failure);
-        Ok(match place.stream(check.seen) {
-            Ok(stream) => Ok(local_pieces(stream, check, failed)),
-            Err(error) => Err(failed(unreadable(&error))),
-        })
+/// Returns what a check has not seen of a blob that is in a file.
+pub(super) fn rest_in_file(
+    place: &Place,
+    subject: &Subject,
+    check: Check,
+) -> Result<Pieces, RegistryError> {
+    let (file, subject) = (place.file.display().to_string(), subject.clone());
+    let failed = move |failure| RegistryError::unasked(&subject, &file, failure);
+    match place.stream(check.seen) {
+        Ok(stream) => Ok(local_pieces(stream, check, failed)),
+        Err(error) => Err(failed(unreadable(&error))),
     }
 }
 

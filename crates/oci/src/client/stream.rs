@@ -23,6 +23,7 @@ use super::blob::{subject, wrong_size};
 use super::check::{Check, Prefix};
 use super::endpoint::Endpoint;
 use super::error::{Again, ErrorKind, Failure, Place, RegistryError, Subject};
+use super::files::rest_in_file;
 use super::request::Ask;
 use super::retry::Budget;
 use super::{RegistryClient, Session};
@@ -238,10 +239,9 @@ async fn transferred(
     check: Check,
 ) -> Result<Pieces, RegistryError> {
     let subject = subject("read the blob", repository, &check.digest);
-    let check = match client.session.rest_in_files(&subject, check) {
-        Ok(pieces) => return pieces,
-        Err(check) => check,
-    };
+    if let Some(place) = client.session.inputs.place(&check.digest) {
+        return rest_in_file(&place, &subject, check);
+    }
     let places = client.session.places(&subject, repository, true)?.into();
     let mut transfer =
         Transfer { client, subject, places, current: None, failed: Vec::new(), check };
