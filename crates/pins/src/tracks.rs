@@ -162,6 +162,13 @@ impl Tracks {
     pub fn needs_engine(&self, name: &TrackName) -> bool {
         self.chain(name).iter().any(|(_, track)| matches!(track.build, Build::Stages(_)))
     }
+
+    /// Returns whether a track can be rehearsed: every track of its chain that an engine builds has
+    /// a variant for that.
+    pub fn can_be_rehearsed(&self, name: &TrackName) -> bool {
+        let variants = |track: &&Track| track.variants().map(|all| all.rehearsal.is_some());
+        self.chain(name).iter().filter_map(|(_, track)| variants(track)).all(|has| has)
+    }
 }
 
 impl Track {

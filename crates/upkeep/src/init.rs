@@ -102,7 +102,8 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 
 /// Returns the files, with `versions.toml` last: it makes the folder a project.
 fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Failure> {
-    let mut files = vec![(IGNORED, "/dist/\n".to_owned()), (README, readme(new))];
+    let rehearsed = can_be_rehearsed(new)?;
+    let mut files = vec![(IGNORED, "/dist/\n".to_owned()), (README, readme(new, rehearsed))];
     let mut pins = head()?;
     if let Some(track) = &new.track {
         let track: TrackName = track.parse().map_err(|error: names::ParseNameError| {
@@ -175,14 +176,28 @@ fn image_pin(pin: &PinName, reference: &str) -> Result<String, Failure> {
     ))
 }
 
-fn readme(new: &NewProject) -> String {
+/// Returns whether the first track of a project can be rehearsed.
+///
+/// # Errors
+/// The track that it is based on does not exist.
+pub fn can_be_rehearsed(new: &NewProject) -> Result<bool, Failure> {
+    let Some(Start::Track(base)) = &new.start else { return Ok(true) };
+    let known = Project::find_or_built_in(Path::new("/")).tracks()?;
+    Ok(known.can_be_rehearsed(&request::track(base, &known)?))
+}
+
+fn readme(new: &NewProject, is_rehearsed: bool) -> String {
     let track = new.track.as_deref().unwrap_or("official");
+    let rehearsal = if is_rehearsed {
+        format!("build-pipeline --track {track} --rehearse   # try it without a network\n")
+    } else {
+        String::new()
+    };
     format!(
         "# Images\n\nThe images of this folder are built with build-pipeline.\n\n```sh\n\
          build-pipeline                          # list the tracks\n\
          build-pipeline bump --unresolved        # look up what is not pinned yet\n\
-         build-pipeline --track {track} --rehearse   # try it without a network\n\
-         build-pipeline --track {track}\n\
+         {rehearsal}build-pipeline --track {track}\n\
          build-pipeline verify {track}\n```\n\n\
          `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n"
     )

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use failure::Failure;
-use upkeep::init::{NewProject, Start, write};
+use upkeep::init::{NewProject, Start, can_be_rehearsed, write};
 
 use crate::cli::{Global, Init};
 use crate::global;
@@ -17,7 +17,8 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     let folder: PathBuf = folder.components().collect();
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));
-    let written = write(&folder, &NewProject { track: args.track.clone(), start })?;
+    let new = NewProject { track: args.track.clone(), start };
+    let written = write(&folder, &new)?;
     let mut page = Page::default();
     for path in written {
         page.line(format_args!("wrote {}", path.display()));
@@ -30,7 +31,9 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     if args.track.is_some() {
         page.line(format_args!("  build-pipeline bump --unresolved"));
     }
-    page.line(format_args!("  build-pipeline --track {track} --rehearse"));
+    if can_be_rehearsed(&new)? {
+        page.line(format_args!("  build-pipeline --track {track} --rehearse"));
+    }
     page.line(format_args!("  build-pipeline --track {track} --load"));
     page.line(format_args!("  build-pipeline run {track}"));
     output::sanitised_result(&page.into_text())

@@ -23,7 +23,11 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             page.line(format_args!("project {}\n", project.root.display()));
             let mut preparer = Preparer::new(&project)?;
             let tracks = preparer.input.tracks.clone();
-            let own = tracks.in_order().into_iter().rev().find(|(_, track)| track.letter.is_none());
+            let is_tried = |name: &TrackName, track: &Track| {
+                track.letter.is_none() && !tracks.needs_engine(name)
+            };
+            let all = tracks.in_order().into_iter().rev();
+            let own = all.into_iter().find(|(name, track)| is_tried(name, track));
             let track = own.map_or("official", |(name, _)| name.as_str());
             page.line(format_args!("try it, without a network or an engine:"));
             page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));

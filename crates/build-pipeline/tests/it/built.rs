@@ -301,3 +301,36 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
         .prints("content  stamp");
     bench.run("diff other nothing-there").expect(2).says("is not a track, file");
 }
+
+#[test]
+fn other_tools_read_what_the_readme_says_and_no_thin_layout() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\n");
+    let tracks = bench.project.read("versions/tracks.toml");
+    let mine = "\n[mine]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"tiny\"\n";
+    bench.project.write("versions/tracks.toml", &format!("{tracks}{mine}"));
+    let docker = format!("--host unix://{}", dockerd().socket().display());
+    let tool = |line: &str| {
+        let path = format!("{}:/usr/bin:/bin", bench.project.path("bin").display());
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(bench.project.path("")).env("PATH", path);
+        ran(command.output().unwrap())
+    };
+    let thin = bench.run("--track mine --output oci:thin").expect(0);
+    thin.prints("left in the base's registry");
+    tool("podman pull oci:thin").expect(125);
+    tool("skopeo copy oci:thin dir:copy").expect(1);
+    let full =
+        bench.run("--track mine --with-layers --output oci:full --output oci-archive:mine.tar");
+    let digest = full.expect(0).digest();
+    tool("podman pull oci:full").expect(0);
+    tool("podman load -i mine.tar").expect(0);
+    tool(&format!("docker {docker} load -i mine.tar"))
+        .expect(0)
+        .prints("build-pipeline/mine:latest");
+    for source in ["oci:full", "oci-archive:mine.tar"] {
+        tool(&format!("skopeo copy --preserve-digests {source} dir:copy")).expect(0);
+        let shown = tool("skopeo inspect dir:copy").expect(0).stdout;
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["Digest"], digest.as_str(), "{source}");
+    }
+}

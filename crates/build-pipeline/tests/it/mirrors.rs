@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use names::Digest;
-use testkit::{Answer, Fault, FaultProxy, GitFolder, GitHttp, shared_registry};
+use testkit::{Answer, Fault, FaultProxy, ForwardProxy, GitFolder, GitHttp, shared_registry};
 
 use crate::dsl::{Base, Project, Ran};
 use crate::patch::{head, list_edit};
@@ -40,21 +40,28 @@ impl Mirrored {
     }
 }
 
-#[test]
-fn the_mirror_explains_a_failure_if_the_registry_cannot_be_reached() {
-    let mut mirrored = Mirrored::new(161);
-    mirrored.registry.on("*", "").does(Fault::Reset);
+/// Answers of a mirror that has nothing, with the exit code and a part of the hint. HOST is the
+/// mirror, and ORIGIN/END the image that it should have.
+fn failures() -> [(Answer, i32, &'static str); 7] {
     let page = Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>");
-    let end = format!("{}@{}", mirrored.base.path, mirrored.base.digest());
-    let origin = mirrored.registry.host();
-    for (answer, code, hint) in [
+    [
         (Answer::new(401), 4, "podman login HOST`"),
         (Answer::new(403), 4, "podman login HOST`"),
         (Answer::new(404), 5, "skopeo copy --all docker://ORIGIN/END docker://HOST/END"),
         (Answer::new(429).header("Retry-After", "86400"), 5, "mirror `HOST` limits the rate"),
+        (Answer::new(500), 5, "mirror `HOST` is at fault"),
         (Answer::new(501), 5, "mirror `HOST` is at fault"),
         (page, 5, "`HOST` is the address of a registry"),
-    ] {
+    ]
+}
+
+#[test]
+fn the_mirror_explains_a_failure_if_the_registry_cannot_be_reached() {
+    let mut mirrored = Mirrored::new(161);
+    mirrored.registry.on("*", "").does(Fault::Reset);
+    let end = format!("{}@{}", mirrored.base.path, mirrored.base.digest());
+    let origin = mirrored.registry.host();
+    for (answer, code, hint) in failures() {
         mirrored.mirror = proxy();
         mirrored.mirror.on("*", "").does(answer);
         let host = mirrored.mirror.host();
@@ -62,6 +69,40 @@ fn the_mirror_explains_a_failure_if_the_registry_cannot_be_reached() {
         let ran = mirrored.run(&mirrored.rule()).expect(code);
         ran.says(&format!("at `{host}` ")).says(&hint);
     }
+}
+
+#[test]
+fn with_mirrors_only_a_failing_mirror_is_explained_and_no_packet_goes_elsewhere() {
+    let (project, base) = (Project::new(), Base::push(165));
+    // Only the proxy knows the address of the registry, and it notes who asks.
+    let origin = "origin.test:5000";
+    let known = [(origin, shared_registry().host().to_owned())];
+    let forward = ForwardProxy::start(known, None);
+    let insecure = format!("[[registry]]\nlocation = \"{origin}\"\ninsecure = true\n");
+    project.write("registries.conf", &insecure);
+    let pinned = base.pinned_at(&project, origin);
+    let end = format!("{}@{}", base.path, base.digest());
+    let run = |mirror: &str, more: &str| {
+        let line = format!("{pinned} --mirror {origin}={mirror} {more}");
+        let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
+        for name in ["HTTP_PROXY", "HTTPS_PROXY"] {
+            command.env(name, format!("http://{}", forward.host()));
+        }
+        crate::dsl::ran(command.output().unwrap())
+    };
+    for (answer, code, hint) in failures() {
+        let mirror = proxy();
+        mirror.on("*", "").does(answer);
+        let host = mirror.host();
+        let hint = hint.replace("HOST", &host).replace("ORIGIN", origin).replace("END", &end);
+        run(&host, "--mirror-only").expect(code).says(&format!("at `{host}` ")).says(&hint);
+        assert!(!mirror.requests().is_empty() && forward.asked().is_empty());
+    }
+    // Otherwise, the registry is asked.
+    let mirror = proxy();
+    mirror.on("*", "").does(Answer::new(404));
+    run(&mirror.host(), "").expect(0);
+    assert!(!forward.asked().is_empty());
 }
 
 #[test]

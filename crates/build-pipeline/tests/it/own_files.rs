@@ -426,7 +426,7 @@ fn a_stage_copies_own_files_from_its_context() {
     assert_eq!(podman.digest(), docker.digest());
     let image = "localhost/build-pipeline/tool:latest";
     let shown = bench.container("podman", image, &["/bin/cat", "/copied"]);
-    assert_eq!(shown, "one\n-rwxr-xr-x\n-rw-r--r--\n");
+    assert_eq!(shown, "one\n-rw-r--r--\n-rwxr-xr-x\n");
     // What does not count changes nothing, and builds nothing.
     fs::set_permissions(project.path("files/plain"), fs::Permissions::from_mode(0o644)).unwrap();
     project.write("unused", "x");

@@ -241,6 +241,25 @@ fn init_replaces_nothing() {
 }
 
 #[test]
+fn what_init_and_the_home_screen_suggest_can_be_done() {
+    let project = Project::empty();
+    project.write("registries.conf", "");
+    for (folder, from, can) in
+        [("a", "official", true), ("b", "vulkan", false), ("c", "source", true)]
+    {
+        let ran = project.run(&format!("init {folder} --track mine --from {from}")).expect(0);
+        assert_eq!(ran.stdout.contains("--rehearse"), can, "{}", ran.stdout);
+        let readme = project.read(&format!("{folder}/README.md"));
+        assert_eq!(readme.contains("--rehearse"), can, "{readme}");
+        let home = project.run(&format!("-C {folder}")).expect(0).stdout;
+        let tried = if from == "official" { "mine" } else { "official" };
+        assert!(home.contains(&format!("--track {tried} --rehearse")), "{home}");
+        let rehearsed = project.run(&format!("-C {folder} plan mine --rehearse"));
+        rehearsed.expect(if can { 0 } else { 2 });
+    }
+}
+
+#[test]
 fn init_adds_to_an_existing_repository() {
     for (before, after) in [
         ("target", "target\n/dist/\n"),

@@ -143,8 +143,8 @@ fn doctor_uses_the_records_of_the_project() {
     home.write(&file, &record.to_string());
     crate::unfold::machine(&home.path("machine"), "strix-halo");
     let doctor = |project: &str| {
-        let ran = home.run(&format!("-C {project} doctor mine --host-root ../machine"));
-        ran.stdout
+        let machine = home.path("machine").display().to_string();
+        home.run(&format!("-C {project} doctor --track mine --host-root {machine}")).stdout
     };
     let (one, two) = (doctor("one"), doctor("two"));
     assert!(one.contains("gfx906"), "{one}");
