@@ -58,11 +58,10 @@ pub(crate) fn has_image(action: &Action) -> bool {
     )
 }
 
-/// Returns the digest of the image that a finished step with this key made, and the shared store
-/// that it came from.
-pub fn result_of(key: &Digest, settings: &Settings) -> Option<(Digest, Option<String>)> {
+/// Returns the digest of the image that a finished step with this key made.
+pub fn result_of(key: &Digest, settings: &Settings) -> Option<Digest> {
     let made = settings.build_env.as_ref()?.finished(key)?;
-    Some((Digest::of(&made.manifest_bytes), made.origin))
+    Some(Digest::of(&made.manifest_bytes))
 }
 
 /// Returns the images of the steps that an earlier run finished.
@@ -451,7 +450,7 @@ impl Run {
         let wanted = Wanted { step: &result.id, key, remote: self.remotes.get(&result.id) };
         let note = |rule: &str, message| self.note(rule, message);
         match build_env.shared.claim(wanted, &build_env.store, &note).await {
-            Turn::Finished(made) => Some(made),
+            Turn::Finished(made) => Some(*made),
             Turn::Build(claim) => {
                 self.claims().extend(claim.map(|claim| (key.clone(), claim)));
                 None

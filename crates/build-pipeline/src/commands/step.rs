@@ -144,7 +144,7 @@ fn list(global: &Global, args: &StepList) -> Result<(), Failure> {
                 step: step.id.clone(),
                 tracks: vec![plan.name.clone()],
                 kind: StepKind::of(&step.action),
-                result: result_of(key, &settings).map(|(result, _)| result),
+                result: result_of(key, &settings),
                 store: None,
             });
         }
@@ -207,7 +207,7 @@ fn run_one(global: &Global, args: &StepRun) -> Result<(), Failure> {
         let store = environment::store_folder()?;
         let run = carry_out(global, &plan, settings.clone(), args.engine, &store).await?;
         notes.extend(run.notes);
-        let Some((result, _)) = result_of(&key, &settings) else {
+        let Some(result) = result_of(&key, &settings) else {
             return Err(Failure::new(Kind::Bug, format!("step `{}` has no result", step.id)));
         };
         if let Some(note) = notes.iter().find(|note| note.rule == UNREACHABLE) {

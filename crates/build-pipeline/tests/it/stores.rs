@@ -425,6 +425,10 @@ fn a_store_only_contains_what_it_is_given_and_clean_removes_what_is_old() {
 #[test]
 fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
     let (project, _) = tiny_project(TEXT);
+    let stage = "dockerfile = \"dockerfiles/tiny.Dockerfile\"\n";
+    let more = "[[vulkan.variants.tiny.stage]]\nname = \"more\"\ndockerfile = \"dockerfiles/more.Dockerfile\"\n";
+    project.edit("versions/tracks.toml", stage, &format!("{stage}{more}"));
+    project.write("dockerfiles/more.Dockerfile", TEXT);
     let line = "export github vulkan --variant tiny --store registry:ghcr.io/me/steps \
                 --push ghcr.io/me/{track}:latest --install ./install --output w.yml";
     project.run(line).expect(0);
@@ -434,8 +438,9 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
     project.run(&format!("{line} --check")).expect(0);
     for wanted in [
         "\n  seal-tiny:\n",
+        "\n  seal-more:\n    name: seal-more\n    runs-on: ubuntu-24.04\n    timeout-minutes: 360\n    needs: [seal-tiny]\n",
         "\n  image-vulkan-tiny:\n",
-        "\n    needs: [seal-tiny]\n",
+        "\n    needs: [seal-more]\n",
         "\npermissions: {}\n",
         "\n          RESULT_0: ${{ needs.seal-tiny.outputs.digest }}\n",
         "\n      packages: write # to push",

@@ -40,6 +40,7 @@ fn the_readmes_words_are_there() {
         "init --help",
         "plan --help",
         "verify --help",
+        "export --help",
         "patch apply --help",
         "patch audit --help",
         "bump --help",

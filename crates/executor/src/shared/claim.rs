@@ -42,7 +42,7 @@ pub(crate) enum Turn {
     /// It builds the step. The claim, if there is one, is renewed until it is released or dropped.
     Build(Option<Claim>),
     /// Another run has finished it.
-    Finished(StoredImage),
+    Finished(Box<StoredImage>),
 }
 
 /// A claim of this run.
@@ -168,7 +168,7 @@ impl SharedStores {
                         }
                         tokio::time::sleep(POLL).await;
                         if let Some(made) = self.pull(wanted, own, note).await {
-                            return Ok(Turn::Finished(made));
+                            return Ok(Turn::Finished(Box::new(made)));
                         }
                         continue;
                     }
@@ -185,7 +185,7 @@ impl SharedStores {
         // Another run may have finished it before the claim.
         if let Some(made) = self.pull(wanted, own, note).await {
             post.write(NOBODY).await?;
-            return Ok(Turn::Finished(made));
+            return Ok(Turn::Finished(Box::new(made)));
         }
         let renewal = tokio::spawn(post.clone().renew(self.owner.clone()));
         Ok(Turn::Build(Some(Claim { post: post.clone(), renewal })))

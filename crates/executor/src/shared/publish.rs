@@ -121,16 +121,14 @@ impl SharedStores {
         other: &Entry,
         own: &Store,
     ) -> String {
-        let pairs = made.manifest.layers.iter().zip(other.all_layers());
-        for (here, there) in pairs.filter(|(here, there)| here.digest != there.digest) {
+        let mut pairs = made.manifest.layers.iter().zip(other.all_layers());
+        if let Some((here, there)) = pairs.find(|(here, there)| here.digest != there.digest) {
             let listed = other.listing(&store.place, &self.client, &there.digest).await;
-            if let (Some(here), Some(there)) = (own.listing(&here.digest), listed)
-                && let Some(first) = first_file(&here, &there)
-            {
-                return first;
-            }
+            let listed = own.listing(&here.digest).zip(listed);
+            let file = listed.and_then(|(here, there)| first_file(&here, &there));
             let (here, there) = (&here.digest, &there.digest);
-            return format!("its layer is `{here}` here and `{there}` there");
+            return file
+                .unwrap_or_else(|| format!("its layer is `{here}` here and `{there}` there"));
         }
         if made.manifest.layers.len() == other.all_layers().len() {
             return "the layers are the same, but the configs differ".to_owned();
