@@ -104,10 +104,10 @@ fn our_pins_get_what_they_deserve() {
     let of = |id: &str| found.iter().filter(|one| one.rule.id == id).count();
     assert_eq!(of("pin-unresolved"), unresolved - followed);
     assert_eq!(of("pin-discontinued"), discontinued);
-    // Three images with an old ROCm are kept for comparison, and comments allow them.
-    assert_eq!(VERSIONS.matches("# build-pipeline: allow rocm-too-old\n").count(), 3);
+    // Two images with an old ROCm are kept for comparison, and comments allow them.
+    assert_eq!(VERSIONS.matches("# build-pipeline: allow rocm-too-old\n").count(), 2);
     let all = findings("versions/versions.toml", &VERSIONS.replace("allow rocm-too-old", "-"));
-    assert_eq!(all.len(), found.len() + 3);
+    assert_eq!(all.len(), found.len() + 2);
     let known = ["pin-unresolved", "pin-discontinued"];
     let other: Vec<String> =
         shown(&found).into_iter().filter(|one| !known.iter().any(|id| one.contains(id))).collect();
