@@ -42,7 +42,7 @@ fn project_with_bases(seed: u64) -> (Project, String) {
     let prefix = format!("bundle-{seed}-{}", std::process::id());
     let pins = project.read("versions/versions.toml");
     let pins = pins::parse_versions("versions/versions.toml", &pins).unwrap();
-    let mut sets = String::new();
+    let mut sets = Vec::new();
     for (at, (track, pin)) in METADATA.iter().enumerate() {
         let image =
             RandomImage { layers: vec![300_000, 40_000], ..RandomImage::new(seed + at as u64) };
@@ -53,9 +53,9 @@ fn project_with_bases(seed: u64) -> (Project, String) {
             continue;
         };
         let pushed = image.push(host, &format!("{prefix}/{}", pin.repository.path()), "pinned");
-        sets.push_str(&format!(" {track} --set {name}={}", pushed.digest));
+        sets.push(format!(" {track} --set {name}={}", pushed.digest));
     }
-    (project, format!("--mirror docker.io={host}/{prefix}|{sets}"))
+    (project, format!("--mirror docker.io={host}/{prefix}|{}", sets.concat()))
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     site.git.write("demo", "a.txt", "two\n");
     site.git.commit("demo");
     site.git.run("demo", &["tag", "v2"]);
-    site.run(&format!("bump demo v2 --mirror-to dir:copy")).expect(0);
+    site.run("bump demo v2 --mirror-to dir:copy").expect(0);
     site.run(&format!("bump demo v2 --mirror-to {copy}")).expect(0);
     let newer = site.run(BUILD).expect(0).says("two").digest();
     assert_ne!(newer, there);

@@ -219,7 +219,13 @@ async fn whatever_ends_a_build_on_podman_nothing_is_left() {
         let what = format!("round {round}: {end:?} after {after:?}");
         // The service for other calls remains.
         within(PATIENCE, &what, || store.services().len() == 1).await;
-        engine.clean(&run_id("killed")).await.unwrap();
+        let cleaned = engine.clean(&run_id("killed")).await;
+        // What the store says about the containers that are in the way.
+        let records = || {
+            let records = store.root().join("overlay-containers/containers.json");
+            (foreign(&store), std::fs::read_to_string(records))
+        };
+        assert!(cleaned.is_ok(), "{what}: {cleaned:?}: {:?}", records());
         // A build container of which podman had not yet written the record belongs to no run.
         engine.clean_bases().await.unwrap();
         assert_eq!(engine.leftovers(None).await.unwrap(), [], "{what}");
