@@ -190,11 +190,13 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
     assert_eq!(step(&second, "seal-tiny"), ("cached".to_owned(), None));
 }
 
+/// What is wrong with an entry, why it is refused, and how it gets into a store.
+type Damage = (&'static str, &'static str, fn(&Path));
+
 #[test]
 fn a_bad_entry_is_refused_by_name_and_never_used() {
     let (_, digest) = filled();
     let bench = Bench::new(TEXT);
-    type Damage = (&'static str, &'static str, fn(&Path));
     let damages: [Damage; 7] = [
         ("a flipped byte in the layer", "wrong", |store| flip(&layer(store))),
         ("a missing layer", "lacks blob", |store| std::fs::remove_file(layer(store)).unwrap()),
