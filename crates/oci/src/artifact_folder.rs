@@ -281,7 +281,11 @@ mod tests {
             json!({ "mediaType": "m", "digest": Digest::of(bytes), "size": bytes.len() })
         };
         let (config, layer) = (descriptor(config), descriptor(layer));
-        let manifest = json!({ "schemaVersion": 2, "config": config, "layers": [layer] });
+        // Artifacts of different tags have different manifests, as the steps of different keys do.
+        let tags = json!({ "tag": tag });
+        let manifest = json!({
+            "schemaVersion": 2, "config": config, "layers": [layer], "annotations": tags,
+        });
         folder.push_manifest(&tag.parse().unwrap(), manifest.to_string().as_bytes()).unwrap();
     }
 
