@@ -317,17 +317,23 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         // A home of its own, so that nothing is cached.
         let home = format!("home-{begin}");
         let built = ran(offline(&project, &home, &build).output().unwrap());
-        let content = &whole[usize::try_from(begin + 512).unwrap()..];
-        let is_plan = content.starts_with(b"{\n  \"schema\"");
-        // The marker, the plan and the empty config are not read by a build.
-        if name == "oci-layout" || size == 2 || is_plan {
+        let begins = usize::try_from(begin + 512).unwrap();
+        let content = &whole[begins..begins + usize::try_from(size).unwrap()];
+        let json = serde_json::from_slice::<serde_json::Value>(content).unwrap_or_default();
+        let is_plan = json.get("steps").is_some();
+        let is_index = json.get("manifests").is_some() && name != "index.json";
+        // A build reads neither the marker, the plan, the empty config nor the index's own blob.
+        if name == "oci-layout" || size == 2 || is_plan || is_index {
             built.expect(0);
             continue;
         }
-        let built = built.expect(6).says("b.tar");
-        let hex = name.trim_start_matches("blobs/sha256/");
-        let is_index = built.stderr.contains("index.json");
-        assert!(built.stderr.contains(hex) || is_index, "{name}: {}", built.stderr);
+        // No digest covers the index. A damaged one cannot be parsed, or names no inputs.
+        if name == "index.json" {
+            assert!([2, 6].contains(&built.code), "{}", built.stderr);
+            built.says("b.tar").says("index");
+        } else {
+            built.expect(6).says("b.tar").says(name.trim_start_matches("blobs/sha256/"));
+        }
         assert!(!project.path(&format!("out/{begin}/index.json")).exists());
     }
 }
