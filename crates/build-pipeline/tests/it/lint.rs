@@ -47,10 +47,15 @@ fn the_mistakes_of_the_first_public_version_are_found() {
     }
     ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor says so; read on 2026-11-20)")
         .prints("4 files: ");
-    // The built file is also found next to the script.
+    // D13: the built file is also found next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");
     let ran = project.run("lint old/build.sh old/versions.env").expect(1);
     assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);
+    // The folder in which lint is started does not matter.
+    let mut inside = project.command(&["lint", "build.sh", "versions.env"]);
+    let inside =
+        crate::dsl::ran(inside.current_dir(project.path("old")).output().unwrap()).expect(1);
+    assert!(!inside.stdout.contains("missing-file"), "{}", inside.stdout);
 }
 
 #[test]

@@ -64,6 +64,17 @@ fn all_that_a_log_shows_is_told_in_its_order_with_lines() {
     assert_eq!(all.found[0].lines[0].text, "double free or corruption (!prev)");
 }
 
+/// D20: `--no-mmap` mends another fault of the same thread.
+#[test]
+fn memory_in_use_needs_another_rocm_and_no_option() {
+    let failures = catalogue();
+    let logs = logs(FAILING);
+    let (_, log) = logs.iter().find(|(name, _)| *name == "memory-in-use").unwrap();
+    let found = failures.diagnose(log.as_bytes()).unwrap().found;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
+}
+
 /// Returns a text in pieces of changing sizes.
 struct Pieces<'a>(&'a [u8], usize);
 
