@@ -1,7 +1,7 @@
 //! Copies of inputs: bundles (`--bundle FILE`), and what `mirror` wrote (`--mirror all=…`).
 //!
 //! A fetch asks them by digest before any server. For images, the client for registries does this
-//! (`oci::inputs`); for everything else, `sources` asks [`InputCopies`].
+//! (`oci::inputs`); for everything else, `sources` asks `InputCopies`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
