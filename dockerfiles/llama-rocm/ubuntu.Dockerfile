@@ -1,16 +1,16 @@
 # llama.cpp with its HIP backend, on AMD's image of Ubuntu with ROCm.
 #
-# Not tried: this file was written where no image of AMD's can be pulled. What is not packages is
-# the same as in debian.Dockerfile, which was built and run. The build's audit checks that the
-# libraries have code for the GPU.
+# Nobody has built this file yet: its author could not pull an image of Ubuntu with ROCm. Everything except
+# the packages is as in debian.Dockerfile, which was built and run. The build ends with an audit, which
+# checks that the libraries have code for the GPU.
 #
 # Context: llama.cpp/  the patched source tree
 # BASE is an image rocm/dev-ubuntu-*-complete by digest, with ROCm in /opt/rocm. Only the compilers
-# for the processor come by the network, and they are not in the result.
+# for the processor come over the network, and they are not in the result.
 
 ARG BASE
 
-# The compilers, and what they make. Nothing of this stage but /opt/llama.cpp is kept.
+# This stage compiles. The image gets only /opt/llama.cpp from it.
 FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH
 ARG PYTHONHASHSEED=0
@@ -30,7 +30,7 @@ ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
 # Further options for cmake; see debian.Dockerfile.
 ARG CMAKE_OPTIONS=
-# Empty where the compilers' work must not be taken from an earlier build. The result is the same.
+# Empty: compile everything again. The result is the same.
 ARG COMPILER_LAUNCHER=ccache
 ARG HIP_PATH=/opt/rocm
 ARG ROCM_PATH=/opt/rocm
@@ -39,11 +39,11 @@ ARG CCACHE_DIR=/ccache
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/packages.list
 
-# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
-# instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them
-# where SOURCE_DATE_EPOCH is set, and then computes many times slower on the processor.
-# No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
-# The web page of llama-server would come by the network (npm or a bucket), so it is left out.
+# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction sets
+# of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none, and
+# is then many times slower on the processor.
+# No OpenSSL and no curl: models are local files. The web page of llama-server would need a network
+# (npm or a bucket), so it is left out.
 RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
     cmake -S /src/llama.cpp -B /build -G Ninja \
         -DCMAKE_BUILD_TYPE=Release \

@@ -1,6 +1,6 @@
 //! `facts [DAYS]`: lists the facts of the data files that nobody has checked for a while.
 //!
-//! A fact is a table with the key `checked`. Whoever reads its source again sets the key to that day.
+//! A fact is a table with the key `checked`. If you read its source again, set the key to that day.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -113,6 +113,7 @@ impl ExecuteError {
             LayoutError::Busy(_) => ErrorKind::Busy,
             LayoutError::NotALayout(_)
             | LayoutError::NotAFolder(_)
+            | LayoutError::NotArtifacts(_)
             | LayoutError::NotAnArchive(_)
             | LayoutError::NotABlob(_)
             | LayoutError::TooMany { .. }

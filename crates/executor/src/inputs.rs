@@ -10,12 +10,12 @@ use std::path::Path;
 use ::sources::{ArchiveSource, GitSource, Submodules};
 use bytes::Bytes;
 use names::{Digest, ImageRef, Repository, Sha256, Tag};
-use oci::client::RegistryClient;
-use oci::inputs::{
-    self, BundleIndex, EMPTY_CONFIG, InputBlob, InputFiles, InputKind, InputList, begin_bundle,
+use oci::client::{BlobStream, RegistryClient};
+use oci::inputs::{BundleIndex, INPUTS, InputBlob, InputFiles, InputKind, InputList, begin_bundle};
+use oci::media::{Descriptor, EMPTY_CONFIG};
+use oci::{
+    ArtifactError, ArtifactFolder, ArtifactPlace, LayoutError, LocalBlobs, Verified, layout,
 };
-use oci::media::{Descriptor, OCI_MANIFEST};
-use oci::{LayoutError, LocalBlobs, Verified, layout};
 use plan::{Action, Input, ManifestKind, Plan, Platform, Step};
 use tempfile::TempDir;
 use tokio::task::block_in_place;
@@ -304,7 +304,8 @@ impl Collected {
         transfer: &Transfer,
     ) -> Result<(), ExecuteError> {
         let failed = |error| writing(transfer, error);
-        inputs::check_folder(folder).map_err(failed)?;
+        let place = ArtifactFolder::new(folder.to_owned());
+        place.check(Some(INPUTS)).map_err(failed)?;
         let blobs = layout::blobs_folder(folder);
         std::fs::create_dir_all(&blobs).map_err(|error| disk(&blobs, error))?;
         let mut verified = verified.of(&blobs);
@@ -322,7 +323,7 @@ impl Collected {
         verified.save();
         let running = TaskTracker::new();
         copy_into_files(copies, &running, |_| {}).await?;
-        block_in_place(|| inputs::add_lists(folder, &self.lists)).map_err(failed)
+        self.add_lists(&ArtifactPlace::Folder(place), client, transfer).await
     }
 
     /// Copies everything into a repository, and gives each list the tag of its track.
@@ -335,9 +336,6 @@ impl Collected {
         client: &RegistryClient,
         transfer: &Transfer,
     ) -> Result<(), ExecuteError> {
-        let failed = |error| {
-            ExecuteError::registry(format!("pushing to `{}` failed", transfer.output), error)
-        };
         let target = LayerTarget { client, repository, transfer };
         let index = self.index(&InputFiles::default());
         let mut from: BTreeMap<Option<&Repository>, Vec<Descriptor>> = BTreeMap::new();
@@ -352,14 +350,28 @@ impl Collected {
             };
             target.place(&blobs, &source, &mut Placed::default()).await?;
         }
-        let empty = Bytes::from_static(EMPTY_CONFIG);
-        client.push_blob(repository, &Digest::of(&empty), empty).await.map_err(failed)?;
+        self.add_lists(&ArtifactPlace::Registry(repository.clone()), client, transfer).await
+    }
+
+    /// Gives each list the tag of its track. The blobs are already there.
+    async fn add_lists(
+        &self,
+        place: &ArtifactPlace,
+        client: &RegistryClient,
+        transfer: &Transfer,
+    ) -> Result<(), ExecuteError> {
+        let failed = |error| match error {
+            ArtifactError::Folder(error) => writing(transfer, error),
+            ArtifactError::Registry(error) => {
+                ExecuteError::registry(format!("pushing to `{}` failed", transfer.output), error)
+            }
+        };
+        let empty = BlobStream::of_bytes(Bytes::from_static(EMPTY_CONFIG));
+        place.push(client, empty).await.map_err(failed)?;
         for list in &self.lists {
             let bad = |_| ExecuteError::plan(format!("`{}` cannot be a tag", list.track));
             let tag: Tag = list.track.parse().map_err(bad)?;
-            let named = repository.tagged(&tag);
-            let pushed = client.push_manifest(&named, OCI_MANIFEST, list.to_manifest()).await;
-            pushed.map_err(failed)?;
+            place.push_manifest(client, &tag, list.to_manifest()).await.map_err(failed)?;
         }
         Ok(())
     }

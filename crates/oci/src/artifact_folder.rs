@@ -1,7 +1,8 @@
 //! A folder of artifacts: an OCI layout whose `index.json` has an entry for each tag.
 //!
-//! Several processes may use it at the same time. Blobs are written under their digests. Whoever
-//! changes `index.json` holds a lock on the folder, and replaces the file with one rename.
+//! Several processes may use it at the same time. Blobs are written under their digests. A process
+//! that changes `index.json` holds a lock on the folder, and replaces the file with one rename.
+//! A folder that contains something else, for example an image, is neither read nor changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -102,7 +103,25 @@ impl ArtifactFolder {
         local.layer(blob).ok_or_else(|| self.missing(&blob.digest))
     }
 
+    /// Checks that the folder is absent or empty, or contains only artifacts. With `kind`, they must
+    /// be of this type.
+    ///
+    /// # Errors
+    /// It contains something else, or cannot be read.
+    pub fn check(&self, kind: Option<&str>) -> Result<(), LayoutError> {
+        let other = || LayoutError::NotArtifacts(self.path.clone());
+        if self.path.join("index.json").exists() {
+            let is_kind = |entry: &Value| kind.is_none_or(|kind| entry["artifactType"] == kind);
+            return if self.entries()?.values().all(is_kind) { Ok(()) } else { Err(other()) };
+        }
+        // A write that was interrupted has left only blobs.
+        let names = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let is_blobs = |name: std::ffi::OsString| name == "blobs" || name == "oci-layout";
+        if names.map(|one| one.file_name()).all(is_blobs) { Ok(()) } else { Err(other()) }
+    }
+
     pub(crate) async fn push(&self, mut blob: BlobStream) -> Result<(), ArtifactError> {
+        self.check(None)?;
         let path = blob_path(&self.path, blob.digest());
         let is_there = files::open(&path).and_then(files::hash).is_ok_and(|d| d == *blob.digest());
         if is_there {
@@ -121,7 +140,10 @@ impl ArtifactFolder {
     }
 
     pub(crate) fn push_manifest(&self, tag: &Tag, bytes: &[u8]) -> Result<(), LayoutError> {
+        self.check(None)?;
         let digest = Digest::of(bytes);
+        let manifest = document::read(bytes, document::MANIFEST)
+            .map_err(|source| self.invalid(MediaError::Document(source)))?;
         let blobs = blobs_folder(&self.path);
         let made = fs::create_dir_all(&blobs);
         made.map_err(|source| LayoutError::Write { path: blobs, source })?;
@@ -129,6 +151,7 @@ impl ArtifactFolder {
         write_file(&self.path.join("oci-layout"), MARKER.as_bytes())?;
         let entry = json!({
             "mediaType": OCI_MANIFEST,
+            "artifactType": manifest.get("artifactType"),
             "digest": digest,
             "size": bytes.len(),
             "annotations": { REF_NAME: tag.as_str() },
@@ -139,12 +162,17 @@ impl ArtifactFolder {
         self.write(entries)
     }
 
-    /// Removes the artifacts that were not used since a time, and the blobs that no other artifact
-    /// uses. Nothing is removed if `is_dry` is set.
+    /// Removes the artifacts of some types that were not used since a time, and the blobs that no
+    /// other artifact uses. Nothing is removed if `is_dry` is set.
     ///
     /// # Errors
-    /// Fails if the folder cannot be read or written.
-    pub fn clean(&self, unused_since: SystemTime, is_dry: bool) -> Result<Removed, LayoutError> {
+    /// Fails if the folder contains something other than artifacts, or cannot be read or written.
+    pub fn clean(
+        &self,
+        kinds: &[&str],
+        unused_since: SystemTime,
+        is_dry: bool,
+    ) -> Result<Removed, LayoutError> {
         if !self.path.join("index.json").exists() {
             return Ok(Removed::default());
         }
@@ -152,7 +180,11 @@ impl ArtifactFolder {
         let mut entries = self.entries()?;
         let before = entries.len();
         let mut used = BTreeSet::new();
-        entries.retain(|_, entry| self.keeps(entry, unused_since, &mut used));
+        entries.retain(|_, entry| {
+            let is_meant = kinds.iter().any(|kind| entry["artifactType"] == **kind);
+            let since = if is_meant { unused_since } else { SystemTime::UNIX_EPOCH };
+            self.keeps(entry, since, &mut used) || !is_meant
+        });
         let mut removed = Removed { entries: before - entries.len(), bytes: 0 };
         if !is_dry {
             self.write(entries)?;
@@ -216,11 +248,13 @@ impl ArtifactFolder {
         let index = document::read(&bytes, document::MANIFEST)
             .map_err(|source| self.invalid(MediaError::Document(source)))?;
         let all = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
-        let tag = |entry: &Value| {
-            let name = entry.pointer("/annotations")?.get(REF_NAME)?.as_str()?;
+        let artifact = |entry: &Value| {
+            entry.get("artifactType")?.as_str()?;
+            let name = entry.get("annotations")?.get(REF_NAME)?.as_str()?;
             Some((name.to_owned(), entry.clone()))
         };
-        Ok(all.filter_map(tag).collect())
+        let entries = all.map(artifact).collect::<Option<_>>();
+        entries.ok_or_else(|| LayoutError::NotArtifacts(self.path.clone()))
     }
 
     fn write(&self, entries: Entries) -> Result<(), LayoutError> {
@@ -284,7 +318,8 @@ mod tests {
         // Artifacts of different tags have different manifests, as the steps of different keys do.
         let tags = json!({ "tag": tag });
         let manifest = json!({
-            "schemaVersion": 2, "config": config, "layers": [layer], "annotations": tags,
+            "schemaVersion": 2, "artifactType": "step", "config": config, "layers": [layer],
+            "annotations": tags,
         });
         folder.push_manifest(&tag.parse().unwrap(), manifest.to_string().as_bytes()).unwrap();
     }
@@ -308,14 +343,38 @@ mod tests {
         age(&folder, 30);
         folder.note_use(&"used".parse().unwrap());
         let since = SystemTime::now() - Duration::from_secs(86_400);
-        let dry = folder.clean(since, true).unwrap();
+        let dry = folder.clean(&["step"], since, true).unwrap();
         assert_eq!(dry.entries, 2);
         assert!(has("old") && has("other"), "a dry run removes nothing");
-        assert_eq!(folder.clean(since, false).unwrap(), dry);
+        let others = folder.clean(&["something else"], since, false).unwrap();
+        assert_eq!(others, Removed::default());
+        assert!(has("old") && has("other"), "only artifacts of the types are removed");
+        assert_eq!(folder.clean(&["step"], since, false).unwrap(), dry);
         assert!(!has("old") && !has("other") && has("used"));
         let blob = |bytes: &[u8]| blob_path(folder.path(), &Digest::of(bytes)).exists();
         assert!(blob(b"shared") && blob(b"{}") && !blob(b"only the old one has it"));
-        assert_eq!(folder.clean(since, false).unwrap(), Removed::default());
+        assert_eq!(folder.clean(&["step"], since, false).unwrap(), Removed::default());
+    }
+
+    #[test]
+    fn a_folder_with_something_else_is_not_changed() {
+        let image =
+            json!({ "digest": Digest::of(b"image"), "annotations": { REF_NAME: "latest" } });
+        let unnamed = json!({ "digest": Digest::of(b"image"), "artifactType": "step" });
+        for (name, text) in [
+            ("index.json", json!({ "manifests": [image] }).to_string()),
+            ("index.json", json!({ "manifests": [unnamed] }).to_string()),
+            ("letter.txt", "of somebody".to_owned()),
+        ] {
+            let temporary = tempfile::tempdir().unwrap();
+            fs::write(temporary.path().join(name), &text).unwrap();
+            let folder = ArtifactFolder::new(temporary.path().to_owned());
+            let manifest = json!({ "schemaVersion": 2, "artifactType": "step" }).to_string();
+            let pushed = folder.push_manifest(&"new".parse().unwrap(), manifest.as_bytes());
+            assert!(matches!(pushed, Err(LayoutError::NotArtifacts(_))), "{name}: {pushed:?}");
+            assert_eq!(fs::read_to_string(temporary.path().join(name)).unwrap(), text);
+            assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{name}");
+        }
     }
 
     #[test]

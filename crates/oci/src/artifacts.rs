@@ -1,9 +1,14 @@
 //! Artifacts by tag, in a repository of a registry or in a folder.
 //!
-//! Whoever reads an artifact checks it: both places return bytes only if they match their digest.
+//! Both places return bytes only if they match their digest. What an artifact says is for its
+//! reader to check.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use bytes::Bytes;
-use names::{Repository, Tag};
+use names::{ImageRef, Repository, Tag};
 
 use crate::artifact_folder::ArtifactFolder;
 use crate::client::{BlobStream, ErrorKind, RegistryClient, RegistryError};
@@ -17,6 +22,51 @@ pub enum ArtifactPlace {
     Registry(Repository),
     /// An OCI layout with any number of entries.
     Folder(ArtifactFolder),
+}
+
+/// Why a text is not a place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParsePlaceError {
+    /// It has neither of the two forms.
+    #[error("`{0}` is neither `registry:HOST/NAME` nor `dir:PATH`")]
+    Form(String),
+    /// The repository is not valid.
+    #[error("`{0}` is not a repository: {1}")]
+    Repository(String, String),
+    /// It names one artifact.
+    #[error(
+        "`{0}` has a tag or digest; each artifact gets a tag of its own, so name only the repository"
+    )]
+    Tagged(String),
+}
+
+impl FromStr for ArtifactPlace {
+    type Err = ParsePlaceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            Some(("registry", name)) => match name.parse::<ImageRef>() {
+                Ok(ImageRef { repository, tag: None, digest: None }) => {
+                    Ok(Self::Registry(repository))
+                }
+                Ok(_) => Err(ParsePlaceError::Tagged(name.to_owned())),
+                Err(error) => Err(ParsePlaceError::Repository(name.to_owned(), error.to_string())),
+            },
+            Some(("dir", path)) if !path.is_empty() => {
+                Ok(Self::Folder(ArtifactFolder::new(PathBuf::from(path))))
+            }
+            _ => Err(ParsePlaceError::Form(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for ArtifactPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registry(repository) => write!(f, "registry:{repository}"),
+            Self::Folder(folder) => write!(f, "dir:{}", folder.path().display()),
+        }
+    }
 }
 
 /// Why a place cannot be read or written.

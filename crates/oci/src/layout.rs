@@ -51,6 +51,9 @@ pub enum LayoutError {
     /// The folder contains something else.
     #[error("`{}` contains files but is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
+    /// The folder is for artifacts, but contains something else.
+    #[error("`{}` contains something other than what build-pipeline shares or copies", .0.display())]
+    NotArtifacts(PathBuf),
     /// A file has the name of the layout.
     #[error("`{}` is a file, not a folder", .0.display())]
     NotAFolder(PathBuf),

@@ -35,7 +35,7 @@ pub mod stand_in;
 mod verified;
 
 pub use artifact_folder::{ArtifactFolder, Removed};
-pub use artifacts::{ArtifactError, ArtifactPlace};
+pub use artifacts::{ArtifactError, ArtifactPlace, ParsePlaceError};
 pub use assemble::{AssembleError, Base, NewLayer, add_layer, assemble, replace_layers};
 pub use derive::{DeriveError, DerivedImage, derive, native_gpus, variable};
 pub use document::{DocumentError, read_config};

@@ -12,6 +12,11 @@ use crate::document::{self, DocumentError};
 pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// OCI image manifest.
 pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The config of an artifact without a config, and its type (image specification, "Guidance for an
+/// Empty Descriptor").
+pub const EMPTY_CONFIG: &[u8] = b"{}";
+/// The type of [`EMPTY_CONFIG`].
+pub const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 /// OCI image config.
 pub const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// Docker's name for an index.

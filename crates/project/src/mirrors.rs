@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use debian::OldPackages;
 use executor::Settings;
 use failure::{Failure, Kind, MIRROR_ONLY};
-use names::{ImageRef, Repository, Secret};
+use names::{Repository, Secret};
+use oci::{ArtifactPlace, ParsePlaceError};
 use pins::reader::{Report, Reported, Table, quote, wrong};
 use plan::Plan;
 use sources::{Hosts, Proxies};
@@ -79,38 +79,9 @@ impl Rule {
 
     /// Parses the place of a copy.
     fn of_copy(to: &str) -> Result<Self, String> {
-        match to.parse::<CopyPlace>()? {
-            CopyPlace::Folder(path) => Ok(Self::Folder(path)),
-            CopyPlace::Repository(repository) => Ok(Self::Repository(repository)),
-        }
-    }
-}
-
-/// A place that `mirror` writes, and that `--mirror all=PLACE` reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CopyPlace {
-    /// A folder.
-    Folder(PathBuf),
-    /// A repository of a registry.
-    Repository(Repository),
-}
-
-impl FromStr for CopyPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once(':') {
-            Some(("dir", path)) if !path.is_empty() => Ok(Self::Folder(path.into())),
-            Some(("registry", name)) => match name.parse::<ImageRef>() {
-                Ok(ImageRef { repository, tag: None, digest: None }) => {
-                    Ok(Self::Repository(repository))
-                }
-                Ok(_) => Err(format!(
-                    "`{name}` has a tag or digest; each track gets a tag of its own, so name only the repository"
-                )),
-                Err(error) => Err(format!("`{name}` is not a repository: {error}")),
-            },
-            _ => Err(format!("`{text}` is not `dir:PATH` or `registry:HOST/NAME`")),
+        match to.parse().map_err(|error: ParsePlaceError| error.to_string())? {
+            ArtifactPlace::Folder(folder) => Ok(Self::Folder(folder.path().to_owned())),
+            ArtifactPlace::Registry(repository) => Ok(Self::Repository(repository)),
         }
     }
 }
@@ -264,8 +235,8 @@ mod tests {
         mirrors.use_bundles(&["a.tar".into()]);
         assert_eq!(mirrors.local_copies(), [PathBuf::from("a.tar")], "the folder does not exist");
         for (text, why) in [
-            ("all=/srv/copy", "not `dir:PATH`"),
-            ("all=dir:", "not `dir:PATH`"),
+            ("all=/srv/copy", "nor `dir:PATH`"),
+            ("all=dir:", "nor `dir:PATH`"),
             ("all=registry:x", "not a repository"),
             ("all=registry:127.0.0.1:5000/a:b", "has a tag"),
         ] {

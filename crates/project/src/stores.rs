@@ -15,7 +15,8 @@ pub(crate) const EXAMPLE: &str = "registry:registry.example.org/steps,ro";
 /// Returns the stores that somebody named.
 ///
 /// # Errors
-/// A text is not a store, or the store is on a host that may not be asked.
+/// A text is not a store, the store is on a host that may not be asked, or a folder contains
+/// something else.
 pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Failure> {
     let hosts = mirrors.hosts();
     let mut stores: Vec<SharedStore> = Vec::new();
@@ -35,6 +36,10 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
                 .hint(format!("`--mirror {host}={host}` allows it; a folder needs no rule"))
                 .hint(MIRROR_ONLY));
         }
+        store.check().map_err(|error| {
+            Failure::caused(Kind::Input, format!("cannot use `--store {}`", store.name()), &error)
+                .hint("name a new or empty folder, or one that an earlier `--store` filled")
+        })?;
         if stores.iter().any(|other| other.name() == store.name()) {
             let what = format!("the store `{}` is named twice", store.name());
             return Err(Failure::new(Kind::Input, what).hint("name each store once"));
@@ -68,10 +73,14 @@ mod tests {
         };
         let registry = "registry:127.0.0.1:5000/steps";
         assert_eq!(parsed(&[registry, "dir:/srv/steps"], &[], false).unwrap().len(), 2);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("letter.txt"), "of somebody").unwrap();
+        let other = format!("dir:{}", folder.path().display());
         for (given, rules, only, why) in [
             (&[registry, registry][..], &[][..], false, "is named twice"),
             (&[registry], &[], true, "is not the target of a mirror rule"),
             (&["steps"], &[], false, "cannot use `--store steps`"),
+            (&[&other], &[], false, "contains something other than what"),
         ] {
             let error = parsed(given, rules, only).unwrap_err().lines().join(": ");
             assert!(error.contains(why), "{error}");

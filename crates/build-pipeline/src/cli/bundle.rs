@@ -22,7 +22,7 @@ pub(crate) struct Bundle {
     /// Write the bundle into this file
     #[arg(short, long, value_name = "FILE", required_unless_present = "check")]
     pub(crate) output: Option<PathBuf>,
-    /// Leave out what this older bundle has; whoever uses the new one needs both (repeatable)
+    /// Leave out what this older bundle has; a build then needs both (repeatable)
     #[arg(long, value_name = "OLD", requires = "output")]
     pub(crate) since: Vec<PathBuf>,
     /// Check every byte of bundles, and write nothing

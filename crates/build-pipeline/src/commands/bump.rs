@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use failure::{Failure, Kind};
 use names::{ImageRef, PinName};
+use oci::ArtifactPlace;
 use oci::client::RegistryClient;
 use pins::{PinKind, Pinned, Pins};
 use plan::Input;
 use project::Project;
-use project::mirrors::CopyPlace;
 use project::pins_file::{pin_name, read};
 use sources::Sources;
 use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
@@ -64,24 +64,15 @@ fn mirror(
     global: &Global,
     project: &Project,
     pin: &PinName,
-    to: &CopyPlace,
+    to: &ArtifactPlace,
 ) -> Result<(), Failure> {
     let Some((value, input)) = input_of(&read(&project.root)?.1, pin) else { return Ok(()) };
     let value = value.trim_start_matches("sha256:");
     let name = format!("pin-{pin}-{}", value.get(..12).unwrap_or(value));
     copy_input(global, &name, &input, to).map_err(|told| {
-        told.cause(format!("pin {pin} is written, but not copied")).hint(format!(
-            "`build-pipeline mirror TRACK --to {}` copies what a track needs",
-            shown(to)
-        ))
+        told.cause(format!("pin {pin} is written, but not copied"))
+            .hint(format!("`build-pipeline mirror TRACK --to {to}` copies what a track needs"))
     })
-}
-
-fn shown(to: &CopyPlace) -> String {
-    match to {
-        CopyPlace::Folder(path) => format!("dir:{}", path.display()),
-        CopyPlace::Repository(repository) => format!("registry:{repository}"),
-    }
 }
 
 /// Returns the value of a pin, and the input that it is in a plan. `None` for a pin of a release,

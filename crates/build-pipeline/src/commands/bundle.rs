@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use executor::{BlobCache, Collected, Collector, Event, Output, Transfer};
 use failure::{Failure, Kind};
-use names::{Digest, Repository};
-use oci::Verified;
+use names::Digest;
 use oci::inputs::{Damage, InputFiles, InputKind, InputList, check_bundle};
+use oci::{ArtifactPlace, ParsePlaceError, Verified};
 use plan::{Action, Plan};
 use project::build_env::{self, BuildOptions};
 use project::locks::Locks;
-use project::mirrors::CopyPlace;
 use project::prepare::{Preparation, Prepared, prepare};
 use project::{copies, environment, stores};
 use record::OutputState;
@@ -56,10 +55,7 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
 pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
     for to in &args.to {
         let place = place(to.expose())?;
-        let output = match &place {
-            CopyPlace::Folder(path) => Output::Layout { path: path.clone(), with_layers: true },
-            CopyPlace::Repository(repository) => of_repository(repository)?,
-        };
+        let output = output_at(&place)?;
         let none = InputFiles::default();
         let (collected, bytes) = write(global, &args.subject, &args.names, &output, &none)?;
         let mut page = Page::default();
@@ -74,17 +70,25 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
 }
 
 /// Parses a place of `--to` or `--mirror-to`.
-pub(crate) fn place(text: &str) -> Result<CopyPlace, Failure> {
-    text.parse().map_err(|why: String| {
+pub(crate) fn place(text: &str) -> Result<ArtifactPlace, Failure> {
+    text.parse().map_err(|why: ParsePlaceError| {
         Failure::new(Kind::Input, format!("cannot copy to `{text}`: {why}"))
             .hint("write `dir:PATH` or `registry:HOST/NAME`, for example `registry:registry.example.org/ai/inputs`")
     })
 }
 
-fn of_repository(repository: &Repository) -> Result<Output, Failure> {
-    let reference = repository.to_string().parse();
-    let reference = reference.map_err(|error| Failure::from_chain(Kind::Bug, &error))?;
-    Ok(Output::Registry { reference })
+/// Returns the output that writes a copy to a place.
+fn output_at(place: &ArtifactPlace) -> Result<Output, Failure> {
+    match place {
+        ArtifactPlace::Folder(folder) => {
+            Ok(Output::Layout { path: folder.path().to_owned(), with_layers: true })
+        }
+        ArtifactPlace::Registry(repository) => {
+            let reference = repository.to_string().parse();
+            let reference = reference.map_err(|error| Failure::from_chain(Kind::Bug, &error))?;
+            Ok(Output::Registry { reference })
+        }
+    }
 }
 
 /// Collects what tracks need, and writes it. Returns it, with the number of bytes that were
@@ -125,12 +129,9 @@ pub(crate) fn copy_input(
     global: &Global,
     name: &str,
     input: &plan::Input,
-    to: &CopyPlace,
+    to: &ArtifactPlace,
 ) -> Result<(), Failure> {
-    let output = match to {
-        CopyPlace::Folder(path) => Output::Layout { path: path.clone(), with_layers: true },
-        CopyPlace::Repository(repository) => of_repository(repository)?,
-    };
+    let output = output_at(to)?;
     let work = Work { global, output: &output, since: &InputFiles::default() };
     let collect = async |collector: &mut Collector<'_>| collector.add_input(name, input).await;
     work.run(collect, Arc::default()).map(drop)

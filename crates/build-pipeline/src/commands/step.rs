@@ -226,14 +226,14 @@ fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
     let since = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
     for store in stores::parse(&args.stores, &global.mirror)? {
         let name = store.name();
-        let Some(folder) = store.folder() else {
+        let removed = store.clean(since, args.dry_run).map_err(|error| {
+            Failure::caused(Kind::Machine, format!("cannot clean `{name}`"), &error)
+        })?;
+        let Some(removed) = removed else {
             return Err(Failure::new(Kind::Input, format!("`{name}` is not a folder")).hint(
                 "remove old tags with the rules of the registry: the tag of a step is its key",
             ));
         };
-        let removed = folder.clean(since, args.dry_run).map_err(|error| {
-            Failure::caused(Kind::Machine, format!("cannot clean `{name}`"), &error)
-        })?;
         let word = if args.dry_run { "would remove" } else { "removed" };
         let (entries, bytes) = (counted(removed.entries, "entry"), size(removed.bytes));
         output::result(&format!("{name}: {word} {entries}, {bytes}\n"))?;

@@ -19,7 +19,7 @@ if [ $# -gt 0 ]; then exec "$@"; fi
 
 /// A project whose track `vulkan` has a variant on a base of Debian packages, which builds in
 /// seconds.
-fn project(podman: &PodmanStore) -> Project {
+pub(crate) fn project(podman: &PodmanStore) -> Project {
     let project = Project::new();
     project.write_podman(podman);
     let lock = "schema = 1\nsuite = \"trixie\"\narchitecture = \"amd64\"\nchecked = 2026-11-22\n\n\

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use testkit::{DebianRegistry, FaultProxy, shared_registry};
 
 use crate::built::{Bench, tiny_project};
-use crate::dsl::{Project, Ran, is_killed, ran, until_hit};
+use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
 use crate::slim_track;
 
 const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
@@ -138,6 +138,7 @@ impl Artifact {
         let mut index = json_at(&store.join("index.json"));
         let entry = json!({
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "artifactType": self.manifest["artifactType"],
             "digest": digest,
             "size": manifest.len(),
             "annotations": { "org.opencontainers.image.ref.name": key },
@@ -462,6 +463,23 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
         .says("`w.yml`, line ")
         .says("it should say `build-pipeline step run ");
     assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
+}
+
+/// An image or files of somebody in a folder: nothing is read, built or changed.
+#[test]
+fn a_folder_with_something_else_is_no_store() {
+    let bench = Bench::new(TEXT);
+    run(&bench, BUILD).expect(0);
+    bench.project.write("letters/letter.txt", "of somebody");
+    for folder in ["dist/vulkan-tiny", "letters"] {
+        let before = bench.project.files();
+        run(&bench, &format!("{BUILD} --store dir:{folder}"))
+            .expect(2)
+            .says("contains something other than what")
+            .says("name a new or empty folder");
+        run(&bench, &format!("step clean --store dir:{folder} --unused-for 0")).expect(2);
+        same(&bench.project.files(), &before, folder);
+    }
 }
 
 /// A descriptor may say where else its layer is. The tool goes nowhere else, with or without

@@ -40,7 +40,7 @@ digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     ran(python.output().unwrap()).expect(0);
 }
 
-/// Everything on this machine that stands in for the network.
+/// The servers on this machine that replace the network.
 struct Place {
     project: Project,
     index: Index,

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use names::{Digest, Tag};
 use oci::ArtifactPlace;
-use oci::client::RegistryClient;
-use oci::media::OCI_MANIFEST;
+use oci::client::{BlobStream, RegistryClient};
+use oci::media::{EMPTY_CONFIG, EMPTY_TYPE, OCI_MANIFEST};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::entry::{stream_of, tag};
+use super::entry::tag;
 use super::{OnNote, Problem, SharedStores, Wanted};
 use crate::build_env::{Store, StoredImage};
 
@@ -30,8 +30,7 @@ const POLL: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// The type of the artifact.
-const CLAIM: &str = "application/vnd.build-pipeline.claim.v1";
-const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+pub(super) const CLAIM: &str = "application/vnd.build-pipeline.claim.v1";
 const OWNER: &str = "build-pipeline.owner";
 const TIME: &str = "build-pipeline.time";
 /// The owner of a claim that was given up.
@@ -89,9 +88,9 @@ impl Post {
     }
 
     async fn write(&self, owner: &str) -> Result<(), oci::ArtifactError> {
-        let empty = Bytes::from_static(b"{}");
+        let empty = Bytes::from_static(EMPTY_CONFIG);
         let descriptor =
-            json!({ "mediaType": EMPTY, "digest": Digest::of(&empty), "size": empty.len() });
+            json!({ "mediaType": EMPTY_TYPE, "digest": Digest::of(&empty), "size": empty.len() });
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let claim = json!({
             "schemaVersion": 2,
@@ -101,7 +100,7 @@ impl Post {
             "layers": [descriptor],
             "annotations": { OWNER: owner, TIME: time.as_millis().to_string() },
         });
-        self.place.push(&self.client, stream_of(empty)).await?;
+        self.place.push(&self.client, BlobStream::of_bytes(empty)).await?;
         self.place.push_manifest(&self.client, &self.tag, claim.to_string().into()).await
     }
 

@@ -18,7 +18,7 @@ use crate::ExecuteError;
 use crate::build_env::{Store, StoredImage, parse_manifest};
 
 /// The type of the artifact.
-const STEP: &str = "application/vnd.build-pipeline.step.v1";
+pub(super) const STEP: &str = "application/vnd.build-pipeline.step.v1";
 /// The type of its config, the record.
 const RECORD: &str = "application/vnd.build-pipeline.step.record.v1+json";
 /// The types of the image's documents. With the types of images, registries would look for images.
@@ -34,8 +34,8 @@ const SCHEMA: u32 = 1;
 const RECORD_CAP: u64 = 16 << 20;
 const LISTING_CAP: u64 = 256 << 20;
 
-/// What a step was made from, and its result. It contains neither time nor place: whoever carries
-/// out the step writes the same bytes.
+/// What a step was made from, and its result. It contains neither time nor place, so that every
+/// machine writes the same bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct StepRecord {
     schema: u32,
@@ -291,21 +291,13 @@ impl NewEntry {
 impl Part {
     fn stream(self) -> BlobStream {
         match self {
-            Self::Bytes(bytes) => stream_of(bytes),
+            Self::Bytes(bytes) => BlobStream::of_bytes(bytes),
             Self::File(layer, path) => {
                 let mut files = oci::LocalBlobs::default();
                 files.add_file(&layer, path);
                 let stream = files.layer(&layer);
-                stream.unwrap_or_else(|| stream_of(Bytes::new()))
+                stream.unwrap_or_else(|| BlobStream::of_bytes(Bytes::new()))
             }
         }
     }
-}
-
-/// Returns bytes as a stream.
-pub(super) fn stream_of(bytes: Bytes) -> BlobStream {
-    let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-    BlobStream::new(digest, size, move || {
-        Ok(futures_util::stream::iter([Ok::<_, std::io::Error>(bytes.clone())]))
-    })
 }

@@ -13,14 +13,14 @@ mod publish;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use names::{Digest, ImageRef, Repository};
+use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
-use oci::{ArtifactError, ArtifactFolder, ArtifactPlace};
+use oci::{ArtifactError, ArtifactFolder, ArtifactPlace, LayoutError, ParsePlaceError, Removed};
 use plan::{Action, Input, Plan, Step};
 
 pub(crate) use claim::{Claim, Turn};
@@ -44,12 +44,9 @@ pub struct SharedStore {
 /// Why a text is not a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStoreError {
-    /// It has neither of the two forms.
-    #[error("`{0}` is neither `registry:HOST/NAME` nor `dir:PATH`")]
-    Form(String),
-    /// The repository is not valid.
-    #[error("`{0}` is not a repository without tag and digest")]
-    Repository(String),
+    /// It is not a place.
+    #[error(transparent)]
+    Place(#[from] ParsePlaceError),
     /// There is an unknown word after the comma.
     #[error("`{0}` is not an option of a store; the only one is `ro`")]
     Option(String),
@@ -67,22 +64,16 @@ impl FromStr for SharedStore {
             return Err(ParseStoreError::Option(unknown.to_owned()));
         }
         let is_read_only = option.is_some();
-        let (place, name) = match place.split_once(':') {
-            Some(("registry", repository)) => {
-                let repository: Repository = repository
-                    .parse()
-                    .map_err(|_| ParseStoreError::Repository(repository.to_owned()))?;
-                let name = format!("registry:{repository}");
-                (ArtifactPlace::Registry(repository), name)
+        let place = match place.parse()? {
+            // The name stays the same if a later command starts in another folder.
+            ArtifactPlace::Folder(folder) => {
+                let path = std::path::absolute(folder.path());
+                let path = path.unwrap_or_else(|_| folder.path().to_owned());
+                ArtifactPlace::Folder(ArtifactFolder::new(path))
             }
-            Some(("dir", path)) if !path.is_empty() => {
-                let path = PathBuf::from(path);
-                let path = std::path::absolute(&path).unwrap_or(path);
-                let name = format!("dir:{}", path.display());
-                (ArtifactPlace::Folder(ArtifactFolder::new(path)), name)
-            }
-            _ => return Err(ParseStoreError::Form(text.to_owned())),
+            registry @ ArtifactPlace::Registry(_) => registry,
         };
+        let name = place.to_string();
         Ok(Self { name, place, is_read_only })
     }
 }
@@ -93,11 +84,32 @@ impl SharedStore {
         &self.name
     }
 
-    /// Returns the folder, if it is one.
-    pub fn folder(&self) -> Option<&ArtifactFolder> {
+    /// Checks that a folder contains nothing but artifacts. A registry is checked when it is read.
+    ///
+    /// # Errors
+    /// Fails if the folder contains something else, or cannot be read.
+    pub fn check(&self) -> Result<(), LayoutError> {
         match &self.place {
-            ArtifactPlace::Folder(folder) => Some(folder),
-            ArtifactPlace::Registry(_) => None,
+            ArtifactPlace::Folder(folder) => folder.check(None),
+            ArtifactPlace::Registry(_) => Ok(()),
+        }
+    }
+
+    /// Removes the steps that were not used since a time, if the store is a folder. Nothing is
+    /// removed if `is_dry` is set. Returns `None` for a registry.
+    ///
+    /// # Errors
+    /// Fails if the folder contains something else, or cannot be read or written.
+    pub fn clean(
+        &self,
+        unused_since: SystemTime,
+        is_dry: bool,
+    ) -> Result<Option<Removed>, LayoutError> {
+        match &self.place {
+            ArtifactPlace::Folder(folder) => {
+                folder.clean(&[entry::STEP, claim::CLAIM], unused_since, is_dry).map(Some)
+            }
+            ArtifactPlace::Registry(_) => Ok(None),
         }
     }
 
@@ -282,7 +294,9 @@ impl SharedStores {
             own.keep_slimmed(wanted.key, slimmed)?;
         }
         own.finish(wanted.key, &made)?;
-        if let Some(folder) = store.folder().filter(|_| !store.is_read_only) {
+        if let ArtifactPlace::Folder(folder) = &store.place
+            && !store.is_read_only
+        {
             folder.note_use(&entry::tag_of(wanted.key)?);
         }
         Ok(made)

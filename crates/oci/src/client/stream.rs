@@ -85,6 +85,13 @@ impl BlobStream {
         Self::local(digest, size, open)
     }
 
+    /// Returns a stream over bytes in memory.
+    pub fn of_bytes(bytes: Bytes) -> Self {
+        Self::new(Digest::of(&bytes), bytes.len() as u64, move || {
+            Ok(stream::iter([Ok(bytes.clone())]))
+        })
+    }
+
     fn local(
         digest: Digest,
         size: u64,

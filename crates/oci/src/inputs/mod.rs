@@ -4,8 +4,7 @@
 //! - [`InputList`] is such a manifest.
 //! - [`InputFiles`] are the lists and blobs in folders and archives on this machine ("copies" and
 //!   "bundles"). A registry client asks them before any registry.
-//! - [`begin_bundle`] starts an archive, [`add_lists`] changes the index of a folder, and
-//!   [`check_bundle`] checks every byte of an archive.
+//! - [`begin_bundle`] starts an archive, and [`check_bundle`] checks every byte of one.
 
 mod check;
 mod files;
@@ -18,18 +17,14 @@ use names::{CommitId, Digest};
 use serde_json::{Map, Value, json};
 
 use crate::layout::parse_manifest;
-use crate::media::{Descriptor, MANIFEST_CAP, Manifest, OCI_MANIFEST};
+use crate::media::{Descriptor, EMPTY_CONFIG, EMPTY_TYPE, MANIFEST_CAP, Manifest, OCI_MANIFEST};
 
 pub use check::{Damage, check_bundle};
 pub use files::{InputFiles, InputsError};
-pub use write::{BundleIndex, add_lists, begin_bundle, check_folder};
+pub use write::{BundleIndex, begin_bundle};
 
 /// The type of the manifests.
 pub const INPUTS: &str = "application/vnd.build-pipeline.inputs.v1";
-/// The config of an artifact without a config (image specification, "Guidance for an Empty
-/// Descriptor").
-pub const EMPTY_CONFIG: &[u8] = b"{}";
-const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
 /// The annotation with the name of a blob, or of a list: the track.
 const TITLE: &str = "org.opencontainers.image.title";

@@ -1,17 +1,15 @@
-//! Writes the lists of inputs: the start of an archive, and the index of a folder.
+//! Writes the start of a bundle: its index, and the lists of inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use bytes::Bytes;
 use names::Digest;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{EMPTY_CONFIG, INPUTS, InputBlob, InputList};
+use super::{INPUTS, InputBlob, InputList};
 use crate::archive::ArchiveWriter;
-use crate::layout::{self, LayoutError, MARKER, REF_NAME, write_file};
-use crate::media::{OCI_INDEX, OCI_MANIFEST};
-use crate::{document, files};
+use crate::layout::{LayoutError, REF_NAME};
+use crate::media::{EMPTY_CONFIG, OCI_INDEX, OCI_MANIFEST};
 
 /// The annotation of an index with the IDs of the bundles that it needs.
 pub(super) const NEEDS: &str = "io.github.build-pipeline.needs";
@@ -31,8 +29,18 @@ pub struct BundleIndex {
 impl BundleIndex {
     /// Returns the text of `index.json`. Its digest is the ID of the bundle.
     pub fn text(&self) -> String {
-        let entries = self.lists.iter().map(|list| (list.track.clone(), entry(list))).collect();
-        index_text(&entries, &self.needs)
+        let entries: BTreeMap<_, _> =
+            self.lists.iter().map(|list| (&list.track, entry(list))).collect();
+        let mut index = json!({
+            "schemaVersion": 2,
+            "mediaType": OCI_INDEX,
+            "manifests": entries.into_values().collect::<Vec<_>>(),
+        });
+        if !self.needs.is_empty() {
+            let needs: Vec<&str> = self.needs.iter().map(Digest::as_str).collect();
+            index["annotations"] = json!({ NEEDS: needs.join(" ") });
+        }
+        index.to_string()
     }
 
     /// Returns every blob of the lists once, in their order.
@@ -54,19 +62,6 @@ fn entry(list: &InputList) -> Value {
     })
 }
 
-fn index_text(entries: &BTreeMap<String, Value>, needs: &[Digest]) -> String {
-    let mut index = json!({
-        "schemaVersion": 2,
-        "mediaType": OCI_INDEX,
-        "manifests": entries.values().collect::<Vec<_>>(),
-    });
-    if !needs.is_empty() {
-        let needs: Vec<&str> = needs.iter().map(Digest::as_str).collect();
-        index["annotations"] = json!({ NEEDS: needs.join(" ") });
-    }
-    index.to_string()
-}
-
 /// Starts the archive of a bundle and writes its index and lists. The blobs follow, as layers.
 ///
 /// # Errors
@@ -86,61 +81,4 @@ pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, L
     }
     archive.expect_layers();
     Ok(archive)
-}
-
-/// Adds lists to the index of a folder, and replaces those of the same tracks. The blobs must be
-/// there already.
-///
-/// # Errors
-/// The folder contains something else, or a file cannot be written.
-pub fn add_lists(folder: &Path, lists: &[InputList]) -> Result<(), LayoutError> {
-    let mut entries = entries_of(folder)?;
-    let blobs = layout::blobs_folder(folder);
-    std::fs::create_dir_all(&blobs)
-        .map_err(|source| LayoutError::Write { path: blobs.clone(), source })?;
-    let blob = |bytes: &Bytes| write_file(&layout::blob_path(folder, &Digest::of(bytes)), bytes);
-    blob(&Bytes::from_static(EMPTY_CONFIG))?;
-    for list in lists {
-        blob(&list.to_manifest())?;
-        entries.insert(list.track.clone(), entry(list));
-    }
-    write_file(&folder.join("oci-layout"), MARKER.as_bytes())?;
-    write_file(&folder.join("index.json"), index_text(&entries, &[]).as_bytes())
-}
-
-/// Checks that lists may be added to a folder: it is absent, or empty, or has such lists.
-///
-/// # Errors
-/// The folder contains something else.
-pub fn check_folder(folder: &Path) -> Result<(), LayoutError> {
-    entries_of(folder).map(drop)
-}
-
-/// Returns the entries in the index of a folder, by track. The folder may be absent or empty.
-///
-/// # Errors
-/// The folder contains something else.
-fn entries_of(folder: &Path) -> Result<BTreeMap<String, Value>, LayoutError> {
-    let other = || LayoutError::NotALayout(folder.to_owned());
-    let path = folder.join("index.json");
-    let index = match files::open(&path).and_then(layout::read_capped) {
-        Ok(bytes) => document::read(&bytes, document::MANIFEST).map_err(|_| other())?,
-        // A copy that was interrupted has only blobs.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            if names.map(|one| one.file_name()).any(|name| name != "blobs" && name != "oci-layout")
-            {
-                return Err(other());
-            }
-            Map::new()
-        }
-        Err(source) => return Err(LayoutError::Read { path, source }),
-    };
-    let entries = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
-    let entry = |entry: &Value| {
-        let is_ours = entry.get("artifactType")? == INPUTS;
-        let track = entry.get("annotations")?.get(REF_NAME)?.as_str()?.to_owned();
-        is_ours.then(|| (track, entry.clone()))
-    };
-    entries.map(|one| entry(one).ok_or_else(other)).collect()
 }
