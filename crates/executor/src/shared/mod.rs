@@ -500,7 +500,7 @@ mod tests {
             ("ghcr.io/me/steps", "is neither"),
             ("dir:", "is neither"),
             ("oci:steps", "is neither"),
-            ("registry:ghcr.io/me/steps:latest", "is not a repository"),
+            ("registry:ghcr.io/me/steps:latest", "has a tag"),
             ("registry:https://ghcr.io/me", "is not a repository"),
             ("dir:/srv/steps,rw", "`rw` is not an option"),
         ] {
