@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use testkit::{DebianRegistry, FaultProxy, shared_registry};
 
 use crate::built::{Bench, tiny_project};
-use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
+use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit, workspace};
 use crate::slim_track;
 
 const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
@@ -455,7 +455,14 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
     for action in text.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
         let commit = action.split_once('@').unwrap().1.split(' ').next().unwrap();
         assert_eq!(commit.len(), 40, "{action}");
+        // The commits are those of our own workflows.
+        let ours = std::fs::read_to_string(workspace().join(".github/workflows/nightly.yml"));
+        assert!(ours.unwrap().contains(action), "{action}");
     }
+    // A file of somebody is not replaced.
+    project.write("mine.yml", "name: Mine\n");
+    project.run(&line.replace("w.yml", "mine.yml")).expect(2).says("`export` did not write it");
+    assert_eq!(project.read("mine.yml"), "name: Mine\n");
     project.edit("dockerfiles/tiny.Dockerfile", "echo 1", "echo 2");
     project
         .run(&format!("{line} --check"))

@@ -4,8 +4,10 @@ mod github;
 mod jobs;
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 
+use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 
 use crate::cli::{BuildSystem, Export, Global};
@@ -53,12 +55,27 @@ fn command(args: &Export, tracks: &[String]) -> String {
     format!("build-pipeline export {system} {}", tracks.join(" "))
 }
 
+/// The start of every file that `export` writes.
+const WRITTEN_BY: &str = "# Written by `build-pipeline export ";
+
+/// Writes the file. Another file of this name stays as it is.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    let is_other = match fs::read(file) {
+        Ok(found) => !found.starts_with(WRITTEN_BY.as_bytes()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    if is_other {
+        let what = format!("`{}` exists, and `export` did not write it", file.display());
+        return Err(Failure::new(Kind::Input, what)
+            .hint("name another file with `--output`, or move this one away first"));
+    }
     let write = || {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::write(file, text)
+        let mut whole = AtomicWriteFile::open(file)?;
+        whole.write_all(text.as_bytes())?;
+        whole.commit()
     };
     write().map_err(|error| {
         Failure::caused(Kind::Machine, format!("writing `{}` failed", file.display()), &error)
