@@ -1,7 +1,7 @@
 //! A folder of artifacts: an OCI layout whose `index.json` has an entry for each tag.
 //!
 //! Several processes may use it at the same time. Blobs are written under their digests. A process
-//! that changes `index.json` holds a lock on the folder, and replaces the file with one rename.
+//! that changes `index.json` holds a lock on the folder of blobs, and replaces the file with one rename.
 //! A folder that contains something else, for example an image, is neither read nor changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,10 +266,12 @@ impl ArtifactFolder {
         write_file(&self.path.join("index.json"), index.to_string().as_bytes())
     }
 
-    /// Waits until no other process changes `index.json`.
+    /// Waits until no other process changes `index.json`. The lock is on the folder of the blobs: a
+    /// command that writes into the whole folder holds a lock on that one.
     fn lock(&self) -> Result<File, LayoutError> {
-        let locked = File::open(&self.path).and_then(|folder| folder.lock().map(|()| folder));
-        locked.map_err(|source| LayoutError::Write { path: self.path.clone(), source })
+        let blobs = blobs_folder(&self.path);
+        let locked = File::open(&blobs).and_then(|folder| folder.lock().map(|()| folder));
+        locked.map_err(|source| LayoutError::Write { path: blobs, source })
     }
 
     fn descriptor(&self, entry: &Value) -> Result<Descriptor, LayoutError> {
