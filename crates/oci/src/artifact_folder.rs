@@ -5,6 +5,7 @@
 //! A folder that contains something else, for example an image, is neither read nor changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -22,7 +23,7 @@ use crate::artifacts::ArtifactError;
 use crate::client::BlobStream;
 use crate::document;
 use crate::files;
-use crate::layout::{LayoutError, MARKER, REF_NAME, blob_path, blobs_folder, write_file};
+use crate::layout::{self, LayoutError, MARKER, REF_NAME, blob_path, blobs_folder, write_file};
 use crate::local::LocalBlobs;
 use crate::media::{Descriptor, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST};
 
@@ -109,15 +110,21 @@ impl ArtifactFolder {
     /// # Errors
     /// It contains something else, or cannot be read.
     pub fn check(&self, kind: Option<&str>) -> Result<(), LayoutError> {
-        let other = || LayoutError::NotArtifacts(self.path.clone());
-        if self.path.join("index.json").exists() {
-            let is_kind = |entry: &Value| kind.is_none_or(|kind| entry["artifactType"] == kind);
-            return if self.entries()?.values().all(is_kind) { Ok(()) } else { Err(other()) };
-        }
-        // A write that was interrupted has left only blobs.
         let names = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let is_blobs = |name: std::ffi::OsString| name == "blobs" || name == "oci-layout";
-        if names.map(|one| one.file_name()).all(is_blobs) { Ok(()) } else { Err(other()) }
+        let names: Vec<OsString> = names.map(|entry| entry.file_name()).collect();
+        let is_right = if names.iter().any(|name| name == "index.json") {
+            let is_kind = |entry: &Value| kind.is_none_or(|kind| entry["artifactType"] == kind);
+            self.path.join("index.json").exists() && self.entries()?.values().all(is_kind)
+        } else {
+            // Another process writes its first artifact now, or was interrupted while it did.
+            let is_ours = |name: &OsString| {
+                name == "blobs"
+                    || name == "oci-layout"
+                    || name.to_str().is_some_and(layout::is_half_file)
+            };
+            names.iter().all(is_ours)
+        };
+        if is_right { Ok(()) } else { Err(LayoutError::NotArtifacts(self.path.clone())) }
     }
 
     pub(crate) async fn push(&self, mut blob: BlobStream) -> Result<(), ArtifactError> {
@@ -303,6 +310,7 @@ fn stamp(found: &fs::Metadata) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::time::Duration;
 
     use super::*;
@@ -381,18 +389,35 @@ mod tests {
 
     #[test]
     fn several_writers_lose_no_entry() {
+        // The first writes into a new folder differ from later ones, so there are many folders.
+        for round in 0..20 {
+            let temporary = tempfile::tempdir().unwrap();
+            let path = temporary.path().join("store");
+            let barrier = Barrier::new(8);
+            std::thread::scope(|scope| {
+                for writer in 0..8 {
+                    let (folder, barrier) = (ArtifactFolder::new(path.clone()), &barrier);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        for number in 0..3 {
+                            add(&folder, &format!("t{writer}.{number}"), b"layer");
+                        }
+                    });
+                }
+            });
+            assert_eq!(ArtifactFolder::new(path).entries().unwrap().len(), 24, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_killed_writer_leaves_a_folder_that_the_next_one_uses() {
         let temporary = tempfile::tempdir().unwrap();
-        let path = temporary.path().join("store");
-        std::thread::scope(|scope| {
-            for writer in 0..8 {
-                let folder = ArtifactFolder::new(path.clone());
-                scope.spawn(move || {
-                    for number in 0..10 {
-                        add(&folder, &format!("t{writer}.{number}"), b"layer");
-                    }
-                });
-            }
-        });
-        assert_eq!(ArtifactFolder::new(path).entries().unwrap().len(), 80);
+        let folder = ArtifactFolder::new(temporary.path().to_owned());
+        for name in [".oci-layout.Ab12Cd", "oci-layout", ".index.json.Ab12Cd"] {
+            fs::write(temporary.path().join(name), "").unwrap();
+            folder.check(Some("step")).unwrap();
+        }
+        add(&folder, "new", b"layer");
+        folder.check(Some("step")).unwrap();
     }
 }

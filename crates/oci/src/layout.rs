@@ -215,7 +215,7 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
 
 /// Returns whether a name in the root of a layout is that of a temporary file that was never
 /// renamed because its writer was killed.
-fn is_half_file(name: &str) -> bool {
+pub(crate) fn is_half_file(name: &str) -> bool {
     name.starts_with(".oci-layout.") || name.starts_with(".index.json.")
 }
 
