@@ -406,15 +406,11 @@ fn a_killed_bump_leaves_the_old_or_the_new_file() {
     let whole = begun.elapsed();
     let new = project.read(FILE);
     assert_ne!(old, new);
-    let mut seed = 0x5eed_u64;
     let (mut olds, mut news) = (0, 0);
-    until_hit(kills, |_| {
+    until_hit(kills, whole, |_, moment| {
         project.write(FILE, &old);
         let mut child = bump().spawn().unwrap();
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // Most moments are in the second half, in which the file is written.
-        let share = 0.4 + f64::from(u32::try_from(seed >> 40).unwrap()) / f64::from(1 << 24) * 0.7;
-        std::thread::sleep(whole.mul_f64(share));
+        std::thread::sleep(moment);
         let was_hit = is_killed(&mut child);
         let text = project.read(FILE);
         assert!(text == old || text == new, "neither the old nor the new text: {text}");

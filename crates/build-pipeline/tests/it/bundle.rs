@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use testkit::{
     DebianRegistry, GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry,
@@ -408,14 +409,18 @@ fn what_is_not_the_right_bundle_is_said() {
 fn a_killed_bundle_or_copy_leaves_nothing_or_continues() {
     let Small { project, line } = Small::new(9600);
     let whole = std::fs::read(project.path("a.tar")).unwrap();
-    until_hit(20, |round| {
+    let begun = Instant::now();
+    project.run(&format!("bundle {line} -o b.tar")).expect(0);
+    let length = begun.elapsed();
+    std::fs::remove_file(project.path("b.tar")).unwrap();
+    until_hit(20, length, |round, moment| {
         let (to, file) = match round % 2 {
             0 => ("bundle", "b.tar"),
             _ => ("mirror", "copy"),
         };
         let option = if round % 2 == 0 { "-o b.tar" } else { "--to dir:copy" };
         let mut child = project.begin(&format!("{to} {line} {option}"));
-        std::thread::sleep(std::time::Duration::from_millis(round as u64 % 40));
+        std::thread::sleep(moment);
         let was_killed = is_killed(&mut child);
         if project.path(file).is_file() {
             assert!(std::fs::read(project.path(file)).unwrap() == whole, "half a bundle");

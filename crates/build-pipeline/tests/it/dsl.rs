@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -196,16 +197,27 @@ pub(crate) fn is_killed(child: &mut Child) -> bool {
     child.wait().unwrap().signal() == Some(9)
 }
 
-/// Calls `round` with increasing numbers until it has returned true `wanted` times: only a signal
-/// that reaches a running program counts.
-pub(crate) fn until_hit(wanted: usize, mut round: impl FnMut(usize) -> bool) {
+/// Calls `round` until it has returned true `wanted` times: only a signal that reaches a running
+/// program counts. It gets increasing numbers, and moments that are evenly distributed over the time
+/// that the program takes and a bit more.
+///
+/// `length` is what the program took once. A busy machine may get faster or slower, so this time
+/// follows what the signals reach.
+pub(crate) fn until_hit(
+    wanted: usize,
+    mut length: Duration,
+    mut round: impl FnMut(usize, Duration) -> bool,
+) {
     let mut hits = 0;
     for number in 0.. {
         if hits == wanted {
             break;
         }
         assert!(number < 10 * wanted, "{hits} of {number} signals reached a running program");
-        hits += usize::from(round(number));
+        let share = (f64::from(u32::try_from(number).unwrap()) * 0.618_033_988_75).fract();
+        let is_hit = round(number, length.mul_f64(share * 1.1));
+        hits += usize::from(is_hit);
+        length = length.mul_f64(if is_hit { 1.01 } else { 0.9 });
     }
 }
 

@@ -34,9 +34,9 @@ fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(us
     let begun = Instant::now();
     ran(command(0).output().unwrap()).expect(0);
     let length = begun.elapsed();
-    until_hit(rounds, |round| {
+    until_hit(rounds, length, |round, moment| {
         let mut child = begin(&mut command((round + 1) % 2));
-        std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 90);
+        std::thread::sleep(moment);
         let (signal, codes) = SIGNALS[round % SIGNALS.len()];
         let was_running = child.try_wait().unwrap().is_none();
         send(&child, signal);
@@ -138,9 +138,9 @@ fn a_build_that_is_suspended_goes_on() {
     let begun = Instant::now();
     let digests = [0, 1].map(|image| two.run(&two.build_of(image)).expect(0).digest());
     let length = begun.elapsed() / 2;
-    until_hit(rounds, |round| {
+    until_hit(rounds, length, |round, moment| {
         let mut child = two.begin(&two.build_of(round % 2));
-        std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 100);
+        std::thread::sleep(moment);
         let was_running = child.try_wait().unwrap().is_none();
         send(&child, "-STOP");
         std::thread::sleep(Duration::from_millis(20));

@@ -68,11 +68,11 @@ impl Target<'_> {
         let begun = Instant::now();
         self.written(0);
         let length = begun.elapsed();
-        until_hit(kills, |round| {
+        until_hit(kills, length, |round, moment| {
             let mut command = (self.command)((round + 1) % 2);
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.spawn().unwrap();
-            std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 85);
+            std::thread::sleep(moment);
             let was_hit = is_killed(&mut child);
             (self.found)();
             was_hit

@@ -285,13 +285,13 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
     let clean = project.files();
     let mut seen = [0; 3];
     let kills = gate_cases(80, 150);
-    until_hit(kills, |round| {
+    until_hit(kills, length, |round, moment| {
         let back = round % 2 == 1;
         if back {
             project.run(line).expect(0);
         }
         let mut child = project.begin(if back { "patch revert demo --root tree" } else { line });
-        std::thread::sleep(length * u32::try_from(round * 37 % 80).unwrap() / 70);
+        std::thread::sleep(moment);
         let was_hit = is_killed(&mut child);
         let texts: Vec<String> =
             files.iter().map(|file| project.read(&format!("tree/{file}"))).collect();

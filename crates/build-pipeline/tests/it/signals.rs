@@ -74,9 +74,9 @@ fn kills_leave_the_old_image_or_the_new_one() {
     let begun = Instant::now();
     project.run(&small).expect(0);
     let length = begun.elapsed();
-    until_hit(kills, |round| {
+    until_hit(kills, length, |round, moment| {
         let mut child = project.begin(&lines[round % 2]);
-        std::thread::sleep(length * u32::try_from(round * 37 % 100).unwrap() / 70);
+        std::thread::sleep(moment);
         let was_hit = is_killed(&mut child);
         let image = oci::LayoutImage::read(&project.path("dist/locked-spoof")).unwrap();
         assert!(digests.contains(&image.manifest_digest.to_string()), "round {round}");

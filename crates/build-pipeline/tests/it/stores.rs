@@ -543,12 +543,12 @@ fn after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right(
     let whole = began.elapsed();
     let line = format!("{line} --store dir:{}", store.display());
     let mut round = 0;
-    until_hit(4, |number| {
+    until_hit(4, whole, |number, moment| {
         drop(std::fs::remove_dir_all(project.path("home/.cache")));
         drop(std::fs::remove_dir_all(project.path("dist")));
         let mut child = project.begin(&line);
         round = number;
-        std::thread::sleep(whole * u32::try_from((number * 37 + 20) % 100).unwrap() / 100);
+        std::thread::sleep(moment);
         is_killed(&mut child)
     });
     assert!(round >= 3);
