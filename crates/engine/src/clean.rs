@@ -81,16 +81,25 @@ pub(crate) async fn leftovers(
     Ok(found)
 }
 
-/// Lists the containers with a label, including stopped ones, with their sizes.
+/// Lists the containers with a label, including stopped ones, with their sizes if the engine can
+/// tell them.
 async fn containers_with(
     client: &Client,
     label: String,
 ) -> Result<Vec<ContainerSummary>, EngineError> {
     let action = "list this tool's containers";
     let filters = HashMap::from([("label".to_owned(), vec![label])]);
-    let options =
-        ListContainersOptionsBuilder::new().all(true).size(true).filters(&filters).build();
-    let listed = client.docker().list_containers(Some(options)).await;
+    let options = |with_sizes| {
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters);
+        Some(options.size(with_sizes).build())
+    };
+    // docker 26 with the containerd image store lists no sizes while a container lacks its layer.
+    let listed = match client.docker().list_containers(options(true)).await {
+        Err(bollard::errors::Error::DockerResponseServerError { .. }) => {
+            client.docker().list_containers(options(false)).await
+        }
+        listed => listed,
+    };
     listed.map_err(|error| client.wire().judge_bollard(action, error))
 }
 

@@ -236,8 +236,14 @@ const NO_BUILDKIT: [&str; 5] = [
     "buildkit is not supported",
 ];
 
+/// What docker 23 to 27.4 with the containerd image store answer to a build with BuildKit whose
+/// context is in the request (moby#47717): they request the context from a host that does not exist,
+/// or get a refusal from a proxy.
+const NO_CONTEXT: &str = "failed to read downloaded context";
+const NO_CONTEXT_REASONS: [&str; 2] = ["no such host", "invalid response status"];
+
 /// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine answered that it
-/// does not have BuildKit.
+/// does not have BuildKit, or that its BuildKit cannot read the context.
 fn judged(error: EngineError, builder: Builder) -> EngineError {
     let detail = match &error {
         EngineError::Dockerfile { detail, .. }
@@ -246,7 +252,10 @@ fn judged(error: EngineError, builder: Builder) -> EngineError {
         _ => return error,
     };
     let words = detail.to_lowercase();
-    if builder == Builder::BuildKit && NO_BUILDKIT.iter().any(|known| words.contains(known)) {
+    let contains = |known: &&str| words.contains(known);
+    let is_without = NO_BUILDKIT.iter().any(contains)
+        || words.contains(NO_CONTEXT) && NO_CONTEXT_REASONS.iter().any(contains);
+    if builder == Builder::BuildKit && is_without {
         return EngineError::Unavailable { what: "BuildKit", detail };
     }
     error
@@ -312,6 +321,8 @@ mod tests {
             "the --mount option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn how to build images with BuildKit enabled",
             "Dockerfile parse error line 3: Unknown flag: mount",
             "buildkit is only supported with experimental mode",
+            "failed to read downloaded context: failed to load cache key: Get \"http://build-context-sla5\": dial tcp: lookup build-context-sla5 on 10.0.0.53:53: no such host",
+            "failed to read downloaded context: failed to load cache key: invalid response status 403",
         ];
         for answer in answers {
             let error = judged(refused(answer), Builder::BuildKit);
@@ -323,6 +334,7 @@ mod tests {
         for other in [
             "rpc error: code = Unavailable desc = transport is closing",
             "failed to solve: context canceled",
+            "failed to read downloaded context: context canceled",
             "failed to prepare 3cx: parent snapshot does not exist: not found",
             "Server is shutting down",
         ] {

@@ -351,7 +351,7 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
 /// Returns the error that docker lacks the BuildKit that was asked for.
 fn no_buildkit(candidate: &Candidate, detail: String) -> Failure {
     let what = format!(
-        "docker has no BuildKit (found by {}), but DOCKER_BUILDKIT requires it",
+        "docker's BuildKit cannot be used (found by {}), but DOCKER_BUILDKIT requires it",
         candidate.origin
     );
     Failure::new(Kind::Machine, what)
@@ -365,7 +365,7 @@ fn fallback(candidate: &Candidate, detail: &str) -> Note {
     Note {
         rule: "builder-fallback".to_owned(),
         message: format!(
-            "docker has no BuildKit (found by {}), so its classic builder is used, which keeps no compiler cache between builds; `DOCKER_BUILDKIT=0` selects it without this warning; docker reported: {detail}",
+            "docker's BuildKit cannot be used (found by {}), so the classic builder is used, which keeps no compiler cache between builds; `DOCKER_BUILDKIT=0` selects it without this warning; docker reported: {detail}",
             candidate.origin
         ),
     }

@@ -215,17 +215,16 @@ fn killed(site: &Site, before: &Contents) -> String {
         clean();
         // docker may finish a pull or a step after the client that asked for it has died.
         let deadline = Instant::now() + Duration::from_secs(300);
+        let mut contents = site.contents();
         let mut is_late = false;
-        while site.engine_name() == "docker"
-            && site.contents() != *before
-            && Instant::now() < deadline
-        {
+        while site.engine_name() == "docker" && contents != *before && Instant::now() < deadline {
             std::thread::sleep(Duration::from_secs(1));
             clean();
+            contents = site.contents();
             is_late = true;
         }
         late += u32::from(is_late);
-        assert_eq!(site.contents(), *before, "round {round}");
+        assert_eq!(contents, *before, "round {round}");
     }
     match late {
         0 => format!("{kills} of {kills}"),
@@ -252,7 +251,9 @@ fn row(suite: &str, way: Way) -> Row {
     cells.push(tried(|| rebuilt(&site)));
     cells.push(tried(|| cleaned(&site, &before)));
     cells.push(tried(|| killed(&site, &before)));
-    Row { engine: format!("{} {}", site.version(), way.words()), cells }
+    let falls_back = site.run(BUILD).stderr.contains("so the classic builder is used");
+    let note = if falls_back { " (falls back to the classic builder)" } else { "" };
+    Row { engine: format!("{} {}{note}", site.version(), way.words()), cells }
 }
 
 /// Fails if an engine does not have the expected results.

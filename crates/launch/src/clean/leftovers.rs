@@ -146,7 +146,8 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
 /// Returns whether the process in a run's name is alive. If another program now has that number,
 /// the leftovers remain until it ends.
 fn is_under_way(run: &RunId) -> bool {
-    let name = run.as_str().strip_prefix("run-").unwrap_or_default();
+    let name = ["run-", "probe-"].iter().find_map(|kind| run.as_str().strip_prefix(kind));
+    let name = name.unwrap_or_default();
     let number = name.split('-').next().and_then(|number| number.parse().ok());
     number.is_some_and(state::is_process)
 }
@@ -165,4 +166,25 @@ fn chain(error: &EngineError) -> String {
         source = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_living_process_builds_or_probes_is_under_way() {
+        let own = std::process::id();
+        // Larger than any process ID.
+        let gone = i32::MAX;
+        for (name, expected) in [
+            (format!("run-{own}-0a"), true),
+            (format!("probe-{own}-0-0a1b2c"), true),
+            (format!("run-{gone}-0a"), false),
+            (format!("probe-{gone}-0-0a1b2c"), false),
+            (format!("other-{own}"), false),
+        ] {
+            assert_eq!(is_under_way(&RunId::parse(&name).unwrap()), expected, "{name}");
+        }
+    }
 }

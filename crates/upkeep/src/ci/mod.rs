@@ -1,0 +1,85 @@
+//! Files that make a CI system build the image of a project.
+
+use failure::{Failure, Kind};
+
+/// The action that checks out a repository on GitHub, by commit.
+pub const CHECKOUT: &str = "actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2";
+
+/// A CI system, with the shell command that installs this tool on its runners.
+#[derive(Debug, Clone)]
+pub struct Ci {
+    /// The CI system.
+    pub system: System,
+    /// The shell command.
+    pub install: Install,
+}
+
+/// A CI system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// GitHub Actions.
+    Github,
+    /// GitLab CI.
+    Gitlab,
+}
+
+impl System {
+    /// Returns the path of the file in a repository.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Github => ".github/workflows/images.yml",
+            Self::Gitlab => ".gitlab-ci.yml",
+        }
+    }
+
+    fn template(self) -> &'static str {
+        match self {
+            Self::Github => include_str!("github.yml"),
+            Self::Gitlab => include_str!("gitlab.yml"),
+        }
+    }
+}
+
+impl Ci {
+    /// Returns the text of the file that builds the image of a track.
+    pub fn text(&self, track: &str) -> String {
+        let text = self.system.template().replace("CHECKOUT", CHECKOUT).replace("TRACK", track);
+        let (before, after) = text.split_once("INSTALL").expect("every template installs the tool");
+        let indent = before.len() - before.trim_end_matches(' ').len();
+        let install: Vec<&str> = self.install.lines().collect();
+        format!("{before}{}{after}", install.join(&format!("\n{:indent$}", "")))
+    }
+}
+
+/// The shell command that installs this tool on a runner, as the lines of a block of YAML.
+#[derive(Debug, Clone)]
+pub struct Install(String);
+
+impl Install {
+    /// Takes a command of one or more lines.
+    ///
+    /// # Errors
+    /// It is empty, or contains a character that YAML does not allow.
+    pub fn new(command: &str) -> Result<Self, Failure> {
+        let refused = |what: &str| {
+            Err(Failure::new(Kind::Input, what)
+                .hint("for example `--install 'cargo install --locked --git URL build-pipeline'`"))
+        };
+        let command = command.trim();
+        if command.is_empty() {
+            return refused("the command of `--install` is empty");
+        }
+        match command.chars().find(|one| one.is_control() && !['\n', '\t'].contains(one)) {
+            Some(one) => refused(&format!(
+                "the command of `--install` contains the control character U+{:04X}",
+                u32::from(one)
+            )),
+            None => Ok(Self(command.to_owned())),
+        }
+    }
+
+    /// Returns the lines.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+}
