@@ -1,11 +1,12 @@
-//! Long transfers: the lines in a log, and what is fetched again after an interruption.
+//! Long transfers: the lines in a log, the line on a terminal, and what is fetched again after an
+//! interruption.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use testkit::{Fault, FaultProxy, PushedImage, RandomImage, shared_registry};
 
-use crate::dsl::{Base, Project};
+use crate::dsl::{Base, Project, ran};
 
 /// The size of the only layer, in bytes.
 const LAYER: usize = 40_000_000;
@@ -76,4 +77,85 @@ fn a_long_transfer_is_reported_and_continued_after_an_interruption() {
         project.run(&line).expect(0).prints("(up to date; no layers transferred)");
         assert_eq!(large.proxy.requests().len(), asked, "{name}");
     }
+}
+
+/// Runs a command on a terminal with 60 columns, and presses Ctrl-C when a text appears. Prints the
+/// drawn lines that contain the text, then `---`, then what the terminal shows in the end.
+const ON_A_TERMINAL: &str = r#"
+import fcntl, os, pty, re, struct, sys, termios
+COLUMNS, wanted = 60, sys.argv[1]
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    os.execv(sys.argv[2], sys.argv[2:])
+seen, pressed = b"", False
+while True:
+    try:
+        piece = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    seen += piece
+    if not pressed and wanted.encode() in seen:
+        pressed = True
+        os.write(terminal, b"\x03")
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+text = seen.decode()
+for drawn in re.split(r"\r|\n|\x1b\[[0-9;?]*[A-Za-z]", text):
+    if wanted in drawn:
+        print(drawn.replace("^C", ""))
+print("---")
+rows, row, column = [[]], 0, 0
+for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|.", text, re.DOTALL):
+    if part[0] == "\x1b":
+        count, what = part[2:-1], part[-1]
+        if what == "A":
+            row = max(0, row - int(count or 1))
+        elif what == "B":
+            row += int(count or 1)
+        elif what == "K" and count == "2":
+            rows[row] = []
+        elif what == "K":
+            rows[row] = rows[row][:column]
+    elif part == "\r":
+        column = 0
+    elif part == "\n":
+        row += 1
+    else:
+        if column == COLUMNS:
+            row, column = row + 1, 0
+        while len(rows) <= row:
+            rows.append([])
+        rows[row] += [" "] * (column + 1 - len(rows[row]))
+        rows[row][column] = part
+        column += 1
+    while len(rows) <= row:
+        rows.append([])
+for line in rows:
+    print("".join(line).rstrip())
+sys.exit(code)
+"#;
+
+#[test]
+fn a_terminal_shows_one_line_that_fits_and_nothing_of_it_stays() {
+    let large = Large::new(405);
+    let line = format!("{} --with-layers --output oci:image", large.line);
+    let inner = large.project.command(&line.split_whitespace().collect::<Vec<_>>());
+    let mut outer = Command::new("python3");
+    outer.args(["-c", ON_A_TERMINAL, "MB/40."]).arg(inner.get_program()).args(inner.get_args());
+    outer.env_clear().current_dir(large.project.path("")).env("TERM", "xterm");
+    outer.env("PYTHONUTF8", "1");
+    for (name, value) in inner.get_envs() {
+        outer.env(name, value.unwrap_or_default());
+    }
+    let ran = ran(outer.stdin(Stdio::null()).output().unwrap()).expect(130);
+    let (drawn, screen) = ran.stdout.split_once("---\n").unwrap();
+    assert!(!drawn.is_empty(), "{screen}");
+    for line in drawn.lines() {
+        assert!(line.chars().count() <= 60 && line.contains("write oci:image"), "{line:?}");
+        assert!(!line.contains("iB"), "{line:?}");
+    }
+    assert!(screen.contains("interrupted"), "{screen}");
+    assert!(!screen.contains("write oci:image") && !screen.contains("MB/40."), "{screen}");
 }
