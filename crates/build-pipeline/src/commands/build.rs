@@ -329,7 +329,7 @@ impl Session<'_> {
             write_digest(file, &image.manifest_digest)?;
         }
         if self.args.format == Format::Text {
-            output::page(&summary(record, image, path))?;
+            output::page(&summary(record, image, &settings.outputs, path))?;
             if prepared.plan.rehearsal {
                 self.show_rehearsed(&prepared.plan, settings).await?;
             } else if let Some(next) = settings.outputs.first().map(|one| next(&prepared.plan, one))
@@ -563,7 +563,12 @@ fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
 }
 
 /// Returns the result of a build.
-fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> Page {
+fn summary(
+    record: &BuildRecord,
+    image: &record::ImageSummary,
+    outputs: &[Output],
+    path: &Path,
+) -> Page {
     let mut text = Page::default();
     text.line(format_args!("{}", record.plan.name));
     text.line(format_args!("  digest    {}", image.manifest_digest));
@@ -591,7 +596,10 @@ fn summary(record: &BuildRecord, image: &record::ImageSummary, path: &Path) -> P
         ));
     }
     for outcome in &record.outputs {
-        let is_thin = outcome.output.starts_with("oci:") && !record.plan.needs_all_layers();
+        let is_thin = outputs.iter().any(|output| {
+            matches!(output, Output::Layout { with_layers: false, .. })
+                && output.to_string() == outcome.output
+        });
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
             (0, 0) if is_thin => left_behind(record, image),
             _ => moved(outcome),

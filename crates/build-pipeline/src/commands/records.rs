@@ -6,7 +6,7 @@ use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Global, Prune, Records, RecordsCommand};
-use crate::output::{Page, Tone};
+use crate::output::{Page, Tone, counted};
 use crate::reporter::seconds;
 use crate::{global, output, typed};
 
@@ -145,7 +145,7 @@ fn prune(records: &[BuildRecord], args: &Prune) -> Result<(), Failure> {
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     let kept = records.len().saturating_sub(old.len());
-    page.line(format_args!("{} records {verb}, {kept} kept", old.len()));
+    page.line(format_args!("{} {verb}, {kept} kept", counted(old.len(), "record")));
     output::page(&page)
 }
 

@@ -174,7 +174,8 @@ fn a_thin_layout_moves_no_layer_and_a_full_one_can_be_copied_by_others() {
         thin
     );
     let asked = proxy.requests().len();
-    project.run(&format!("{line} --with-layers")).expect(0).prints("up to date");
+    let again = project.run(&format!("{line} --with-layers")).expect(0);
+    again.prints("(up to date; no layers transferred)");
     assert_eq!(proxy.requests().len(), asked, "a finished build makes no requests");
 
     let full = format!("oci:{}", project.path("dist/locked-spoof").display());
@@ -331,8 +332,41 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
         .prints("fetch-base")
         .prints("plan digest");
     project.run("--track locked-spoof --dry-run --rehearse").expect(0);
+    for tracks in ["locked-spoof", "locked-spoof,official"] {
+        let json = project.run(&format!("build {tracks} --dry-run --format json")).expect(0).stdout;
+        serde_json::from_str::<Value>(&json).unwrap();
+        assert_eq!(json, project.run(&format!("plan {tracks} --format json")).expect(0).stdout);
+    }
     assert_eq!(project.files(), before);
     assert!(project.records().is_empty());
+}
+
+#[test]
+fn every_build_ends_with_the_next_step_for_its_output() {
+    let (project, base) = (Project::new(), Base::push(192));
+    let host = shared_registry().host();
+    let line = base.locked_spoof(host);
+    let target = format!("{host}/next-{}/x:v1", std::process::id());
+    let push = format!("--push {target}");
+    for (output, next) in [
+        ("--output oci:thin", "`build-pipeline --track locked-spoof --load` loads it".to_owned()),
+        (
+            "--with-layers --output oci:full",
+            "`build-pipeline push full HOST/NAME:TAG` pushes it; `podman pull oci:full`".to_owned(),
+        ),
+        (
+            "--output oci-archive:one.tar",
+            "`podman load -i one.tar` or `docker load -i one.tar` loads it".to_owned(),
+        ),
+        (push.as_str(), format!("`build-pipeline tag {target} TAG` gives it")),
+    ] {
+        let ran = project.run(&format!("{line} {output}")).expect(0);
+        let last = ran.stderr.lines().last().unwrap();
+        assert!(last.starts_with("hint: ") && last.contains(&next), "{output}: {}", ran.stderr);
+    }
+    let ran = project.run("--track locked-spoof --rehearse").expect(0);
+    let last = ran.stderr.lines().last().unwrap();
+    assert!(last.starts_with("hint: with a network, `build-pipeline --track"), "{}", ran.stderr);
 }
 
 #[test]

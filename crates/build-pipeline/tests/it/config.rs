@@ -28,6 +28,20 @@ fn the_configuration_says_where_a_build_goes() {
 }
 
 #[test]
+fn the_configuration_names_the_registry_that_images_are_pushed_to() {
+    let (project, base) = (Project::new(), crate::dsl::Base::push(172));
+    let host = testkit::shared_registry().host();
+    let place = format!("{host}/configured-{}", std::process::id());
+    let text = format!("schema = 1\noutput = \"registry:{place}/{{track}}:{{gpu}}\"\n");
+    project.write(FILE, &text);
+    let built = project.run(&base.locked_spoof(host)).expect(0);
+    built.prints(&format!("pull      {place}/locked-spoof@sha256:"));
+    let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+    project.run(&format!("verify {place}/locked-spoof:gfx1151 {mirror}")).expect(0);
+    assert!(!project.path("dist").exists());
+}
+
+#[test]
 fn the_configuration_names_the_engine() {
     let project = Project::new();
     project.write(FILE, "schema = 1\nengine = \"docker\"\n");

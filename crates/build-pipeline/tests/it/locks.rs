@@ -45,6 +45,25 @@ fn nothing_is_left_beside_an_output() {
 }
 
 #[test]
+fn git_ignores_a_new_folder_of_images_and_an_old_one_stays_as_it_is() {
+    let project = Project::new();
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(project.path("")).env("HOME", project.path("home"));
+        ran(git.output().unwrap()).expect(0).stdout
+    };
+    git(&["init", "-q"]);
+    project.run("--track ollama --rehearse").expect(0);
+    assert_eq!(project.read("dist/.gitignore"), "*\n");
+    let seen = git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert!(seen.contains("versions/versions.toml") && !seen.contains("dist/"), "{seen}");
+
+    std::fs::remove_file(project.path("dist/.gitignore")).unwrap();
+    project.run("--track official --rehearse").expect(0);
+    assert!(!project.path("dist/.gitignore").exists());
+}
+
+#[test]
 fn a_run_waits_for_one_that_calls_the_output_otherwise() {
     let (project, base) = (Project::new(), Base::push(181));
     project.run(&base.locked_spoof(shared_registry().host())).expect(0);

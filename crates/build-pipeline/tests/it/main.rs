@@ -52,6 +52,7 @@ mod payloads;
 mod pins;
 mod plans;
 mod projects;
+mod progress;
 mod proxies;
 mod push;
 mod recipe;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use testkit::{RandomImage, shared_registry};
 
-use crate::dsl::Project;
+use crate::dsl::{Base, Project};
 
 #[test]
 fn alone_it_says_what_a_newcomer_can_do() {
@@ -83,6 +83,9 @@ fn bash_completes_names_after_every_command() {
         "slim",
         "push",
         "explain",
+        "bundle",
+        "mirror",
+        "step list",
         "run",
         "smoke",
         "lock",
@@ -157,6 +160,21 @@ fn errors_are_json_too_where_progress_is() {
     assert_eq!((&event["event"], &event["exit_code"]), (&Value::from("error"), &Value::from(2)));
     assert!(event["message"].as_str().unwrap().contains("unresolved"));
     assert!(!event["hints"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn details_of_the_cache_and_of_each_request_come_where_they_are_wanted() {
+    let (project, base) = (Project::new(), Base::push(173));
+    let host = shared_registry().host();
+    let line = base.locked_spoof(host);
+    let plain = project.run(&format!("{line} --output oci:a")).expect(0).stderr;
+    assert!(!plain.contains("/v2/") && !plain.contains("is in the cache"), "{plain}");
+    let some = project.run(&format!("{line} --output oci:b -v")).expect(0).stderr;
+    assert!(some.contains("is in the cache") && !some.contains("/v2/"), "{some}");
+    std::fs::remove_dir_all(project.path("home/.cache")).unwrap();
+    let all = project.run(&format!("{line} --output oci:c -vv")).expect(0).stderr;
+    let manifest = format!("GET http://{host}/v2/{}/manifests/{}", base.path, base.digest());
+    assert!(all.contains(&format!("{manifest}: 200 OK")), "{all}");
 }
 
 #[test]

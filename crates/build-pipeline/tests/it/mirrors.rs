@@ -199,7 +199,14 @@ fn with_mirrors_only_debian_packages_come_from_mirrors() {
 #[test]
 fn every_command_refuses_a_mirror_that_is_none() {
     let project = Project::new();
-    for command in ["pins show", "lint", "plan --track ollama", "--track ollama", "records"] {
+    for command in [
+        "pins show",
+        "lint",
+        "plan --track ollama",
+        "--track ollama",
+        "--track ollama --rehearse",
+        "records",
+    ] {
         project
             .run(&format!("{command} --mirror docker.io"))
             .expect(2)

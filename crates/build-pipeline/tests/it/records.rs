@@ -34,6 +34,12 @@ fn the_list_has_columns_and_the_newest_record_can_be_shown() {
     };
     assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{}", ran.stdout);
     assert_eq!(columns(lines[0]).len(), 2, "{}", ran.stdout);
+    // Each has a day, a time, and a duration in seconds.
+    for line in &lines {
+        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        assert_eq!((words[0].len(), words[1].len(), words[3]), (10, 8, "s"), "{line}");
+        assert!(words[2].parse::<f64>().is_ok(), "{line}");
+    }
     let shown = project.run("records --limit 1").expect(0);
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(shown.stdout.lines().map(words).collect::<Vec<_>>(), [words(lines[3])]);
@@ -63,7 +69,7 @@ fn old_records_are_removed_but_never_those_that_are_needed() {
     let ran = project.run("records prune --keep 0 --dry-run").expect(0);
     ran.prints(&all[0]).prints(&all[1]).prints("2 records would be removed, 2 kept");
     assert_eq!(ids(&project), all);
-    project.run("records prune --keep 3").expect(0).prints("1 records removed, 3 kept");
+    project.run("records prune --keep 3").expect(0).prints("1 record removed, 3 kept");
     assert_eq!(ids(&project), all[1..]);
     project.run("records prune --keep 0").expect(0).prints(&all[1]);
     assert_eq!(ids(&project), all[2..]);
@@ -89,7 +95,7 @@ fn old_records_are_removed_but_never_those_that_are_needed() {
         record["status"] = "failed".into();
     });
     let ran = project.run("records prune --older-than 30").expect(0);
-    ran.prints("2020-1\n").prints("1 records removed, 5 kept");
+    ran.prints("2020-1\n").prints("1 record removed, 5 kept");
     assert_eq!(ids(&project), ["2020-2", "2020-3", "2020-4", &all[2], &all[3]]);
     for line in
         ["records prune", "records prune --keep 1 --older-than 1", "records x prune --keep 1"]
