@@ -240,7 +240,8 @@ const NO_BUILDKIT: [&str; 5] = [
 /// context is in the request (moby#47717): they request the context from a host that does not exist,
 /// or get a refusal from a proxy.
 const NO_CONTEXT: &str = "failed to read downloaded context";
-const NO_CONTEXT_REASONS: [&str; 2] = ["no such host", "invalid response status"];
+const NO_CONTEXT_REASONS: [&str; 3] =
+    ["lookup build-context-", "proxyconnect tcp", "invalid response status"];
 
 /// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine answered that it
 /// does not have BuildKit, or that its BuildKit cannot read the context.
