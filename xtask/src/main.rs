@@ -30,7 +30,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   setup         install what the tests need (Debian packages docker-registry, skopeo and others)
   test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
   tidy          check the project rules that no linter checks
-  workflows     check .github/workflows with zizmor and the schema
+  workflows     check .github/workflows, and the workflows that the tool writes, with zizmor and
+                the schemas
   nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
   engines [NAMES] test the podman and docker of the test machines (bookworm, trixie, sid,
                 experimental), and `hosts`, where tracks are compiled; default all; update their
@@ -103,13 +104,13 @@ fn ci() -> Result<()> {
     setup::install()?;
     cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
-    workflows()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test(&[])?;
     run::cargo_with(
         &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    workflows()?;
     schemas(|path, text| {
         if std::fs::read_to_string(path).unwrap_or_default() != text {
             bail!(
@@ -131,19 +132,47 @@ fn dependencies() -> Result<()> {
     run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])
 }
 
-/// Checks the workflows for security problems with zizmor, and against the schema.
+/// Checks our workflows, and those that the tool writes for other projects.
 fn workflows() -> Result<()> {
+    let ours = ["ci", "nightly", "release"].map(|name| format!(".github/workflows/{name}.yml"));
+    let ours: Vec<&str> = ours.iter().map(String::as_str).collect();
+    github_workflows(&ours)?;
+    let folder = root()?.join("target/written-workflows");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let folder = folder.display().to_string();
+    let tool = |words: &[&str]| {
+        let start = ["run", "--quiet", "--locked", "--package", "build-pipeline", "--"];
+        cargo(&[&start[..], words].concat())
+    };
+    tool(&["init", &folder, "--track", "mine", "--ci", "github,gitlab", "--install", "./install"])?;
+    for system in ["github", "gitlab"] {
+        let file = format!("{folder}/{system}.yml");
+        let store = ["--store", "registry:ghcr.io/me/steps", "--install", "./install"];
+        let words = ["-C", &folder, "export", system, "source", "official", "--rehearse"];
+        tool(&[&words[..], &store, &["--output", &file]].concat())?;
+    }
+    let path = |name: &str| format!("{folder}/{name}");
+    github_workflows(&[&path(".github/workflows/images.yml"), &path("github.yml")])?;
+    schema("vendor.gitlab-ci", &[&path(".gitlab-ci.yml"), &path("gitlab.yml")])
+}
+
+/// Checks workflows of GitHub for security problems with zizmor, and against the schema.
+fn github_workflows(files: &[&str]) -> Result<()> {
     let tools = setup::workflow_tools()?;
-    let environment = [("PYTHONPATH", tools.as_str())];
     // This needs no network: every commit was checked when it was pinned.
-    run::command(
-        &format!("{tools}/bin/zizmor"),
-        &["--offline", "--no-progress", "--quiet", ".github/workflows"],
-        &environment,
-    )?;
-    let files = ["ci", "nightly", "release"].map(|name| format!(".github/workflows/{name}.yml"));
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let arguments = [&["--builtin-schema", "vendor.github-workflows"], &files[..]].concat();
+    let arguments = [&["--offline", "--no-progress", "--quiet"], files].concat();
+    let environment = [("PYTHONPATH", tools.as_str())];
+    run::command(&format!("{tools}/bin/zizmor"), &arguments, &environment)?;
+    schema("vendor.github-workflows", files)
+}
+
+/// Checks files against a schema that check-jsonschema contains.
+fn schema(name: &str, files: &[&str]) -> Result<()> {
+    let tools = setup::workflow_tools()?;
+    let arguments = [&["--builtin-schema", name], files].concat();
+    let environment = [("PYTHONPATH", tools.as_str())];
     run::command(&format!("{tools}/bin/check-jsonschema"), &arguments, &environment)
 }
 

@@ -1,7 +1,6 @@
 //! What the global options mean: the folder to work in, and the clients that fetch.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use executor::{Settings, SharedStores};
 use failure::{Failure, Kind};
 use host::run::Network;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use indicatif::{MultiProgress, ProgressBar};
 use launch::additions::Additions;
 use launch::machine::Data;
 use launch::prepare::Asked;
@@ -22,6 +21,7 @@ use record::Note;
 use sources::{Event, SourceUrl, Sources};
 
 use crate::cli::{self, Given, Global, NetworkChoice, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_line;
@@ -158,10 +158,9 @@ struct Progress {
 
 impl Progress {
     fn new(global: &Global) -> Self {
-        let is_live = matches!(Reporter::new(global.progress), Reporter::Tty(_))
-            && std::io::stderr().is_terminal();
-        let all = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        Self { live: is_live.then(|| (all(), Mutex::default())) }
+        let is_live =
+            matches!(Reporter::new(global.progress), Reporter::Tty(_)) && live::is_possible();
+        Self { live: is_live.then(|| (live::lines(), Mutex::default())) }
     }
 
     fn tell(&self, event: Event<'_>) {

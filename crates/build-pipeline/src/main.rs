@@ -17,6 +17,7 @@ mod differences;
 mod exit_code;
 mod global;
 mod heartbeat;
+mod live;
 mod output;
 mod outputs;
 mod rebuild;

@@ -1,12 +1,11 @@
 //! Reports progress to a person, a CI log or a program. All output goes to standard error.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use executor::{Event, OnEvent};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use names::Digest;
 use plan::Plan;
 use project::{environment, state};
@@ -15,6 +14,7 @@ use serde::Serialize;
 
 use crate::cli::Progress;
 use crate::heartbeat::{Heartbeat, Transferred};
+use crate::live;
 use crate::output::{self, counted};
 use crate::sanitise::sanitise_line;
 
@@ -71,9 +71,7 @@ impl Reporter {
             Progress::Json => Self::Json,
             Progress::Plain => Self::Plain(Heartbeat::default()),
             Progress::Tty => Self::live(),
-            Progress::Auto if std::io::stderr().is_terminal() && !environment::is_ci() => {
-                Self::live()
-            }
+            Progress::Auto if live::is_possible() && !environment::is_ci() => Self::live(),
             Progress::Auto => Self::Plain(Heartbeat::default()),
         }
     }
@@ -84,8 +82,7 @@ impl Reporter {
     }
 
     fn live() -> Self {
-        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        Self::Tty(Live { all, shown: Mutex::default() })
+        Self::Tty(Live { all: live::lines(), shown: Mutex::default() })
     }
 
     /// Returns the event handler for a plan, which may be one of several.

@@ -89,7 +89,7 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     if text.starts_with(SPOOF) {
         return Err(wrong(
             format!("`{text}` is the spoof, which cannot be set here"),
-            "remove it; the tracks `nightly-spoof` and `locked-spoof` set it from `spoof` in versions/gpus.toml, in a way that users can switch off at run time",
+            "remove it, and write `spoof = true` in the track: it sets the variable from `spoof` in versions/gpus.toml, in a way that users can switch off at run time",
         ));
     }
     if let Some((_, why, help)) = REFUSED.iter().find(|(refused, ..)| *refused == text) {

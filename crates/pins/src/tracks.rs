@@ -137,6 +137,11 @@ impl Tracks {
         all
     }
 
+    /// Returns the track to begin with: the first one in order.
+    pub fn first(&self) -> Option<&TrackName> {
+        self.in_order().first().map(|(name, _)| *name)
+    }
+
     /// Returns the chain of tracks that a track is based on, starting with the track itself.
     /// It ends at the first track that does not exist or that is in the chain already.
     pub fn chain(&self, name: &TrackName) -> Vec<(&TrackName, &Track)> {

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
 use names::{ImageRef, PinName, TrackName};
+use pins::Tracks;
 use project::clock::today;
 use project::pins_file::FILE;
 use project::{Project, read_text, request};
+
+use crate::ci::Ci;
 
 /// The project to write.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +20,30 @@ pub struct NewProject {
     pub track: Option<String>,
     /// What the track starts from.
     pub start: Option<Start>,
+    /// The CI systems that build and verify its images.
+    pub ci: Vec<Ci>,
+}
+
+impl NewProject {
+    /// Returns the track to begin with: the project's own, or the first one of the program.
+    ///
+    /// # Errors
+    /// The program's tracks cannot be read.
+    pub fn first_track(&self) -> Result<String, Failure> {
+        match &self.track {
+            Some(track) => Ok(track.clone()),
+            None => Ok(first(&built_in()?)?.to_string()),
+        }
+    }
+}
+
+/// Returns the tracks of the program.
+fn built_in() -> Result<Tracks, Failure> {
+    Project::find_or_built_in(Path::new("/")).tracks()
+}
+
+fn first(tracks: &Tracks) -> Result<&TrackName, Failure> {
+    tracks.first().ok_or_else(|| Failure::new(Kind::Bug, "the program has no tracks"))
 }
 
 /// What the first track of a project starts from.
@@ -103,13 +130,16 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
 /// Returns the files, with `versions.toml` last: it makes the folder a project.
 fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Failure> {
     let rehearsed = can_be_rehearsed(new)?;
-    let mut files = vec![(IGNORED, "/dist/\n".to_owned()), (README, readme(new, rehearsed))];
+    let first_track = new.first_track()?;
+    let mut files =
+        vec![(IGNORED, "/dist/\n".to_owned()), (README, readme(&first_track, rehearsed))];
+    files.extend(new.ci.iter().map(|ci| (ci.system.path(), ci.text(&first_track))));
     let mut pins = head()?;
     if let Some(track) = &new.track {
         let track: TrackName = track.parse().map_err(|error: names::ParseNameError| {
             Failure::from_chain(Kind::Input, &error).hint("for example `--track my-vllm`")
         })?;
-        let known = Project::find_or_built_in(Path::new("/")).tracks()?;
+        let known = built_in()?;
         if known.tracks.contains_key(&track) {
             let what = format!("`{track}` is already a track of build-pipeline");
             return Err(Failure::new(Kind::Input, what)
@@ -120,7 +150,11 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
              # build-pipeline explains all keys.\nschema = 1\n\n[{track}]\ntitle = \"{track}\"\n\
              description = \"An image of this project.\"\n"
         );
-        match new.start.clone().unwrap_or_else(|| Start::Track("official".to_owned())) {
+        let start = match &new.start {
+            Some(start) => start.clone(),
+            None => Start::Track(first(&known)?.to_string()),
+        };
+        match start {
             Start::Track(name) => {
                 let base = request::track(&name, &known)?;
                 table = format!("{table}track = \"{base}\"\n");
@@ -182,12 +216,11 @@ fn image_pin(pin: &PinName, reference: &str) -> Result<String, Failure> {
 /// The track that it is based on does not exist.
 pub fn can_be_rehearsed(new: &NewProject) -> Result<bool, Failure> {
     let Some(Start::Track(base)) = &new.start else { return Ok(true) };
-    let known = Project::find_or_built_in(Path::new("/")).tracks()?;
+    let known = built_in()?;
     Ok(known.can_be_rehearsed(&request::track(base, &known)?))
 }
 
-fn readme(new: &NewProject, is_rehearsed: bool) -> String {
-    let track = new.track.as_deref().unwrap_or("official");
+fn readme(track: &str, is_rehearsed: bool) -> String {
     let rehearsal = if is_rehearsed {
         format!("build-pipeline --track {track} --rehearse   # try it without a network\n")
     } else {

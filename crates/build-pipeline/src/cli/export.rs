@@ -32,7 +32,7 @@ pub(crate) struct Export {
     /// The shell command that installs build-pipeline on a runner
     #[arg(long, value_name = "COMMAND")]
     pub(crate) install: String,
-    /// The label of the runners
+    /// The label of the runners, for GitHub Actions
     #[arg(long, value_name = "LABEL", default_value = "ubuntu-24.04")]
     pub(crate) runs_on: String,
     /// Write the workflow into this file [default: print it]
@@ -48,4 +48,6 @@ pub(crate) struct Export {
 pub(crate) enum BuildSystem {
     /// A workflow of GitHub Actions
     Github,
+    /// A pipeline of GitLab CI
+    Gitlab,
 }

@@ -40,7 +40,8 @@ use crate::typed;
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `--track official`, or `--track official --rehearse` to try it without a network"));
+            .hint("write `--track NAME`; add `--rehearse` to try it without a network")
+            .hint("`build-pipeline` lists the tracks"));
     }
     let project = global::project(global)?;
     let Preparation { plans, materials } =

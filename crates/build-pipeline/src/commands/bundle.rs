@@ -103,7 +103,7 @@ fn write(
     let subject = global::with_names(subject, names);
     if subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write the tracks after the command: `build-pipeline bundle official -o FILE`"));
+            .hint("write the tracks after the command: `build-pipeline bundle TRACK -o FILE`"));
     }
     let project = global::project(global)?;
     let Preparation { plans, materials } =

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use failure::Failure;
+use upkeep::ci::{Ci, Install, System};
 use upkeep::init::{NewProject, Start, can_be_rehearsed, write};
 
-use crate::cli::{Global, Init};
+use crate::cli::{CiSystem, Global, Init};
 use crate::global;
 use crate::output::{self, Page};
 
@@ -17,13 +18,22 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     let folder: PathBuf = folder.components().collect();
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));
-    let new = NewProject { track: args.track.clone(), start };
+    let install = args.install.as_deref().map(Install::new).transpose()?;
+    let of_system = |system: &CiSystem| {
+        let system = match system {
+            CiSystem::Github => System::Github,
+            CiSystem::Gitlab => System::Gitlab,
+        };
+        Some(Ci { system, install: install.clone()? })
+    };
+    let ci = args.ci.iter().filter_map(of_system).collect();
+    let new = NewProject { track: args.track.clone(), start, ci };
     let written = write(&folder, &new)?;
     let mut page = Page::default();
     for path in written {
         page.line(format_args!("wrote {}", path.display()));
     }
-    let track = args.track.as_deref().unwrap_or("official");
+    let track = new.first_track()?;
     page.line(format_args!("\nnext:"));
     if let Some(name) = args.folder.as_ref().filter(|_| folder != here) {
         page.line(format_args!("  cd {}", name.display()));

@@ -28,14 +28,15 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             };
             let all = tracks.in_order().into_iter().rev();
             let own = all.into_iter().find(|(name, track)| is_tried(name, track));
-            let track = own.map_or("official", |(name, _)| name.as_str());
-            page.line(format_args!("try it, without a network or an engine:"));
-            page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));
-            page.line(format_args!("print the full plan:"));
-            page.line(format_args!("  build-pipeline plan --track {track}\n"));
-            page.line(format_args!("build an image, and verify it:"));
-            page.line(format_args!("  build-pipeline --track {track}"));
-            page.line(format_args!("  build-pipeline verify {track}\n"));
+            if let Some(track) = own.map(|(name, _)| name).or(tracks.first()) {
+                page.line(format_args!("try it, without a network or an engine:"));
+                page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));
+                page.line(format_args!("print the full plan:"));
+                page.line(format_args!("  build-pipeline plan --track {track}\n"));
+                page.line(format_args!("build an image, and verify it:"));
+                page.line(format_args!("  build-pipeline --track {track}"));
+                page.line(format_args!("  build-pipeline verify {track}\n"));
+            }
             page.line(format_args!("tracks:"));
             let width = tracks.tracks.keys().map(|name| name.as_str().len()).max().unwrap_or(0);
             for (name, track) in tracks.in_order() {
@@ -50,7 +51,9 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             ));
             page.line(format_args!("make a project, and try it without a network or an engine:"));
             page.line(format_args!("  build-pipeline init my-images && cd my-images"));
-            page.line(format_args!("  build-pipeline --track official --rehearse"));
+            if let Some(track) = global::data(global)?.tracks()?.first() {
+                page.line(format_args!("  build-pipeline --track {track} --rehearse"));
+            }
         }
     }
     page.line(format_args!("\nbuild-pipeline --help lists all commands and options"));

@@ -6,7 +6,7 @@ use crate::dsl::Project;
 const CASES: [(&str, &str, &str); 41] = [
     ("--rehearse", "no track given", "--track official"),
     ("build", "no track given", "--track official"),
-    ("plan", "no track given", "`build-pipeline plan official`"),
+    ("plan", "no track given", "`build-pipeline plan TRACK`"),
     ("plan offical", "there is no track `offical`", "did you mean `official`?"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
     ("plan --track vulkan --variant debain", "no variant `debain`", "did you mean `debian`?"),

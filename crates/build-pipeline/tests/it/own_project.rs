@@ -3,7 +3,7 @@
 
 use testkit::{RandomImage, shared_registry};
 
-use crate::dsl::{Project, ran, same};
+use crate::dsl::{Project, Ran, ran, same};
 use crate::unfold;
 
 /// Returns a folder with a project that `init` wrote with `arguments`.
@@ -215,6 +215,38 @@ fn a_dockerfile_that_is_not_on_the_base_of_its_track_is_refused_with_its_line() 
     }
     project.write("dockerfiles/tool.Dockerfile", "ARG BASE\nFROM ${BASE} AS one\nFROM one\n");
     project.run("plan --track tool").expect(0);
+}
+
+#[test]
+fn a_new_project_can_be_built_by_a_ci_system() {
+    let project = Project::empty();
+    let words = ["init", "--track", "mine", "--ci", "github,gitlab", "--install", "./get\nhash -r"];
+    let ran = ran_of(&project, &words).expect(0);
+    for (file, install) in [
+        (".github/workflows/images.yml", "\n        run: |\n          ./get\n          hash -r\n"),
+        (".gitlab-ci.yml", "\n    - |\n      ./get\n      hash -r\n"),
+    ] {
+        assert!(ran.stdout.contains(file), "{}", ran.stdout);
+        let text = project.read(file);
+        for wanted in [install, "build-pipeline --track mine\n", "build-pipeline verify mine\n"] {
+            assert!(text.contains(wanted), "{wanted}:\n{text}");
+        }
+        assert!(!text.contains("TRACK") && !text.contains("CHECKOUT"), "{text}");
+    }
+    let before = project.files();
+    project.run("init new --ci github").expect(2).says("--install");
+    project.run("init new --install x").expect(2).says("--ci");
+    let words = ["init", "new", "--ci", "gitlab", "--install", " "];
+    ran_of(&project, &words).expect(2).says("is empty");
+    project.write("other/.gitlab-ci.yml", "mine");
+    let words = ["init", "other", "--ci", "gitlab", "--install", "x"];
+    ran_of(&project, &words).expect(2).says(".gitlab-ci.yml` exists already");
+    std::fs::remove_dir_all(project.path("other")).unwrap();
+    same(&project.files(), &before, "refused inits");
+}
+
+fn ran_of(project: &Project, words: &[&str]) -> Ran {
+    ran(project.command(words).output().unwrap())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The program on a machine with engines of another release, and the engine's content before and
 //! after.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -270,9 +270,9 @@ pub(crate) struct Started {
 impl Started {
     /// Sends a signal to the program, and waits until it has ended.
     pub(crate) fn end_with(mut self, signal: &str) -> Option<i32> {
-        drop(self.child.stderr.take());
         // The child process enters the machine; the program is its child.
         let pid = self.program();
+        drop(self.child.stderr.take());
         drop(Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status());
         self.child.wait().unwrap().code()
     }
@@ -285,6 +285,12 @@ impl Started {
             if let Some(pid) = numbers.find(|pid| parent_of(*pid) == Some(self.child.id())) {
                 return pid;
             }
+            let ended = self.child.try_wait().unwrap();
+            let mut said = String::new();
+            if let (Some(_), Some(output)) = (ended, &mut self.child.stderr) {
+                output.read_to_string(&mut said).unwrap();
+            }
+            assert_eq!(ended, None, "the build has ended: {said}");
             assert!(begin.elapsed() < Duration::from_secs(300), "the program did not start");
             std::thread::sleep(Duration::from_millis(5));
         }

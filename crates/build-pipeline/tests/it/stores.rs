@@ -472,6 +472,38 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
     assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
 }
 
+#[test]
+fn a_pipeline_of_gitlab_passes_digests_from_job_to_job() {
+    let (project, _) = tiny_project(TEXT);
+    let line = "export gitlab vulkan --variant tiny --store registry:registry.example.org/steps \
+                --install apt-get~update\\nexit --output .gitlab-ci.yml";
+    let words = line.split_whitespace().map(|word| word.replace('~', " ").replace("\\n", "\n"));
+    let words: Vec<String> = words.collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    ran(project.command(&words).output().unwrap()).expect(0);
+    let text = project.read(".gitlab-ci.yml");
+    for wanted in [
+        "\n  before_script:\n    - |\n      apt-get update\n      exit\n    - |\n",
+        "\nseal-tiny:\n  timeout: 6 hours\n  needs: []\n  script:\n    - |\n",
+        "\n    reports:\n      dotenv: digest.env\n",
+        "\nimage-vulkan-tiny:\n  timeout: 6 hours\n  needs: [seal-tiny]\n",
+        "\n      printf '%s' \"$DOCKER_AUTH_CONFIG\" > ~/.docker/config.json\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted}:\n{text}");
+    }
+    // The job that makes the result names it as the one that needs it.
+    let written = text.lines().find_map(|line| line.trim().strip_prefix("echo \"")).unwrap();
+    let variable = written.split('=').next().unwrap();
+    let used = text.lines().find(|line| line.contains("--result ")).unwrap();
+    assert!(used.contains(&format!("=\"${variable}\" ")), "{written}\n{used}");
+    for install in ["", " \n ", "a\u{7}"] {
+        let words = words.iter().map(|word| if word.contains("apt-get") { install } else { word });
+        let words: Vec<&str> = words.collect();
+        ran(project.command(&words).output().unwrap()).expect(2).says("the command of `--install`");
+    }
+    assert_eq!(project.read(".gitlab-ci.yml"), text);
+}
+
 /// An image or files of somebody in a folder: nothing is read, built or changed.
 #[test]
 fn a_folder_with_something_else_is_no_store() {

@@ -90,10 +90,14 @@ pub(super) fn wanted(context: &Context<'_>) -> Verdict {
         "code for another GPU fails with `invalid device function`",
         "ROCm/TheRock RELEASES.md: there are wheels for each target",
     );
-    if is_known {
-        finding.repair(format!("build-pipeline --track official --gpu {target}"))
-    } else {
-        finding.repair(format!("# add a table `[{target}]` to versions/gpus.toml"))
+    match context.images.first() {
+        _ if !is_known => {
+            finding.repair(format!("# add a table `[{target}]` to versions/gpus.toml"))
+        }
+        Some(image) => {
+            finding.repair(format!("build-pipeline --track {} --gpu {target}", image.track))
+        }
+        None => finding,
     }
     .into()
 }

@@ -1,5 +1,6 @@
 //! The kernel, its parameters, and firmware: judged by AMD's table and known bad releases.
 
+use names::GpuTarget;
 use pins::{Known, compat};
 
 use super::system::System;
@@ -65,7 +66,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         findings.push(if is_kernels_fault {
             finding.repair(newer_kernel(context))
         } else {
-            finding.repair("build-pipeline --track official  # its image has a newer ROCm")
+            finding.repair(other_release(context, gpu, is_fixed))
         });
     }
     if !findings.is_empty() {
@@ -88,6 +89,21 @@ fn severity(word: compat::Support) -> Severity {
         compat::Support::Unstable => Severity::Warning,
         compat::Support::Unsupported => Severity::Error,
     }
+}
+
+/// Returns how to get an image with a ROCm release that works with the kernel.
+fn other_release(context: &Context<'_>, gpu: &GpuTarget, is_fixed: bool) -> String {
+    let works = |rocm: &str| {
+        let found = context.compat.kernel_support(gpu, rocm, is_fixed);
+        found.is_some_and(|(_, word)| word == compat::Support::Supported)
+    };
+    let image = context.images.iter().find_map(|image| {
+        let rocm = image.rocm.as_deref().filter(|rocm| works(rocm))?;
+        Some(format!("build-pipeline --track {}  # its image has ROCm {rocm}", image.track))
+    });
+    image.unwrap_or_else(|| {
+        "build-pipeline status  # lists the tracks; choose an image with another ROCm".to_owned()
+    })
 }
 
 /// Returns the command that installs a newer kernel.

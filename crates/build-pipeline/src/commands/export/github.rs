@@ -1,13 +1,11 @@
 //! A workflow of GitHub Actions.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::jobs::{Job, Jobs, Options, Work};
-use crate::typed;
+use upkeep::ci::CHECKOUT;
 
-/// The action that checks out the repository, by commit.
-const CHECKOUT: &str = "actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2";
+use super::jobs::{Job, Jobs, Options};
+
 /// The registry that takes the token of a workflow.
 const GITHUB_REGISTRY: &str = "ghcr.io";
 
@@ -41,7 +39,7 @@ fn job(job: &Job, options: &Options) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:indent$}{line}", "");
     };
-    let registries = registries(job, options);
+    let registries = options.registries(job);
     line(2, &format!("{}:", job.name));
     line(4, &format!("name: {}", job.name));
     line(4, &format!("runs-on: {}", options.runs_on));
@@ -76,17 +74,11 @@ fn job(job: &Job, options: &Options) -> String {
         line(10, &format!("RESULT_{number}: ${{{{ needs.{need}.outputs.digest }}}}"));
     }
     line(8, "run: |");
-    script(job, options).iter().for_each(|one| line(10, one));
+    let results = job.needs.values().enumerate();
+    let results = results.map(|(number, key)| (key, format!("$RESULT_{number}")));
+    options.command_lines(job, results).iter().for_each(|one| line(10, one));
+    line(10, "echo \"digest=$(cat digest)\" >> \"$GITHUB_OUTPUT\"");
     text
-}
-
-/// Returns the registries that a job logs in to.
-fn registries(job: &Job, options: &Options) -> BTreeSet<String> {
-    let pushed = options.push.iter().filter(|_| matches!(job.work, Work::Image));
-    let pushed = pushed.filter_map(|push| push.split_once('/')).map(|(host, _)| host.to_owned());
-    let is_remote =
-        |host: &String| !host.starts_with("127.0.0.1") && !host.starts_with("localhost");
-    options.hosts.iter().cloned().chain(pushed).filter(is_remote).collect()
 }
 
 /// Writes the step that logs in to a registry. Secrets are only in the environment of that step.
@@ -106,30 +98,4 @@ fn log_in(host: &str, line: &mut impl FnMut(usize, &str)) {
             "printf '%s' \"$REGISTRY_TOKEN\" | docker login {host} --username \"$REGISTRY_USER\" --password-stdin"
         ),
     );
-}
-
-/// Returns the lines of the script that runs a step.
-fn script(job: &Job, options: &Options) -> Vec<String> {
-    let mut words = vec!["build-pipeline".to_owned()];
-    match &job.work {
-        Work::Step(key) => words.extend(["step", "run", key.hex()].map(str::to_owned)),
-        Work::Image => words.extend(["build", "--digest-file", "digest"].map(str::to_owned)),
-    }
-    words.extend(job.subject.iter().cloned());
-    let option = |name: &str, value: &String| [name.to_owned(), value.clone()];
-    words.extend(options.stores.iter().flat_map(|store| option("--store", store)));
-    if matches!(job.work, Work::Image) {
-        words.extend(options.push.iter().flat_map(|push| option("--push", push)));
-    }
-    let results = job.needs.values().enumerate();
-    let results =
-        results.map(|(number, key)| format!("--result {}=\"$RESULT_{number}\"", key.hex()));
-    let mut lines = vec![format!("{} \\", typed::line(&words))];
-    lines.extend(results.map(|result| format!("  {result} \\")));
-    lines.push(match job.work {
-        Work::Step(_) => "  > digest".to_owned(),
-        Work::Image => "  --quiet".to_owned(),
-    });
-    lines.push("echo \"digest=$(cat digest)\" >> \"$GITHUB_OUTPUT\"".to_owned());
-    lines
 }

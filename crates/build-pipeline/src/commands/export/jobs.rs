@@ -6,6 +6,9 @@ use std::sync::Arc;
 use failure::{Failure, Kind};
 use names::Digest;
 use plan::{Action, Plan, Step};
+use upkeep::ci::Install;
+
+use crate::typed;
 
 /// What a workflow contains besides the steps.
 pub(super) struct Options {
@@ -14,10 +17,51 @@ pub(super) struct Options {
     pub(super) hosts: BTreeSet<String>,
     pub(super) push: Option<String>,
     /// The shell command that installs this tool.
-    pub(super) install: String,
+    pub(super) install: Install,
     pub(super) runs_on: String,
     /// The command that writes the workflow.
     pub(super) command: String,
+}
+
+impl Options {
+    /// Returns the registries that a job logs in to.
+    pub(super) fn registries(&self, job: &Job) -> BTreeSet<String> {
+        let pushed = self.push.iter().filter(|_| matches!(job.work, Work::Image));
+        let pushed =
+            pushed.filter_map(|push| push.split_once('/')).map(|(host, _)| host.to_owned());
+        let is_remote =
+            |host: &String| !host.starts_with("127.0.0.1") && !host.starts_with("localhost");
+        self.hosts.iter().cloned().chain(pushed).filter(is_remote).collect()
+    }
+
+    /// Returns the lines of a shell script that runs a job and writes the digest into the file
+    /// `digest`. `results` are the keys that the job needs, each with its digest or a variable.
+    pub(super) fn command_lines<'a>(
+        &self,
+        job: &Job,
+        results: impl Iterator<Item = (&'a Digest, String)>,
+    ) -> Vec<String> {
+        let mut words = vec!["build-pipeline".to_owned()];
+        match &job.work {
+            Work::Step(key) => words.extend(["step", "run", key.hex()].map(str::to_owned)),
+            Work::Image => words.extend(["build", "--digest-file", "digest"].map(str::to_owned)),
+        }
+        words.extend(job.subject.iter().cloned());
+        let option = |name: &str, value: &String| [name.to_owned(), value.clone()];
+        words.extend(self.stores.iter().flat_map(|store| option("--store", store)));
+        if matches!(job.work, Work::Image) {
+            words.extend(self.push.iter().flat_map(|push| option("--push", push)));
+        }
+        let mut lines = vec![format!("{} \\", typed::line(&words))];
+        let result =
+            |(key, value): (&Digest, String)| format!("  --result {}=\"{value}\" \\", key.hex());
+        lines.extend(results.map(result));
+        lines.push(match job.work {
+            Work::Step(_) => "  > digest".to_owned(),
+            Work::Image => "  --quiet".to_owned(),
+        });
+        lines
+    }
 }
 
 /// The jobs of plans, each after those that it needs.

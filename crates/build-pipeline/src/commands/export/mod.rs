@@ -1,6 +1,7 @@
 //! `build-pipeline export`: writes the steps of plans as jobs of another build system.
 
 mod github;
+mod gitlab;
 mod jobs;
 
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
+use upkeep::ci::Install;
 
 use crate::cli::{BuildSystem, Export, Global};
 use crate::commands::step::plans;
@@ -32,13 +34,14 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
         hosts: stores.iter().filter_map(|store| store.host().map(str::to_owned)).collect(),
         stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
         push: args.push.as_ref().map(|push| push.expose().to_owned()),
-        install: args.install.clone(),
+        install: Install::new(&args.install)?,
         runs_on: args.runs_on.clone(),
         command: command(args, &subject.tracks),
     };
     let jobs = Jobs::of(&plans)?;
     let text = match args.system {
         BuildSystem::Github => github::workflow(&jobs, &options),
+        BuildSystem::Gitlab => gitlab::pipeline(&jobs, &options),
     };
     match (&args.output, args.check) {
         (None, _) => output::result(&text),
@@ -51,6 +54,7 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
 fn command(args: &Export, tracks: &[String]) -> String {
     let system = match args.system {
         BuildSystem::Github => "github",
+        BuildSystem::Gitlab => "gitlab",
     };
     format!("build-pipeline export {system} {}", tracks.join(" "))
 }

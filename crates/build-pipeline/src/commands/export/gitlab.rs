@@ -1,0 +1,58 @@
+//! A pipeline of GitLab CI.
+
+use std::fmt::Write as _;
+
+use names::Digest;
+
+use super::jobs::{Job, Jobs, Options, Work};
+
+/// Returns the text of a pipeline.
+pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
+    let mut text = format!(
+        "# Written by `{}`. Do not edit it: `--check` compares it with the plans.\n\
+         # A job that runs a Dockerfile needs podman or docker, for example from a runner with a\n\
+         # shell executor. The masked variable DOCKER_AUTH_CONFIG contains the login to registries.\n\
+         default:\n\
+         \x20 image: debian:13\n\
+         \x20 before_script:\n\
+         \x20   - |\n",
+        options.command
+    );
+    let mut line = |indent: usize, line: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    };
+    options.install.lines().for_each(|one| line(6, one));
+    if jobs.0.iter().any(|job| !options.registries(job).is_empty()) {
+        line(4, "- |");
+        line(6, "mkdir -p ~/.docker");
+        line(6, "printf '%s' \"$DOCKER_AUTH_CONFIG\" > ~/.docker/config.json");
+    }
+    for job in &jobs.0 {
+        write_job(job, options, &mut line);
+    }
+    text
+}
+
+fn write_job(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) {
+    line(0, "");
+    line(0, &format!("{}:", job.name));
+    line(2, "timeout: 6 hours");
+    let needs: Vec<&str> = job.needs.keys().map(String::as_str).collect();
+    line(2, &format!("needs: [{}]", needs.join(", ")));
+    line(2, "script:");
+    line(4, "- |");
+    let results = job.needs.values().map(|key| (key, format!("${}", variable(key))));
+    options.command_lines(job, results).iter().for_each(|one| line(6, one));
+    if let Work::Step(key) = &job.work {
+        line(6, &format!("echo \"{}=$(cat digest)\" > digest.env", variable(key)));
+        line(2, "artifacts:");
+        line(4, "reports:");
+        line(6, "dotenv: digest.env");
+    }
+}
+
+/// Returns the variable that contains the result of a step.
+fn variable(key: &Digest) -> String {
+    format!("RESULT_{}", key.hex().get(..16).unwrap_or_default())
+}
