@@ -31,9 +31,16 @@ pub(crate) fn next(plan: &Plan, output: &Output) -> String {
             path.display(),
             path.display()
         ),
-        Output::Layout { with_layers: false, .. } => format!(
-            "`build-pipeline --track {track} --load` loads it into podman or docker, and `build-pipeline run {track}` starts it; `--push HOST/NAME:TAG` pushes it"
-        ),
+        Output::Layout { with_layers: false, .. } => {
+            let load = match options(plan) {
+                Some(options) => format!("`build-pipeline --track {track}{options} --load`"),
+                None => "the same command with `--load`".to_owned(),
+            };
+            let image = image_option(plan, &name_in_engine(&plan.name));
+            format!(
+                "{load} loads it into podman or docker, and `build-pipeline run {track}{image}` starts it; `--push HOST/NAME:TAG` pushes it"
+            )
+        }
         Output::Archive { path } => {
             let path = path.display();
             format!(
@@ -43,9 +50,30 @@ pub(crate) fn next(plan: &Plan, output: &Output) -> String {
         Output::Registry { reference } => format!(
             "`build-pipeline verify {reference}` checks it; `build-pipeline tag {reference} TAG` gives it another tag"
         ),
-        Output::Engine { .. } => format!(
-            "`build-pipeline run {track}` starts it; `build-pipeline smoke {track}` tests it"
-        ),
+        Output::Engine { reference } => {
+            let image = image_option(plan, &reference.to_string());
+            format!(
+                "`build-pipeline run {track}{image}` starts it; `build-pipeline smoke {track}{image}` tests it"
+            )
+        }
+    }
+}
+
+/// Returns the options of a plan besides its track, or `None` if a pin was set.
+pub(crate) fn options(plan: &Plan) -> Option<String> {
+    let option = |(name, value): (&String, &String)| {
+        let is_option = ["variant", "gpu", "spoof", "slim"].contains(&name.as_str());
+        is_option.then(|| format!(" --{name}={value}"))
+    };
+    plan.overrides.iter().map(option).collect()
+}
+
+/// Returns the option that names an image in an engine, if it has not the name that `run` expects.
+fn image_option(plan: &Plan, reference: &str) -> String {
+    if reference == name_in_engine(&plan.track) {
+        String::new()
+    } else {
+        format!(" --image {reference}")
     }
 }
 

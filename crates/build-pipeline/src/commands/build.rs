@@ -29,7 +29,8 @@ use crate::commands::{diagnose, verify};
 use crate::global;
 use crate::output::{self, ErrorDocument, Page, Tone, counted};
 use crate::outputs::{
-    ENGINE, check_push, hide_from_git, moved, nearby, next, parse_output, pushed_reference, shown,
+    ENGINE, check_push, hide_from_git, moved, nearby, next, options, parse_output,
+    pushed_reference, shown,
 };
 use crate::reporter::{Reporter, size};
 use crate::sanitise::{sanitise_json, sanitise_line};
@@ -214,7 +215,7 @@ impl Session<'_> {
         }
         let has_dist = self.dist().exists();
         let ended = self.carry_out(begun).await;
-        if !has_dist && ended.is_ok() {
+        if !has_dist {
             hide_from_git(&self.dist());
         }
         ended
@@ -474,21 +475,18 @@ impl Session<'_> {
             verify::verify_path(&path, plan, settings, &self.materials).await?;
         }
         let track = &plan.track;
-        let options = ["variant", "slim"]
-            .iter()
-            .filter_map(|option| Some(format!(" --{option}={}", plan.overrides.get(*option)?)));
-        let options: String = options.collect();
+        let options = options(plan).unwrap_or_default();
         let next = if plan.slimmed_for().is_some() && !plan.is_built() {
             format!(
                 "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base: it reads all of its layers, and writes them without the code of other GPUs"
             )
         } else if plan.is_built() {
             format!(
-                "`build-pipeline plan --track {track}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}` builds it in the same steps"
+                "`build-pipeline plan --track {track}{options}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}{options}` builds it in the same steps"
             )
         } else {
             format!(
-                "with a network, `build-pipeline --track {track}` does the same on the pinned base; its layers stay in the base's registry"
+                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base; its layers stay in the base's registry"
             )
         };
         output::hint(&next);

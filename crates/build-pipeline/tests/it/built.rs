@@ -110,6 +110,7 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         podman.expect(0).prints("engine:localhost/build-pipeline/vulkan-tiny:latest (written");
     let digest = podman.digest();
     let docker = bench.run(&format!("{build} --load --fresh --engine docker")).expect(0);
+    let docker = docker.says("run vulkan --image localhost/build-pipeline/vulkan-tiny:latest`");
     assert_eq!(docker.digest(), digest, "docker builds the same image");
     docker.says("starts it").says("tests it");
     bench.run(&format!("{build} --load --engine docker")).expect(0).prints("up to date");

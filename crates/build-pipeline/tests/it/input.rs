@@ -4,8 +4,8 @@ use crate::dsl::Project;
 
 /// Command lines, with the text of the error and of the hint.
 const CASES: [(&str, &str, &str); 41] = [
-    ("--rehearse", "no track given", "--track official"),
-    ("build", "no track given", "--track official"),
+    ("--rehearse", "no track given", "write `--track NAME`"),
+    ("build", "no track given", "write `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
     ("plan offical", "there is no track `offical`", "did you mean `official`?"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
