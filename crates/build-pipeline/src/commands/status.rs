@@ -1,9 +1,11 @@
-//! `build-pipeline status`: one line per track, from the pins and the records. Nothing is contacted.
+//! `build-pipeline status`: one line per track, from the pins, the records and the last `outdated`.
+//! Nothing is contacted.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use failure::Failure;
-use names::{Digest, TrackName};
+use names::{Digest, PinName, TrackName};
 use planner::BuildRequest;
 use project::prepare::Preparer;
 use project::request::{self, PendingRequest};
@@ -11,6 +13,7 @@ use project::state;
 use record::{BuildRecord, OutputState, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
+use upkeep::outdated::{LastCheck, Remembered};
 
 use crate::cli::{Format, Global, StatusArgs};
 use crate::global;
@@ -38,6 +41,8 @@ struct TrackStatus {
     /// Its last successful build.
     #[serde(skip_serializing_if = "Option::is_none")]
     built: Option<LastBuild>,
+    /// Its pins that are not the newest, or whose source changed, according to the last `outdated`.
+    outdated: Vec<Remembered>,
 }
 
 /// Whether a track's last image is what it would build now.
@@ -83,6 +88,8 @@ struct LastBuild {
     time: String,
     /// The digest of the image's manifest.
     digest: Digest,
+    /// The pins that it was made from, with their values.
+    pins: BTreeMap<String, String>,
     /// The name of its record.
     record: String,
     /// The engine that it used.
@@ -109,9 +116,10 @@ pub(crate) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let records = state::read_records_of(&project.root, output::warn)?;
     let mut preparer = Preparer::new(&project)?;
     let tracks = preparer.input.tracks.clone();
-    let tracks = tracks.in_order().into_iter();
-    let tracks =
-        tracks.map(|(name, _)| status(&mut preparer, name, &records, &project.root)).collect();
+    let checks = LastCheck::read(output::warn)?;
+    let root = &project.root;
+    let names = tracks.in_order().into_iter().map(|(name, _)| name);
+    let tracks = names.map(|name| status(&mut preparer, name, &records, &checks, root)).collect();
     let report = StatusReport { schema: 1, tracks };
     match args.format {
         Format::Json => output::json(&report),
@@ -123,6 +131,7 @@ fn status(
     preparer: &mut Preparer<'_>,
     name: &TrackName,
     records: &[BuildRecord],
+    checks: &LastCheck,
     root: &Path,
 ) -> TrackStatus {
     let is_of_it = |record: &&BuildRecord| {
@@ -130,17 +139,24 @@ fn status(
     };
     let last = records.iter().filter(is_of_it).max_by_key(|record| &record.began);
     let built = last.and_then(|record| last_build(record, root));
-    let of = |state, why| TrackStatus { track: name.to_string(), state, why, built };
+    let track = name.to_string();
+    let of = |state, why, outdated| TrackStatus { track, state, why, built, outdated };
     let request = BuildRequest::new(name.clone());
     if request::followed_tag(&request, &[], &preparer.input).is_some() {
-        return of(State::FollowsTag, None);
+        return of(State::FollowsTag, None, Vec::new());
     }
-    match (preparer.plan(PendingRequest::new(request)), last) {
-        (Err(error), _) => of(State::NotReady, Some(error.lines().join(": "))),
-        (Ok(_), None) => of(State::NeverBuilt, None),
-        (Ok(now), Some(last)) if now.plan.digest() == last.plan_digest => of(State::UpToDate, None),
-        (Ok(_), Some(_)) => of(State::Changed, None),
-    }
+    let now = match preparer.plan(PendingRequest::new(request)) {
+        Ok(now) => now.plan,
+        Err(error) => return of(State::NotReady, Some(error.lines().join(": ")), Vec::new()),
+    };
+    let pins = now.inputs.keys().filter_map(|name| name.parse::<PinName>().ok());
+    let outdated = pins.filter_map(|pin| checks.outdated(&preparer.input.pins, &pin)).collect();
+    let state = match last {
+        None => State::NeverBuilt,
+        Some(last) if now.digest() == last.plan_digest => State::UpToDate,
+        Some(_) => State::Changed,
+    };
+    of(state, None, outdated)
 }
 
 fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
@@ -151,9 +167,11 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
         let exists = path.map(|path| state::output_path(record, root, path).exists());
         Place { output: output.to_owned(), exists }
     };
+    let pins = record.plan.inputs.iter().filter(|(_, input)| input.is_pinned());
     Some(LastBuild {
         time: record.ended.clone().unwrap_or_else(|| record.began.clone()),
         digest: record.image.as_ref()?.manifest_digest.clone(),
+        pins: pins.map(|(name, input)| (name.clone(), input.to_string())).collect(),
         record: record.id.clone(),
         engine: record.engine.as_ref().map(ToString::to_string),
         outputs: outputs.map(|outcome| place(&outcome.output)).collect(),
@@ -163,7 +181,7 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
 fn text(report: &StatusReport) -> Page {
     let mut page = Page::default();
     let width = report.tracks.iter().map(|one| one.track.len()).max().unwrap_or(0);
-    for TrackStatus { track, state, why, built } in &report.tracks {
+    for TrackStatus { track, state, why, built, outdated } in &report.tracks {
         page.add(format_args!("{track:width$}  "));
         page.verdict(state.name(), state.tone());
         let pad = 11_usize.saturating_sub(state.name().len());
@@ -175,6 +193,9 @@ fn text(report: &StatusReport) -> Page {
                 let gone = if *exists == Some(false) { " (removed)" } else { "" };
                 page.add(format_args!("  {output}{gone}"));
             }
+        }
+        for Remembered { pin, state, since } in outdated {
+            page.add(format_args!("  {pin} ({state} since {since})"));
         }
         if let Some(why) = why {
             page.add(format_args!("  {why}"));

@@ -57,6 +57,20 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
     project.write(TRACKS, &format!("{}{settings}", project.read(TRACKS)));
     project.run("--track my-server --gpu gfx1100").expect(0);
     project.run("verify my-server").expect(0).prints("proven: ");
+    // `status` says what the last `outdated` found, until the pin is changed.
+    assert!(!project.run("status").expect(0).stdout.contains("(newer since"));
+    let outdated = project.run("outdated");
+    assert!(outdated.stdout.contains("my-server-base"), "{}", outdated.stdout);
+    let status = project.run("status").expect(0);
+    let line = status.stdout.lines().find(|line| line.starts_with("my-server ")).unwrap();
+    assert!(line.contains("my-server-base (newer since "), "{line}");
+    let status = project.run("status --format json").expect(0).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let tracks = status["tracks"].as_array().unwrap();
+    let own = tracks.iter().find(|one| one["track"] == "my-server").unwrap();
+    let pin = own["built"]["pins"]["my-server-base"].as_str().unwrap();
+    assert!(pin.ends_with(&image.digest.to_string()), "{pin}");
+    assert_eq!(own["outdated"][0]["state"], "newer");
     let target = format!("{host}/own/pushed-{}:v1", std::process::id());
     let pushed = project.run(&format!("--track my-server --push {target}")).expect(0);
     project.run(&format!("verify {target}")).expect(0).prints("proven: ");

@@ -83,6 +83,11 @@ impl History {
         since
     }
 
+    /// Returns the state under a key, and the first day of that state.
+    pub(crate) fn find(&self, key: &str) -> Option<(&str, &str)> {
+        self.seen.get(key).map(|seen| (seen.class.as_str(), seen.since.as_str()))
+    }
+
     /// Writes the history atomically.
     pub(crate) fn write(mut self) -> Result<(), Failure> {
         if self.seen.len() > MOST {

@@ -109,6 +109,50 @@ pub fn check(
     Ok(report)
 }
 
+/// What the last [`check`] of each pin found.
+#[derive(Debug)]
+pub struct LastCheck(History);
+
+/// The state of a pin, according to the last check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Remembered {
+    /// The pin.
+    pub pin: String,
+    /// Its state: `newer`, `moved` and so on, as `outdated` prints it.
+    pub state: String,
+    /// The first day of that state, in UTC.
+    pub since: String,
+}
+
+impl LastCheck {
+    /// Reads what the last check of each pin found. `warn` gets the name and the message of a warning
+    /// if the file cannot be read.
+    ///
+    /// # Errors
+    /// The file has another format.
+    pub fn read(warn: impl Fn(&str, &str)) -> Result<Self, Failure> {
+        History::read(warn).map(Self)
+    }
+
+    /// Returns the state of a pin, unless it was current or has been changed since.
+    pub fn outdated(&self, pins: &Pins, name: &PinName) -> Option<Remembered> {
+        let kind = *pins.names().get(name)?;
+        let (state, since) = self.0.find(&key(pins, name, kind))?;
+        let is_good = [Class::Current, Class::Held].iter().any(|class| class.name() == state);
+        (!is_good).then(|| Remembered {
+            pin: name.to_string(),
+            state: state.to_owned(),
+            since: since.to_owned(),
+        })
+    }
+}
+
+/// Returns the key of a pin and its value in the history.
+fn key(pins: &Pins, name: &PinName, kind: PinKind) -> String {
+    let (from, pinned) = identity(pins, name);
+    format!("{} {from} {}", kind.table(), pinned.as_deref().unwrap_or("unresolved"))
+}
+
 /// Marks a pin as expired if its date has passed, unless its state is worse.
 fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
     let day = pins.facts(name).and_then(|facts| facts.expires.as_deref());
@@ -158,11 +202,9 @@ fn report(
         .into_iter()
         .map(|(name, state)| {
             let kind = names.get(&name).copied().unwrap_or(PinKind::Source);
-            let (from, pinned) = identity(pins, &name);
-            let key =
-                format!("{} {from} {}", kind.table(), pinned.as_deref().unwrap_or("unresolved"));
+            let (_, pinned) = identity(pins, &name);
             PinReport {
-                since: history.note(key, &state, &day),
+                since: history.note(key(pins, &name, kind), &state, &day),
                 line: lines.get(&name).copied().unwrap_or(1),
                 pin: name.to_string(),
                 kind: kind.table(),
