@@ -1,17 +1,18 @@
 //! Shell completions: clap's, with the names in the project as values of arguments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use launch::machine::Data;
 use names::{GpuTarget, PinName};
+use project::state;
 
 /// The start of a script for zsh.
 const ZSH_START: &str = "autoload -U is-at-least\n";
 
-/// Arguments that are a track or a file, by their names in the help.
+/// Arguments that are a track, an image in a registry or a file, by their names in the help.
 const TRACK_OR_FILE: [&str; 4] = ["IMAGE|TRACK", "A", "B", "INPUT"];
 
 /// Returns the completion script of a shell. `data` are the files to read names from; a file that is
@@ -24,9 +25,11 @@ pub(crate) fn script(shell: Shell, command: Command, data: &Data) -> String {
     let text = String::from_utf8_lossy(&text).into_owned();
     // clap_complete 4.6.11 has two names for each function of a program with a `-` in its name.
     let text = text.replace("build__subcmd__pipeline", "build__pipeline");
-    let tracks = values.get("TRACK").map(|tracks| tracks.join(" ")).unwrap_or_default();
+    let words = |name| values.get(name).map(|values| values.join(" ")).unwrap_or_default();
+    let (tracks, images) = (words("TRACK"), words("REF"));
+    let images = if images.is_empty() { images } else { format!(" 'images:image:({images})'") };
     let function = format!(
-        "{ZSH_START}\n_build_pipeline_tracks_or_files() {{\n    _alternative 'tracks:track:({tracks})' 'files:file:_files'\n}}\n"
+        "{ZSH_START}\n_build_pipeline_tracks_or_files() {{\n    _alternative 'tracks:track:({tracks})'{images} 'files:file:_files'\n}}\n"
     );
     text.replace(ZSH_START, &function).replace(":_hosts", ":_build_pipeline_tracks_or_files")
 }
@@ -50,13 +53,29 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
         ("PIN=VALUE", images.map(|name| format!("{name}=")).collect()),
         ("GFX", gpus.unwrap_or_default()),
         ("COMPONENT", data.patched().unwrap_or_default()),
+        ("REF", references(data)),
     ]);
     // With names, zsh would offer no files. `ZSH_START` is followed by what offers both.
     if shell != Shell::Zsh {
-        all.extend(TRACK_OR_FILE.map(|name| (name, tracks.clone())));
+        let images: Vec<String> = tracks.into_iter().chain(references(data)).collect();
+        all.extend(TRACK_OR_FILE.map(|name| (name, images.clone())));
     }
     all.retain(|_, values| !values.is_empty());
     all
+}
+
+/// Returns the images that builds of the project have pushed, without those of a digest.
+fn references(data: &Data) -> Vec<String> {
+    let Some(folder) = data.folder() else { return Vec::new() };
+    let records = state::read_records_of(folder, |_, _| ()).unwrap_or_default();
+    let outputs = records.iter().flat_map(|record| &record.outputs);
+    let pushed = outputs.filter_map(|outcome| outcome.output.strip_prefix("registry:"));
+    // The words of a script contain no quotes and the like.
+    let is_plain = |text: &&str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./:_-".contains(&byte))
+    };
+    let references: BTreeSet<&str> = pushed.filter(is_plain).collect();
+    references.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns a command whose arguments, and those of its subcommands, have the values.

@@ -118,6 +118,33 @@ fn bash_completes_names_after_every_command() {
 }
 
 #[test]
+fn completions_contain_the_images_that_were_pushed() {
+    let (project, base) = (Project::new(), crate::dsl::Base::push(407));
+    let host = testkit::shared_registry().host();
+    let image = format!("{host}/completed-{}/image:v1", std::process::id());
+    project.run(&format!("{} --push {image}", base.locked_spoof(host))).expect(0);
+    for shell in ["bash", "fish", "zsh"] {
+        let script = project.run(&format!("completions {shell}")).expect(0).stdout;
+        assert!(script.replace('\\', "").contains(&image), "{shell}: {script}");
+    }
+    let script = project.run("completions zsh").expect(0).stdout;
+    assert!(script.contains(&format!("' 'images:image:({image})' 'files:")), "{script}");
+}
+
+#[test]
+fn results_have_colours_where_they_are_wanted() {
+    let project = Project::new();
+    for line in
+        ["--track ollama --rehearse", "verify rehearsal-ollama", "status", "records", "doctor"]
+    {
+        let coloured = project.run(&format!("{line} --color always")).stdout;
+        assert!(coloured.contains("\u{1b}["), "{line}: {coloured}");
+        let plain = project.run(&format!("{line} --color never"));
+        assert!(!plain.stdout.contains('\u{1b}') && !plain.stderr.contains('\u{1b}'), "{line}");
+    }
+}
+
+#[test]
 fn zsh_completes_tracks_and_files_where_both_are_possible() {
     let project = Project::new();
     let script = project.run("completions zsh").expect(0).stdout;
