@@ -9,7 +9,7 @@ use project::input::Input;
 
 use crate::cli::{AuditCode, Format, Global};
 use crate::global;
-use crate::output::{self, Page, counted};
+use crate::output::{self, Page, Tone, counted};
 use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
     })?;
     match args.format {
         Format::Json => output::json(&report)?,
-        Format::Text => output::sanitised_result(&text(&report))?,
+        Format::Text => output::page(&text(&report))?,
     }
     judged(&report)
 }
@@ -53,9 +53,13 @@ fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failur
     Ok(Wish { gpu, forced: input.forced()?, spoof })
 }
 
-fn text(report: &AuditReport) -> String {
+fn text(report: &AuditReport) -> Page {
     let mut page = Page::default();
-    page.line(format_args!("{}: {}", report.input, sentence(report)));
+    let sentence = sentence(report);
+    let (verdict, reason) = sentence.split_once(':').unwrap_or((&sentence, ""));
+    page.add(format_args!("{}: ", report.input));
+    page.verdict(verdict, tone(report.verdict));
+    page.line(format_args!(":{reason}"));
     if !report.targets.is_empty() {
         page.line(format_args!("\n  target            objects        size"));
     }
@@ -77,7 +81,11 @@ fn text(report: &AuditReport) -> String {
         let files = if *files > 1 { format!(" ({files} files)") } else { String::new() };
         let path = sanitise_line(path);
         let (own, all) = (size(own), size(all));
-        page.line(format_args!("  {:10} {own:>19} {all:>9}  {path}{files}", word(*verdict)));
+        let (word, tone) = (word(*verdict), tone(*verdict));
+        let pad = 10_usize.saturating_sub(word.len());
+        page.add(format_args!("  "));
+        page.verdict(word, tone);
+        page.line(format_args!("{:pad$} {own:>19} {all:>9}  {path}{files}", ""));
     }
     for one in &report.unreadable {
         let (path, why) = (sanitise_line(&one.path), sanitise_line(&one.why));
@@ -90,7 +98,7 @@ fn text(report: &AuditReport) -> String {
         };
         page.line(format_args!("\n  {count} inside {verb} not read"));
     }
-    page.into_text()
+    page
 }
 
 /// Returns whether a target is a GPU, with whatever features.
@@ -127,6 +135,14 @@ fn sentence(report: &AuditReport) -> String {
         (VerdictName::Unreadable, _) => {
             format!("not known: {} cannot be read", counted(report.unreadable.len(), "file"))
         }
+    }
+}
+
+fn tone(verdict: VerdictName) -> Tone {
+    match verdict {
+        VerdictName::Native | VerdictName::Generic => Tone::Good,
+        VerdictName::Spoof | VerdictName::HostOnly | VerdictName::Unreadable => Tone::Doubtful,
+        VerdictName::None => Tone::Bad,
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::cli::{Doctor, Format, Global};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, Tone};
 
 /// The output of `doctor --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -118,7 +118,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     });
     let worst = rules::worst(&checks);
     match args.format {
-        Format::Text => output::sanitised_result(&text(&machine, &images, &checks))?,
+        Format::Text => output::page(&text(&machine, &images, &checks))?,
         Format::Json => output::json(&DoctorReport {
             schema: 1,
             machine: summary(&machine),
@@ -178,7 +178,7 @@ fn with_code(mut images: Vec<Image>, root: &Path) -> Vec<Image> {
     images
 }
 
-fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
+fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> Page {
     let mut page = Page::default();
     let unknown = || "unknown".to_owned();
     page.line(format_args!(
@@ -197,11 +197,18 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.title.len()).max().unwrap_or_default();
     for Check { title, result, seen, findings, .. } in checks {
         let state = match (result, findings.iter().map(|finding| finding.severity).max()) {
-            (_, Some(severity)) => name(severity),
-            (Outcome::Skipped, None) => "-",
-            (Outcome::Ok | Outcome::Found, None) => "ok",
+            (_, Some(severity)) => verdict(&mut page, severity),
+            (Outcome::Skipped, None) => {
+                page.add(format_args!("-"));
+                "-"
+            }
+            (Outcome::Ok | Outcome::Found, None) => {
+                page.verdict("ok", Tone::Good);
+                "ok"
+            }
         };
-        page.line(format_args!("{state:8} {title:width$}  {seen}"));
+        let pad = 8_usize.saturating_sub(state.len());
+        page.line(format_args!("{:pad$} {title:width$}  {seen}", ""));
     }
     let mut found: Vec<_> = checks
         .iter()
@@ -209,7 +216,9 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
         .collect();
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     for (rule, finding) in &found {
-        page.line(format_args!("\n{}: {} [{rule}]", name(finding.severity), finding.seen));
+        page.line(format_args!(""));
+        verdict(&mut page, finding.severity);
+        page.line(format_args!(": {} [{rule}]", finding.seen));
         page.line(format_args!("  correct {}", finding.right));
         page.line(format_args!("  why     {}", finding.why));
         page.line(format_args!("  source  {}", finding.source));
@@ -222,7 +231,17 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> String {
         "\n{}",
         count(machine, &found.iter().map(|(_, one)| one.severity).collect::<Vec<_>>())
     ));
-    page.into_text()
+    page
+}
+
+/// Adds the word for a severity in its colour, and returns it.
+fn verdict(page: &mut Page, severity: Severity) -> &'static str {
+    let tone = match severity {
+        Severity::Error => Tone::Bad,
+        Severity::Warning | Severity::Note => Tone::Doubtful,
+    };
+    page.verdict(name(severity), tone);
+    name(severity)
 }
 
 /// Returns the last line, with the number of findings.

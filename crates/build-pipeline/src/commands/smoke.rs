@@ -7,7 +7,7 @@ use launch::smoke::{Asked, Outcome, SmokeReport, Tried, levels};
 
 use crate::cli::{Format, Global, LevelChoice, Smoke};
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, Tone};
 
 fn level(choice: LevelChoice) -> Level {
     match choice {
@@ -29,7 +29,7 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
         levels(&here, prepared, &asked).await
     })?;
     match args.format {
-        Format::Text => output::sanitised_result(&text(&report))?,
+        Format::Text => output::page(&text(&report))?,
         Format::Json => output::json(&report)?,
     }
     let is_tried = |tried: &Tried| tried.outcome != Outcome::NotTried;
@@ -42,18 +42,20 @@ pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
     }
 }
 
-fn text(report: &SmokeReport) -> String {
+fn text(report: &SmokeReport) -> Page {
     let mut page = Page::default();
     let gpu = if report.gpu { "with a GPU" } else { "without a GPU" };
     page.line(format_args!("{} on {}, {gpu}\n", report.image, report.engine));
     for tried in &report.levels {
-        let outcome = match tried.outcome {
-            Outcome::Passed => "ok",
-            Outcome::Failed => "FAILED",
-            Outcome::NotTried => "-",
+        let (outcome, tone) = match tried.outcome {
+            Outcome::Passed => ("ok", Tone::Good),
+            Outcome::Failed => ("FAILED", Tone::Bad),
+            Outcome::NotTried => ("-", Tone::Doubtful),
         };
         let software = if tried.software { " (on a software device)" } else { "" };
-        page.line(format_args!("{outcome:7} {:8} {}{software}", tried.level.name(), tried.why));
+        page.verdict(outcome, tone);
+        let (pad, level) = (7_usize.saturating_sub(outcome.len()), tried.level.name());
+        page.line(format_args!("{:pad$} {level:8} {}{software}", "", tried.why));
         tried.output.iter().for_each(|line| page.line(format_args!("        | {line}")));
         for line in tried.kernel.iter().flatten() {
             page.line(format_args!("        kernel: {line}"));
@@ -70,5 +72,5 @@ fn text(report: &SmokeReport) -> String {
         of(Outcome::Failed),
         of(Outcome::NotTried)
     ));
-    page.into_text()
+    page
 }

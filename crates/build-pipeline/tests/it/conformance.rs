@@ -245,14 +245,16 @@ fn row(suite: &str, way: Way) -> Row {
         .iter()
         .map(|(name, dockerfile)| tried(|| built(&site, name, dockerfile)))
         .collect();
+    let records = site.project.records();
+    let falls_back =
+        records.iter().any(|record| record.to_string().contains("so the classic builder is used"));
+    let note = if falls_back { " (falls back to the classic builder)" } else { "" };
     cells.push(tried(|| loaded(&site)));
     cells.push(tried(|| run_in(&site)));
     cells.push(tried(|| smoked(&site)));
     cells.push(tried(|| rebuilt(&site)));
     cells.push(tried(|| cleaned(&site, &before)));
     cells.push(tried(|| killed(&site, &before)));
-    let falls_back = site.run(BUILD).stderr.contains("so the classic builder is used");
-    let note = if falls_back { " (falls back to the classic builder)" } else { "" };
     Row { engine: format!("{} {}{note}", site.version(), way.words()), cells }
 }
 
