@@ -138,6 +138,7 @@ pub(crate) fn plan(
         seal: Seal { contract: CONTRACT, scrub, epoch },
         created: timestamp(epoch)?,
         draft,
+        names: BTreeSet::new(),
         labels: BTreeMap::new(),
         warnings: Vec::new(),
     };
@@ -154,6 +155,8 @@ struct PlanBuilder<'a> {
     created: String,
     /// The inputs and steps so far.
     draft: Draft,
+    /// The names of these steps.
+    names: BTreeSet<String>,
     /// The labels that describe the content.
     labels: BTreeMap<String, String>,
     warnings: Vec<Warning>,
@@ -208,7 +211,7 @@ impl PlanBuilder<'_> {
 
     /// Adds a step, unless it exists. Returns its name.
     fn step(&mut self, id: String, action: Action) -> String {
-        if !self.draft.steps.iter().any(|step| step.id == id) {
+        if self.names.insert(id.clone()) {
             self.draft.steps.push(Step { id: id.clone(), action });
         }
         id
