@@ -7,7 +7,7 @@
 //! engine is on another machine, they stay.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bollard::models::{ContainerSummary, ImageSummary};
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::build::{BASE_LABEL, CONTAINER_LABEL, NAMESPACE, RUN_ARGUMENT, RUN_LABEL, RunId};
-use crate::client::{Client, LIBPOD, get, label_filter};
+use crate::client::{Client, EngineInfo, LIBPOD, get, label_filter};
 use crate::error::EngineError;
 use crate::image::ImageId;
 use crate::unfinished;
@@ -329,7 +329,7 @@ async fn build_containers(
         return Ok(Vec::new());
     }
     let info = client.info().await?;
-    let records = info.storage_root.join(format!("{}-containers", info.storage_driver));
+    let records = build_records(&info);
     let images = images_of_ours(client).await?;
     let found = external.into_iter().filter_map(|container| {
         let id = container["Id"].as_str()?;
@@ -402,16 +402,56 @@ async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
     }
     tokio::time::sleep(FINISHING).await;
     for id in unfinished::images(&info).intersection(&found) {
+        let refused = match client.remove_image(id, false).await {
+            Err(EngineError::Refused { action, detail }) => EngineError::Refused { action, detail },
+            ended => {
+                ended?;
+                continue;
+            }
+        };
+        // podman lists no container of an image that it cannot read.
+        let detail = refused.to_string();
+        match user_of(&detail) {
+            Some(container) if is_of_a_build(client, &info, container).await? => {
+                remove_build_container(client, container).await?;
+            }
+            _ => return Err(refused),
+        }
         client.remove_image(id, false).await?;
     }
     Ok(())
+}
+
+/// Returns the container that prevents the removal of an image, according to podman's answer.
+fn user_of(answer: &str) -> Option<&str> {
+    let (_, rest) = answer.split_once("image used by ")?;
+    let id = rest.get(..64)?;
+    id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
+}
+
+/// Returns whether a container belongs to a build of this tool that podman no longer knows.
+async fn is_of_a_build(client: &Client, info: &EngineInfo, id: &str) -> Result<bool, EngineError> {
+    if matches!(run_of(&build_records(info), id), Record::Foreign) {
+        return Ok(false);
+    }
+    let call = get("look up a container", format!("{LIBPOD}/containers/{id}/json"));
+    match client.wire().ask(&call, SHORT).await {
+        Ok(_) => Ok(false),
+        Err(EngineError::NotFound { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the folder of buildah's records.
+fn build_records(info: &EngineInfo) -> PathBuf {
+    info.storage_root.join(format!("{}-containers", info.storage_driver))
 }
 
 /// Ends the `RUN` in a build container whose service was killed, then removes the container.
 async fn remove_build_container(client: &Client, id: &str) -> Result<(), EngineError> {
     let info = client.info().await?;
     let driver = &info.storage_driver;
-    let containers = info.storage_root.join(format!("{driver}-containers/containers.json"));
+    let containers = build_records(&info).join("containers.json");
     if let Some(layer) = layer_of(&containers, id) {
         end_processes_on(&info.storage_root.join(driver).join(layer).join("diff"));
     }

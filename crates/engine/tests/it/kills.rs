@@ -411,6 +411,33 @@ async fn images_that_a_killed_podman_did_not_finish_are_removed() {
     engine.stop().await;
 }
 
+/// As long as podman cannot read the image, it does not list the build container that uses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_container_of_an_unfinished_image_is_removed_with_it() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve_ours().await;
+    base.give_to(&engine).await;
+    let before = foreign(&store);
+    let text = text(&base, LONG);
+    let killing = async {
+        let sleeps =
+            || store.container_processes().iter().any(|pid| words_of(*pid).contains("3000"));
+        within(PATIENCE, "the RUN sleeps", sleeps).await;
+        kill(store.services().into_iter().filter_map(watchdog_of).map(|one| format!("-{one}")));
+    };
+    tokio::join!(dropped_after(&engine, "killed", &text, PATIENCE), killing);
+    engine.stop().await;
+    let broken = break_images(&store, true);
+    assert_ne!(broken, NOTHING);
+    engine.clean(&run_id("killed")).await.unwrap();
+    engine.clean_bases().await.unwrap();
+    assert!(broken.iter().all(|folder| !folder.exists()));
+    assert_eq!(foreign(&store), before);
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
+    engine.stop().await;
+}
+
 /// podman may be killed before an image has a layer of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_image_with_the_layer_of_a_base_is_removed() {
