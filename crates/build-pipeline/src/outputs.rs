@@ -12,14 +12,21 @@ use record::OutputOutcome;
 use crate::output::counted;
 use crate::reporter::size;
 
-/// Makes git ignore a new folder for images, if it was created, as Python's `venv` does for its
-/// folders.
+/// Makes git ignore a new folder for images, if a file was written into it, as Python's `venv` does
+/// for its folders.
 pub(crate) fn hide_from_git(folder: &Path) {
-    if folder.is_dir()
+    if has_files(folder)
         && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
     {
         tracing::debug!(%error, "cannot write .gitignore");
     }
+}
+
+/// Returns whether a folder contains a file, at any depth.
+fn has_files(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.any(|path| !path.is_dir() || has_files(&path))
 }
 
 /// Returns what to do with a finished image, depending on where it is.
