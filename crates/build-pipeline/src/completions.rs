@@ -42,7 +42,8 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
     let tracks = data.tracks().map(in_order).unwrap_or_default();
     let pins = data.pins().ok();
     let names = pins.iter().flat_map(|pins| pins.names().into_keys());
-    let images = pins.iter().flat_map(|pins| pins.images.keys());
+    let bases = pins.iter().flat_map(|pins| pins.images.keys());
+    let images = references(data);
     let gpus = data.gpus().map(|all| all.gpus.keys().map(GpuTarget::to_string).collect());
     let rules = lint::rules().iter().map(|rule| rule.id.to_string());
     let mut all = BTreeMap::from([
@@ -50,15 +51,15 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
         ("RULE|TRACK", tracks.iter().cloned().chain(rules).collect()),
         ("LOCK|TRACK", tracks.clone()),
         ("PIN", names.map(PinName::to_string).collect()),
-        ("PIN=VALUE", images.map(|name| format!("{name}=")).collect()),
+        ("PIN=VALUE", bases.map(|name| format!("{name}=")).collect()),
         ("GFX", gpus.unwrap_or_default()),
         ("COMPONENT", data.patched().unwrap_or_default()),
-        ("REF", references(data)),
+        ("REF", images.clone()),
     ]);
     // With names, zsh would offer no files. `ZSH_START` is followed by what offers both.
     if shell != Shell::Zsh {
-        let images: Vec<String> = tracks.into_iter().chain(references(data)).collect();
-        all.extend(TRACK_OR_FILE.map(|name| (name, images.clone())));
+        let both: Vec<String> = tracks.into_iter().chain(images).collect();
+        all.extend(TRACK_OR_FILE.map(|name| (name, both.clone())));
     }
     all.retain(|_, values| !values.is_empty());
     all

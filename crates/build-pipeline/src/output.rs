@@ -148,6 +148,12 @@ impl Page {
         self.verdicts.push((start..self.text.len(), tone));
     }
 
+    /// Adds a verdict that fills a column of `width` characters.
+    pub(crate) fn column(&mut self, word: &str, tone: Tone, width: usize) {
+        self.verdict(word, tone);
+        self.add(format_args!("{:1$}", "", width.saturating_sub(word.len())));
+    }
+
     /// Returns the complete text, without colours.
     pub(crate) fn into_text(self) -> String {
         self.text

@@ -403,7 +403,7 @@ async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
     tokio::time::sleep(FINISHING).await;
     for id in unfinished::images(&info).intersection(&found) {
         let refused = match client.remove_image(id, false).await {
-            Err(EngineError::Refused { action, detail }) => EngineError::Refused { action, detail },
+            Err(refused @ EngineError::Refused { .. }) => refused,
             ended => {
                 ended?;
                 continue;

@@ -236,9 +236,9 @@ const NO_BUILDKIT: [&str; 5] = [
     "buildkit is not supported",
 ];
 
-/// What docker 23 to 27.4 with the containerd image store answer to a build with BuildKit whose
-/// context is in the request (moby#47717): they request the context from a host that does not exist,
-/// or get a refusal from a proxy.
+/// What docker 26 with the containerd image store answers to a build with BuildKit whose context is
+/// in the request (moby#47717): it requests the context from a host that does not exist, or a proxy
+/// refuses the request.
 const NO_CONTEXT: &str = "failed to read downloaded context";
 const NO_CONTEXT_REASONS: [&str; 3] =
     ["lookup build-context-", "proxyconnect tcp", "invalid response status"];

@@ -46,8 +46,8 @@ pub(crate) struct Export {
 /// A build system that runs jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BuildSystem {
-    /// A workflow of GitHub Actions
+    /// GitHub Actions
     Github,
-    /// A pipeline of GitLab CI
+    /// GitLab CI
     Gitlab,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
+use crate::cli::export::BuildSystem;
 use crate::cli::values::Format;
 
 /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -63,24 +64,15 @@ pub(crate) struct Init {
     /// The image that the track is based on
     #[arg(long, value_name = "REF", requires = "track", conflicts_with = "from")]
     pub(crate) base: Option<String>,
-    /// The track of build-pipeline that the new one is based on [default: the first one]
+    /// The track of build-pipeline that the new one is based on [default: the first one that `build-pipeline` lists]
     #[arg(long, value_name = "TRACK", requires = "track")]
     pub(crate) from: Option<String>,
     /// Add a file with which this CI system builds and verifies the image (comma-separated)
     #[arg(long, value_name = "SYSTEM", value_enum, value_delimiter = ',', requires = "install")]
-    pub(crate) ci: Vec<CiSystem>,
+    pub(crate) ci: Vec<BuildSystem>,
     /// The shell command with which the CI system installs build-pipeline
     #[arg(long, value_name = "COMMAND", requires = "ci")]
     pub(crate) install: Option<String>,
-}
-
-/// A CI system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CiSystem {
-    /// GitHub Actions: .github/workflows/images.yml
-    Github,
-    /// GitLab CI: .gitlab-ci.yml
-    Gitlab,
 }
 
 /// Changes that are refused unless they are explicitly allowed.

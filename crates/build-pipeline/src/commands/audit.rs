@@ -81,11 +81,9 @@ fn text(report: &AuditReport) -> Page {
         let files = if *files > 1 { format!(" ({files} files)") } else { String::new() };
         let path = sanitise_line(path);
         let (own, all) = (size(own), size(all));
-        let (word, tone) = (word(*verdict), tone(*verdict));
-        let pad = 10_usize.saturating_sub(word.len());
         page.add(format_args!("  "));
-        page.verdict(word, tone);
-        page.line(format_args!("{:pad$} {own:>19} {all:>9}  {path}{files}", ""));
+        page.column(word(*verdict), tone(*verdict), 10);
+        page.line(format_args!(" {own:>19} {all:>9}  {path}{files}"));
     }
     for one in &report.unreadable {
         let (path, why) = (sanitise_line(&one.path), sanitise_line(&one.why));

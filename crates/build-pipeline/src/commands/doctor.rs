@@ -196,19 +196,12 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> Page {
     page.line(format_args!("images   {}\n", named.join(", ")));
     let width = checks.iter().map(|check| check.title.len()).max().unwrap_or_default();
     for Check { title, result, seen, findings, .. } in checks {
-        let state = match (result, findings.iter().map(|finding| finding.severity).max()) {
-            (_, Some(severity)) => verdict(&mut page, severity),
-            (Outcome::Skipped, None) => {
-                page.add(format_args!("-"));
-                "-"
-            }
-            (Outcome::Ok | Outcome::Found, None) => {
-                page.verdict("ok", Tone::Good);
-                "ok"
-            }
-        };
-        let pad = 8_usize.saturating_sub(state.len());
-        page.line(format_args!("{:pad$} {title:width$}  {seen}", ""));
+        match (result, findings.iter().map(|finding| finding.severity).max()) {
+            (_, Some(severity)) => page.column(name(severity), tone(severity), 8),
+            (Outcome::Skipped, None) => page.add(format_args!("{:8}", "-")),
+            (Outcome::Ok | Outcome::Found, None) => page.column("ok", Tone::Good, 8),
+        }
+        page.line(format_args!(" {title:width$}  {seen}"));
     }
     let mut found: Vec<_> = checks
         .iter()
@@ -217,7 +210,7 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> Page {
     found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.severity));
     for (rule, finding) in &found {
         page.line(format_args!(""));
-        verdict(&mut page, finding.severity);
+        page.verdict(name(finding.severity), tone(finding.severity));
         page.line(format_args!(": {} [{rule}]", finding.seen));
         page.line(format_args!("  correct {}", finding.right));
         page.line(format_args!("  why     {}", finding.why));
@@ -234,14 +227,11 @@ fn text(machine: &Snapshot, images: &[Image], checks: &[Check]) -> Page {
     page
 }
 
-/// Adds the word for a severity in its colour, and returns it.
-fn verdict(page: &mut Page, severity: Severity) -> &'static str {
-    let tone = match severity {
+fn tone(severity: Severity) -> Tone {
+    match severity {
         Severity::Error => Tone::Bad,
         Severity::Warning | Severity::Note => Tone::Doubtful,
-    };
-    page.verdict(name(severity), tone);
-    name(severity)
+    }
 }
 
 /// Returns the last line, with the number of findings.

@@ -45,8 +45,7 @@ fn text(report: &OutdatedReport) -> Page {
     let mut page = Page::default();
     let width = report.pins.iter().map(|one| one.pin.len()).max().unwrap_or(0);
     let class = |page: &mut Page, class: Class| {
-        page.verdict(class.name(), tone(class));
-        page.add(format_args!("{:1$}", "", 12_usize.saturating_sub(class.name().len())));
+        page.column(class.name(), tone(class), 12);
     };
     let is_asked = |one: &&PinReport| one.host.is_none() && one.class != Class::Current;
     for one in report.pins.iter().filter(is_asked) {

@@ -116,10 +116,9 @@ fn list(listed: &[ListedRecord<'_>]) -> Result<(), Failure> {
         let time = summary.time.get(..19).unwrap_or(summary.time).replace('T', " ");
         let taken = summary.milliseconds.map_or_else(|| "-".to_owned(), seconds);
         page.add(format_args!("{time}  {taken:>9}  {:width$}  ", summary.track));
-        page.verdict(summary.status, tone(summary.status));
-        let pad = 11_usize.saturating_sub(summary.status.len());
+        page.column(summary.status, tone(summary.status), 11);
         let digest = summary.digest.map_or("-", Digest::short);
-        page.line(format_args!("{:pad$}  {digest:12}  {}", "", record.id));
+        page.line(format_args!("  {digest:12}  {}", record.id));
     }
     output::page(&page)
 }

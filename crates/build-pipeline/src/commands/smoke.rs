@@ -53,9 +53,8 @@ fn text(report: &SmokeReport) -> Page {
             Outcome::NotTried => ("-", Tone::Doubtful),
         };
         let software = if tried.software { " (on a software device)" } else { "" };
-        page.verdict(outcome, tone);
-        let (pad, level) = (7_usize.saturating_sub(outcome.len()), tried.level.name());
-        page.line(format_args!("{:pad$} {level:8} {}{software}", "", tried.why));
+        page.column(outcome, tone, 7);
+        page.line(format_args!(" {:8} {}{software}", tried.level.name(), tried.why));
         tried.output.iter().for_each(|line| page.line(format_args!("        | {line}")));
         for line in tried.kernel.iter().flatten() {
             page.line(format_args!("        kernel: {line}"));

@@ -183,9 +183,7 @@ fn text(report: &StatusReport) -> Page {
     let width = report.tracks.iter().map(|one| one.track.len()).max().unwrap_or(0);
     for TrackStatus { track, state, why, built, outdated } in &report.tracks {
         page.add(format_args!("{track:width$}  "));
-        page.verdict(state.name(), state.tone());
-        let pad = 11_usize.saturating_sub(state.name().len());
-        page.add(format_args!("{:pad$}", ""));
+        page.column(state.name(), state.tone(), 11);
         if let Some(LastBuild { time, digest, outputs, .. }) = built {
             let time = time.get(..16).unwrap_or(time).replace('T', " ");
             page.add(format_args!("  {time}  {}", digest.short()));

@@ -119,7 +119,7 @@ fn bash_completes_names_after_every_command() {
 
 #[test]
 fn completions_contain_the_images_that_were_pushed() {
-    let (project, base) = (Project::new(), crate::dsl::Base::push(407));
+    let (project, base) = (Project::new(), Base::push(407));
     let host = testkit::shared_registry().host();
     let image = format!("{host}/completed-{}/image:v1", std::process::id());
     project.run(&format!("{} --push {image}", base.locked_spoof(host))).expect(0);

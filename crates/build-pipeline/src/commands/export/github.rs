@@ -1,10 +1,11 @@
 //! A workflow of GitHub Actions.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use upkeep::ci::CHECKOUT;
 
-use super::jobs::{Job, Jobs, Options};
+use super::jobs::{Job, Jobs, Options, Work};
 
 /// The registry that takes the token of a workflow.
 const GITHUB_REGISTRY: &str = "ghcr.io";
@@ -39,7 +40,7 @@ fn job(job: &Job, options: &Options) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:indent$}{line}", "");
     };
-    let registries = options.registries(job);
+    let registries = registries(job, options);
     line(2, &format!("{}:", job.name));
     line(4, &format!("name: {}", job.name));
     line(4, &format!("runs-on: {}", options.runs_on));
@@ -79,6 +80,15 @@ fn job(job: &Job, options: &Options) -> String {
     options.command_lines(job, results).iter().for_each(|one| line(10, one));
     line(10, "echo \"digest=$(cat digest)\" >> \"$GITHUB_OUTPUT\"");
     text
+}
+
+/// Returns the registries that a job logs in to.
+fn registries(job: &Job, options: &Options) -> BTreeSet<String> {
+    let pushed = options.push.iter().filter(|_| matches!(job.work, Work::Image));
+    let pushed = pushed.filter_map(|push| push.split_once('/')).map(|(host, _)| host.to_owned());
+    let is_remote =
+        |host: &String| !host.starts_with("127.0.0.1") && !host.starts_with("localhost");
+    options.hosts.iter().cloned().chain(pushed).filter(is_remote).collect()
 }
 
 /// Writes the step that logs in to a registry. Secrets are only in the environment of that step.

@@ -11,7 +11,8 @@ pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
     let mut text = format!(
         "# Written by `{}`. Do not edit it: `--check` compares it with the plans.\n\
          # A job that runs a Dockerfile needs podman or docker, for example from a runner with a\n\
-         # shell executor. The masked variable DOCKER_AUTH_CONFIG contains the login to registries.\n\
+         # shell executor. To log in to registries, define the variable REGISTRY_AUTH_FILE with the\n\
+         # type File; its content is that of podman's auth.json or docker's config.json.\n\
          default:\n\
          \x20 image: debian:13\n\
          \x20 before_script:\n\
@@ -23,11 +24,6 @@ pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
         let _ = writeln!(text, "{:indent$}{line}", "");
     };
     options.install.lines().for_each(|one| line(6, one));
-    if jobs.0.iter().any(|job| !options.registries(job).is_empty()) {
-        line(4, "- |");
-        line(6, "mkdir -p ~/.docker");
-        line(6, "printf '%s' \"$DOCKER_AUTH_CONFIG\" > ~/.docker/config.json");
-    }
     for job in &jobs.0 {
         write_job(job, options, &mut line);
     }

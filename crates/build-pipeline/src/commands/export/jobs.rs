@@ -24,16 +24,6 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Returns the registries that a job logs in to.
-    pub(super) fn registries(&self, job: &Job) -> BTreeSet<String> {
-        let pushed = self.push.iter().filter(|_| matches!(job.work, Work::Image));
-        let pushed =
-            pushed.filter_map(|push| push.split_once('/')).map(|(host, _)| host.to_owned());
-        let is_remote =
-            |host: &String| !host.starts_with("127.0.0.1") && !host.starts_with("localhost");
-        self.hosts.iter().cloned().chain(pushed).filter(is_remote).collect()
-    }
-
     /// Returns the lines of a shell script that runs a job and writes the digest into the file
     /// `digest`. `results` are the keys that the job needs, each with its digest or a variable.
     pub(super) fn command_lines<'a>(
