@@ -409,9 +409,9 @@ fn what_is_not_the_right_bundle_is_said() {
 fn a_killed_bundle_or_copy_leaves_nothing_or_continues() {
     let Small { project, line } = Small::new(9600);
     let whole = std::fs::read(project.path("a.tar")).unwrap();
-    let begun = Instant::now();
+    let start = Instant::now();
     project.run(&format!("bundle {line} -o b.tar")).expect(0);
-    let length = begun.elapsed();
+    let length = start.elapsed();
     std::fs::remove_file(project.path("b.tar")).unwrap();
     until_hit(20, length, |round, moment| {
         let (to, file) = match round % 2 {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::dsl::moment;
 use crate::site::{BUILD, Contents, Site, Way};
 
 /// How many builds of an engine are killed if the variable does not say.
@@ -206,7 +207,7 @@ fn killed(site: &Site, before: &Contents) -> String {
     let mut late = 0;
     for round in 0..kills {
         let started = site.begin();
-        std::thread::sleep(moment(round, span));
+        std::thread::sleep(moment(round as usize, span));
         match round % 3 {
             0 => drop(started.end_with("-INT")),
             1 if site.engine_name() == "podman" => site.kill_all(started),
@@ -230,11 +231,6 @@ fn killed(site: &Site, before: &Contents) -> String {
         0 => format!("{kills} of {kills}"),
         _ => format!("{kills} of {kills}, {late} of them with a later `clean`"),
     }
-}
-
-/// Returns the next of several moments that are evenly distributed over a duration and a bit more.
-fn moment(round: u32, span: Duration) -> Duration {
-    span.mul_f64((f64::from(round) * 0.618_033_988_75).fract() * 1.2)
 }
 
 /// Tries an engine.

@@ -197,6 +197,60 @@ pub(crate) fn is_killed(child: &mut Child) -> bool {
     child.wait().unwrap().signal() == Some(9)
 }
 
+/// Returns the next of several moments that are evenly distributed over a duration and a bit more.
+pub(crate) fn moment(number: usize, length: Duration) -> Duration {
+    let number = f64::from(u32::try_from(number).unwrap());
+    length.mul_f64((number * 0.618_033_988_75).fract() * 1.2)
+}
+
+/// Runs a command on a terminal of some lines and columns, and types the keys when it shows a text.
+const ON_A_TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+rows, columns, wanted, keys = sys.argv[1:5]
+pid, terminal = pty.fork()
+if pid == 0:
+    size = struct.pack("HHHH", int(rows), int(columns), 0, 0)
+    fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+    os.execv(sys.argv[5], sys.argv[5:])
+seen, typed = b"", False
+while True:
+    try:
+        piece = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    seen += piece
+    if wanted.encode() in seen and not typed:
+        typed = True
+        os.write(terminal, keys.encode())
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+/// A terminal, and what is typed on it.
+pub(crate) struct Terminal<'a> {
+    pub(crate) lines: u16,
+    pub(crate) columns: u16,
+    /// The text that somebody waits for, and the keys that they press then.
+    pub(crate) wanted: &'a str,
+    pub(crate) keys: &'a str,
+}
+
+impl Terminal<'_> {
+    /// Runs a command on the terminal. Standard output of the result is what the terminal received.
+    pub(crate) fn run(&self, folder: &Path, inner: &Command) -> Ran {
+        let mut outer = Command::new("python3");
+        outer.args(["-c", ON_A_TERMINAL, &self.lines.to_string(), &self.columns.to_string()]);
+        outer.args([self.wanted, self.keys]).arg(inner.get_program()).args(inner.get_args());
+        outer.env_clear().current_dir(folder).env("PYTHONUTF8", "1").stdin(Stdio::null());
+        for (name, value) in inner.get_envs() {
+            outer.env(name, value.unwrap_or_default());
+        }
+        ran(outer.output().unwrap())
+    }
+}
+
 /// Calls `round` until it has returned true `wanted` times: only a signal that reaches a running
 /// program counts. It gets increasing numbers, and moments that are evenly distributed over the time
 /// that the program takes and a bit more.
@@ -214,8 +268,7 @@ pub(crate) fn until_hit(
             break;
         }
         assert!(number < 10 * wanted, "{hits} of {number} signals reached a running program");
-        let share = (f64::from(u32::try_from(number).unwrap()) * 0.618_033_988_75).fract();
-        let is_hit = round(number, length.mul_f64(share * 1.1));
+        let is_hit = round(number, moment(number, length));
         hits += usize::from(is_hit);
         length = length.mul_f64(if is_hit { 1.01 } else { 0.9 });
     }

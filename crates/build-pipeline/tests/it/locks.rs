@@ -61,6 +61,25 @@ fn git_ignores_a_new_folder_of_images_and_an_old_one_stays_as_it_is() {
     std::fs::remove_file(project.path("dist/.gitignore")).unwrap();
     project.run("--track official --rehearse").expect(0);
     assert!(!project.path("dist/.gitignore").exists());
+
+    // An interrupted build leaves what the next one continues with.
+    std::fs::remove_dir_all(project.path("dist")).unwrap();
+    let base = Base::push(409);
+    let proxy = FaultProxy::to(shared_registry().host());
+    let last = base.image.layers.last().unwrap().digest.to_string();
+    proxy.on("GET", &last).does(Fault::Stall);
+    let mut build = project.begin(&format!("{} --with-layers", base.locked_spoof(&proxy.host())));
+    let first = base.image.layers[0].digest.hex().to_owned();
+    let blob = project.path("dist/locked-spoof/blobs/sha256").join(first);
+    let limit = Instant::now() + Duration::from_secs(600);
+    while !blob.exists() {
+        assert!(Instant::now() < limit, "the first layer does not arrive");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let interrupt = ["-INT".to_owned(), build.id().to_string()];
+    assert!(Command::new("kill").args(interrupt).status().unwrap().success());
+    assert_eq!(build.wait().unwrap().code(), Some(130));
+    assert_eq!(project.read("dist/.gitignore"), "*\n");
 }
 
 #[test]

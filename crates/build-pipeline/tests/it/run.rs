@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::dsl::{Project, Ran, ran};
+use crate::dsl::{Project, Ran, Terminal, ran};
 use crate::engines::{BUSYBOX, Engine, both, podman};
 use crate::unfold;
 
@@ -292,29 +292,6 @@ fn signals_go_to_the_command_and_nothing_is_left() {
     }
 }
 
-/// Runs the program on a terminal of 33 lines and 77 columns, types `hello`, and prints the output.
-const ON_A_TERMINAL: &str = r#"
-import fcntl, os, pty, struct, sys, termios
-pid, terminal = pty.fork()
-if pid == 0:
-    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
-    os.execv(sys.argv[1], sys.argv[1:])
-seen, typed = b"", False
-while True:
-    try:
-        piece = os.read(terminal, 4096)
-    except OSError:
-        break
-    if not piece:
-        break
-    seen += piece
-    if b"ready" in seen and not typed:
-        typed = True
-        os.write(terminal, b"hello\x03")
-sys.stdout.buffer.write(seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"#;
-
 #[test]
 fn on_a_terminal_it_is_one_for_the_command() {
     // Ctrl-C is an ordinary key: it reaches the command, and not the program. Like every client,
@@ -324,13 +301,8 @@ fn on_a_terminal_it_is_one_for_the_command() {
     for engine in both() {
         let project = Project::new();
         let inner = command(&project, &engine, &NO_GPU, &["sh", "-c", script]);
-        let mut outer = Command::new("python3");
-        outer.args(["-c", ON_A_TERMINAL]).arg(inner.get_program()).args(inner.get_args());
-        outer.env_clear().current_dir(project.path(""));
-        for (name, value) in inner.get_envs() {
-            outer.env(name, value.unwrap_or_default());
-        }
-        let ran = ran(outer.stdin(Stdio::null()).output().unwrap()).expect(4);
+        let terminal = Terminal { lines: 33, columns: 77, wanted: "ready", keys: "hello\u{3}" };
+        let ran = terminal.run(&project.path(""), &inner).expect(4);
         for line in ["33 77", "ready", "interrupted"] {
             assert!(ran.stdout.contains(line), "{}: no `{line}` in {:?}", engine.name, ran.stdout);
         }
