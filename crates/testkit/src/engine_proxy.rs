@@ -29,6 +29,7 @@ struct State {
     /// The number of builds on a base that lose their cached image, starting with the next one.
     lost: AtomicUsize,
     has_no_buildkit: AtomicBool,
+    has_no_sizes: AtomicBool,
 }
 
 impl EngineProxy {
@@ -46,6 +47,7 @@ impl EngineProxy {
             broken: AtomicUsize::new(0),
             lost: AtomicUsize::new(0),
             has_no_buildkit: AtomicBool::new(false),
+            has_no_sizes: AtomicBool::new(false),
         });
         let listener = UnixListener::bind(folder.path().join("s")).expect("a socket");
         let own = Arc::clone(&state);
@@ -76,6 +78,12 @@ impl EngineProxy {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
 
+    /// Refuses to list containers with their sizes, as docker 26 with the containerd image store does
+    /// while a container lacks its layer.
+    pub fn refuse_sizes(&self) {
+        self.state.has_no_sizes.store(true, Ordering::SeqCst);
+    }
+
     /// Answers the next `count` builds on a base as docker's classic builder does when another
     /// build removes an image of its cache at the same time.
     pub fn lose_cache(&self, count: usize) {
@@ -100,6 +108,10 @@ const LOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnect
 {\"errorDetail\":{\"message\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"},\
 \"error\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"}\r\n";
 
+/// The answer of docker 26 to a request for sizes in this case.
+const NO_SIZES: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
+Connection: close\r\n\r\n{\"message\":\"rw layer snapshot not found for container be82064ff1a0\"}\n";
+
 fn is_build(line: &str) -> bool {
     line.starts_with("POST ") && line.contains("/build?")
 }
@@ -122,6 +134,10 @@ impl State {
         if is_lost {
             read_body(&mut client, head)?;
             return client.write_all(LOST.as_bytes());
+        }
+        let has_sizes = line.contains("/containers/json?") && line.contains("size=true");
+        if has_sizes && self.has_no_sizes.load(Ordering::SeqCst) {
+            return client.write_all(NO_SIZES.as_bytes());
         }
         let mut engine = UnixStream::connect(&self.upstream)?;
         if is_build && self.has_no_buildkit.load(Ordering::SeqCst) {

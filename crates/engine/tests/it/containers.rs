@@ -9,10 +9,10 @@ use engine::{
     ServiceSettings,
 };
 use names::{Digest, EngineKind};
-use testkit::PodmanStore;
+use testkit::{EngineProxy, PodmanStore};
 
 use crate::settings::settings;
-use crate::support::{Base, LIMIT, build, docker, podman, request, run_id};
+use crate::support::{Base, LIMIT, build, docker, dockerd, podman, request, run_id};
 
 /// A container receives what the request specifies, and prints it.
 async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
@@ -129,6 +129,15 @@ async fn clean_touches_nothing_else_on_podman() {
 async fn clean_touches_nothing_else_on_docker() {
     clean_touches_nothing_else(&docker(DockerBuilder::Classic), "clean-classic").await;
     clean_touches_nothing_else(&docker(DockerBuilder::BuildKit), "clean-buildkit").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_needs_no_sizes() {
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.refuse_sizes();
+    let engine = Engine::docker_at(proxy.socket(), DockerBuilder::Classic);
+    clean_touches_nothing_else(&engine, "clean-sizes").await;
+    assert!(proxy.requests().iter().any(|line| line.contains("size=true")));
 }
 
 /// podman was killed after it named the image of a step and before it removed the name.
