@@ -1,6 +1,8 @@
 //! If something goes wrong, there is the right exit code, a next step and a record, and nothing is
 //! half-written.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use serde_json::Value;
 use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, RandomImage, shared_registry};
@@ -23,12 +25,18 @@ fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project
     let record = project.records().pop().unwrap();
     assert_eq!(record["status"], "failed");
     assert!(!record["error"].as_array().unwrap().is_empty());
-    // A complete, checked layer may stay, so that the next run need not fetch it again.
-    for (path, bytes) in project.files() {
-        let is_whole = path.starts_with("dist/locked-spoof/blobs/sha256")
-            && path.file_name().unwrap() == names::Digest::of(&bytes).hex();
-        assert!(is_whole || before.contains_key(&path), "{}", path.display());
-    }
+    // A complete, checked layer may stay, so that the next run need not fetch it again. Then git
+    // ignores the folder that holds it.
+    let is_layer = |path: &Path, bytes: &[u8]| {
+        path.starts_with("dist/locked-spoof/blobs/sha256")
+            && path.file_name().unwrap() == names::Digest::of(bytes).hex()
+    };
+    let mut after = project.files();
+    after.retain(|path, _| !before.contains_key(path));
+    let layers = after.iter().filter(|(path, bytes)| is_layer(path, bytes)).count();
+    let ignored = after.remove(Path::new("dist/.gitignore")).is_some();
+    assert_eq!(ignored, layers > 0, "{:?}", after.keys());
+    assert_eq!(after.len(), layers, "{:?}", after.keys());
     (project, ran.stderr)
 }
 
