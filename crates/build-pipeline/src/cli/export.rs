@@ -32,9 +32,10 @@ pub(crate) struct Export {
     /// The shell command that installs build-pipeline on a runner
     #[arg(long, value_name = "COMMAND")]
     pub(crate) install: String,
-    /// The label of the runners, for GitHub Actions
-    #[arg(long, value_name = "LABEL", default_value = "ubuntu-24.04")]
-    pub(crate) runs_on: String,
+    /// Where jobs run: the label of runners of GitHub Actions [default: ubuntu-24.04], or the image
+    /// of jobs of GitLab and of tasks of Tekton [default: debian:13]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) runs_on: Option<String>,
     /// Write the workflow into this file [default: print it]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -50,4 +51,6 @@ pub(crate) enum BuildSystem {
     Github,
     /// GitLab CI
     Gitlab,
+    /// Tekton Pipelines
+    Tekton,
 }

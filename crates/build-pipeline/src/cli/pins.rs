@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
-use crate::cli::export::BuildSystem;
 use crate::cli::values::Format;
 
 /// Look up a new value for a pin, check it, and write it into versions.toml
@@ -69,10 +68,19 @@ pub(crate) struct Init {
     pub(crate) from: Option<String>,
     /// Add a file with which this CI system builds and verifies the image (comma-separated)
     #[arg(long, value_name = "SYSTEM", value_enum, value_delimiter = ',', requires = "install")]
-    pub(crate) ci: Vec<BuildSystem>,
+    pub(crate) ci: Vec<CiSystem>,
     /// The shell command with which the CI system installs build-pipeline
     #[arg(long, value_name = "COMMAND", requires = "ci")]
     pub(crate) install: Option<String>,
+}
+
+/// A CI system for which `init` writes a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CiSystem {
+    /// GitHub Actions
+    Github,
+    /// GitLab CI
+    Gitlab,
 }
 
 /// Changes that are refused unless they are explicitly allowed.

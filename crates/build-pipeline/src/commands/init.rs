@@ -6,7 +6,7 @@ use failure::Failure;
 use upkeep::ci::{Ci, Install, System};
 use upkeep::init::{NewProject, Start, can_be_rehearsed, write};
 
-use crate::cli::{BuildSystem, Global, Init};
+use crate::cli::{CiSystem, Global, Init};
 use crate::global;
 use crate::output::{self, Page};
 
@@ -19,10 +19,10 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));
     let install = args.install.as_deref().map(Install::new).transpose()?;
-    let of_system = |system: &BuildSystem| {
+    let of_system = |system: &CiSystem| {
         let system = match system {
-            BuildSystem::Github => System::Github,
-            BuildSystem::Gitlab => System::Gitlab,
+            CiSystem::Github => System::Github,
+            CiSystem::Gitlab => System::Gitlab,
         };
         Some(Ci { system, install: install.clone()? })
     };

@@ -277,7 +277,7 @@ fn find(plans: &[Prepared], key: &str) -> Result<(usize, Step), Failure> {
     let what = format!("step `{}` {why}", step.id);
     let track = plans.get(number).map(|one| one.plan.track.clone()).unwrap_or_default();
     Err(Failure::new(Kind::Input, what).hint(format!(
-        "`build-pipeline step list {track}` lists the steps; `build-pipeline {track}` builds the image"
+        "`build-pipeline step list {track}` lists the steps; `build-pipeline build {track}` builds the image"
     )))
 }
 

@@ -20,6 +20,7 @@ mod diff;
 mod dsl;
 mod engine_first;
 mod engines;
+mod exports;
 mod failures;
 mod flips;
 mod full_disk;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use testkit::{DebianRegistry, FaultProxy, shared_registry};
 
 use crate::built::{Bench, tiny_project};
-use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit, workspace};
+use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
 use crate::slim_track;
 
 const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
@@ -425,82 +425,6 @@ fn a_store_only_contains_what_it_is_given_and_clean_removes_what_is_old() {
     assert_eq!(std::fs::read_dir(store.join("blobs/sha256")).unwrap().count(), 0);
     let registry = "step clean --store registry:registry.example.org/steps --unused-for 7";
     project.run(registry).expect(2).says("is not a folder");
-}
-
-#[test]
-fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
-    let (project, _) = tiny_project(TEXT);
-    let stage = "dockerfile = \"dockerfiles/tiny.Dockerfile\"\n";
-    let more = "[[vulkan.variants.tiny.stage]]\nname = \"more\"\ndockerfile = \"dockerfiles/more.Dockerfile\"\n";
-    project.edit("versions/tracks.toml", stage, &format!("{stage}{more}"));
-    project.write("dockerfiles/more.Dockerfile", TEXT);
-    let line = "export github vulkan --variant tiny --store registry:ghcr.io/me/steps \
-                --push ghcr.io/me/{track}:latest --install ./install --output w.yml";
-    project.run(line).expect(0);
-    let text = project.read("w.yml");
-    project.run(line).expect(0);
-    assert_eq!(project.read("w.yml"), text, "the text is the same each time");
-    project.run(&format!("{line} --check")).expect(0);
-    for wanted in [
-        "\n  seal-tiny:\n",
-        "\n  seal-more:\n    name: seal-more\n    runs-on: ubuntu-24.04\n    timeout-minutes: 360\n    needs: [seal-tiny]\n",
-        "\n  image-vulkan-tiny:\n",
-        "\n    needs: [seal-more]\n",
-        "\npermissions: {}\n",
-        "\n          RESULT_0: ${{ needs.seal-tiny.outputs.digest }}\n",
-        "\n      packages: write # to push",
-    ] {
-        assert!(text.contains(wanted), "{wanted}:\n{text}");
-    }
-    for action in text.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
-        let commit = action.split_once('@').unwrap().1.split(' ').next().unwrap();
-        assert_eq!(commit.len(), 40, "{action}");
-        // The commits are those of our own workflows.
-        let ours = std::fs::read_to_string(workspace().join(".github/workflows/nightly.yml"));
-        assert!(ours.unwrap().contains(action), "{action}");
-    }
-    // A file of somebody is not replaced.
-    project.write("mine.yml", "name: Mine\n");
-    project.run(&line.replace("w.yml", "mine.yml")).expect(2).says("`export` did not write it");
-    assert_eq!(project.read("mine.yml"), "name: Mine\n");
-    project.edit("dockerfiles/tiny.Dockerfile", "echo 1", "echo 2");
-    project
-        .run(&format!("{line} --check"))
-        .expect(13)
-        .says("`w.yml`, line ")
-        .says("it should say `build-pipeline step run ");
-    assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
-}
-
-#[test]
-fn a_pipeline_of_gitlab_passes_digests_from_job_to_job() {
-    let (project, _) = tiny_project(TEXT);
-    let line = "export gitlab vulkan --variant tiny --store registry:registry.example.org/steps \
-                --install apt-get~update\\nexit --output .gitlab-ci.yml";
-    let words = line.split_whitespace().map(|word| word.replace('~', " ").replace("\\n", "\n"));
-    let words: Vec<String> = words.collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    ran(project.command(&words).output().unwrap()).expect(0);
-    let text = project.read(".gitlab-ci.yml");
-    for wanted in [
-        "\n  before_script:\n    - |\n      apt-get update\n      exit\n\nseal-tiny:\n",
-        "\nseal-tiny:\n  timeout: 6 hours\n  needs: []\n  script:\n    - |\n",
-        "\n    reports:\n      dotenv: digest.env\n",
-        "\nimage-vulkan-tiny:\n  timeout: 6 hours\n  needs: [seal-tiny]\n",
-    ] {
-        assert!(text.contains(wanted), "{wanted}:\n{text}");
-    }
-    // The job that makes the result names it as the one that needs it.
-    let written = text.lines().find_map(|line| line.trim().strip_prefix("echo \"")).unwrap();
-    let variable = written.split('=').next().unwrap();
-    let used = text.lines().find(|line| line.contains("--result ")).unwrap();
-    assert!(used.contains(&format!("=\"${variable}\" ")), "{written}\n{used}");
-    for install in ["", " \n ", "a\u{7}"] {
-        let words = words.iter().map(|word| if word.contains("apt-get") { install } else { word });
-        let words: Vec<&str> = words.collect();
-        ran(project.command(&words).output().unwrap()).expect(2).says("the command of `--install`");
-    }
-    assert_eq!(project.read(".gitlab-ci.yml"), text);
 }
 
 /// An image or files of somebody in a folder: nothing is read, built or changed.

@@ -31,6 +31,33 @@ fn the_tutorials_commands_run() {
     assert!(count >= 12, "found only {count} commands");
 }
 
+/// Every line of every block of commands is understood, also where it cannot run here.
+#[test]
+fn the_commands_in_all_pages_are_understood() {
+    let project = Project::new();
+    let mut count = 0;
+    for page in ["README.md", "TUTORIAL.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        let text = std::fs::read_to_string(workspace().join(page)).unwrap();
+        for block in text.split("```").skip(1).step_by(2) {
+            for line in block.lines() {
+                let line = line.strip_prefix("$ ").unwrap_or(line);
+                let Some(words) = line.strip_prefix("build-pipeline ") else { continue };
+                // What a shell reads, and what is passed on to a container.
+                let ends = [" #", " | ", " > ", " && ", ";", " -- ", "\\", "…"];
+                let end = ends.iter().filter_map(|end| words.find(end)).min();
+                let words = &words[..end.unwrap_or(words.len())];
+                // `--help` ends a command that is understood up to there.
+                let line = format!("{} --help", words.replace('\'', ""));
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let ran = ran(project.command(&words).output().unwrap());
+                assert_eq!(ran.stderr, "", "{page}: build-pipeline {line}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "found only {count} commands");
+}
+
 #[test]
 fn the_readmes_words_are_there() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();

@@ -77,7 +77,7 @@ fn job(job: &Job, options: &Options) -> String {
     line(8, "run: |");
     let results = job.needs.values().enumerate();
     let results = results.map(|(number, key)| (key, format!("$RESULT_{number}")));
-    options.command_lines(job, results).iter().for_each(|one| line(10, one));
+    options.command_lines(job, results, "digest").iter().for_each(|one| line(10, one));
     line(10, "echo \"digest=$(cat digest)\" >> \"$GITHUB_OUTPUT\"");
     text
 }

@@ -14,10 +14,10 @@ pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
          # shell executor. To log in to registries, define the variable REGISTRY_AUTH_FILE with the\n\
          # type File; its content is that of podman's auth.json or docker's config.json.\n\
          default:\n\
-         \x20 image: debian:13\n\
+         \x20 image: {}\n\
          \x20 before_script:\n\
          \x20   - |\n",
-        options.command
+        options.command, options.runs_on
     );
     let mut line = |indent: usize, line: &str| {
         // Writing to a string cannot fail.
@@ -39,7 +39,7 @@ fn write_job(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) {
     line(2, "script:");
     line(4, "- |");
     let results = job.needs.values().map(|key| (key, format!("${}", variable(key))));
-    options.command_lines(job, results).iter().for_each(|one| line(6, one));
+    options.command_lines(job, results, "digest").iter().for_each(|one| line(6, one));
     if let Work::Step(key) = &job.work {
         line(6, &format!("echo \"{}=$(cat digest)\" > digest.env", variable(key)));
         line(2, "artifacts:");

@@ -18,23 +18,26 @@ pub(super) struct Options {
     pub(super) push: Option<String>,
     /// The shell command that installs this tool.
     pub(super) install: Install,
+    /// Where jobs run: the label of runners, or an image.
     pub(super) runs_on: String,
     /// The command that writes the workflow.
     pub(super) command: String,
 }
 
 impl Options {
-    /// Returns the lines of a shell script that runs a job and writes the digest into the file
-    /// `digest`. `results` are the keys that the job needs, each with its digest or a variable.
+    /// Returns the lines of a shell script that runs a job and writes the digest into a file.
+    /// `results` are the keys that the job needs, each with its digest or a variable. `file` is a
+    /// word of the shell.
     pub(super) fn command_lines<'a>(
         &self,
         job: &Job,
         results: impl Iterator<Item = (&'a Digest, String)>,
+        file: &str,
     ) -> Vec<String> {
         let mut words = vec!["build-pipeline".to_owned()];
         match &job.work {
             Work::Step(key) => words.extend(["step", "run", key.hex()].map(str::to_owned)),
-            Work::Image => words.extend(["build", "--digest-file", "digest"].map(str::to_owned)),
+            Work::Image => words.push("build".to_owned()),
         }
         words.extend(job.subject.iter().cloned());
         let option = |name: &str, value: &String| [name.to_owned(), value.clone()];
@@ -47,8 +50,8 @@ impl Options {
             |(key, value): (&Digest, String)| format!("  --result {}=\"{value}\" \\", key.hex());
         lines.extend(results.map(result));
         lines.push(match job.work {
-            Work::Step(_) => "  > digest".to_owned(),
-            Work::Image => "  --quiet".to_owned(),
+            Work::Step(_) => format!("  > {file}"),
+            Work::Image => format!("  --quiet --digest-file {file}"),
         });
         lines
     }
@@ -67,6 +70,8 @@ pub(super) struct Job {
     pub(super) subject: Vec<String>,
     /// The steps whose results it uses: their jobs, and their keys.
     pub(super) needs: BTreeMap<String, Digest>,
+    /// Whether it runs a Dockerfile or makes a base image in podman or docker.
+    pub(super) uses_engine: bool,
 }
 
 /// What a job does.
@@ -102,13 +107,14 @@ impl Jobs {
                 used.insert(&step.id, [(name.clone(), key.clone())].into());
                 if is_new {
                     let work = Work::Step(key.clone());
-                    jobs.push(Job { name, work, subject: subject.clone(), needs });
+                    let uses_engine = !matches!(step.action, Action::SlimImage { .. });
+                    jobs.push(Job { name, work, subject: subject.clone(), needs, uses_engine });
                 }
             }
             let needs = plan.steps.last().and_then(|last| used.remove(&*last.id));
             let needs = needs.unwrap_or_default();
             let name = format!("image-{}", plan.name);
-            jobs.push(Job { name, work: Work::Image, subject, needs });
+            jobs.push(Job { name, work: Work::Image, subject, needs, uses_engine: false });
         }
         Ok(Self(jobs))
     }

@@ -3,6 +3,7 @@
 mod github;
 mod gitlab;
 mod jobs;
+mod tekton;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -35,13 +36,14 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
         stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
         push: args.push.as_ref().map(|push| push.expose().to_owned()),
         install: Install::new(&args.install)?,
-        runs_on: args.runs_on.clone(),
+        runs_on: args.runs_on.clone().unwrap_or_else(|| runs_on(args.system).to_owned()),
         command: command(args, &subject.tracks),
     };
     let jobs = Jobs::of(&plans)?;
     let text = match args.system {
         BuildSystem::Github => github::workflow(&jobs, &options),
         BuildSystem::Gitlab => gitlab::pipeline(&jobs, &options),
+        BuildSystem::Tekton => tekton::pipeline(&jobs, &options),
     };
     match (&args.output, args.check) {
         (None, _) => output::result(&text),
@@ -55,8 +57,17 @@ fn command(args: &Export, tracks: &[String]) -> String {
     let system = match args.system {
         BuildSystem::Github => "github",
         BuildSystem::Gitlab => "gitlab",
+        BuildSystem::Tekton => "tekton",
     };
     format!("build-pipeline export {system} {}", tracks.join(" "))
+}
+
+/// Returns where jobs run unless the user says so.
+fn runs_on(system: BuildSystem) -> &'static str {
+    match system {
+        BuildSystem::Github => "ubuntu-24.04",
+        BuildSystem::Gitlab | BuildSystem::Tekton => "debian:13",
+    }
 }
 
 /// The start of every file that `export` writes.

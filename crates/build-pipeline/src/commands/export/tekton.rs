@@ -1,0 +1,104 @@
+//! A pipeline of Tekton.
+//!
+//! Its fields are those of <https://tekton.dev/docs/pipelines/pipelines/>, version `v1`.
+
+use std::fmt::Write as _;
+
+use super::jobs::{Job, Jobs, Options, Work};
+
+/// Returns the text of a pipeline.
+pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
+    let mut text = format!(
+        "# Written by `{}`. Do not edit it: `--check` compares it with the plans.\n\
+         # A task that runs a Dockerfile is privileged, because podman or docker runs in it.\n\
+         apiVersion: tekton.dev/v1\n\
+         kind: Pipeline\n\
+         metadata:\n\
+         \x20 name: images\n\
+         spec:\n\
+         \x20 workspaces:\n\
+         \x20   - name: project\n\
+         \x20     description: A checkout of the project. Tasks may run at the same time.\n\
+         \x20   - name: registry-auth\n\
+         \x20     description: A secret with the file config.json of docker, to log in to registries.\n\
+         \x20     optional: true\n\
+         \x20 tasks:\n",
+        options.command
+    );
+    let mut line = |indent: usize, line: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    };
+    for job in &jobs.0 {
+        write_task(job, options, &mut line);
+    }
+    text
+}
+
+fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) {
+    let what = match &job.work {
+        Work::Step(_) => "The digest of the step's result",
+        Work::Image => "The digest of the image",
+    };
+    line(4, &format!("- name: {}", job.name));
+    line(6, "timeout: 6h0m0s");
+    write_results(job, line);
+    line(6, "workspaces:");
+    line(8, "- name: project");
+    line(8, "- name: registry-auth");
+    line(6, "taskSpec:");
+    if !job.needs.is_empty() {
+        line(8, "params:");
+        for number in 0..job.needs.len() {
+            line(10, &format!("- name: result-{number}"));
+            line(12, "type: string");
+        }
+    }
+    line(8, "workspaces:");
+    line(10, "- name: project");
+    line(10, "- name: registry-auth");
+    line(12, "optional: true");
+    line(8, "results:");
+    line(10, "- name: digest");
+    line(12, &format!("description: {what}"));
+    line(8, "steps:");
+    line(10, "- name: run");
+    line(12, &format!("image: {}", options.runs_on));
+    line(12, "workingDir: $(workspaces.project.path)");
+    if job.uses_engine {
+        line(12, "securityContext:");
+        line(14, "privileged: true");
+    }
+    if !job.needs.is_empty() {
+        line(12, "env:");
+        for number in 0..job.needs.len() {
+            line(14, &format!("- name: RESULT_{number}"));
+            line(16, &format!("value: $(params.result-{number})"));
+        }
+    }
+    line(12, "script: |");
+    line(14, "#!/bin/sh");
+    line(14, "set -e");
+    line(14, "if [ \"$(workspaces.registry-auth.bound)\" = true ]; then");
+    line(14, "  export REGISTRY_AUTH_FILE=\"$(workspaces.registry-auth.path)/config.json\"");
+    line(14, "fi");
+    options.install.lines().for_each(|one| line(14, one));
+    let results = job.needs.values().enumerate();
+    let results = results.map(|(number, key)| (key, format!("$RESULT_{number}")));
+    line(14, "digest=$(mktemp)");
+    options.command_lines(job, results, "\"$digest\"").iter().for_each(|one| line(14, one));
+    // Tekton passes a newline on as part of the result.
+    line(14, "tr -d '\\n' < \"$digest\" > \"$(results.digest.path)\"");
+}
+
+/// Writes the results of other tasks that a task takes. They also say which tasks run before it.
+fn write_results(job: &Job, line: &mut impl FnMut(usize, &str)) {
+    if job.needs.is_empty() {
+        return;
+    }
+    line(6, "params:");
+    for (number, need) in job.needs.keys().enumerate() {
+        line(8, &format!("- name: result-{number}"));
+        line(10, &format!("value: $(tasks.{need}.results.digest)"));
+    }
+}

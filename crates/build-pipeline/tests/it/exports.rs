@@ -1,0 +1,220 @@
+//! Steps as jobs of other build systems.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use testkit::shared_registry;
+
+use crate::built::{Bench, tiny_project};
+use crate::dsl::{ran, workspace};
+
+const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
+
+#[test]
+fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
+    let (project, _) = tiny_project(TEXT);
+    let stage = "dockerfile = \"dockerfiles/tiny.Dockerfile\"\n";
+    let more = "[[vulkan.variants.tiny.stage]]\nname = \"more\"\ndockerfile = \"dockerfiles/more.Dockerfile\"\n";
+    project.edit("versions/tracks.toml", stage, &format!("{stage}{more}"));
+    project.write("dockerfiles/more.Dockerfile", TEXT);
+    let line = "export github vulkan --variant tiny --store registry:ghcr.io/me/steps \
+                --push ghcr.io/me/{track}:latest --install ./install --output w.yml";
+    project.run(line).expect(0);
+    let text = project.read("w.yml");
+    project.run(line).expect(0);
+    assert_eq!(project.read("w.yml"), text, "the text is the same each time");
+    project.run(&format!("{line} --check")).expect(0);
+    for wanted in [
+        "\n  seal-tiny:\n",
+        "\n  seal-more:\n    name: seal-more\n    runs-on: ubuntu-24.04\n    timeout-minutes: 360\n    needs: [seal-tiny]\n",
+        "\n  image-vulkan-tiny:\n",
+        "\n    needs: [seal-more]\n",
+        "\npermissions: {}\n",
+        "\n          RESULT_0: ${{ needs.seal-tiny.outputs.digest }}\n",
+        "\n      packages: write # to push",
+    ] {
+        assert!(text.contains(wanted), "{wanted}:\n{text}");
+    }
+    for action in text.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
+        let commit = action.split_once('@').unwrap().1.split(' ').next().unwrap();
+        assert_eq!(commit.len(), 40, "{action}");
+        // The commits are those of our own workflows.
+        let ours = std::fs::read_to_string(workspace().join(".github/workflows/nightly.yml"));
+        assert!(ours.unwrap().contains(action), "{action}");
+    }
+    // A file of somebody is not replaced.
+    project.write("mine.yml", "name: Mine\n");
+    project.run(&line.replace("w.yml", "mine.yml")).expect(2).says("`export` did not write it");
+    assert_eq!(project.read("mine.yml"), "name: Mine\n");
+    project.edit("dockerfiles/tiny.Dockerfile", "echo 1", "echo 2");
+    project
+        .run(&format!("{line} --check"))
+        .expect(13)
+        .says("`w.yml`, line ")
+        .says("it should say `build-pipeline step run ");
+    assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
+}
+
+#[test]
+fn a_pipeline_of_gitlab_passes_digests_from_job_to_job() {
+    let (project, _) = tiny_project(TEXT);
+    let line = "export gitlab vulkan --variant tiny --store registry:registry.example.org/steps \
+                --install apt-get~update\\nexit --output .gitlab-ci.yml";
+    let words = line.split_whitespace().map(|word| word.replace('~', " ").replace("\\n", "\n"));
+    let words: Vec<String> = words.collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    ran(project.command(&words).output().unwrap()).expect(0);
+    let text = project.read(".gitlab-ci.yml");
+    for wanted in [
+        "\n  before_script:\n    - |\n      apt-get update\n      exit\n\nseal-tiny:\n",
+        "\nseal-tiny:\n  timeout: 6 hours\n  needs: []\n  script:\n    - |\n",
+        "\n    reports:\n      dotenv: digest.env\n",
+        "\nimage-vulkan-tiny:\n  timeout: 6 hours\n  needs: [seal-tiny]\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted}:\n{text}");
+    }
+    // The job that makes the result names it as the one that needs it.
+    let written = text.lines().find_map(|line| line.trim().strip_prefix("echo \"")).unwrap();
+    let variable = written.split('=').next().unwrap();
+    let used = text.lines().find(|line| line.contains("--result ")).unwrap();
+    assert!(used.contains(&format!("=\"${variable}\" ")), "{written}\n{used}");
+    for install in ["", " \n ", "a\u{7}"] {
+        let words = words.iter().map(|word| if word.contains("apt-get") { install } else { word });
+        let words: Vec<&str> = words.collect();
+        ran(project.command(&words).output().unwrap()).expect(2).says("the command of `--install`");
+    }
+    assert_eq!(project.read(".gitlab-ci.yml"), text);
+}
+
+/// A job of an exported file.
+#[derive(Debug, Default)]
+struct Job {
+    name: String,
+    /// The jobs whose results it takes.
+    needs: Vec<String>,
+    /// What a shell runs.
+    script: String,
+}
+
+/// Returns the lines of a block of YAML text that starts after the last line that ends like
+/// `start`.
+fn block(text: &str, start: &str, indent: usize) -> String {
+    let after = text.rsplit_once(&format!("{start}\n")).unwrap().1;
+    let indent = " ".repeat(indent);
+    let lines = after.lines().map_while(|line| line.strip_prefix(&*indent));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns what stands between two texts, once per line.
+fn between(text: &str, before: &str, after: &str) -> Vec<String> {
+    let found = text.lines().filter_map(|line| line.split_once(before)?.1.split_once(after));
+    found.map(|(found, _)| found.to_owned()).collect()
+}
+
+/// Reads the jobs of an exported file, in its order.
+fn jobs(system: &str, text: &str) -> Vec<Job> {
+    let (jobs, indent) = match system {
+        "github" => (text.split_once("\njobs:\n").unwrap().1.split("\n\n"), 2),
+        "gitlab" => (text.split_once("\n\n").unwrap().1.split("\n\n"), 0),
+        _ => (text.split_once("\n  tasks:\n    - name: ").unwrap().1.split("\n    - name: "), 0),
+    };
+    let read = |job: &str| {
+        let name = job[indent..].lines().next().unwrap().trim_end_matches(':').to_owned();
+        let (needs, script) = match system {
+            "github" => (between(job, "${{ needs.", ".outputs."), block(job, "run: |", 10)),
+            "gitlab" => {
+                let needs = between(job, "  needs: [", "]").join(", ");
+                let needs = needs.split(", ").filter(|name| !name.is_empty()).map(str::to_owned);
+                (needs.collect(), block(job, "- |", 6))
+            }
+            _ => (between(job, "$(tasks.", ".results."), block(job, "script: |", 14)),
+        };
+        Job { name, needs, script }
+    };
+    jobs.map(read).collect()
+}
+
+/// Runs a job as its system does, on a machine of its own. Returns what it passes to other jobs:
+/// variables for GitLab, and the digest for the others.
+fn work(system: &str, job: &Job, results: &BTreeMap<String, String>) -> String {
+    let bench = Bench::new(TEXT);
+    // What these tests need on a machine, and a workflow does not say.
+    let program = bench.command_at("", shared_registry().host());
+    let mirror = format!("registry.example.org={}", shared_registry().host());
+    let (real, wrapper) = (env!("CARGO_BIN_EXE_build-pipeline"), "bin/build-pipeline");
+    let text = format!("#!/bin/sh\nexec {real} \"$@\" --engine podman --mirror {mirror}\n");
+    bench.project.write(wrapper, &text);
+    ran(Command::new("chmod").arg("+x").arg(bench.project.path(wrapper)).output().unwrap());
+    let passed = bench.project.path("passed");
+    let script = job
+        .script
+        .replace("$(workspaces.registry-auth.bound)", "false")
+        .replace("$(workspaces.registry-auth.path)", "")
+        .replace("$(results.digest.path)", passed.to_str().unwrap());
+    assert!(!script.contains("$(w") && !script.contains("$(r"), "{script}");
+    let mut command = Command::new("sh");
+    command.args(["-e", "-c", &script]).current_dir(bench.project.path(""));
+    command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("GITHUB_OUTPUT", &passed);
+    for (number, need) in job.needs.iter().enumerate() {
+        let result = &results[need];
+        match system {
+            "gitlab" => command.envs(result.lines().filter_map(|line| line.split_once('='))),
+            _ => command.env(format!("RESULT_{number}"), result),
+        };
+    }
+    ran(command.output().unwrap()).expect(0);
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    match system {
+        "github" => read(&passed).trim_end().strip_prefix("digest=").unwrap().to_owned(),
+        "gitlab" if job.script.contains("digest.env") => read(&bench.project.path("digest.env")),
+        "gitlab" => read(&bench.project.path("digest")).trim_end().to_owned(),
+        _ => read(&passed),
+    }
+}
+
+/// The jobs run on machines that share a store and nothing else.
+#[test]
+fn exported_jobs_build_the_image_that_one_machine_builds() {
+    let bench = Bench::new(TEXT);
+    let build = "build vulkan --variant tiny --engine podman";
+    let alone = ran(bench.command_at(build, shared_registry().host()).output().unwrap());
+    let digest = alone.expect(0).digest();
+    for system in ["github", "gitlab", "tekton"] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = format!("dir:{}", folder.path().join("store").display());
+        let line = format!(
+            "export {system} vulkan --variant tiny --store {store} --install true --output jobs.yml"
+        );
+        bench.project.run(&line).expect(0);
+        bench.project.run(&format!("{line} --check")).expect(0);
+        let jobs = jobs(system, &bench.project.read("jobs.yml"));
+        let names: Vec<_> = jobs.iter().map(|job| &*job.name).collect();
+        assert_eq!(names, ["seal-tiny", "image-vulkan-tiny"], "{system}");
+        let mut results = BTreeMap::new();
+        for job in &jobs {
+            let result = work(system, job, &results);
+            results.insert(job.name.clone(), result);
+        }
+        assert_eq!(results["image-vulkan-tiny"], digest, "{system}");
+        std::fs::remove_file(bench.project.path("jobs.yml")).unwrap();
+    }
+}
+
+#[test]
+fn only_tasks_that_use_an_engine_are_privileged() {
+    let (project, _) = tiny_project(TEXT);
+    let line = "export tekton vulkan --variant tiny --store registry:registry.example.org/steps \
+                --install ./install --runs-on registry.example.org/builder@sha256:1";
+    let text = project.run(line).expect(0).stdout;
+    let (seal, image) = text.split_once("    - name: image-vulkan-tiny\n").unwrap();
+    assert!(seal.contains("privileged: true") && !image.contains("privileged"), "{text}");
+    assert_eq!(text.matches("image: registry.example.org/builder@sha256:1\n").count(), 2);
+    // Tekton passes results on as they are, with a newline if they have one.
+    assert_eq!(text.matches("tr -d '\\n' < \"$digest\" > \"$(results.digest.path)\"").count(), 2);
+    project
+        .run("init new --ci tekton --install x")
+        .expect(2)
+        .says("[possible values: github, gitlab]");
+}
