@@ -42,18 +42,18 @@ fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) 
     };
     line(4, &format!("- name: {}", job.name));
     line(6, "timeout: 6h0m0s");
-    write_results(job, line);
+    // The results of other tasks. They also say which tasks run before this one.
+    entries(6, "params:", job.needs.keys().enumerate(), line, |(number, need)| {
+        [format!("name: result-{number}"), format!("value: $(tasks.{need}.results.digest)")]
+    });
     line(6, "workspaces:");
     line(8, "- name: project");
     line(8, "- name: registry-auth");
     line(6, "taskSpec:");
-    if !job.needs.is_empty() {
-        line(8, "params:");
-        for number in 0..job.needs.len() {
-            line(10, &format!("- name: result-{number}"));
-            line(12, "type: string");
-        }
-    }
+    let numbers = 0..job.needs.len();
+    entries(8, "params:", numbers.clone(), line, |number| {
+        [format!("name: result-{number}"), "type: string".to_owned()]
+    });
     line(8, "workspaces:");
     line(10, "- name: project");
     line(10, "- name: registry-auth");
@@ -69,13 +69,9 @@ fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) 
         line(12, "securityContext:");
         line(14, "privileged: true");
     }
-    if !job.needs.is_empty() {
-        line(12, "env:");
-        for number in 0..job.needs.len() {
-            line(14, &format!("- name: RESULT_{number}"));
-            line(16, &format!("value: $(params.result-{number})"));
-        }
-    }
+    entries(12, "env:", numbers, line, |number| {
+        [format!("name: RESULT_{number}"), format!("value: $(params.result-{number})")]
+    });
     line(12, "script: |");
     line(14, "#!/bin/sh");
     line(14, "set -e");
@@ -91,14 +87,20 @@ fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) 
     line(14, "tr -d '\\n' < \"$digest\" > \"$(results.digest.path)\"");
 }
 
-/// Writes the results of other tasks that a task takes. They also say which tasks run before it.
-fn write_results(job: &Job, line: &mut impl FnMut(usize, &str)) {
-    if job.needs.is_empty() {
-        return;
-    }
-    line(6, "params:");
-    for (number, need) in job.needs.keys().enumerate() {
-        line(8, &format!("- name: result-{number}"));
-        line(10, &format!("value: $(tasks.{need}.results.digest)"));
+/// Writes a list whose entries have two fields each. An empty list is left out.
+fn entries<T>(
+    indent: usize,
+    name: &str,
+    of: impl Iterator<Item = T>,
+    line: &mut impl FnMut(usize, &str),
+    fields: impl Fn(T) -> [String; 2],
+) {
+    for (number, one) in of.enumerate() {
+        if number == 0 {
+            line(indent, name);
+        }
+        let [first, second] = fields(one);
+        line(indent + 2, &format!("- {first}"));
+        line(indent + 4, &second);
     }
 }
