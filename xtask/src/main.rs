@@ -147,7 +147,7 @@ fn workflows() -> Result<()> {
         cargo(&[&start[..], words].concat())
     };
     tool(&["init", &folder, "--track", "mine", "--ci", "github,gitlab", "--install", "./install"])?;
-    for system in ["github", "gitlab", "tekton"] {
+    for system in ["github", "gitlab"] {
         let file = format!("{folder}/{system}.yml");
         let store = ["--store", "registry:ghcr.io/me/steps", "--install", "./install"];
         let words = ["-C", &folder, "export", system, "source", "official", "--rehearse"];
