@@ -12,6 +12,7 @@ pub mod forms;
 mod gpu;
 mod kernel;
 mod kernel_log;
+pub mod model;
 mod root;
 pub mod rules;
 pub mod run;

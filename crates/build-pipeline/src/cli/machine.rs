@@ -199,6 +199,13 @@ pub(crate) struct Doctor {
     /// The GPU target of the images [default: the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
+    /// Check whether the GPU has enough memory for this model: a .gguf file, or a folder with
+    /// config.json and .safetensors files
+    #[arg(long, value_name = "PATH")]
+    pub(crate) model: Option<PathBuf>,
+    /// The context of the model, in tokens [default: the longest that it was made for]
+    #[arg(long, value_name = "TOKENS", requires = "model", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) context: Option<u64>,
     /// Check the system below this folder [default: /]
     #[arg(long, value_name = "DIR")]
     pub(crate) host_root: Option<PathBuf>,

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use failure::{Failure, Kind};
 use host::Snapshot;
-use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use host::model::Model;
+use host::rules::{self, Check, Context, Image, ModelUse, Outcome, Severity};
 use launch::machine;
 use names::TrackName;
 use pins::{Pins, Tracks};
@@ -104,6 +105,9 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     let images = with_code(images(&args.tracks, &tracks, &data.pins()?)?, data.root());
     let compat = data.compat()?;
     let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
+    let model =
+        args.model.as_deref().map(|path| model(&global::working_folder(global)?.join(path)));
+    let model = model.transpose()?;
     let mut machine = machine::look(&root);
     if root == std::path::Path::new("/") {
         machine::ask_engines(&mut machine)?;
@@ -114,6 +118,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
         gpus: &gpus,
         wanted: &wanted,
         images: &images,
+        model: model.as_ref().map(|model| ModelUse { model, context: args.context }),
         is_asked: !args.tracks.is_empty(),
     });
     let worst = rules::worst(&checks);
@@ -133,6 +138,14 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
         Some(Severity::Warning) => Err(Failure::told(Kind::Failed)),
         Some(Severity::Error) => Err(Failure::told(Kind::Machine)),
     }
+}
+
+fn model(path: &Path) -> Result<Model, Failure> {
+    host::model::read(path).map_err(|error| {
+        Failure::from_chain(Kind::Input, &error).hint(
+            "`--model` takes a .gguf file, or a folder with config.json and .safetensors files",
+        )
+    })
 }
 
 /// Returns the images of the requested tracks, or of all tracks that need no engine.

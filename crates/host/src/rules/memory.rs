@@ -4,7 +4,7 @@
 //! carve-out is large, only [`carve_out`] advises: it gives the limit that belongs to the total
 //! after the change.
 
-use super::{Context, Finding, Severity, Verdict, gib};
+use super::{Context, Finding, ModelUse, Severity, Verdict, gib};
 use crate::gpu::Gpu;
 use crate::kernel::PAGE;
 
@@ -225,4 +225,59 @@ pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
         )
         .repair("sync && echo 3 | sudo tee /proc/sys/vm/drop_caches && echo 1 | sudo tee /proc/sys/vm/compact_memory")
         .into()
+}
+
+/// The GPU has enough memory for a model.
+pub(super) fn model(context: &Context<'_>) -> Verdict {
+    let Some(ModelUse { model, context: asked }) = context.model else {
+        return Verdict::skipped("no model is named (--model)");
+    };
+    let Some((gpu, target)) = context.gpu() else { return Verdict::skipped("no GPU") };
+    let Some(vram) = gpu.vram else {
+        return Verdict::skipped("mem_info_vram_total cannot be read");
+    };
+    let usable = if context.is_integrated(target) {
+        // What the firmware reserves, or the host's memory, whichever is larger.
+        vram.max(gpu.gtt.unwrap_or_default())
+    } else {
+        vram
+    };
+    let name = &model.name;
+    let tokens = asked.or(model.context);
+    let cache = model.cache.zip(tokens);
+    let cache_bytes = cache.map_or(0, |(cache, tokens)| cache.per_token.saturating_mul(tokens));
+    let (spelled, is_exact) = match cache {
+        Some((cache, tokens)) => {
+            let most = if cache.is_exact { "" } else { "at most " };
+            (format!("{most}{} of cache for {tokens} tokens", gib(cache_bytes)), cache.is_exact)
+        }
+        None => ("a cache of unknown size".to_owned(), true),
+    };
+    let seen = format!(
+        "{name} has {} of weights and {spelled}; the GPU has {}",
+        gib(model.weights),
+        gib(usable)
+    );
+    if model.weights.saturating_add(cache_bytes) <= usable {
+        return Verdict::fine(seen);
+    }
+    let has_room = model.weights <= usable;
+    let severity = if has_room && !is_exact { Severity::Note } else { Severity::Warning };
+    let finding = Finding::new(
+        severity,
+        seen,
+        format!("at most {} together, with some room for buffers", gib(usable)),
+    )
+    .because(
+        "llama.cpp leaves what does not fit to the processor if it is told to, otherwise the program ends with `out of memory`",
+        "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `apu_prefer_gtt`; ROCm/rocm-systems#8475",
+    );
+    let longest = model.cache.filter(|cache| has_room && cache.per_token > 0);
+    match longest.map(|cache| (usable - model.weights) / cache.per_token) {
+        Some(tokens) if tokens > 0 => finding.repair(format!(
+            "# start with a shorter context: at most {tokens} tokens; llama.cpp: --ctx-size, vLLM: --max-model-len"
+        )),
+        _ => finding.repair("# use a smaller model, or one with fewer bits for each weight"),
+    }
+    .into()
 }

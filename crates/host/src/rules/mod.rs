@@ -18,6 +18,7 @@ use pins::{Compat, Disk, Gpus};
 use serde::Serialize;
 
 use crate::gpu::Gpu;
+use crate::model::Model;
 use crate::snapshot::Snapshot;
 
 /// The input of the rules.
@@ -33,8 +34,19 @@ pub struct Context<'a> {
     pub wanted: &'a GpuTarget,
     /// The images to run here.
     pub images: &'a [Image],
-    /// Whether the user named them, so that missing requirements of only these images are errors.
+    /// A model to load into the GPU's memory, if one is named.
+    pub model: Option<ModelUse<'a>>,
+    /// Whether the user named the images, so that missing requirements of only these images are errors.
     pub is_asked: bool,
+}
+
+/// A model to load into the GPU's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelUse<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The length of the context in tokens, if it is not the longest one of the model.
+    pub context: Option<u64>,
 }
 
 /// An image to run on the machine.
@@ -124,7 +136,7 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 33] = [
+const RULES: [Rule; 34] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
@@ -142,6 +154,7 @@ const RULES: [Rule; 33] = [
     ("memory-gtt", "GTT and ttm.pages_limit", memory::gtt),
     ("memory-carve-out", "memory carve-out", memory::carve_out),
     ("memory-fragmentation", "free memory in large blocks", memory::fragmentation),
+    ("memory-model", "memory for the model", memory::model),
     ("device-kfd", "/dev/kfd", access::kfd),
     ("device-render", "/dev/dri", access::render),
     ("device-access", "access to the GPU", access::open),

@@ -4,6 +4,7 @@
 
 mod failures;
 mod machine;
+mod model;
 mod repairs;
 mod rules;
 mod run;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use host::Snapshot;
-use host::rules::{self, Check, Context, Image, Outcome, Severity};
+use host::model::{Cache, Model};
+use host::rules::{self, Check, Context, Image, ModelUse, Outcome, Severity};
 use names::EngineKind;
 
 use crate::machine;
@@ -38,6 +39,15 @@ pub(crate) fn check(machine: &Snapshot, images: &[Image]) -> Vec<Check> {
 }
 
 fn check_for(machine: &Snapshot, images: &[Image], wanted: &str) -> Vec<Check> {
+    check_with(machine, images, wanted, None)
+}
+
+fn check_with(
+    machine: &Snapshot,
+    images: &[Image],
+    wanted: &str,
+    model: Option<ModelUse<'_>>,
+) -> Vec<Check> {
     let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
     let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
     let wanted = wanted.parse().unwrap();
@@ -47,6 +57,7 @@ fn check_for(machine: &Snapshot, images: &[Image], wanted: &str) -> Vec<Check> {
         gpus: &gpus,
         wanted: &wanted,
         images,
+        model,
         is_asked: false,
     })
 }
@@ -146,8 +157,8 @@ const CASES: &[Case] = &[
 ];
 
 /// Facts that recorded machines cannot contain: the permissions of a socket, answers of an engine,
-/// and what is known about built images.
-const ELSEWHERE: [&str; 3] = ["engine-socket", "engine-version", "image-code"];
+/// what is known about built images, and a model.
+const ELSEWHERE: [&str; 4] = ["engine-socket", "engine-version", "image-code", "memory-model"];
 
 fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
@@ -235,6 +246,7 @@ fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
             gpus: &gpus,
             wanted: &wanted,
             images: &images,
+            model: None,
             is_asked,
         };
         let checks = rules::check(&context);
@@ -293,6 +305,70 @@ fn amds_table_is_asked_for_each_image() {
         assert_eq!(found.findings.first().map(|one| one.severity), severity, "{rocm}");
         assert!(found.seen.contains(rocm), "{}", found.seen);
         assert_eq!(found.seen.contains("newer than AMD's table"), rocm == "10.0.0");
+    }
+}
+
+#[test]
+fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
+    const GIB: u64 = 1 << 30;
+    let exact = |per_token| Some(Cache { per_token, is_exact: true });
+    let most = |per_token| Some(Cache { per_token, is_exact: false });
+    // Strix Halo: the larger one of carve-out and GTT. A GPU of its own: its own memory.
+    for (machine, wanted, gib, cache, severity, says) in [
+        (
+            "strix-halo",
+            "gfx1151",
+            60,
+            exact(GIB / 1024),
+            None,
+            "60 GiB of weights and 32 GiB of cache for 32768 tokens",
+        ),
+        (
+            "strix-halo",
+            "gfx1151",
+            100,
+            exact(GIB / 1024),
+            Some(Severity::Warning),
+            "# start with a shorter context: at most ",
+        ),
+        (
+            "strix-halo",
+            "gfx1151",
+            100,
+            most(GIB / 1024),
+            Some(Severity::Note),
+            "at most 32 GiB of cache",
+        ),
+        ("strix-halo", "gfx1151", 300, most(1), Some(Severity::Warning), "# use a smaller model"),
+        ("strix-halo", "gfx1151", 300, None, Some(Severity::Warning), "a cache of unknown size"),
+        ("strix-halo", "gfx1151", 60, None, None, "a cache of unknown size"),
+        (
+            "strix-halo-with-navi4",
+            "gfx1201",
+            60,
+            None,
+            Some(Severity::Warning),
+            "# use a smaller model",
+        ),
+        ("strix-halo-with-navi4", "gfx1151", 60, None, None, ""),
+        ("strix-halo-carve-out", "gfx1151", 60, None, None, ""),
+    ] {
+        let model =
+            Model { name: "a.gguf".to_owned(), weights: gib * GIB, cache, context: Some(32768) };
+        let asked = ModelUse { model: &model, context: None };
+        let checks = check_with(&machine::read(machine, ""), &images(), wanted, Some(asked));
+        let found = one(&checks, "memory-model");
+        let what = format!("{machine} {wanted} {gib}: {found:?}");
+        assert_eq!(found.findings.first().map(|one| one.severity), severity, "{what}");
+        assert!(what.contains(says), "{what}");
+    }
+    let model = Model { name: "a".to_owned(), weights: 1, cache: exact(GIB), context: None };
+    for (context, result) in
+        [(None, Outcome::Ok), (Some(8), Outcome::Ok), (Some(500), Outcome::Found)]
+    {
+        let asked = Some(ModelUse { model: &model, context });
+        let checks = check_with(&machine::read("strix-halo", ""), &images(), "gfx1151", asked);
+        assert_eq!(one(&checks, "memory-model").result, result, "{context:?}");
     }
 }
 
