@@ -32,6 +32,8 @@ pub struct RandomImage {
     pub flavour: Flavour,
     /// Whether its tag names an index, with an attestation next to the image.
     pub is_index: bool,
+    /// Whether its config has a history.
+    pub has_history: bool,
 }
 
 /// A blob in a registry.
@@ -85,7 +87,7 @@ impl RandomImage {
     /// Returns an OCI image with two small layers.
     pub fn new(seed: u64) -> Self {
         let (below, layers) = (Vec::new(), vec![3000, 5000]);
-        Self { seed, below, layers, flavour: Flavour::Oci, is_index: false }
+        Self { seed, below, layers, flavour: Flavour::Oci, is_index: false, has_history: true }
     }
 
     /// Creates the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
@@ -106,7 +108,7 @@ impl RandomImage {
             gzip.write_all(&tar).expect("memory takes it");
             layers.push(push_blob(host, path, gzip.finish().expect("memory takes it")));
         }
-        let config = json!({
+        let mut config = json!({
             "architecture": "amd64",
             "os": "linux",
             "created": "2026-01-01T00:00:00Z",
@@ -114,6 +116,9 @@ impl RandomImage {
             "rootfs": {"type": "layers", "diff_ids": diff_ids},
             "history": layers.iter().map(|_| json!({"created_by": "noise"})).collect::<Vec<_>>(),
         });
+        if !self.has_history {
+            config.as_object_mut().expect("it is an object").remove("history");
+        }
         let config = push_blob(host, path, config.to_string().into_bytes());
         let manifest = json!({
             "schemaVersion": 2,

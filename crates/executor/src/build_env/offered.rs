@@ -7,6 +7,7 @@
 //! - If the `HEALTHCHECK` of a Dockerfile omits an option, docker's classic builder uses the value
 //!   of the base; podman and BuildKit use the default. So if the health check is replaced, the base
 //!   is offered without one.
+//! - podman refuses a base whose history does not have all of its layers. So they get an entry.
 
 use bytes::Bytes;
 use names::Digest;
@@ -39,12 +40,16 @@ impl Offered {
     pub(crate) fn new(base: &StoredImage, has_health_check: bool) -> Result<Self, ExecuteError> {
         let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
+        let history = json!(oci::history(config.as_object().ok_or_else(bad)?).map_err(|_| bad())?);
+        let has_history = config.get("history") == Some(&history);
+        config["history"] = history;
         let inner = config.get_mut("config").and_then(Value::as_object_mut);
-        let is_changed = inner.is_some_and(|inner| {
+        let is_edited = inner.is_some_and(|inner| {
             let check = has_health_check.then(|| inner.shift_remove("Healthcheck")).flatten();
             inner.shift_remove("Volumes").is_some() || check.is_some()
         });
-        let bytes = if is_changed { Bytes::from(config.to_string()) } else { base.config.clone() };
+        let is_same = has_history && !is_edited;
+        let bytes = if is_same { base.config.clone() } else { Bytes::from(config.to_string()) };
         let inner = |key: &str| config.get("config").and_then(|inner| inner.get(key));
         let shell = inner("Shell").cloned().and_then(|shell| serde_json::from_value(shell).ok());
         let user = inner("User").and_then(Value::as_str).unwrap_or_default();
