@@ -42,7 +42,7 @@ impl StandIn {
         }
         let diff_ids: Vec<_> = layers.iter().map(|tar| Digest::of(tar)).collect();
         let blobs: Vec<_> = layers.iter().map(|tar| gzip_stored(tar)).collect();
-        let config = Bytes::from(config_of(repository, &diff_ids).to_string());
+        let config = Bytes::from(config_of(&diff_ids).to_string());
         let docker = kind == ManifestKind::Manifest;
         let manifest_type = if docker { DOCKER_MANIFEST } else { OCI_MANIFEST };
         let layer_type = if docker {
@@ -88,7 +88,7 @@ impl StandIn {
 
 /// Returns a config like those of the vendor's images: an environment, a command, and labels
 /// inherited from Ubuntu that would be wrong for any derived image.
-fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
+fn config_of(diff_ids: &[Digest]) -> Value {
     let created = "2025-01-01T00:00:00Z";
     let entry = |text: &str, empty: bool| json!({ "created": created, "created_by": text, "empty_layer": empty });
     let mut history = vec![
@@ -100,34 +100,18 @@ fn config_of(repository: &Repository, diff_ids: &[Digest]) -> Value {
     if diff_ids.len() > 3 {
         history.push(entry("RUN install kernels", false));
     }
-    let (env, entrypoint, cmd) = if repository.path().contains("ollama") {
-        (
-            json!([
-                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "OLLAMA_HOST=0.0.0.0:11434"
-            ]),
-            json!(["/bin/ollama"]),
-            json!(["serve"]),
-        )
-    } else {
-        (
-            json!([
-                "PATH=/opt/rocm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "ROCM_PATH=/opt/rocm",
-                "PYTORCH_ROCM_ARCH=gfx90a;gfx942;gfx1100;gfx1101"
-            ]),
-            Value::Null,
-            json!(["/bin/bash"]),
-        )
-    };
     json!({
         "architecture": "amd64",
         "os": "linux",
         "created": created,
         "config": {
-            "Env": env,
-            "Entrypoint": entrypoint,
-            "Cmd": cmd,
+            "Env": [
+                "PATH=/opt/rocm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "ROCM_PATH=/opt/rocm",
+                "PYTORCH_ROCM_ARCH=gfx90a;gfx942;gfx1100;gfx1101",
+            ],
+            "Entrypoint": null,
+            "Cmd": ["/bin/bash"],
             "WorkingDir": "/",
             "Labels": {
                 "org.opencontainers.image.ref.name": "ubuntu",
