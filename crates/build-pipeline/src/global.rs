@@ -60,7 +60,7 @@ pub(crate) fn subject(args: &cli::Subject) -> Subject {
         tracks: args.tracks.clone(),
         variant: args.variant.clone(),
         set: args.set.clone(),
-        gpu: args.gpu.clone(),
+        gpus: args.gpus.clone(),
         spoof: args.spoof.clone(),
         slim: args.slim.clone(),
         rehearse: args.rehearse,

@@ -123,7 +123,7 @@ pub(crate) fn plan(
     let draft = Draft {
         schema: plan::SCHEMA,
         track: track(),
-        name: chain.image_name(),
+        name: chain.image_name(request.gpu.as_ref()),
         gpu: gpu.clone(),
         rehearsal: chain.is_rehearsal,
         source_date_epoch: epoch,

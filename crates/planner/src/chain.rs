@@ -91,15 +91,13 @@ impl<'a> Chain<'a> {
         self.parts.iter().filter_map(|part| part.variant)
     }
 
-    /// Returns the name of the image.
-    pub(crate) fn image_name(&self) -> String {
-        let name = self.name;
-        match (self.variant.filter(|_| !self.is_usual), self.is_rehearsal) {
-            (Some(variant), true) => format!("rehearsal-{name}-{variant}"),
-            (Some(variant), false) => format!("{name}-{variant}"),
-            (None, true) => format!("rehearsal-{name}"),
-            (None, false) => name.to_string(),
-        }
+    /// Returns the name of the image. Images of a track that can be built at the same time have
+    /// different names.
+    pub(crate) fn image_name(&self, gpu: Option<&GpuTarget>) -> String {
+        let rehearsal = self.is_rehearsal.then_some("rehearsal");
+        let variant = self.variant.filter(|_| !self.is_usual);
+        let parts = [rehearsal, Some(self.name.as_str()), variant, gpu.map(GpuTarget::as_str)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("-")
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn plan(
     let mut draft = Draft {
         schema: plan::SCHEMA,
         track: track(),
-        name: chain.image_name(),
+        name: chain.image_name(request.gpu.as_ref()),
         gpu: target.clone(),
         rehearsal: request.rehearse,
         source_date_epoch: epoch,

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use failure::{Failure, Kind, missing_image, registry_hints, registry_kind};
-use names::{Digest, ImageRef, Tag};
-use names::{PinName, TrackName};
+use names::{Digest, GpuTarget, ImageRef, PinName, Tag, TrackName};
 use oci::client::RegistryClient;
 use pins::{Pinned, Tracks};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SlimChoice, SpoofChoice};
@@ -20,8 +19,8 @@ pub struct Subject {
     pub variant: Option<String>,
     /// Other values for pins, each `PIN=VALUE`.
     pub set: Vec<String>,
-    /// The GPU target.
-    pub gpu: Option<String>,
+    /// The GPU targets; an image is built for each. None stands for the project's.
+    pub gpus: Vec<String>,
     /// The GPU version that ROCm should see: x.y.z, `off` or `auto`.
     pub spoof: Option<String>,
     /// The GPUs whose code stays: a list, `off`, or an empty text for the image's GPU.
@@ -95,21 +94,21 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
         return Err(Failure::new(Kind::Input, format!("`--set {pin}=…` is given twice"))
             .hint("a pin can have only one value in a run"));
     }
-    let gpu = subject.gpu.as_deref().map(failure::gpu_target).transpose()?;
+    let gpus = gpus(subject, &input.tracks.gpu)?;
     let spoof = spoof(subject.spoof.as_deref())?;
     let slim = slim(subject.slim.as_deref())?;
     let source_date_epoch = environment::source_date_epoch()?;
     let mut requests: Vec<BuildRequest> = Vec::new();
-    for track in tracks {
-        if requests.iter().any(|request| request.track == track) {
-            continue;
-        }
+    let of_all_gpus = |track: TrackName| gpus.iter().map(move |gpu| (track.clone(), gpu.clone()));
+    for (track, gpu) in tracks.into_iter().flat_map(of_all_gpus) {
         let mut request =
-            BuildRequest { gpu: gpu.clone(), spoof, source_date_epoch, ..BuildRequest::new(track) };
+            BuildRequest { gpu, spoof, source_date_epoch, ..BuildRequest::new(track) };
         request.rehearse = subject.rehearse;
         request.slim.clone_from(&slim);
         request.variant.clone_from(&subject.variant);
-        requests.push(request);
+        if !requests.contains(&request) {
+            requests.push(request);
+        }
     }
     // A pin that is the base of one of the tracks is meant for that track; if no track uses it, the
     // planner refuses it.
@@ -248,6 +247,16 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
             .hint(form)
     })?;
     Ok((pin, Value::Tag(tag)))
+}
+
+/// Returns the GPUs of a subject. `None` stands for the project's own, so that an image does not
+/// depend on whether somebody names that GPU.
+fn gpus(subject: &Subject, own: &GpuTarget) -> Result<Vec<Option<GpuTarget>>, Failure> {
+    if subject.gpus.is_empty() {
+        return Ok(vec![None]);
+    }
+    let gpus = subject.gpus.iter().map(|text| failure::gpu_target(text));
+    gpus.map(|gpu| Ok(Some(gpu?).filter(|gpu| gpu != own))).collect()
 }
 
 fn slim(text: Option<&str>) -> Result<SlimChoice, Failure> {

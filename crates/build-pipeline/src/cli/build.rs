@@ -19,9 +19,9 @@ pub(crate) struct Subject {
     /// Use another value for a pin: a digest, or a tag to resolve now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Build the image for this GPU target
-    #[arg(long, value_name = "GFX")]
-    pub(crate) gpu: Option<String>,
+    /// Build an image for this GPU target (repeatable)
+    #[arg(long = "gpu", value_name = "GFX", value_delimiter = ',')]
+    pub(crate) gpus: Vec<String>,
     /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
@@ -120,7 +120,7 @@ pub(crate) struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(mut_arg("tracks", |arg| arg.help("Plan this track, given by name or letter (repeatable)")))]
 #[command(mut_arg("variant", |arg| arg.help("Plan this variant of the track, such as debian or slim")))]
-#[command(mut_arg("gpu", |arg| arg.help("Plan the image for this GPU target")))]
+#[command(mut_arg("gpus", |arg| arg.help("Plan an image for this GPU target (repeatable)")))]
 pub(crate) struct PlanArgs {
     /// The tracks, given by name or letter; same as --track
     #[arg(value_name = "TRACK", value_delimiter = ',')]

@@ -184,9 +184,10 @@ impl Session<'_> {
             if stand_ins.is_empty() { None } else { Some(Rehearsal::start(&stand_ins).await?) };
         let mut begun = Vec::new();
         let mut build_env = None;
-        let several = plans.len() > 1;
-        for one in plans {
-            let outputs = self.outputs(&one.plan, several)?;
+        let outputs = plans.iter().map(|one| self.outputs(&one.plan));
+        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        check_places(&outputs)?;
+        for (one, outputs) in plans.into_iter().zip(outputs) {
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
                 Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
@@ -494,7 +495,7 @@ impl Session<'_> {
     }
 
     /// Returns the outputs of a plan.
-    fn outputs(&self, plan: &Plan, several: bool) -> Result<Vec<Output>, Failure> {
+    fn outputs(&self, plan: &Plan) -> Result<Vec<Output>, Failure> {
         let pushes = self.args.push.iter().map(|one| format!("registry:{}", one.expose()));
         let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
         let load = self.args.load.then(|| ENGINE.to_owned());
@@ -503,18 +504,6 @@ impl Session<'_> {
         for text in named.chain(pushes).chain(load) {
             let filled = facts.fill_in(&text)?;
             let output = parse_output(&filled, &plan.name, self.args.with_layers)?;
-            let is_for_all = text == ENGINE
-                || text.contains("{track}")
-                || matches!(&output, Output::Registry { reference } if reference.tag.is_none());
-            if several && !is_for_all {
-                return Err(Failure::new(
-                    Kind::Input,
-                    format!("`{}` is a single place, but there are several images", shown(&text)),
-                )
-                .hint(
-                    "write `{track}` in it, build one track at a time, or leave it out: each image then goes to `dist/TRACK`",
-                ));
-            }
             if let Output::Registry { reference } = &output {
                 check_push(plan.rehearsal, reference)?;
             }
@@ -539,6 +528,25 @@ impl Session<'_> {
         }
         Ok(all)
     }
+}
+
+/// Refuses a place that several images would go to. A repository takes any number of images without
+/// tags.
+fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
+    let is_single = |output: &&Output| !matches!(output, Output::Registry { reference } if reference.tag.is_none());
+    for (number, of_one) in outputs.iter().enumerate() {
+        let before = || outputs[..number].iter().flatten();
+        let shared =
+            of_one.iter().filter(is_single).find(|one| before().any(|other| other == *one));
+        if let Some(output) = shared {
+            let shown = shown(&output.to_string());
+            let what = format!("`{shown}` is a single place, but there are several images");
+            return Err(Failure::new(Kind::Input, what).hint(
+                "write `{track}` and `{gpu}` in it, build one image at a time, or leave it out: each image then goes to its own folder in `dist`",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the error that the record of a build could not be written, and says whether the image is

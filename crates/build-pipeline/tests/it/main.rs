@@ -24,6 +24,7 @@ mod exports;
 mod failures;
 mod flips;
 mod full_disk;
+mod gpus;
 mod hosts;
 mod input;
 mod interrupts;

@@ -1,0 +1,89 @@
+//! Images for several GPUs, made by one command.
+
+use testkit::PodmanStore;
+
+use crate::dsl::Project;
+use crate::hosts;
+
+#[test]
+fn each_gpu_has_an_image_of_its_own_and_that_of_the_project_is_the_usual_one() {
+    let project = Project::new();
+    let usual = project.run("build official --rehearse").expect(0).digest();
+    let line = "build official --rehearse --gpu gfx1151,gfx1201";
+    project.run(line).expect(0);
+    let digest = |folder: &str| {
+        project.run(&format!("verify dist/{folder}")).expect(0).prints("proven: ");
+        let index = project.read(&format!("dist/{folder}/index.json"));
+        let index: serde_json::Value = serde_json::from_str(&index).unwrap();
+        index["manifests"][0]["digest"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(digest("rehearsal-official"), usual);
+    assert_ne!(digest("rehearsal-official-gfx1201"), usual);
+
+    // A plan does not depend on the GPUs that are named beside its own.
+    let plan = |gpus: &str| {
+        let plan = project.run(&format!("plan official --rehearse {gpus} --format json"));
+        plan.expect(0).stdout
+    };
+    assert_eq!(plan("--gpu gfx1151"), plan(""));
+    let several = plan("--gpu gfx1151 --gpu gfx1201 --gpu gfx1151");
+    let several: serde_json::Value = serde_json::from_str(&several).unwrap();
+    let one: serde_json::Value = serde_json::from_str(&plan("--gpu gfx1201")).unwrap();
+    assert_eq!(several.as_array().unwrap().len(), 2);
+    assert_eq!(several[1], one);
+}
+
+#[test]
+fn a_place_for_one_image_is_refused_for_several() {
+    let project = Project::new();
+    let line = "build official --rehearse --gpu gfx1151,gfx1201";
+    for place in ["oci:out", "oci:out/{track}", "oci-archive:out.tar", "engine:localhost/a:b"] {
+        let shown = place.replace("{track}", "official");
+        project
+            .run(&format!("{line} --output {place}"))
+            .expect(2)
+            .says(&format!("`--output {shown}` is a single place, but there are several images"))
+            .says("write `{track}` and `{gpu}` in it");
+    }
+    assert!(!project.path("out").exists() && !project.path("out.tar").exists());
+    project.run(&format!("{line} --output oci:out/{{gpu}}")).expect(0);
+    for gpu in ["gfx1151", "gfx1201"] {
+        project.run(&format!("verify out/{gpu}")).expect(0);
+    }
+    project.run("build official --rehearse --gpu gfx1151,gfx115l").expect(2).says("`gfx115l`");
+}
+
+#[test]
+fn steps_that_do_not_depend_on_the_gpu_run_once() {
+    let podman = PodmanStore::new();
+    let project = hosts::project(&podman);
+    let line = "--variant small --gpu gfx1151,gfx1100";
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", project.path("bin").display());
+    let build = format!("build vulkan {line} --engine podman");
+    let mut command = project.command(&build.split(' ').collect::<Vec<_>>());
+    crate::dsl::ran(command.env("PATH", path).output().unwrap()).expect(0);
+    let records = project.records();
+    let mut states: Vec<&str> = records
+        .iter()
+        .flat_map(|record| record["steps"].as_array().unwrap())
+        .filter(|step| step["step"] == "bootstrap-base")
+        .map(|step| step["state"].as_str().unwrap())
+        .collect();
+    states.sort_unstable();
+    assert_eq!(states, ["cached", "done"]);
+    project.run("verify dist/vulkan-small").expect(0);
+    project.run("verify dist/vulkan-small-gfx1100").expect(0);
+
+    // One job of an exported workflow makes the base for both.
+    let export =
+        format!("export github vulkan {line} --store registry:ghcr.io/me/steps --install x");
+    let text = project.run(&export).expect(0).stdout;
+    let count =
+        |job: &str| text.lines().filter(|line| line.trim_end() == format!("  {job}:")).count();
+    assert_eq!(count("bootstrap-base"), 1, "{text}");
+    assert_eq!(
+        (count("image-vulkan-small"), count("image-vulkan-small-gfx1100")),
+        (1, 1),
+        "{text}"
+    );
+}
