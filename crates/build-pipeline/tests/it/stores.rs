@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use names::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{DebianRegistry, FaultProxy, shared_registry};
+use testkit::{DebianRegistry, FaultProxy, gate_cases, gate_passed, shared_registry};
 
 use crate::built::{Bench, tiny_project};
 use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
@@ -498,7 +498,8 @@ fn after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right(
     let whole = began.elapsed();
     let line = format!("{line} --store dir:{}", store.display());
     let mut round = 0;
-    until_hit(4, whole, |number, moment| {
+    let kills = gate_cases(4, 200);
+    until_hit(kills, whole, |number, moment| {
         drop(std::fs::remove_dir_all(project.path("home/.cache")));
         drop(std::fs::remove_dir_all(project.path("dist")));
         let mut child = project.begin(&line);
@@ -518,4 +519,71 @@ fn after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right(
         let bytes = std::fs::read(blob(&store, &part["digest"])).unwrap();
         assert_eq!(json!(Digest::of(&bytes)), part["digest"]);
     }
+    gate_passed(25, kills);
+}
+
+/// The tracks of `many`.
+const TRACKS: [&str; 6] = ["many-1", "many-2", "many-3", "many-4", "many-5", "many-6"];
+
+/// Returns a machine with a project of several tracks. The build of each takes some seconds and
+/// hardly any work.
+fn many() -> Bench {
+    let bench = Bench::new(TEXT);
+    let mut tracks = bench.project.read("versions/tracks.toml");
+    for name in TRACKS {
+        tracks += &format!(
+            "\n[{name}]\ntitle = \"{name}\"\ndescription = \"One of many.\"\nbase = \"tiny\"\n\
+             [[{name}.stage]]\nname = \"{name}\"\ndockerfile = \"dockerfiles/{name}.Dockerfile\"\n"
+        );
+        let text = TEXT.replace("echo 1", &format!("sleep 20 && echo {name}"));
+        bench.project.write(&format!("dockerfiles/{name}.Dockerfile"), &text);
+    }
+    bench.project.write("versions/tracks.toml", &tracks);
+    bench
+}
+
+/// Lets machines take one job after the other, until all are done. A job makes the image of a track,
+/// and may use everything that is in the store. Returns the images' digests, how many builds ran, and
+/// the time.
+fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, usize, Duration) {
+    let jobs = Mutex::new(TRACKS.iter());
+    let done = Mutex::new((BTreeMap::new(), 0));
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for machine in machines {
+            let (jobs, done) = (&jobs, &done);
+            scope.spawn(move || {
+                loop {
+                    let Some(track) = jobs.lock().unwrap().next() else { return };
+                    let line = format!("build {track} --engine podman --store {store}");
+                    let digest = run(machine, &line).expect(0).digest();
+                    let is_built = step(machine, &format!("build-{track}")).0 == "done";
+                    let mut done = done.lock().unwrap();
+                    done.0.insert((*track).to_owned(), digest);
+                    done.1 += usize::from(is_built);
+                }
+            });
+        }
+    });
+    let (digests, builds) = done.into_inner().unwrap();
+    (digests, builds, begin.elapsed())
+}
+
+#[test]
+fn three_machines_build_each_step_once_and_the_images_of_one_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let [registry, store] = stores(&folder);
+    let (alone, builds, time_alone) = work_through(&[many()], &store);
+    assert_eq!((alone.len(), builds), (TRACKS.len(), TRACKS.len()));
+    let machines = [many(), many(), many()];
+    let (together, builds, time_together) = work_through(&machines, &registry);
+    assert_eq!(together, alone);
+    assert_eq!(builds, TRACKS.len(), "no step is built twice");
+    // All that another machine built is in the store.
+    let (again, builds, _) = work_through(&[many()], &registry);
+    assert_eq!((again, builds), (alone, 0));
+    let share = time_together.as_secs_f64() / time_alone.as_secs_f64();
+    println!("three machines took {share:.2} of the time of one");
+    // Only an idle machine can be held to a time.
+    assert!(!cfg!(feature = "engines") || share <= 0.45, "{share:.2}");
 }
