@@ -174,7 +174,8 @@ fn recorded_device(line: &str) -> Option<DeviceNode> {
 fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     let runtime = runtime(root, home);
     let has_program = |name: &str| {
-        ["usr/bin", "usr/local/bin", "bin"]
+        // The last one is NixOS's.
+        ["usr/bin", "usr/local/bin", "bin", "run/current-system/sw/bin"]
             .iter()
             .any(|folder| root.has(&format!("{folder}/{name}")))
     };

@@ -11,6 +11,8 @@ pub struct Kernel {
     pub build: Option<String>,
     /// `ID-VERSION_ID` of os-release, for example `fedora-43`.
     pub distribution: Option<String>,
+    /// The distributions that it is like (`ID_LIKE`), the closest one first.
+    pub like: Vec<String>,
     /// The name of the system in os-release, for readers.
     pub system: Option<String>,
     /// Module parameters, from the command line and from modprobe.d.
@@ -19,6 +21,8 @@ pub struct Kernel {
     pub words: Vec<String>,
     /// Those of the modules of interest that are loaded and have a folder in `/sys/module`.
     pub modules: Vec<String>,
+    /// Parameters that the loaded module does not have, so that the kernel ignores them.
+    pub unknown: Vec<Parameter>,
 }
 
 /// A parameter of a kernel module.
@@ -62,7 +66,7 @@ pub struct Memory {
     pub total: Option<u64>,
     /// The memory that is available to programs now.
     pub available: Option<u64>,
-    /// The limit for GPUs: `ttm.pages_limit`.
+    /// The limit for GPUs: `pages_limit` of ttm, or of amdttm, which amdgpu-dkms uses instead.
     pub gpu_limit: Option<u64>,
     /// The free memory in all blocks, and in blocks of 2 MiB and more.
     pub free: Option<FreeBlocks>,
@@ -120,10 +124,15 @@ impl Kernel {
         }
         parameters.extend(from_modprobe(root));
         let modules = MODULES.into_iter().filter(|name| root.has(&format!("sys/module/{name}")));
+        let unknown = parameters.iter().filter(|parameter| is_unknown(root, parameter));
         Self {
+            unknown: unknown.cloned().collect(),
             release,
             build,
             distribution,
+            like: field("ID_LIKE")
+                .map(|like| like.split_whitespace().map(str::to_owned).collect())
+                .unwrap_or_default(),
             system: field("PRETTY_NAME"),
             parameters,
             words,
@@ -140,10 +149,24 @@ impl Kernel {
         self.parameters.iter().filter(move |one| one.module == module && one.name == name)
     }
 
+    /// Returns the module whose `pages_limit` limits the memory of GPUs.
+    pub fn memory_module(&self) -> &'static str {
+        if self.has_module("amdttm") { "amdttm" } else { "ttm" }
+    }
+
     /// Returns whether a module is loaded.
     pub fn has_module(&self, name: &str) -> bool {
         self.modules.iter().any(|module| module == name)
     }
+}
+
+/// Returns whether a module of interest is loaded and does not have that parameter.
+fn is_unknown(root: &Root, parameter: &Parameter) -> bool {
+    let folder = format!("sys/module/{}/parameters", parameter.module);
+    let known = root.names(&folder);
+    MODULES.contains(&parameter.module.as_str())
+        && !known.is_empty()
+        && !known.contains(&parameter.name.replace('-', "_"))
 }
 
 /// Splits `amdgpu.gttsize=126976`. A word without a dot before its `=` is not a module parameter.
@@ -252,8 +275,12 @@ impl Memory {
         Self {
             total: field("MemTotal:"),
             available: field("MemAvailable:"),
-            gpu_limit: root
-                .number("sys/module/ttm/parameters/pages_limit")
+            // If both are loaded, the driver uses amdttm.
+            gpu_limit: ["amdttm", "ttm"]
+                .iter()
+                .find_map(|module| {
+                    root.number(&format!("sys/module/{module}/parameters/pages_limit"))
+                })
                 .and_then(|pages| pages.checked_mul(PAGE)),
             free: root.text("proc/buddyinfo").and_then(|text| free_blocks(&text)),
         }

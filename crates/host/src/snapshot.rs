@@ -40,6 +40,10 @@ pub struct Snapshot {
     pub gpus: Vec<Gpu>,
     /// The kernel and its parameters.
     pub kernel: Kernel,
+    /// The container that the tool runs in, for example `lxc`, `podman` or `docker`.
+    pub container: Option<String>,
+    /// Whether it is a virtual machine, or a container in one.
+    pub is_virtual: bool,
     /// WSL2, if the machine is one.
     pub wsl: Option<Wsl>,
     /// The GPU's firmware.
@@ -86,6 +90,8 @@ impl Snapshot {
         let kernel = Kernel::read(&root);
         Self {
             gpus: gpu::read(&root),
+            container: container(&root),
+            is_virtual: is_virtual(&root),
             wsl: Wsl::read(&root, kernel.release.as_deref()),
             kernel,
             firmware: Firmware::read(&root),
@@ -107,4 +113,20 @@ impl Snapshot {
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }
+}
+
+/// Returns the container manager, as systemd, podman or docker record it.
+fn container(root: &Root) -> Option<String> {
+    let marked = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
+    root.line("run/systemd/container").or_else(|| {
+        let (_, name) = marked.into_iter().find(|(file, _)| root.has(file))?;
+        Some(name.to_owned())
+    })
+}
+
+/// Returns whether the processor reports a hypervisor.
+fn is_virtual(root: &Root) -> bool {
+    let text = root.text("proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }

@@ -247,10 +247,14 @@ impl Compat {
 }
 
 impl KernelRow {
-    /// Returns whether the kernel has this row's distribution and flavour.
+    /// Returns whether the kernel has this row's distribution and flavour. Ubuntu's builds of
+    /// unchanged kernels (`6.17.13-061713-generic`) contain none of a distribution's fixes.
     fn is_flavour_of(&self, kernel: &Kernel<'_>) -> bool {
         let flavour = kernel.release.rsplit_once('-').map(|(_, flavour)| flavour);
-        self.distribution.as_deref().is_none_or(|wanted| kernel.distribution == Some(wanted))
+        let is_unchanged = kernel.release.split('-').nth(1).is_some_and(|abi| abi.starts_with('0'));
+        self.distribution
+            .as_deref()
+            .is_none_or(|wanted| kernel.distribution == Some(wanted) && !is_unchanged)
             && self.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
     }
 

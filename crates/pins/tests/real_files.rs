@@ -242,6 +242,7 @@ fn kernels_with_the_fixes_are_told_from_those_without() {
         ("6.14.0-37-generic", Some("37~24.04.1"), Some("ubuntu-24.04"), false),
         ("6.17.0-8-generic", Some("8"), Some("ubuntu-26.04"), true),
         ("6.12.57+deb13-amd64", None, Some("debian-13"), false),
+        ("6.18.7-061807-generic", Some("202601230834"), Some("ubuntu-25.10"), true),
     ] {
         let kernel = Kernel { release, build, distribution };
         assert_eq!(compat.fixed_kernel(&gpu, &kernel).is_some(), is_fixed, "{kernel:?}");
@@ -249,6 +250,14 @@ fn kernels_with_the_fixes_are_told_from_those_without() {
         let is_refused = compat.refused_kernel(&gpu, &kernel).is_some();
         assert_eq!(is_refused, !is_fixed && distribution == Some("ubuntu-24.04"), "{kernel:?}");
     }
+    // Unchanged kernels contain none of Ubuntu's fixes, and Ubuntu's row says nothing about them.
+    let kernel = Kernel {
+        release: "6.17.13-061713-generic",
+        build: Some("202512180949"),
+        distribution: Some("ubuntu-24.04"),
+    };
+    assert!(compat.fixed_kernel(&gpu, &kernel).is_none());
+    assert!(compat.refused_kernel(&gpu, &kernel).is_none());
 }
 
 /// D3 and D7: HIP_FOUND is missing from PyTorch 2.13 on; Docker 25.0.1 and 24.0.8 are affected.

@@ -36,16 +36,26 @@ fn node(context: &Context<'_>, name: &str, is_it: impl Fn(&str) -> bool) -> Verd
     if let Some(node) = context.machine.devices.iter().find(|node| is_it(&node.path)) {
         return Verdict::fine(format!("{} exists", node.path));
     }
-    Finding::new(Severity::Error, format!("{name} is missing"), format!("{name} is a device node"))
-        .because(
-            "the driver creates it; a container has it only if the engine was told to pass it on",
-            "the run options in the documentation of every public ROCm image",
-        )
-        .repair("sudo modprobe amdgpu && sudo udevadm trigger")
-        .repair("# in a container: start it with `--device /dev/kfd --device /dev/dri`")
-        .into()
+    let finding = Finding::new(
+        Severity::Error,
+        format!("{name} is missing"),
+        format!("{name} is a device node"),
+    )
+    .because(
+        "the driver creates it; a container has it only if the engine was told to pass it on",
+        "the run options in the documentation of every public ROCm image",
+    );
+    let finding = match context.machine.container.as_deref() {
+        Some("lxc") => finding
+            .repair(format!("# on the host, add it to the container (Proxmox: `dev0: {name}`)")),
+        Some(_) => finding,
+        None => finding.repair("sudo modprobe amdgpu && sudo udevadm trigger"),
+    };
+    finding.repair("# in a container: start it with `--device /dev/kfd --device /dev/dri`").into()
 }
 
+/// The group that a container shows for groups of the host that it does not map (`nogroup`).
+const UNMAPPED: u32 = 65_534;
 /// The file for this tool's udev rules.
 const UDEV: &str = "/etc/udev/rules.d/70-amdgpu.rules";
 
@@ -69,13 +79,19 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
         let finding = Finding::new(
             Severity::Error,
             format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
-            "the user is in that group",
+            if *gid == UNMAPPED { "the container has the group of the host" } else { "the user is in that group" },
         )
         .because(
             "without access, ROCm finds no GPU, or stops with `Permission denied`",
             "kyuz0/amd-strix-halo-toolboxes#53",
         );
         match group {
+            _ if *gid == UNMAPPED => finding
+                .repair("# start the container with `--group-add keep-groups` (rootless podman with crun)")
+                .repair("# or with `--group-add` and the number of the group on the host (docker)"),
+            name if context.machine.container.is_some() && (*gid == 0 || name.is_none()) => {
+                finding.repairs(with_own_group(context, paths))
+            }
             Some(name) if *gid != 0 && user.listed.contains(&name) => {
                 finding.repair("# the group was added after the last login: log out and in again")
             }
@@ -91,6 +107,19 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
     });
     let paths: Vec<&str> = nodes.iter().map(|node| node.path.as_str()).collect();
     Verdict::of(findings.collect(), || format!("{} can be opened", paths.join(" and ")))
+}
+
+/// Returns how to give the devices of a container, where udev has no effect, a group of that
+/// container.
+fn with_own_group(context: &Context<'_>, paths: &[&str]) -> Vec<String> {
+    let own = context.machine.groups.iter().find(|(_, name)| *name == "render");
+    let own = own.map_or("ID".to_owned(), |(gid, _)| gid.to_string());
+    let pass_on = paths.iter().enumerate().map(|(at, path)| {
+        format!("# on the host, pass it on with this container's group render (Proxmox: `dev{at}: {path},gid={own}`)")
+    });
+    let join = format!("sudo usermod --append --groups render {}", context.user());
+    let is_member = context.machine.user.listed.iter().any(|name| name == "render");
+    pass_on.chain((!is_member).then_some(join)).collect()
 }
 
 /// The GPU is not open to every user of the machine.
@@ -113,7 +142,7 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
         "every account and service of the machine can use the GPU and its memory; some distributions choose this",
         "kyuz0/amd-strix-halo-toolboxes#16",
     )
-    .repair("grep -rn 0666 /etc/udev/rules.d")
+    .repair("grep -rnE '(kfd|renderD).*0666' /etc/udev/rules.d /usr/lib/udev/rules.d")
     .into()
 }
 

@@ -56,7 +56,7 @@ fn effective<'a>(context: &'a Context<'_>, gpu: &Gpu) -> Option<(&'a str, &'a st
 /// The override is not used for a GPU that ROCm supports.
 pub(super) fn override_value(context: &Context<'_>) -> Verdict {
     if overrides(context).next().is_none() {
-        return Verdict::fine("not set");
+        return missing(context).map_or_else(|| Verdict::fine("not set"), Verdict::from);
     }
     let Some((gpu, target)) = context.gpu() else {
         return Verdict::skipped("set, but there is no GPU to compare with");
@@ -86,6 +86,24 @@ pub(super) fn override_value(context: &Context<'_>) -> Verdict {
         Err(_) => {}
     }
     Verdict::of(findings, || "set to the version that this GPU needs".to_owned())
+}
+
+/// Returns a finding if no image has code for the GPU, and an override helps.
+fn missing(context: &Context<'_>) -> Option<Finding> {
+    let (_, target) = context.gpu()?;
+    let releases = context.releases();
+    let (rocm, _) = releases.first()?;
+    let wanted = context.gpus.wanted_override(target, Some(rocm))?;
+    let finding = Finding::new(
+        Severity::Warning,
+        format!("not set, and ROCm {rocm} has no code for {target}"),
+        format!("{OVERRIDE}={wanted}, or an image with code for {target}"),
+    )
+    .because(
+        "programs then find no GPU, or fail with `invalid device function`",
+        "versions/gpus.toml; ublue-os/bluefin#2197",
+    );
+    Some(finding.repair(format!("eval \"$(build-pipeline env --gpu {target})\"")))
 }
 
 /// Returns a finding if an override for one node has the number of no GPU.

@@ -3,6 +3,7 @@
 use names::GpuTarget;
 use pins::OVERRIDE;
 
+use super::kernel::newer_kernel;
 use super::{Context, Finding, Severity, Verdict};
 use crate::gpu::Gpu;
 
@@ -47,6 +48,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
             format!("the driver `{driver}` is bound to the GPU at {address}"),
             "containers cannot use a GPU that is reserved for a virtual machine",
         )
+        .repair("# only if no virtual machine uses it:")
         .repair(format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/unbind"))
         .repair("echo 1 | sudo tee /sys/bus/pci/rescan && sudo modprobe amdgpu"),
         None if machine.kernel.words.iter().any(|word| word == "nomodeset") => finding(
@@ -60,7 +62,9 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
             format!("no driver is bound to the GPU at {address}"),
             "no program can use it",
         )
-        .repair("sudo modprobe amdgpu && sudo dmesg | grep -i amdgpu"),
+        .repair("sudo modprobe amdgpu && sudo dmesg | grep -i amdgpu")
+        .repair("# if that does not mention it, the kernel is older than the GPU:")
+        .repair(newer_kernel(context)),
     }
     .into()
 }

@@ -4,7 +4,7 @@ use names::GpuTarget;
 use pins::{Known, compat};
 
 use super::system::System;
-use super::{Context, Finding, Severity, Verdict};
+use super::{Context, Finding, Severity, Verdict, memory};
 use crate::kernel::{Firmware, FirmwarePackage, PAGE, Parameter};
 
 /// This kernel supports the ROCm in the pinned images, according to AMD's table.
@@ -107,32 +107,57 @@ fn other_release(context: &Context<'_>, gpu: &GpuTarget, is_fixed: bool) -> Stri
 }
 
 /// Returns the command that installs a newer kernel.
-fn newer_kernel(context: &Context<'_>) -> &'static str {
-    match context.machine.kernel.distribution.as_deref().unwrap_or_default() {
-        "ubuntu-24.04" => "sudo apt install linux-generic-hwe-24.04 && sudo reboot",
-        _ => match context.system() {
-            System::Fedora => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
-            System::RedHat => {
-                "# RHEL's kernel numbers do not show which fixes its driver has: install AMD's driver (amdgpu-dkms), or kernel-ml 6.18.4 or newer from ELRepo"
-            }
-            System::Suse => {
-                "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that is 6.18.4 or newer, otherwise AMD's driver (amdgpu-dkms)"
-            }
-            System::Arch => "sudo pacman -Syu && sudo reboot",
-            System::Debian => {
-                "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
-            }
-            System::Other => "# install kernel 6.18.4 or newer, then reboot",
-        },
+pub(super) fn newer_kernel(context: &Context<'_>) -> &'static str {
+    let kernel = &context.machine.kernel;
+    if kernel.release.as_deref().is_some_and(|release| release.ends_with("-pve")) {
+        return "sudo apt update && sudo apt full-upgrade && sudo reboot  # Proxmox has its own kernels: apt search proxmox-kernel";
+    }
+    let distribution = kernel.distribution.as_deref().unwrap_or_default();
+    let is_oem = kernel.release.as_deref().is_some_and(|release| release.ends_with("-oem"));
+    match context.kernel_system() {
+        System::Fedora => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
+        System::Atomic => "sudo rpm-ostree upgrade && systemctl reboot",
+        System::RedHat => {
+            "# RHEL's kernel numbers do not show which fixes its driver has: install kernel-ml 6.18.4 or newer from ELRepo"
+        }
+        System::Suse => {
+            "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that is 6.18.4 or newer, otherwise from the repository Kernel:stable"
+        }
+        System::Arch => "sudo pacman -Syu && sudo reboot",
+        System::Nix => {
+            "# in configuration.nix: boot.kernelPackages = pkgs.linuxPackages_latest; then: sudo nixos-rebuild boot && sudo reboot"
+        }
+        System::Debian if is_oem => {
+            "sudo apt update && sudo apt install linux-oem-24.04c && sudo reboot"
+        }
+        // Linux Mint 22 has the kernels of Ubuntu 24.04.
+        System::Debian
+            if distribution == "ubuntu-24.04" || distribution.starts_with("linuxmint-22") =>
+        {
+            "sudo apt install linux-generic-hwe-24.04 && sudo reboot"
+        }
+        System::Debian if context.is_plain_debian() => {
+            "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
+        }
+        System::Debian => {
+            "sudo apt update && sudo apt full-upgrade && sudo reboot  # if that brings 6.18.4 or newer, otherwise upgrade to Ubuntu 26.04"
+        }
+        System::Other => "# install kernel 6.18.4 or newer, then reboot",
     }
 }
 
 /// `amdgpu.gttsize` is not set.
 pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     let given = context.machine.kernel.given("amdgpu", "gttsize");
+    let limit = context.machine.memory.gpu_limit;
     let findings = given.map(|parameter| {
+        // In MiB. A size at the limit, or a little below, changes nothing.
+        let size = parameter.value.parse::<u64>().ok().and_then(|size| size.checked_mul(1 << 20));
+        let agrees = size.zip(limit).is_some_and(|(size, limit)| {
+            limit.checked_sub(size).is_some_and(|missing| missing < 1 << 30)
+        });
         Finding::new(
-            Severity::Warning,
+            if agrees { Severity::Note } else { Severity::Warning },
             format!("`amdgpu.gttsize={}` in {}", parameter.value, parameter.file),
             "only `ttm.pages_limit`",
         )
@@ -145,28 +170,79 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not set".to_owned())
 }
 
-/// Parameters have the name of the loaded module.
-pub(super) fn amdttm(context: &Context<'_>) -> Verdict {
+/// Parameters are those of the loaded modules, and the driver is the kernel's own where AMD advises
+/// it.
+pub(super) fn parameters(context: &Context<'_>) -> Verdict {
     let kernel = &context.machine.kernel;
-    if kernel.has_module("amdttm") {
-        return Verdict::skipped("the module amdttm of amdgpu-dkms is loaded");
+    let mut findings: Vec<Finding> =
+        kernel.unknown.iter().map(|parameter| unknown(context, parameter)).collect();
+    if uses_dkms_on_apu(context) {
+        findings.push(own_driver(context));
+    } else if !kernel.has_module("amdttm") {
+        let wrong = kernel.parameters.iter().filter(|parameter| parameter.module == "amdttm");
+        findings.extend(wrong.map(|parameter| of_amdttm(context, parameter)));
     }
-    let wrong = kernel.parameters.iter().filter(|parameter| parameter.module == "amdttm");
-    let findings = wrong.map(|parameter| {
-        let Parameter { name, value: given, file, .. } = parameter;
-        let value = &kept(context, parameter);
-        Finding::new(
-            Severity::Warning,
-            format!("`amdttm.{name}={given}` in {file}, but there is no module amdttm"),
-            format!("`ttm.{name}={value}`"),
-        )
-        .because(
-            "amdttm is the module of AMD's own driver package; the kernel's module is ttm, so this parameter does nothing",
-            "ROCm/rocm-docs rdna3-5.rst names only ttm",
-        )
-        .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
-    });
-    Verdict::of(findings.collect(), || "none set".to_owned())
+    Verdict::of(findings, || "none without effect".to_owned())
+}
+
+/// Reports a parameter that its module does not have.
+fn unknown(context: &Context<'_>, parameter: &Parameter) -> Finding {
+    let Parameter { module, name, value, file } = parameter;
+    Finding::new(
+        Severity::Warning,
+        format!("`{module}.{name}={value}` in {file}, but {module} has no parameter {name}"),
+        format!("one of the parameters in /sys/module/{module}/parameters"),
+    )
+    .because("the kernel ignores it, and says so only in its log", "ROCm/legacy-rocm-build#5595")
+    .repair(remove(context, parameter))
+}
+
+/// Reports a parameter of amdttm although that module is not loaded.
+fn of_amdttm(context: &Context<'_>, parameter: &Parameter) -> Finding {
+    let Parameter { name, value: given, file, .. } = parameter;
+    let value = &kept(context, parameter);
+    Finding::new(
+        Severity::Warning,
+        format!("`amdttm.{name}={given}` in {file}, but there is no module amdttm"),
+        format!("`ttm.{name}={value}`"),
+    )
+    .because(
+        "amdttm is the module of AMD's own driver package; the kernel's module is ttm, so this parameter does nothing",
+        "ROCm/rocm-docs rdna3-5.rst names only ttm",
+    )
+    .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
+}
+
+/// Returns whether amdgpu-dkms drives an APU whose fixes are in the kernel's own driver. MI300A, by
+/// contrast, needs the package.
+pub(super) fn uses_dkms_on_apu(context: &Context<'_>) -> bool {
+    let is_listed = |gpu| context.compat.kernels.values().any(|row| row.gpus.contains(gpu));
+    context.machine.kernel.has_module("amdttm")
+        && context.gpu().is_some_and(|(_, gpu)| is_listed(gpu))
+}
+
+/// Reports amdgpu-dkms, and how to get the kernel's own driver without losing memory.
+fn own_driver(context: &Context<'_>) -> Finding {
+    let memory = &context.machine.memory;
+    let limit = memory.total.map_or(0, memory::advised).max(memory.gpu_limit.unwrap_or_default());
+    let finding = Finding::new(
+        Severity::Warning,
+        "AMD's driver package amdgpu-dkms drives the GPU (module amdttm)",
+        "the kernel's own driver, and `ttm.pages_limit`",
+    )
+    .because(
+        "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and parameters of ttm have no effect",
+        "maintainers in ROCm/legacy-rocm-build#6143, #6182 and #5562",
+    );
+    let set = context.set_parameter("ttm", "pages_limit", &(limit / PAGE).to_string());
+    let remove = match context.kernel_system() {
+        System::Debian => "sudo apt purge amdgpu-dkms",
+        System::Fedora | System::RedHat => "sudo dnf remove amdgpu-dkms",
+        System::Suse => "sudo zypper remove amdgpu-dkms",
+        _ => "# remove amdgpu-dkms",
+    };
+    let remove = format!("{remove} && {} && sudo reboot", context.rebuild_initramfs());
+    finding.repair(set.into_iter().next().unwrap_or_default()).repair(remove)
 }
 
 /// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit that
@@ -234,7 +310,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
             Some(Known::OneSource) => Severity::Warning,
             _ => Severity::Error,
         };
-        return Finding::new(
+        let finding = Finding::new(
             severity,
             seen,
             format!("linux-firmware {} (MES 0x80)", good.join(", or ")),
@@ -245,8 +321,11 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
             System::Suse => "kernel-firmware-amdgpu",
             System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
             _ => "linux-firmware",
-        }))
-        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        }));
+        return match context.kernel_system() {
+            System::Atomic | System::Nix => finding,
+            _ => finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())),
+        }
         .into();
     }
     let is_good = |package: &&FirmwarePackage| rows().any(|row| lists(&row.good, package));
@@ -302,18 +381,24 @@ fn remove(context: &Context<'_>, parameter: &Parameter) -> String {
 
 /// Returns the command that replaces a parameter with `new`, which has the form
 /// `module.name=value`.
-fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
+pub(super) fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
     let Parameter { module, name, value, file } = parameter;
     if file != "/proc/cmdline" {
         let initramfs = context.rebuild_initramfs();
-        return match new.strip_prefix("ttm.") {
-            Some(option) => format!(
-                "sudo sed -i 's/^options {module} {name}={value}/options ttm {option}/' {file} && {initramfs}"
+        return match new.split_once('.') {
+            Some((now, option)) => format!(
+                "sudo sed -i 's/^options {module} {name}={value}/options {now} {option}/' {file} && {initramfs}"
             ),
             None => format!("sudo sed -i 's/ {name}={value}//' {file} && {initramfs}"),
         };
     }
-    match context.system() {
+    match context.kernel_system() {
+        System::Atomic => {
+            let add = if new.is_empty() { String::new() } else { format!(" --append={new}") };
+            format!(
+                "sudo rpm-ostree kargs --delete={module}.{name}={value}{add} && systemctl reboot"
+            )
+        }
         System::Fedora | System::RedHat => {
             let add = if new.is_empty() { String::new() } else { format!(" --args='{new}'") };
             format!(
@@ -321,7 +406,7 @@ fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
             )
         }
         System::Debian | System::Suse => {
-            let grub = match context.system() {
+            let grub = match context.kernel_system() {
                 System::Suse => "grub2-mkconfig -o /boot/grub2/grub.cfg",
                 _ => "update-grub",
             };

@@ -4,7 +4,7 @@
 //! carve-out is large, only [`carve_out`] advises: it gives the limit that belongs to the total
 //! after the change.
 
-use super::{Context, Finding, ModelUse, Severity, Verdict, gib};
+use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
 use crate::gpu::Gpu;
 use crate::kernel::PAGE;
 
@@ -25,40 +25,51 @@ const CHOSEN: u64 = GIB / 2;
 /// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
 fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
     let freed = vram.saturating_sub(CHOSEN);
-    advised(total + freed).max(limit.unwrap_or_default() + freed)
+    // A limit above the total gives nothing.
+    advised(total + freed).max(limit.unwrap_or_default().min(total) + freed)
 }
 
-/// Returns whether the carve-out has to change before anything else.
+/// Returns whether the carve-out has to change before anything else. A virtual machine's firmware
+/// cannot change it.
 fn has_large_carve_out(context: &Context<'_>) -> bool {
-    integrated(context).and_then(|gpu| gpu.vram).is_some_and(|vram| vram > SMALL)
+    !context.machine.is_virtual
+        && integrated(context).and_then(|gpu| gpu.vram).is_some_and(|vram| vram > SMALL)
 }
 
 /// The reason why a rule gives no advice while the carve-out is large.
 const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
 
-/// Returns the commands that set `ttm.pages_limit`.
-fn set_limit(context: &Context<'_>, pages: u64) -> [String; 2] {
-    [
-        format!("echo 'options ttm pages_limit={pages}' | sudo tee /etc/modprobe.d/ttm.conf"),
-        format!("{} && sudo reboot", context.rebuild_initramfs()),
-    ]
+/// Returns the commands that set the limit in place of one that the command line sets, because that
+/// overrides files.
+fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
+    let kernel = &context.machine.kernel;
+    let module = kernel.memory_module();
+    let given = kernel.given(module, "pages_limit").find(|one| one.file == "/proc/cmdline");
+    match given {
+        Some(given) => {
+            vec![kernel::replace(context, given, &format!("{module}.pages_limit={pages}"))]
+        }
+        None => context.set_parameter(module, "pages_limit", &pages.to_string()),
+    }
 }
 
 /// Returns the recommended limit in bytes: everything except at least 4 GiB, in steps of 4 GiB. It
 /// reserves nothing; the host can use what the GPU does not.
-fn advised(total: u64) -> u64 {
+pub(super) fn advised(total: u64) -> u64 {
     total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
 }
 
-/// Returns whether the limit was set for a module that does not exist; another finding reports
-/// that.
-fn given_to_amdttm(context: &Context<'_>) -> bool {
+/// Returns the repair if the module comes first: the limit was set for one that does not exist, or
+/// the driver has to change. Another finding reports that.
+fn module_first(context: &Context<'_>) -> Option<&'static str> {
     let kernel = &context.machine.kernel;
-    !kernel.has_module("amdttm") && kernel.given("amdttm", "pages_limit").next().is_some()
+    if kernel::uses_dkms_on_apu(context) {
+        return Some("# see kernel-amdttm: the limit belongs to the kernel's own driver");
+    }
+    let is_wrong =
+        !kernel.has_module("amdttm") && kernel.given("amdttm", "pages_limit").next().is_some();
+    is_wrong.then_some("# see kernel-amdttm: the limit was set for a module that does not exist")
 }
-
-/// The repair for a limit that was set for a module that does not exist.
-const AS_AMDTTM: &str = "# see kernel-amdttm: the limit was set for a module that does not exist";
 
 /// The GPU may use most of the memory.
 pub(super) fn limit(context: &Context<'_>) -> Verdict {
@@ -90,11 +101,10 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
         "a model that is larger than the limit cannot be loaded, no matter how much memory is free",
         AMD_DOCS,
     );
-    if given_to_amdttm(context) {
-        return finding.repair(AS_AMDTTM).into();
+    if let Some(first) = module_first(context) {
+        return finding.repair(first).into();
     }
-    let [set, reboot] = set_limit(context, pages);
-    finding.repair(set).repair(reboot).into()
+    finding.repairs(set_limit(context, pages)).into()
 }
 
 /// A configured limit is in effect.
@@ -104,7 +114,7 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("/sys/module/ttm/parameters/pages_limit cannot be read");
     };
     // The last setting counts, and the command line overrides modprobe.d.
-    let mut given: Vec<_> = kernel.given("ttm", "pages_limit").collect();
+    let mut given: Vec<_> = kernel.given(kernel.memory_module(), "pages_limit").collect();
     given.sort_by_key(|parameter| parameter.file == "/proc/cmdline");
     let Some(parameter) = given.last() else { return Verdict::skipped("none set") };
     match parameter.value.parse::<u64>() {
@@ -126,14 +136,12 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
                 "the module was loaded from an initramfs that does not contain the file yet",
                 AMD_DOCS,
             );
-            let [set, reboot] = set_limit(context, limit / PAGE);
             if given.is_ok_and(|pages| pages >= limit / PAGE) {
-                finding.repair(reboot).into()
+                finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())).into()
             } else {
                 finding
                     .repair("# the configured value gives the GPU less at the next start; to keep what it has:")
-                    .repair(set)
-                    .repair(reboot)
+                    .repairs(set_limit(context, limit / PAGE))
                     .into()
             }
         }
@@ -164,12 +172,11 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
         "programs see memory that they cannot get, and fail while loading a model",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `this is unusual`",
     );
-    if given_to_amdttm(context) {
-        return finding.repair(AS_AMDTTM).into();
+    if let Some(first) = module_first(context) {
+        return finding.repair(first).into();
     }
     let pages = context.machine.memory.total.map_or(gtt, advised).max(limit) / PAGE;
-    let [set, reboot] = set_limit(context, pages);
-    finding.repair(set).repair(reboot).into()
+    finding.repairs(set_limit(context, pages)).into()
 }
 
 /// The firmware reserves little memory for the GPU.
@@ -177,6 +184,9 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
     let Some(gpu) = integrated(context) else {
         return Verdict::skipped("no GPU that shares the host's memory");
     };
+    if context.machine.is_virtual {
+        return Verdict::skipped("a virtual machine: its host's firmware reserves the memory");
+    }
     let (Some(vram), Some(total)) = (gpu.vram, context.machine.memory.total) else {
         return Verdict::skipped("mem_info_vram_total or /proc/meminfo cannot be read");
     };
@@ -186,7 +196,6 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
     }
     let severity = if vram >= total { Severity::Warning } else { Severity::Note };
     let limit = after_change(vram, total, context.machine.memory.gpu_limit);
-    let [set, reboot] = set_limit(context, limit / PAGE);
     let right = format!("0.5 GiB reserved, and ttm.pages_limit={} ({})", limit / PAGE, gib(limit));
     Finding::new(severity, seen, right)
         .because(
@@ -194,8 +203,7 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
             format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81"),
         )
         .repair("# first, in the firmware setup: set the UMA frame buffer to 512 MB, and start the system")
-        .repair(set)
-        .repair(reboot)
+        .repairs(set_limit(context, limit / PAGE))
         .into()
 }
 

@@ -144,7 +144,7 @@ const RULES: [Rule; 34] = [
     ("wsl-gpu", "GPU in WSL2", wsl::gpu),
     ("kernel-rocm", "kernel and ROCm", kernel::rocm),
     ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),
-    ("kernel-amdttm", "amdttm parameters", kernel::amdttm),
+    ("kernel-amdttm", "module parameters", kernel::parameters),
     ("kernel-cwsr", "amdgpu.cwsr_enable", kernel::cwsr),
     ("kernel-iommu", "IOMMU", kernel::iommu),
     ("firmware-mes", "firmware", kernel::firmware),
@@ -179,7 +179,8 @@ pub fn check(context: &Context<'_>) -> Vec<Check> {
         let (result, seen, findings) = match judge(context) {
             Verdict::Fine(seen) => (Outcome::Ok, seen, Vec::new()),
             Verdict::Skipped(why) => (Outcome::Skipped, why, Vec::new()),
-            Verdict::Found(findings) => {
+            Verdict::Found(mut findings) => {
+                findings.iter_mut().for_each(|finding| context.place(rule, finding));
                 let seen: Vec<&str> = findings.iter().map(|one| one.seen.as_str()).collect();
                 (Outcome::Found, seen.join("; "), findings)
             }
@@ -214,6 +215,15 @@ impl Context<'_> {
     /// Returns whether a GPU is integrated into the processor.
     fn is_integrated(&self, target: &GpuTarget) -> bool {
         self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
+    }
+
+    /// Says that repairs of the kernel belong on the host, if this is a container.
+    fn place(&self, rule: &str, finding: &mut Finding) {
+        let is_for_host =
+            ["kernel-", "firmware-", "memory-"].iter().any(|kind| rule.starts_with(kind));
+        if self.machine.container.is_some() && is_for_host {
+            finding.repair.insert(0, "# on the host, because this is a container:".to_owned());
+        }
     }
 
     /// Returns the ROCm releases of the images, each once, with their tracks.
@@ -255,6 +265,10 @@ impl Finding {
     fn repair(mut self, command: impl Into<String>) -> Self {
         self.repair.push(command.into());
         self
+    }
+
+    fn repairs(self, commands: Vec<String>) -> Self {
+        commands.into_iter().fold(self, Self::repair)
     }
 }
 

@@ -89,6 +89,8 @@ fn no_set_of_repairs_leaves_the_gpu_with_less_memory() {
                 found += check_repairs(before, limit, "");
                 found += check_repairs(before, total, "options amdttm pages_limit=2000");
                 found += check_repairs(before, limit, "options ttm pages_limit=1000");
+                let dkms = format!("== sys/module/amdttm/parameters/pages_limit\n{}", limit / PAGE);
+                found += check_repairs(before, limit, &dkms);
             }
         }
     }

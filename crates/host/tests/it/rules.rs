@@ -103,7 +103,7 @@ const CASES: &[Case] = &[
     case("kernel-rocm", OLD, Severity::Error, "with every ROCm release", GOOD),
     case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.17.0-14-generic (b@b) (gcc 13) #14~24.04.1-Ubuntu SMP\n"), Severity::Error, "unsupported for gfx1151", ("strix-halo-fixed-hwe", "")),
     case("kernel-rocm", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1017-oem (b@b) (gcc 13) #17-Ubuntu SMP\n"), Severity::Error, "kernel 6.14.0-1018 or newer", ("strix-halo-fixed-hwe", "== proc/version\nLinux version 6.14.0-1018-oem (b@b) (gcc 13) #18-Ubuntu SMP\n")),
-    case("kernel-rocm", ("strix-halo-rhel", ""), Severity::Warning, "amdgpu-dkms", GOOD),
+    case("kernel-rocm", ("strix-halo-rhel", ""), Severity::Warning, "ELRepo", GOOD),
     case("kernel-rocm", ("strix-halo-sles", ""), Severity::Warning, "zypper update kernel-default", GOOD),
     case("kernel-gttsize", ("strix-halo-rhel", ""), Severity::Warning, "grubby", GOOD),
     case("kernel-rocm", ("strix-halo-rootless-debian", ""), Severity::Warning, "backports", ("strix-halo-fixed-hwe", "")),
@@ -155,6 +155,159 @@ const CASES: &[Case] = &[
     case("podman-store", DEBIAN, Severity::Error, "podman rmi --force 0f0e0d0c", ("strix-halo", "== home/kim/.local/share/containers/storage/overlay-images/images.json\n[]\n")),
     case("podman-leftovers", DEBIAN, Severity::Note, "|| rm -rf -- /var/tmp/buildah765 /var/tmp/libpod_builder1234567", GOOD),
 ];
+
+/// A recorded machine, the GPU that it is judged for, and the rules that must find an error or a
+/// warning there. No other rule may.
+const JUDGED: &[(&str, &str, &[&str])] = &[
+    // The limit of 96 GiB was measured; all is well. noamsto/nix-amd-ai#42
+    ("halo-nixos", "gfx1151", &[]),
+    // The log: `unknown parameter 'gtt_size' ignored`. ROCm/legacy-rocm-build#5595
+    ("halo-oem-gtt-size", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
+    // A maintainer got the same hang only with amdgpu-dkms. ROCm/legacy-rocm-build#6182
+    ("halo-oem-dkms", "gfx1151", &["kernel-amdttm", "memory-gpu-limit"]),
+    // Half of the memory, because nobody named the parameter. antirez/ds4#475
+    ("halo-default-limit", "gfx1151", &["memory-gpu-limit"]),
+    // MES 0x83; a maintainer: `cwsr_enable` is unrelated. ROCm/legacy-rocm-build#5724
+    ("halo-silverblue", "gfx1151", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
+    // MES 0x83 came with an update; the older deployment works. ublue-os/bazzite#3818
+    ("halo-bazzite", "gfx1151", &["kernel-rocm", "firmware-mes"]),
+    // Advised: native ROCm, no override, an IOMMU. ROCm/legacy-rocm-build#5824
+    ("halo-nobara", "gfx1151", &["kernel-rocm", "memory-carve-out", "override-spoof"]),
+    // The override 12.0.1 crashes the kernel. ROCm/rocm-systems#3531
+    ("halo-debian-override", "gfx1151", &["override-spoof"]),
+    // A native ROCm works. ROCm/legacy-rocm-build#5853
+    ("halo-evo-x2-fedora", "gfx1151", &[]),
+    // ROCm 7 does not initialise the GPU with kernel 6.8. ollama/ollama#14921
+    ("halo-ubuntu-6.8", "gfx1151", &["kernel-rocm", "memory-gpu-limit"]),
+    // ROCm 7.2.0 faults with this kernel. ollama/ollama#13589
+    ("halo-ubuntu-hwe-14", "gfx1151", &["kernel-rocm"]),
+    // /dev/kfd is root:root in the container. Hal0ai/hal0 PR 1954
+    ("halo-lxc-root-kfd", "gfx1151", &["device-access"]),
+    // /dev/kfd was not passed on. community-scripts/ProxmoxVE#12567
+    ("phoenix-lxc-no-kfd", "gfx1103", &["device-kfd", "override-spoof"]),
+    // The GPU is reserved on purpose. isc30/ryzen-gpu-passthrough-proxmox#139
+    ("halo-vfio-host", "gfx1151", &["gpu-present"]),
+    // Half of the guest's memory is the limit. isc30/ryzen-gpu-passthrough-proxmox#115
+    ("phoenix-vm", "gfx1103", &["memory-gpu-limit", "override-spoof"]),
+    // The other GPU's override was in .bashrc. ROCm/legacy-rocm-build#5696
+    ("halo-egpu-override", "gfx1151", &["gpu-several", "kernel-rocm", "override-spoof"]),
+    // Stable with this firmware. ROCm/legacy-rocm-build#5844
+    ("krackan-arch", "gfx1152", &["memory-gpu-limit"]),
+    // Right for ROCm 7.2.1; see below for 7.1.1. ROCm/amdgpu#213
+    ("strix-point-ubuntu", "gfx1150", &[]),
+    // The override is what ROCm without code for the GPU needs. ollama/ollama#7650
+    ("phoenix-pop", "gfx1103", &["memory-gpu-limit"]),
+    // Kernel 6.8 does not know the GPU. ROCm/legacy-rocm-build#5102
+    ("navi4-old-kernel", "gfx1201", &["gpu-present"]),
+    // Only too much at once. ublue-os/bazzite#5638
+    ("navi4-bazzite", "gfx1201", &[]),
+    // Only the distribution's compiler crashes. ROCm/legacy-rocm-build#6619
+    ("navi2-fedora", "gfx1030", &[]),
+    // Programs see the small GPU, too. ROCm/legacy-rocm-build#4380
+    ("navi3-with-igpu", "gfx1102", &["gpu-several"]),
+    // Other ROCm containers work. ollama/ollama#11450
+    ("leap-cezanne", "gfx90c", &[]),
+    // vLLM chose a wrong kernel. vllm-project/vllm#51964
+    ("rocky-mi308x", "gfx942", &[]),
+    // A maintainer: not amdgpu-dkms. ROCm/legacy-rocm-build#6143
+    ("halo-debian-dkms", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
+    // The group was not passed on. kyuz0/amd-strix-halo-image-video-toolboxes#1
+    ("halo-toolbox", "gfx1151", &["kernel-rocm", "device-access"]),
+    // The same; joining nogroup does not help. 89luca89/distrobox#1230
+    ("navi2-distrobox", "gfx1032", &["device-access"]),
+    // Works, and has more memory with a smaller carve-out. peonist-ai/halogen-flash-server#12
+    ("halo-ubuntu-8g", "gfx1151", &[]),
+    ("halo-ubuntu-1g", "gfx1151", &[]),
+    // Works with the variable. ROCm/legacy-rocm-build#6528
+    ("halo-wsl2-old-rocm", "gfx1151", &["wsl-gpu"]),
+    // Works, with room left. antirez/ds4#16
+    ("halo-gentoo", "gfx1151", &[]),
+    // Works, both parameters agree. antirez/ds4#16
+    ("halo-arch-zfs", "gfx1151", &[]),
+    // The reason is not known; the kernel has the fix. ROCm/TheRock#7952
+    ("krackan-mint", "gfx1152", &["memory-gpu-limit"]),
+    // A maintainer: the kernel's own driver is enough. ROCm/legacy-rocm-build#5905
+    ("halo-ubuntu-mainline", "gfx1151", &[]),
+    // ROCm has no code for the GPU; no group is needed. ublue-os/bluefin#2197
+    ("navi1-bluefin", "gfx1010", &["override-spoof"]),
+    // The processor has a GPU, too. vllm-project/vllm#31035
+    ("cachyos-with-igpu", "gfx1101", &["gpu-several"]),
+    // An older card's override was left. ROCm/legacy-rocm-build#5238
+    ("mi210-override", "gfx90a", &["override-spoof"]),
+    // ROCm sees 15.5 of 96 GB; a newer kernel solved it. ROCm/legacy-rocm-build#5444
+    ("halo-kernel-6.14", "gfx1151", &["kernel-rocm", "memory-carve-out"]),
+];
+
+/// The rules that find an error or a warning.
+fn serious(checks: &[Check]) -> Vec<&str> {
+    let is_serious =
+        |check: &&Check| check.findings.iter().any(|one| one.severity >= Severity::Warning);
+    checks.iter().filter(is_serious).map(|check| check.rule).collect()
+}
+
+#[test]
+fn every_recorded_machine_is_judged_right() {
+    for (name, gpu, right) in JUDGED {
+        let checks = check_for(&machine::read(name, ""), &images(), gpu);
+        assert_eq!(serious(&checks), *right, "{name}: {checks:#?}");
+    }
+    // AMD's table: kernels with the fix do not support ROCm 7.1. ROCm/amdgpu#213
+    let machine = machine::read("strix-point-ubuntu", "");
+    let checks = check_for(&machine, &[image("official", "7.1.1")], "gfx1150");
+    assert_eq!(serious(&checks), ["kernel-rocm"]);
+    assert!(machine::names().len() >= 40);
+}
+
+/// What fits one system would harm or do nothing on another.
+#[test]
+fn repairs_fit_the_system() {
+    for (name, rule, has, has_not) in [
+        ("halo-default-limit", "memory-gpu-limit", "mkinitcpio", "dracut"),
+        ("halo-silverblue", "memory-gpu-limit", "rpm-ostree kargs --append", "dracut"),
+        (
+            "halo-silverblue",
+            "kernel-cwsr",
+            "rpm-ostree kargs --delete=amdgpu.cwsr_enable=0",
+            "grubby",
+        ),
+        ("halo-bazzite", "firmware-mes", "rpm-ostree upgrade", "dnf"),
+        ("halo-nobara", "kernel-rocm", "dnf upgrade", "ELRepo"),
+        ("halo-lxc-root-kfd", "device-access", "dev0: /dev/kfd,gid=992", "udev"),
+        ("phoenix-lxc-no-kfd", "device-kfd", "dev0: /dev/kfd", "modprobe"),
+        ("halo-toolbox", "device-access", "keep-groups", "usermod"),
+        ("navi2-distrobox", "device-access", "keep-groups", "usermod"),
+        ("halo-toolbox", "kernel-rocm", "# on the host", "apt"),
+        ("halo-oem-dkms", "kernel-amdttm", "options ttm pages_limit=31457280", "options amdttm"),
+        ("halo-oem-dkms", "memory-gpu-limit", "see kernel-amdttm", "tee"),
+        ("halo-oem-gtt-size", "kernel-amdttm", r"s/amdgpu\.gtt_size=122880//", "ttm.gtt_size"),
+        ("halo-oem-gtt-size", "kernel-rocm", "linux-oem-24.04c", "hwe"),
+        // KFD lists the eGPU first.
+        ("halo-egpu-override", "gpu-several", "ROCR_VISIBLE_DEVICES=1", "DEVICES=0"),
+        ("navi4-old-kernel", "gpu-present", "linux-generic-hwe-24.04", "backports"),
+        // A limit above the total is not carried over.
+        ("halo-ubuntu-hwe-14", "memory-carve-out", "/ttm.pages_limit=32712704/", "tee"),
+        // The command line overrides modprobe.d.
+        ("halo-ubuntu-8g", "memory-carve-out", "27648000/ttm.pages_limit=30408704/", "tee"),
+    ] {
+        let checks = check(&machine::read(name, ""), &images());
+        let found = one(&checks, rule);
+        let text = found
+            .findings
+            .iter()
+            .flat_map(|one| &one.repair)
+            .fold(String::new(), |all, line| all + line + "\n");
+        assert!(text.contains(has) && !text.contains(has_not), "{name} {rule}: {found:#?}");
+    }
+}
+
+/// A virtual machine's firmware cannot change the carve-out; its limit still counts.
+#[test]
+fn no_carve_out_is_advised_in_a_virtual_machine() {
+    let virtual_machine = "== proc/cpuinfo\nflags\t\t: fpu hypervisor\n";
+    let checks = check(&machine::read("strix-halo-carve-out", virtual_machine), &images());
+    assert_eq!(one(&checks, "memory-carve-out").result, Outcome::Skipped);
+    assert_eq!(serious(&checks), ["memory-gpu-limit"]);
+}
 
 /// Facts that recorded machines cannot contain: the permissions of a socket, answers of an engine,
 /// what is known about built images, and a model.
