@@ -160,11 +160,17 @@ impl Kernel {
     }
 }
 
-/// Returns whether a module of interest is loaded and does not have that parameter.
+/// The modules that show all their parameters in `/sys/module`; vfio_pci hides `ids`.
+const OPEN: [&str; 3] = ["amdgpu", "ttm", "amdttm"];
+/// The parameters that the kernel accepts for every module.
+const COMMON: [&str; 2] = ["async_probe", "dyndbg"];
+
+/// Returns whether a module of the GPU is loaded and does not have that parameter.
 fn is_unknown(root: &Root, parameter: &Parameter) -> bool {
     let folder = format!("sys/module/{}/parameters", parameter.module);
     let known = root.names(&folder);
-    MODULES.contains(&parameter.module.as_str())
+    OPEN.contains(&parameter.module.as_str())
+        && !COMMON.contains(&parameter.name.as_str())
         && !known.is_empty()
         && !known.contains(&parameter.name.replace('-', "_"))
 }

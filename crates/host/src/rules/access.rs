@@ -79,7 +79,11 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
         let finding = Finding::new(
             Severity::Error,
             format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
-            if *gid == UNMAPPED { "the container has the group of the host" } else { "the user is in that group" },
+            match *gid {
+                UNMAPPED => "the container has the group of the host",
+                0 => "the device belongs to a group of the user, such as render",
+                _ => "the user is in that group",
+            },
         )
         .because(
             "without access, ROCm finds no GPU, or stops with `Permission denied`",
@@ -112,13 +116,14 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
 /// Returns how to give the devices of a container, where udev has no effect, a group of that
 /// container.
 fn with_own_group(context: &Context<'_>, paths: &[&str]) -> Vec<String> {
-    let own = context.machine.groups.iter().find(|(_, name)| *name == "render");
-    let own = own.map_or("ID".to_owned(), |(gid, _)| gid.to_string());
+    let user = &context.machine.user;
+    let render = context.machine.groups.iter().find(|(_, name)| *name == "render");
+    let own = render.map_or("ID".to_owned(), |(gid, _)| gid.to_string());
     let pass_on = paths.iter().enumerate().map(|(at, path)| {
         format!("# on the host, pass it on with this container's group render (Proxmox: `dev{at}: {path},gid={own}`)")
     });
     let join = format!("sudo usermod --append --groups render {}", context.user());
-    let is_member = context.machine.user.listed.iter().any(|name| name == "render");
+    let is_member = render.is_some_and(|(gid, _)| user.gids.contains(gid));
     pass_on.chain((!is_member).then_some(join)).collect()
 }
 

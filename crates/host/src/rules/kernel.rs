@@ -234,6 +234,9 @@ fn own_driver(context: &Context<'_>) -> Finding {
         "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and parameters of ttm have no effect",
         "maintainers in ROCm/legacy-rocm-build#6143, #6182 and #5562",
     );
+    if memory::has_large_carve_out(context) {
+        return finding.repair(format!("# {}", memory::CARVE_OUT_FIRST));
+    }
     let set = context.set_parameter("ttm", "pages_limit", &(limit / PAGE).to_string());
     let remove = match context.kernel_system() {
         System::Debian => "sudo apt purge amdgpu-dkms",

@@ -31,13 +31,13 @@ fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
 
 /// Returns whether the carve-out has to change before anything else. A virtual machine's firmware
 /// cannot change it.
-fn has_large_carve_out(context: &Context<'_>) -> bool {
+pub(super) fn has_large_carve_out(context: &Context<'_>) -> bool {
     !context.machine.is_virtual
         && integrated(context).and_then(|gpu| gpu.vram).is_some_and(|vram| vram > SMALL)
 }
 
 /// The reason why a rule gives no advice while the carve-out is large.
-const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
+pub(super) const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
 
 /// Returns the commands that set the limit in place of one that the command line sets, because that
 /// overrides files.
