@@ -5,7 +5,7 @@ use pins::{Known, compat};
 
 use super::system::System;
 use super::{Context, Finding, Severity, Verdict, memory};
-use crate::kernel::{Firmware, FirmwarePackage, PAGE, Parameter};
+use crate::kernel::{Firmware, FirmwarePackage, Kernel, PAGE, Parameter};
 
 /// This kernel supports the ROCm in the pinned images, according to AMD's table.
 pub(super) fn rocm(context: &Context<'_>) -> Verdict {
@@ -23,11 +23,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     if releases.is_empty() {
         return Verdict::skipped("the pins do not name the ROCm release of the images");
     }
-    let kernel = compat::Kernel {
-        release,
-        build: facts.build.as_deref(),
-        distribution: facts.distribution.as_deref(),
-    };
+    let kernel = looked_up(facts, release);
     if let Some((row, word)) = context.compat.refused_kernel(gpu, &kernel) {
         let since = row.since.as_deref().unwrap_or_default();
         let seen =
@@ -78,6 +74,25 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         fine.push(format!("the ROCm version of {} is unknown", unknown.join(", ")));
     }
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
+}
+
+/// Returns the kernel as the compatibility table looks it up.
+fn looked_up<'a>(facts: &'a Kernel, release: &'a str) -> compat::Kernel<'a> {
+    compat::Kernel {
+        release,
+        build: facts.build.as_deref(),
+        distribution: facts.distribution.as_deref(),
+    }
+}
+
+/// Returns whether the driver of a GPU has a fix that the kernel lacks.
+fn lacks_fix(context: &Context<'_>) -> bool {
+    let facts = &context.machine.kernel;
+    let Some(((_, gpu), release)) = context.gpu().zip(facts.release.as_deref()) else {
+        return false;
+    };
+    context.compat.kernels.values().any(|row| row.gpus.contains(gpu))
+        && context.compat.fixed_kernel(gpu, &looked_up(facts, release)).is_none()
 }
 
 /// The consequence of a kernel or a ROCm release without the fix.
@@ -232,7 +247,7 @@ fn own_driver(context: &Context<'_>) -> Finding {
     )
     .because(
         "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and parameters of ttm have no effect",
-        "maintainers in ROCm/legacy-rocm-build#6143, #6182 and #5562",
+        "ROCm/legacy-rocm-build#6146, solved without it; maintainers in #6143, #6182 and #5562",
     );
     if memory::has_large_carve_out(context) {
         return finding.repair(format!("# {}", memory::CARVE_OUT_FIRST));
@@ -271,9 +286,13 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
         )
         .because(
             "it is a workaround for a fault of older kernels, does not help with MES 0x83, and prevents the GPU from switching between programs",
-            "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724",
+            "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724 and #5991",
         )
-        .repair(remove(context, parameter))
+        .repair(if lacks_fix(context) {
+            "# keep it until the kernel has the fix (kernel-rocm)".to_owned()
+        } else {
+            remove(context, parameter)
+        })
     });
     Verdict::of(findings.collect(), || "not switched off".to_owned())
 }

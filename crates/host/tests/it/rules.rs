@@ -111,7 +111,9 @@ const CASES: &[Case] = &[
     case("kernel-gttsize", ("strix-halo", "== etc/modprobe.d/gpu.conf\noptions amdgpu gttsize=1 noretry=0\n"), Severity::Warning, "/etc/modprobe.d/gpu.conf", GOOD),
     case("kernel-amdttm", OLD, Severity::Warning, "ttm.pages_limit=32505856", GOOD),
     case("kernel-cwsr", OLD, Severity::Note, "cwsr_enable=0", GOOD),
-    case("kernel-cwsr", ("strix-halo-sles", ""), Severity::Note, "grub2-mkconfig", GOOD),
+    case("kernel-cwsr", ("strix-halo-sles", ""), Severity::Note, "keep it", GOOD),
+    case("kernel-cwsr", ("strix-halo-sles", "== proc/version\nLinux version 6.18.8-default (b@b) (gcc 15) #1 SMP\n"), Severity::Note, "grub2-mkconfig", GOOD),
+    case("kernel-cwsr", ("halo-silverblue", "== proc/version\nLinux version 6.18.9-200.fc43.x86_64 (b@b) (gcc 15) #1 SMP\n"), Severity::Note, "rpm-ostree kargs --delete=amdgpu.cwsr_enable=0", GOOD),
     case("kernel-iommu", OLD, Severity::Note, "amd_iommu=off", GOOD),
     case("firmware-mes", ("strix-halo-bad-firmware", ""), Severity::Error, "MES 0x83", GOOD),
     case("firmware-mes", ("strix-halo-sles", ""), Severity::Warning, "MES 0x86", GOOD),
@@ -163,7 +165,9 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-nixos", "gfx1151", &[]),
     // The log: `unknown parameter 'gtt_size' ignored`. ROCm/legacy-rocm-build#5595
     ("halo-oem-gtt-size", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
-    // A maintainer got the same hang only with amdgpu-dkms. ROCm/legacy-rocm-build#6182
+    // Solved without amdgpu-dkms, on a kernel's own driver. ROCm/legacy-rocm-build#6146
+    ("halo-hwe-dkms", "gfx1151", &["kernel-amdttm", "firmware-dkms", "memory-gpu-limit"]),
+    // A maintainer gets the same hang with amdgpu-dkms. ROCm/legacy-rocm-build#6182
     ("halo-oem-dkms", "gfx1151", &["kernel-amdttm", "memory-gpu-limit"]),
     // Half of the memory, because nobody named the parameter. antirez/ds4#475
     ("halo-default-limit", "gfx1151", &["memory-gpu-limit"]),
@@ -207,6 +211,8 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("navi3-with-igpu", "gfx1102", &["gpu-several"]),
     // Other ROCm containers work. ollama/ollama#11450
     ("leap-cezanne", "gfx90c", &[]),
+    // Only codecs were missing. ublue-os/bazzite#1803
+    ("cezanne-with-nvidia", "gfx90c", &[]),
     // vLLM chose a wrong kernel. vllm-project/vllm#51964
     ("rocky-mi308x", "gfx942", &[]),
     // A maintainer: not amdgpu-dkms. ROCm/legacy-rocm-build#6143
@@ -264,12 +270,7 @@ fn repairs_fit_the_system() {
     for (name, rule, has, has_not) in [
         ("halo-default-limit", "memory-gpu-limit", "mkinitcpio", "dracut"),
         ("halo-silverblue", "memory-gpu-limit", "rpm-ostree kargs --append", "dracut"),
-        (
-            "halo-silverblue",
-            "kernel-cwsr",
-            "rpm-ostree kargs --delete=amdgpu.cwsr_enable=0",
-            "grubby",
-        ),
+        ("halo-silverblue", "kernel-cwsr", "keep it", "rpm-ostree"),
         ("halo-bazzite", "firmware-mes", "rpm-ostree upgrade", "dnf"),
         ("halo-nobara", "kernel-rocm", "dnf upgrade", "ELRepo"),
         ("halo-lxc-root-kfd", "device-access", "dev0: /dev/kfd,gid=992", "udev"),
