@@ -529,15 +529,15 @@ const TRACKS: [&str; 6] = ["many-1", "many-2", "many-3", "many-4", "many-5", "ma
 /// hardly any work.
 fn many() -> Bench {
     let bench = Bench::new(TEXT);
-    let mut tracks = bench.project.read("versions/tracks.toml");
-    for name in TRACKS {
-        tracks += &format!(
-            "\n[{name}]\ntitle = \"{name}\"\ndescription = \"One of many.\"\nbase = \"tiny\"\n\
-             [[{name}.stage]]\nname = \"{name}\"\ndockerfile = \"dockerfiles/{name}.Dockerfile\"\n"
-        );
+    let track = |name: &str| {
         let text = TEXT.replace("echo 1", &format!("sleep 20 && echo {name}"));
         bench.project.write(&format!("dockerfiles/{name}.Dockerfile"), &text);
-    }
+        format!(
+            "\n[{name}]\ntitle = \"{name}\"\ndescription = \"One of many.\"\nbase = \"tiny\"\n\
+             [[{name}.stage]]\nname = \"{name}\"\ndockerfile = \"dockerfiles/{name}.Dockerfile\"\n"
+        )
+    };
+    let tracks = bench.project.read("versions/tracks.toml") + &TRACKS.map(track).concat();
     bench.project.write("versions/tracks.toml", &tracks);
     bench
 }

@@ -3,17 +3,28 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use host::Snapshot;
 use host::model::{Cache, Model};
 use host::rules::{self, Check, Context, Image, ModelUse, Outcome, Severity};
 use names::EngineKind;
+use pins::{Compat, Gpus};
 
 use crate::machine;
 
 const COMPAT: &str = include_str!("../../../../versions/compat.toml");
 const GPUS: &str = include_str!("../../../../versions/gpus.toml");
 const TRACKS: &str = include_str!("../../../../versions/tracks.toml");
+
+/// Returns the data files of the project.
+fn data() -> &'static (Compat, Gpus) {
+    static DATA: OnceLock<(Compat, Gpus)> = OnceLock::new();
+    DATA.get_or_init(|| {
+        let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
+        (compat, pins::parse_gpus("gpus.toml", GPUS).unwrap())
+    })
+}
 
 /// Returns the images that the project pins.
 pub(crate) fn images() -> Vec<Image> {
@@ -48,13 +59,12 @@ fn check_with(
     wanted: &str,
     model: Option<ModelUse<'_>>,
 ) -> Vec<Check> {
-    let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
-    let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+    let (compat, gpus) = data();
     let wanted = wanted.parse().unwrap();
     rules::check(&Context {
         machine,
-        compat: &compat,
-        gpus: &gpus,
+        compat,
+        gpus,
         wanted: &wanted,
         images,
         model,
@@ -385,8 +395,7 @@ fn an_engine_that_lacks_a_fix_is_noted() {
 #[test]
 fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
     let machine = machine::read("no-gpu", "");
-    let compat = pins::parse_compat("compat.toml", COMPAT).unwrap();
-    let gpus = pins::parse_gpus("gpus.toml", GPUS).unwrap();
+    let (compat, gpus) = data();
     let wanted = "gfx1151".parse().unwrap();
     for (track, is_asked, severity) in [
         ("source", true, Severity::Error),
@@ -396,8 +405,8 @@ fn an_engine_is_an_error_only_where_a_track_was_asked_for_that_needs_one() {
         let images = [Image { pin: None, rocm: None, ..image(track, "") }];
         let context = Context {
             machine: &machine,
-            compat: &compat,
-            gpus: &gpus,
+            compat,
+            gpus,
             wanted: &wanted,
             images: &images,
             model: None,
