@@ -77,8 +77,11 @@ pub(crate) fn options(plan: &Plan) -> Option<String> {
 
 /// Returns the option that names an image in an engine, if it has not the name that `run` expects.
 fn image_option(plan: &Plan, reference: &str) -> String {
+    let gpu = plan.overrides.get("gpu");
     if reference == name_in_engine(&plan.track) {
         String::new()
+    } else if gpu.is_some_and(|gpu| reference == name_in_engine(&format!("{}-{gpu}", plan.track))) {
+        format!(" --gpu {}", plan.gpu)
     } else {
         format!(" --image {reference}")
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
@@ -27,11 +27,47 @@ pub struct Model {
 /// vLLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cache {
-    /// The bytes for each token of the context.
+    /// The bytes for each token of the context, at most.
     pub per_token: u64,
-    /// Whether the cache is always that large. Layers with a sliding window, or with a state instead
-    /// of a cache, make it smaller for long contexts.
-    pub is_exact: bool,
+    /// The longest context for which the cache is that large. Layers with a sliding window, or with a
+    /// state instead of a cache, make it smaller. 0 if the architecture is not one of those whose
+    /// cache is known.
+    pub exact_until: u64,
+}
+
+/// Architectures in which all layers have the same kind of cache, as GGUF files and `config.json`
+/// name them. A sliding window is a key of its own.
+const PLAIN: [&str; 20] = [
+    "glm4",
+    "glm4_moe",
+    "glm4moe",
+    "granite",
+    "internlm2",
+    "llama",
+    "mistral",
+    "mistral3",
+    "mixtral",
+    "phi3",
+    "qwen2",
+    "qwen2_5_vl",
+    "qwen2_5_vl_text",
+    "qwen2_moe",
+    "qwen2_vl",
+    "qwen2moe",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3moe",
+    "starcoder2",
+];
+
+/// Returns the longest context for which all layers keep all tokens.
+fn exact_until(architecture: &str, window: Option<u64>) -> u64 {
+    match window {
+        _ if !PLAIN.contains(&architecture) => 0,
+        // No window at all.
+        None | Some(0) => u64::MAX,
+        Some(window) => window,
+    }
 }
 
 /// A file or folder is not a model that can be read.
@@ -75,6 +111,8 @@ const MOST_VALUES: u64 = 1 << 22;
 const LONGEST_TEXT: u64 = 1 << 16;
 /// The longest list that is kept. It has a number for each layer.
 const LONGEST_LIST: u64 = 1 << 12;
+/// The most dimensions of a tensor; ggml has 4.
+const MOST_DIMENSIONS: u32 = 8;
 /// How deep arrays may be inside each other.
 const DEEPEST: u32 = 4;
 
@@ -86,13 +124,17 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> ModelError {
     move |source| ModelError::Read { path: path.to_owned(), source }
 }
 
+/// Returns the name for readers, without characters that control a terminal.
 fn name_of(path: &Path) -> String {
-    let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned()));
-    name.unwrap_or_else(|| path.as_os_str().to_owned()).to_string_lossy().into_owned()
+    let own = path.file_name().map(ToOwned::to_owned);
+    let real = || Some(path.canonicalize().ok()?.file_name()?.to_owned());
+    let name = own.or_else(real).unwrap_or_else(|| path.as_os_str().to_owned());
+    name.to_string_lossy().replace(char::is_control, "\u{fffd}")
 }
 
 fn size_of(path: &Path) -> Result<u64, ModelError> {
-    path.metadata().map(|found| found.len()).map_err(unreadable(path))
+    let found = path.metadata().map_err(unreadable(path))?;
+    if found.is_file() { Ok(found.len()) } else { Err(wrong(path, "it is not a file")) }
 }
 
 // --- GGUF ---
@@ -108,20 +150,12 @@ enum Value {
 
 fn gguf(path: &Path) -> Result<Model, ModelError> {
     let parts = parts(path)?;
-    let first = parts.first().map_or(path, PathBuf::as_path);
-    if !first.metadata().map_err(unreadable(first))?.is_file() {
-        return Err(wrong(first, "it is not a file"));
-    }
-    let weights = parts.iter().map(|part| size_of(part)).sum::<Result<u64, _>>()?;
-    let file = File::open(first).map_err(unreadable(first))?;
-    let values = Head { reader: BufReader::new(file), left: MOST_VALUES }.read();
-    let values = values.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => wrong(first, error.to_string()),
-        io::ErrorKind::UnexpectedEof => wrong(first, "it ends within its head"),
-        _ => unreadable(first)(error),
-    })?;
+    let mut heads = parts.iter().map(|part| head(part));
+    let (values, first) = heads.next().unwrap_or_else(|| head(path))?;
+    let weights = heads.try_fold(first, |sum, head| Ok(sum + head?.1))?;
+    let path = parts.first().map_or(path, PathBuf::as_path);
     let Some(Value::Text(architecture)) = values.get("general.architecture") else {
-        return Err(wrong(first, "it has no key `general.architecture`"));
+        return Err(wrong(path, "it has no key `general.architecture`"));
     };
     let get = |key: &str| values.get(&format!("{architecture}.{key}"));
     let number = |key: &str| match get(key) {
@@ -134,26 +168,41 @@ fn gguf(path: &Path) -> Result<Model, ModelError> {
         Value::List(list) => list.get(usize::try_from(layer).ok()?).copied(),
         _ => None,
     };
+    // Values are a part of the keys there (multi-head latent attention).
+    let has_latent = get("attention.key_length_mla").is_some();
     let cache_of_layer = |layer: u64| {
         let heads = of_layer("attention.head_count", layer)?;
-        let of_cache = of_layer("attention.head_count_kv", layer).unwrap_or(heads);
+        let of_cache = match get("attention.head_count_kv") {
+            Some(_) => of_layer("attention.head_count_kv", layer)?,
+            None => heads,
+        };
         let usual = || number("embedding_length")?.checked_div(heads);
         let key = number("attention.key_length").or_else(usual)?;
         let value = number("attention.value_length").or_else(usual)?;
-        of_cache.checked_mul(key.checked_add(value)?)?.checked_mul(NUMBER)
+        let both = if has_latent { key } else { key.checked_add(value)? };
+        of_cache.checked_mul(both)?.checked_mul(NUMBER)
     };
-    let layers = number("block_count").filter(|layers| *layers <= LONGEST_LIST);
+    let layers = number("block_count").filter(|layers| (1..=LONGEST_LIST).contains(layers));
     let per_token = layers.and_then(|layers| {
         (0..layers).try_fold(0_u64, |sum, layer| sum.checked_add(cache_of_layer(layer)?))
     });
-    let saves = |key: &String| {
-        ["attention.sliding_window", "kv_lora_rank", ".ssm.", "full_attention_interval", ".wkv."]
-            .iter()
-            .any(|part| key.contains(part))
-    };
-    let is_exact = !values.keys().any(saves);
-    let cache = per_token.map(|per_token| Cache { per_token, is_exact });
-    Ok(Model { name: name_of(first), weights, cache, context: number("context_length") })
+    let exact_until = exact_until(architecture, number("attention.sliding_window"));
+    let cache = per_token.map(|per_token| Cache { per_token, exact_until });
+    let context = number("context_length").filter(|tokens| *tokens > 0);
+    Ok(Model { name: name_of(path), weights, cache, context })
+}
+
+/// Reads the head of a file, and returns the size of the file.
+fn head(path: &Path) -> Result<(BTreeMap<String, Value>, u64), ModelError> {
+    let size = size_of(path)?;
+    let file = File::open(path).map_err(unreadable(path))?;
+    let head = Head { reader: BufReader::new(file), size, left: MOST_VALUES }.read();
+    let values = head.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => wrong(path, error.to_string()),
+        io::ErrorKind::UnexpectedEof => wrong(path, "it is not complete"),
+        _ => unreadable(path)(error),
+    })?;
+    Ok((values, size))
 }
 
 /// Returns all files of a model that is split as `gguf-split` does it: `NAME-00001-of-00003.gguf`.
@@ -178,6 +227,8 @@ fn parts(path: &Path) -> Result<Vec<PathBuf>, ModelError> {
 /// Reads the head of a GGUF file.
 struct Head {
     reader: BufReader<File>,
+    /// The size of the file.
+    size: u64,
     /// How many more values may follow.
     left: u64,
 }
@@ -187,6 +238,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 impl Head {
+    /// Returns the keys with their values. The last tensor must begin within the file.
     fn read(&mut self) -> io::Result<BTreeMap<String, Value>> {
         if self.bytes()? != *b"GGUF" {
             return Err(invalid("it does not begin with `GGUF`"));
@@ -197,20 +249,47 @@ impl Head {
             version if version > 0xffff => return Err(invalid("its numbers are big-endian")),
             version => return Err(invalid(format!("GGUF version {version} is not known"))),
         }
-        let _tensors = self.number()?;
+        let (tensors, keys) = (self.number()?, self.number()?);
         let mut values = BTreeMap::new();
-        for _ in 0..self.number()? {
+        for _ in 0..keys {
             let key = self.text()?.ok_or_else(|| invalid("a key is too long"))?;
             let kind = u32::from_le_bytes(self.bytes()?);
             let value = self.value(kind, 0)?;
             values.insert(key, value);
         }
+        let last =
+            (0..tensors).try_fold(0, |last, _| Ok::<_, io::Error>(self.tensor()?.max(last)))?;
+        let is_within = |end: u64| end.checked_add(last).is_some_and(|begin| begin < self.size);
+        if tensors > 0 && !is_within(self.reader.stream_position()?) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         Ok(values)
+    }
+
+    /// Reads the description of a tensor, and returns where it begins after the head.
+    fn tensor(&mut self) -> io::Result<u64> {
+        self.count()?;
+        self.text()?;
+        let dimensions = u32::from_le_bytes(self.bytes()?);
+        if dimensions > MOST_DIMENSIONS {
+            return Err(invalid("a tensor has too many dimensions"));
+        }
+        for _ in 0..dimensions {
+            self.number()?;
+        }
+        let _kind: [u8; 4] = self.bytes()?;
+        self.number()
+    }
+
+    /// Counts a value or tensor.
+    fn count(&mut self) -> io::Result<()> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| invalid("it has too many values"))?;
+        Ok(())
     }
 
     /// Reads a value of a type (`gguf_metadata_value_type`).
     fn value(&mut self, kind: u32, depth: u32) -> io::Result<Value> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| invalid("it has too many values"))?;
+        self.count()?;
         let at_least_zero =
             |number: i64| u64::try_from(number).map_or(Value::NotKept, Value::Number);
         Ok(match kind {
@@ -251,13 +330,12 @@ impl Head {
     /// Reads a text; `None` if it is long, or not UTF-8.
     fn text(&mut self) -> io::Result<Option<String>> {
         let length = self.number()?;
+        if length > self.size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         if length > LONGEST_TEXT {
-            let skipped = io::copy(&mut self.reader.by_ref().take(length), &mut io::sink())?;
-            return if skipped == length {
-                Ok(None)
-            } else {
-                Err(io::ErrorKind::UnexpectedEof.into())
-            };
+            self.reader.seek_relative(length.try_into().map_err(io::Error::other)?)?;
+            return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
         self.reader.read_exact(&mut bytes)?;
@@ -283,34 +361,36 @@ fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
         return Err(wrong(folder, "it has no `config.json`; name a .gguf file or such a folder"));
     }
     let whole = json(&config)?;
+    if !whole.is_object() {
+        return Err(wrong(&config, "it is not an object"));
+    }
     // Models that also read images have a part for text.
     let text = whole.get("text_config").filter(|part| part.is_object()).unwrap_or(&whole);
-    let number = |key: &str| text.get(key).and_then(Json::as_u64);
+    let is_given = |key: &str| text.get(key).is_some_and(|value| !value.is_null());
+    let number = |key: &str| text.get(key)?.as_u64().filter(|number| *number > 0);
+    // A key that is there and is no number makes the result unknown.
+    let or = |key: &str, usual: Option<u64>| if is_given(key) { number(key) } else { usual };
     let per_token = || {
-        let (layers, heads) = (number("num_hidden_layers")?, number("num_attention_heads")?);
-        let head = number("head_dim").or_else(|| number("hidden_size")?.checked_div(heads))?;
-        let of_cache = number("num_key_value_heads").unwrap_or(heads);
+        let layers = number("num_hidden_layers")?;
+        if is_given("kv_lora_rank") {
+            // Multi-head latent attention keeps one vector for all heads.
+            let latent = number("kv_lora_rank")?.checked_add(number("qk_rope_head_dim")?)?;
+            return layers.checked_mul(latent)?.checked_mul(NUMBER);
+        }
+        let heads = number("num_attention_heads")?;
+        let usual = || number("hidden_size")?.checked_div(heads);
+        let head = if is_given("head_dim") { number("head_dim")? } else { usual()? };
+        let of_cache = or("num_key_value_heads", Some(heads))?;
         layers.checked_mul(of_cache)?.checked_mul(head)?.checked_mul(2 * NUMBER)
     };
-    let cache = per_token().map(|per_token| Cache { per_token, is_exact: !saves_cache(text) });
+    let architecture = text.get("model_type").or_else(|| whole.get("model_type"));
+    let architecture = architecture.and_then(Json::as_str).unwrap_or_default();
+    let has_window = text.get("use_sliding_window") != Some(&Json::Bool(false));
+    let window = number("sliding_window").filter(|_| has_window);
+    let cache = per_token()
+        .map(|per_token| Cache { per_token, exact_until: exact_until(architecture, window) });
     let context = number("max_position_embeddings");
     Ok(Model { name: name_of(folder), weights: safetensors(folder)?, cache, context })
-}
-
-/// Returns whether some layers have a smaller cache, or none.
-fn saves_cache(config: &Json) -> bool {
-    let has_window = config.get("sliding_window").is_some_and(Json::is_number)
-        && config.get("use_sliding_window") != Some(&Json::Bool(false));
-    let other_layers = config
-        .get("layer_types")
-        .and_then(Json::as_array)
-        .is_some_and(|layers| layers.iter().any(|layer| layer != "full_attention"));
-    let saves = |key: &String| {
-        ["kv_lora_rank", "full_attention_interval", "attn_layer", "mamba", "ssm", "linear_"]
-            .iter()
-            .any(|part| key.contains(part))
-    };
-    has_window || other_layers || config.as_object().is_some_and(|keys| keys.keys().any(saves))
 }
 
 /// Returns the size of the files with weights. A folder may contain the same weights twice, so an
@@ -319,22 +399,36 @@ fn safetensors(folder: &Path) -> Result<u64, ModelError> {
     let index = folder.join("model.safetensors.index.json");
     let single = folder.join("model.safetensors");
     let files: BTreeSet<PathBuf> = if index.is_file() {
-        let index = json(&index)?;
+        let (path, index) = (index.clone(), json(&index)?);
         let map = index.get("weight_map").and_then(Json::as_object);
         let names = map.into_iter().flat_map(|map| map.values()).filter_map(Json::as_str);
         // A name with a folder leads out of the model's.
-        names.filter(|name| !name.contains('/')).map(|name| folder.join(name)).collect()
+        let names: BTreeSet<PathBuf> =
+            names.filter(|name| !name.contains('/')).map(|name| folder.join(name)).collect();
+        if names.is_empty() {
+            return Err(wrong(&path, "it names no files"));
+        }
+        names
     } else if single.is_file() {
         [single].into()
     } else {
         let entries = folder.read_dir().map_err(unreadable(folder))?;
         let paths = entries.flatten().map(|entry| entry.path());
-        paths.filter(|path| path.extension().is_some_and(|end| end == "safetensors")).collect()
+        paths.filter(|path| is_weights(path)).collect()
     };
     if files.is_empty() {
         return Err(wrong(folder, "it has no .safetensors files"));
     }
     files.iter().map(|file| size_of(file)).sum()
+}
+
+/// Returns whether a file has weights. Some folders contain all of them a second time, in the form
+/// of the model's authors.
+fn is_weights(path: &Path) -> bool {
+    let is_second = path
+        .file_name()
+        .is_some_and(|name| name.to_str().is_some_and(|name| name.starts_with("consolidated")));
+    path.extension().is_some_and(|end| end == "safetensors") && !is_second
 }
 
 fn json(path: &Path) -> Result<Json, ModelError> {

@@ -50,6 +50,8 @@ pub struct Prepared {
     pub track: TrackName,
     /// What `versions/run.toml` says about it.
     pub row: Row,
+    /// The option that builds the image for the same GPU, if that is not the project's.
+    pub gpu_option: String,
     /// The machine.
     pub machine: Snapshot,
     /// The folder that replaces `/`.
@@ -98,6 +100,7 @@ impl Prepared {
         let root = machine::root(here, asked.host_root.as_deref())?;
         let machine = machine::look(&root);
         let has_gpu = asked.has_gpu;
+        let other_gpu = asked.gpu.as_deref().filter(|gpu| *gpu != tracks.gpu.as_str());
         let (engine, facts) = engine(asked, &machine, is_started, tell).await?;
         let full = |path: &Path| full_folder(here, path);
         let work = match asked.work.as_deref() {
@@ -123,10 +126,12 @@ impl Prepared {
         }
         Ok(Self {
             environment: variables(asked, &data, &track, &row, &machine, tell)?,
-            image: match &asked.image {
-                Some(image) => image.clone(),
-                None => name_in_engine(track.as_str()),
+            image: match (&asked.image, &other_gpu) {
+                (Some(image), _) => image.clone(),
+                (None, None) => name_in_engine(track.as_str()),
+                (None, Some(gpu)) => name_in_engine(&format!("{track}-{gpu}")),
             },
+            gpu_option: other_gpu.map(|gpu| format!(" --gpu {gpu}")).unwrap_or_default(),
             models: asked.models.as_deref().map(full).transpose()?,
             network: asked.network,
             home: machine.variable("HOME").map(str::to_owned),
@@ -208,7 +213,10 @@ impl Prepared {
             self.image
         );
         Err(Failure::new(Kind::Failed, what)
-            .hint(format!("`build-pipeline --track {track} --load` replaces it with this project's"))
+            .hint(format!(
+                "`build-pipeline --track {track}{} --load` replaces it with this project's",
+                self.gpu_option
+            ))
             .hint(format!("to keep both, load this one under another name, `--output engine:localhost/NAME/{track}:latest`, and name it with `--image`")))
     }
 

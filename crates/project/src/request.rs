@@ -101,6 +101,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
     let mut requests: Vec<BuildRequest> = Vec::new();
     let of_all_gpus = |track: TrackName| gpus.iter().map(move |gpu| (track.clone(), gpu.clone()));
     for (track, gpu) in tracks.into_iter().flat_map(of_all_gpus) {
+        check_name(&track, gpu.as_ref(), input)?;
         let mut request =
             BuildRequest { gpu, spoof, source_date_epoch, ..BuildRequest::new(track) };
         request.rehearse = subject.rehearse;
@@ -255,8 +256,27 @@ fn gpus(subject: &Subject, own: &GpuTarget) -> Result<Vec<Option<GpuTarget>>, Fa
     if subject.gpus.is_empty() {
         return Ok(vec![None]);
     }
+    if subject.gpus.iter().any(String::is_empty) {
+        return Err(Failure::new(Kind::Input, "`--gpu` has an empty entry")
+            .hint("write `--gpu gfx1151`, or several targets: `--gpu gfx1151,gfx1201`"));
+    }
     let gpus = subject.gpus.iter().map(|text| failure::gpu_target(text));
     gpus.map(|gpu| Ok(Some(gpu?).filter(|gpu| gpu != own))).collect()
+}
+
+/// Checks that the image of a track for another GPU does not have the name of another track.
+fn check_name(
+    track: &TrackName,
+    gpu: Option<&GpuTarget>,
+    input: &PlanningInput,
+) -> Result<(), Failure> {
+    let Some(gpu) = gpu else { return Ok(()) };
+    let name = format!("{track}-{gpu}");
+    if input.tracks.tracks.keys().all(|other| other.as_str() != name) {
+        return Ok(());
+    }
+    let what = format!("the image of `{track}` for {gpu} would have the name of track `{name}`");
+    Err(Failure::new(Kind::Input, what).hint("give that track another name"))
 }
 
 fn slim(text: Option<&str>) -> Result<SlimChoice, Failure> {

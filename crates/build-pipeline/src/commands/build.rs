@@ -64,7 +64,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
                 Kind::Input,
                 "`--digest-file` takes one digest, but there are several images",
             )
-            .hint("build one track at a time, or use `--format json`"));
+            .hint("build one image at a time, or use `--format json`"));
         }
         check_digest_file(file)?;
     }

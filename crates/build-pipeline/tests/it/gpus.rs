@@ -51,6 +51,28 @@ fn a_place_for_one_image_is_refused_for_several() {
         project.run(&format!("verify out/{gpu}")).expect(0);
     }
     project.run("build official --rehearse --gpu gfx1151,gfx115l").expect(2).says("`gfx115l`");
+    project.run("build official --rehearse --gpu gfx1151,").expect(2).says("has an empty entry");
+    let track =
+        "\n[official-gfx1201]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"vllm-openai-rocm\"\n";
+    let tracks = project.read("versions/tracks.toml");
+    project.write("versions/tracks.toml", &format!("{tracks}{track}"));
+    let clash =
+        "the image of `official` for gfx1201 would have the name of track `official-gfx1201`";
+    project.run("plan official --rehearse --gpu gfx1201").expect(2).says(clash);
+}
+
+/// `run` starts the image for the GPU that it is asked for.
+#[test]
+fn a_container_is_printed_for_the_image_of_its_gpu() {
+    let project = Project::new();
+    for (gpu, name) in
+        [("", "official"), ("--gpu gfx1151", "official"), ("--gpu gfx1201", "official-gfx1201")]
+    {
+        project
+            .run(&format!("run official {gpu} --print quadlet"))
+            .expect(0)
+            .prints(&format!("Image=localhost/build-pipeline/{name}:latest\n"));
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ const CASES: [(&str, &str, &str); 41] = [
     (
         "--track locked-spoof,ollama --rehearse --output oci:x",
         "there are several images",
-        "one track at a time",
+        "one image at a time",
     ),
     (
         "--track locked-spoof --mirror docker.io",

@@ -87,7 +87,7 @@ fn what_cannot_be_pushed_is_refused_before_anything_is_sent() {
         ("tag HOST/a:1 b@sha256:1", 2, "is not a tag"),
         ("tag full stable", 2, "`build-pipeline push IMAGE HOST/NAME:TAG`"),
         ("tag HOST/none:1 stable", 5, "none:1"),
-        ("--track official,ollama --rehearse --digest-file digest", 2, "one track at a time"),
+        ("--track official,ollama --rehearse --digest-file digest", 2, "one image at a time"),
         ("--track official --rehearse --output oci-archive:-", 2, "standard output"),
     ] {
         let ran = project.run(&line.replace("HOST", host)).expect(code);

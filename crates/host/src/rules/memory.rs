@@ -241,51 +241,86 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no model is named (--model)");
     };
     let Some((gpu, target)) = context.gpu() else { return Verdict::skipped("no GPU") };
-    let Some(vram) = gpu.vram else {
-        return Verdict::skipped("mem_info_vram_total cannot be read");
-    };
-    let usable = if context.is_integrated(target) {
+    let memory = &context.machine.memory;
+    let of_host = gpu.gtt.or(memory.gpu_limit).map(|gtt| gtt.min(memory.total.unwrap_or(gtt)));
+    let usable = match (gpu.vram, of_host) {
         // What the firmware reserves, or the host's memory, whichever is larger.
-        vram.max(gpu.gtt.unwrap_or_default())
-    } else {
-        vram
+        (Some(vram), Some(of_host)) if context.is_integrated(target) => vram.max(of_host),
+        (Some(vram), _) if !context.is_integrated(target) => vram,
+        _ => return Verdict::skipped("mem_info_vram_total or mem_info_gtt_total cannot be read"),
     };
-    let name = &model.name;
-    let tokens = asked.or(model.context);
-    let cache = model.cache.zip(tokens);
-    let cache_bytes = cache.map_or(0, |(cache, tokens)| cache.per_token.saturating_mul(tokens));
-    let (spelled, is_exact) = match cache {
-        Some((cache, tokens)) => {
-            let most = if cache.is_exact { "" } else { "at most " };
-            (format!("{most}{} of cache for {tokens} tokens", gib(cache_bytes)), cache.is_exact)
+    let weights = model.weights;
+    let known = model.cache.zip(asked.or(model.context));
+    let cache_bytes = known.map_or(0, |(cache, tokens)| cache.per_token.saturating_mul(tokens));
+    let need = weights.saturating_add(cache_bytes);
+    let is_exact = known.is_none_or(|(cache, tokens)| tokens <= cache.exact_until);
+    let spelled = match known {
+        Some((_, tokens)) => {
+            let most = if is_exact { "" } else { "at most " };
+            format!("{most}{} of cache for {tokens} tokens", gib(cache_bytes))
         }
-        None => ("a cache of unknown size".to_owned(), true),
+        None => "a cache of unknown size".to_owned(),
     };
     let seen = format!(
-        "{name} has {} of weights and {spelled}; the GPU has {}",
-        gib(model.weights),
+        "{} has {} of weights and {spelled}; the GPU has {}",
+        model.name,
+        gib(weights),
         gib(usable)
     );
-    if model.weights.saturating_add(cache_bytes) <= usable {
+    let room = usable / 10 * 9;
+    if need <= room && known.is_some() {
         return Verdict::fine(seen);
     }
-    let has_room = model.weights <= usable;
-    let severity = if has_room && !is_exact { Severity::Note } else { Severity::Warning };
+    let is_too_large = weights > usable || (need > usable && is_exact);
+    let severity = if is_too_large { Severity::Warning } else { Severity::Note };
     let finding = Finding::new(
         severity,
         seen,
-        format!("at most {} together, with some room for buffers", gib(usable)),
+        format!("at most {}, 90 % of the GPU's memory: the rest is for buffers", gib(room)),
     )
     .because(
-        "llama.cpp leaves what does not fit to the processor if it is told to, otherwise the program ends with `out of memory`",
+        "what does not fit is left to the processor (llama.cpp, if it is told to), or the program ends with `out of memory`; vLLM takes 90 % of the memory by default",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `apu_prefer_gtt`; ROCm/rocm-systems#8475",
     );
-    let longest = model.cache.filter(|cache| has_room && cache.per_token > 0);
-    match longest.map(|cache| (usable - model.weights) / cache.per_token) {
-        Some(tokens) if tokens > 0 => finding.repair(format!(
-            "# start with a shorter context: at most {tokens} tokens; llama.cpp: --ctx-size, vLLM: --max-model-len"
-        )),
-        _ => finding.repair("# use a smaller model, or one with fewer bits for each weight"),
+    finding.repair(model_repair(context, gpu, need, room)).into()
+}
+
+/// The shortest context that is worth advising, in tokens.
+const SHORTEST: u64 = 1024;
+
+/// Returns what to do about a model that needs more memory than there is room for.
+fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> String {
+    let memory = &context.machine.memory;
+    let later = match (integrated(context).and_then(|gpu| gpu.vram), memory.total) {
+        (Some(vram), Some(total)) if vram > SMALL => after_change(vram, total, memory.gpu_limit),
+        (Some(_), Some(total)) => advised(total),
+        _ => 0,
+    };
+    let now = gpu.vram.unwrap_or_default().max(memory.gpu_limit.unwrap_or_default());
+    if later > now && need <= later / 10 * 9 {
+        return format!(
+            "# give the GPU more memory, as another check says: {} are enough",
+            gib(later)
+        );
     }
-    .into()
+    let Some(ModelUse { model, context: asked }) = context.model else { return String::new() };
+    let Some(cache) = model.cache else {
+        return "# leave room for the cache, whose size the model does not tell".to_owned();
+    };
+    if asked.or(model.context).is_none() {
+        return "# say how long the context is: --context TOKENS".to_owned();
+    }
+    let longest = room.saturating_sub(model.weights).checked_div(cache.per_token).unwrap_or(0);
+    // llama.cpp rounds to 256 tokens.
+    let longest = longest.min(model.context.unwrap_or(longest)) / 256 * 256;
+    let options = "llama.cpp: --ctx-size, vLLM: --max-model-len";
+    if longest < SHORTEST {
+        "# use a smaller model, or one with fewer bits for each weight".to_owned()
+    } else if longest <= cache.exact_until {
+        format!("# start with a shorter context: {longest} tokens fit ({options})")
+    } else {
+        format!(
+            "# a context of {longest} tokens fits for certain, and a longer one probably ({options})"
+        )
+    }
 }

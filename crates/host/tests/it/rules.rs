@@ -474,9 +474,10 @@ fn amds_table_is_asked_for_each_image() {
 #[test]
 fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
     const GIB: u64 = 1 << 30;
-    let exact = |per_token| Some(Cache { per_token, is_exact: true });
-    let most = |per_token| Some(Cache { per_token, is_exact: false });
-    // Strix Halo: the larger one of carve-out and GTT. A GPU of its own: its own memory.
+    let exact = |per_token| Some(Cache { per_token, exact_until: u64::MAX });
+    let window = |tokens| Some(Cache { per_token: GIB / 1024, exact_until: tokens });
+    let (warning, note) = (Some(Severity::Warning), Some(Severity::Note));
+    // Strix Halo: the larger one of carve-out and GTT, 120 GiB. A GPU of its own: its own memory.
     for (machine, wanted, gib, cache, severity, says) in [
         (
             "strix-halo",
@@ -486,38 +487,45 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
             None,
             "60 GiB of weights and 32 GiB of cache for 32768 tokens",
         ),
+        ("strix-halo", "gfx1151", 80, exact(GIB / 1024), note, "90 % of the GPU's memory"),
         (
             "strix-halo",
             "gfx1151",
             100,
             exact(GIB / 1024),
-            Some(Severity::Warning),
-            "# start with a shorter context: at most ",
+            warning,
+            "# start with a shorter context: 8192 tokens fit",
         ),
+        ("strix-halo", "gfx1151", 107, exact(GIB / 256), warning, "# use a smaller model"),
+        ("strix-halo", "gfx1151", 100, window(0), note, "at most 32 GiB of cache"),
         (
             "strix-halo",
             "gfx1151",
             100,
-            most(GIB / 1024),
-            Some(Severity::Note),
-            "at most 32 GiB of cache",
+            window(4096),
+            note,
+            "# a context of 8192 tokens fits for certain",
         ),
-        ("strix-halo", "gfx1151", 300, most(1), Some(Severity::Warning), "# use a smaller model"),
-        ("strix-halo", "gfx1151", 300, None, Some(Severity::Warning), "a cache of unknown size"),
-        ("strix-halo", "gfx1151", 60, None, None, "a cache of unknown size"),
+        ("strix-halo", "gfx1151", 100, window(32768), warning, "# start with a shorter context"),
+        ("strix-halo", "gfx1151", 300, window(0), warning, "# use a smaller model"),
+        ("strix-halo", "gfx1151", 300, None, warning, "a cache of unknown size"),
+        ("strix-halo", "gfx1151", 60, None, note, "# leave room for the cache"),
+        ("strix-halo-with-navi4", "gfx1201", 60, exact(1), warning, "# use a smaller model"),
+        ("strix-halo-with-navi4", "gfx1151", 60, exact(1), None, "the GPU has 120 GiB"),
+        ("strix-halo-carve-out", "gfx1151", 60, exact(1), None, ""),
+        // Another check advises to give the GPU 120 GiB.
         (
-            "strix-halo-with-navi4",
-            "gfx1201",
-            60,
-            None,
-            Some(Severity::Warning),
-            "# use a smaller model",
+            "halo-default-limit",
+            "gfx1151",
+            75,
+            exact(1),
+            warning,
+            "# give the GPU more memory, as another check says",
         ),
-        ("strix-halo-with-navi4", "gfx1151", 60, None, None, ""),
-        ("strix-halo-carve-out", "gfx1151", 60, None, None, ""),
+        ("halo-default-limit", "gfx1151", 150, exact(1), warning, "# use a smaller model"),
     ] {
-        let model =
-            Model { name: "a.gguf".to_owned(), weights: gib * GIB, cache, context: Some(32768) };
+        let name = "a.gguf".to_owned();
+        let model = Model { name, weights: gib * GIB, cache, context: Some(32768) };
         let asked = ModelUse { model: &model, context: None };
         let checks = check_with(&machine::read(machine, ""), &images(), wanted, Some(asked));
         let found = one(&checks, "memory-model");
@@ -526,13 +534,21 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
         assert!(what.contains(says), "{what}");
     }
     let model = Model { name: "a".to_owned(), weights: 1, cache: exact(GIB), context: None };
-    for (context, result) in
-        [(None, Outcome::Ok), (Some(8), Outcome::Ok), (Some(500), Outcome::Found)]
+    for (context, says) in
+        [(None, "--context TOKENS"), (Some(8), "8 GiB of cache"), (Some(500), "use a smaller")]
     {
         let asked = Some(ModelUse { model: &model, context });
         let checks = check_with(&machine::read("strix-halo", ""), &images(), "gfx1151", asked);
-        assert_eq!(one(&checks, "memory-model").result, result, "{context:?}");
+        let found = format!("{:?}", one(&checks, "memory-model"));
+        assert!(found.contains(says), "{context:?}: {found}");
     }
+    // A limit that was copied from a machine with more memory.
+    let model =
+        Model { name: "a".to_owned(), weights: 75 * GIB, cache: exact(1), context: Some(1) };
+    let asked = Some(ModelUse { model: &model, context: None });
+    let machine = machine::read("strix-halo", "== proc/meminfo\nMemTotal: 65000000 kB\n");
+    let checks = check_with(&machine, &images(), "gfx1151", asked);
+    assert!(one(&checks, "memory-model").seen.ends_with("the GPU has 62 GiB"));
 }
 
 #[test]
