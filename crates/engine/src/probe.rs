@@ -170,18 +170,11 @@ fn unique() -> String {
 async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
     let name = format!("probe-{}", unique());
     let run = RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?;
-    let mut failures = 0;
-    let probed = retried(async || {
-        let probed = run_once(engine, &run).await;
-        failures += u32::from(probed.is_err());
-        probed
-    })
-    .await;
-    // An interrupted attempt may have left its image.
-    if failures > 0
-        && probed.is_ok()
-        && let Err(error) = engine.clean(&run).await
-    {
+    let probed = retried(async || run_once(engine, &run).await).await;
+    // podman keeps the steps of an image, and those of a RUN that fails. An interrupted attempt may
+    // have left its image.
+    let is_answered = matches!(&probed, Ok(_) | Err(EngineError::Runtime { .. }));
+    if is_answered && let Err(error) = engine.clean(&run).await {
         tracing::debug!(%error, "cannot remove the leftovers of a probe");
     }
     probed

@@ -302,6 +302,10 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     let found = engine.probe().await.unwrap();
     assert_eq!(found.runtime.is_some(), !found.runtime_failures.is_empty(), "{found:?}");
     assert!(found.run.is_isolated && found.can_cancel);
+    // Neither the probes that fail nor the one that succeeds leave an image.
+    let left = |words: &[&str]| store.podman(words);
+    assert_eq!(left(&["images", "--all", "--quiet"]), Vec::<String>::new());
+    assert_eq!(left(&["ps", "--all", "--external", "--quiet"]), Vec::<String>::new());
     let chosen = ServiceSettings { runtime: found.runtime, ..any };
     let text = "FROM scratch\nCOPY Dockerfile /\n";
     build(&Engine::podman(chosen), &request("chosen", text), &[]).await.0.unwrap();
