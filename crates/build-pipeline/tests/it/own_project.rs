@@ -56,6 +56,8 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
                     workdir = \"/srv\"\n[my-server.labels]\n\"org.example.team\" = \"inference\"\n";
     project.write(TRACKS, &format!("{}{settings}", project.read(TRACKS)));
     project.run("--track my-server --gpu gfx1100").expect(0);
+    project.run("verify my-server-gfx1100").expect(0).prints("proven: ");
+    project.run("--track my-server").expect(0);
     project.run("verify my-server").expect(0).prints("proven: ");
     // `status` says what the last `outdated` found, until the pin is changed.
     assert!(!project.run("status").expect(0).stdout.contains("(newer since"));
