@@ -24,7 +24,6 @@ use crate::derive::{
     parse_config,
 };
 use crate::document::{DocumentError, read_config};
-use crate::history::history;
 use crate::media::{Descriptor, Manifest};
 
 /// The keys of a built image's `config` that describe the image.
@@ -118,7 +117,11 @@ pub fn assemble(
     let mut reset = Vec::new();
     let mut inner = sealed_inner(&built, edit, &mut reset)?;
     add_volumes(&mut inner, &base_config);
-    let mut history = history(&base_config)?;
+    let mut history = match base_config.get("history") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(entries)) => entries.clone(),
+        Some(_) => return Err(DeriveError::Field("history").into()),
+    };
     history.extend(
         new.iter().map(|layer| json!({ "created": edit.created, "created_by": layer.created_by })),
     );
@@ -183,11 +186,14 @@ pub fn add_layer(
 ) -> Result<DerivedImage, DeriveError> {
     let mut config = parse_config(base.manifest, base.config, platform)?;
     let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
-    let mut history = history(&config)?;
-    history.push(json!({ "created": created, "created_by": new.created_by }));
-    config.insert("history".to_owned(), json!(history));
     diff_ids.push(json!(new.diff_id));
     config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
+    let entry = json!({ "created": created, "created_by": new.created_by });
+    match config.entry("history").or_insert_with(|| json!([])) {
+        Value::Array(history) => history.push(entry),
+        null @ Value::Null => *null = json!([entry]),
+        _ => return Err(DeriveError::Field("history")),
+    }
     let below = base.manifest.layers.iter().map(oci_layer);
     let layers = below.chain([Ok(descriptor(new))]).collect::<Result<Vec<_>, _>>()?;
     Ok(finished(base.manifest, config, layers, &ImageEdit::default(), &BTreeMap::new(), Vec::new()))

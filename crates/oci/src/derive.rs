@@ -11,8 +11,7 @@
 //!   sorted. The edit's entrypoint replaces `config.Entrypoint` and removes `config.Cmd`; its
 //!   arguments, user and working folder replace those of the base. The edit's words are put in
 //!   front of `config.Entrypoint` unless they are already there. `created` and one
-//!   empty-layer history entry contain the edit's time. Layers of the base that its history lacks
-//!   get an entry. Keys that describe the container in which
+//!   empty-layer history entry contain the edit's time. Keys that describe the container in which
 //!   the base was made are dropped.
 //! - The manifest is an OCI image manifest, because docker's format has no annotations. Its layer
 //!   descriptors are those of the base, digest by digest, with the OCI name of the same media type.
@@ -27,7 +26,6 @@ use names::{Digest, ImageEdit, Platform};
 use serde_json::{Map, Value, json};
 
 use crate::document::{DocumentError, read_config};
-use crate::history::history;
 use crate::media::{Descriptor, Manifest, OCI_CONFIG, OCI_MANIFEST};
 
 /// A finished image whose layers are stored with those of the base.
@@ -209,9 +207,11 @@ fn edit_config(
 
     let entry =
         json!({ "created": edit.created, "created_by": edit.created_by, "empty_layer": true });
-    let mut history = history(config)?;
-    history.push(entry);
-    config.insert("history".to_owned(), json!(history));
+    match config.entry("history").or_insert_with(|| json!([])) {
+        Value::Array(history) => history.push(entry),
+        null @ Value::Null => *null = json!([entry]),
+        _ => return Err(DeriveError::Field("history")),
+    }
     Ok(())
 }
 
