@@ -27,7 +27,7 @@ use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
   ci            run all checks: format, lints, tests, documentation, tidy, schemas, dependencies
-  setup         install what the tests need (Debian packages docker-registry, skopeo and others)
+  setup         install what the tests need (docker-registry, skopeo and other Debian packages, and act)
   test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
   tidy          check the project rules that no linter checks
   workflows     check .github/workflows, and the workflows that the tool writes, with zizmor and

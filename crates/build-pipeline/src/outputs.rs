@@ -75,16 +75,13 @@ pub(crate) fn options(plan: &Plan) -> Option<String> {
     plan.overrides.iter().map(option).collect()
 }
 
-/// Returns the option that names an image in an engine, if it has not the name that `run` expects.
+/// Returns the options with which `run` starts an image in an engine.
 fn image_option(plan: &Plan, reference: &str) -> String {
-    let gpu = plan.overrides.get("gpu");
-    if reference == name_in_engine(&plan.track) {
-        String::new()
-    } else if gpu.is_some_and(|gpu| reference == name_in_engine(&format!("{}-{gpu}", plan.track))) {
-        format!(" --gpu {}", plan.gpu)
-    } else {
-        format!(" --image {reference}")
+    let gpu = plan.overrides.get("gpu").map(String::as_str);
+    if reference != name_in_engine(&plan::image_name(&plan.track, None, gpu)) {
+        return format!(" --image {reference}");
     }
+    gpu.map(|gpu| format!(" --gpu {gpu}")).unwrap_or_default()
 }
 
 /// Returns the layouts and archives that may contain layers of an image: its outputs, and its

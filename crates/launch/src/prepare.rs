@@ -126,10 +126,9 @@ impl Prepared {
         }
         Ok(Self {
             environment: variables(asked, &data, &track, &row, &machine, tell)?,
-            image: match (&asked.image, &other_gpu) {
-                (Some(image), _) => image.clone(),
-                (None, None) => name_in_engine(track.as_str()),
-                (None, Some(gpu)) => name_in_engine(&format!("{track}-{gpu}")),
+            image: match &asked.image {
+                Some(image) => image.clone(),
+                None => name_in_engine(&plan::image_name(track.as_str(), None, other_gpu)),
             },
             gpu_option: other_gpu.map(|gpu| format!(" --gpu {gpu}")).unwrap_or_default(),
             models: asked.models.as_deref().map(full).transpose()?,

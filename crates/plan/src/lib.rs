@@ -88,6 +88,12 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
+/// Returns the name of the image of a track. `variant` and `gpu` are set if they are not the usual
+/// ones, so that all images of a project have different names.
+pub fn image_name(track: &str, variant: Option<&str>, gpu: Option<&str>) -> String {
+    [Some(track), variant, gpu].into_iter().flatten().collect::<Vec<_>>().join("-")
+}
+
 impl Plan {
     /// Returns the plain data, which can be changed and checked again.
     pub fn into_draft(self) -> Draft {

@@ -94,10 +94,9 @@ impl<'a> Chain<'a> {
     /// Returns the name of the image. Images of a track that can be built at the same time have
     /// different names.
     pub(crate) fn image_name(&self, gpu: Option<&GpuTarget>) -> String {
-        let rehearsal = self.is_rehearsal.then_some("rehearsal");
         let variant = self.variant.filter(|_| !self.is_usual);
-        let parts = [rehearsal, Some(self.name.as_str()), variant, gpu.map(GpuTarget::as_str)];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+        let name = plan::image_name(self.name.as_str(), variant, gpu.map(GpuTarget::as_str));
+        if self.is_rehearsal { format!("rehearsal-{name}") } else { name }
     }
 }
 

@@ -271,7 +271,7 @@ fn check_name(
     input: &PlanningInput,
 ) -> Result<(), Failure> {
     let Some(gpu) = gpu else { return Ok(()) };
-    let name = format!("{track}-{gpu}");
+    let name = plan::image_name(track.as_str(), None, Some(gpu.as_str()));
     if input.tracks.tracks.keys().all(|other| other.as_str() != name) {
         return Ok(());
     }

@@ -435,4 +435,14 @@ pub(super) const GATES: &[Gate] = &[
             "stores::after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right",
         )]),
     },
+    Gate {
+        number: 26,
+        promise: "Three machines with one store build no step twice, and take at most 45 % of the time of one",
+        promised: 6,
+        holds: Holds::Tests(&[(
+            "build-pipeline",
+            "it",
+            "stores::three_machines_build_each_step_once_and_the_images_of_one_machine",
+        )]),
+    },
 ];

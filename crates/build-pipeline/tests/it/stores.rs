@@ -525,12 +525,11 @@ fn after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right(
 /// The tracks of `many`.
 const TRACKS: [&str; 6] = ["many-1", "many-2", "many-3", "many-4", "many-5", "many-6"];
 
-/// Returns a machine with a project of several tracks. The build of each takes some seconds and
-/// hardly any work.
-fn many() -> Bench {
+/// Returns a machine with a project of several tracks. The build of each sleeps for some seconds.
+fn many(seconds: usize) -> Bench {
     let bench = Bench::new(TEXT);
     let track = |name: &str| {
-        let text = TEXT.replace("echo 1", &format!("sleep 20 && echo {name}"));
+        let text = TEXT.replace("echo 1", &format!("sleep {seconds} && echo {name}"));
         bench.project.write(&format!("dockerfiles/{name}.Dockerfile"), &text);
         format!(
             "\n[{name}]\ntitle = \"{name}\"\ndescription = \"One of many.\"\nbase = \"tiny\"\n\
@@ -573,17 +572,19 @@ fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, u
 fn three_machines_build_each_step_once_and_the_images_of_one_machine() {
     let folder = tempfile::tempdir().unwrap();
     let [registry, store] = stores(&folder);
-    let (alone, builds, time_alone) = work_through(&[many()], &store);
+    let seconds = gate_cases(1, 20);
+    let (alone, builds, time_alone) = work_through(&[many(seconds)], &store);
     assert_eq!((alone.len(), builds), (TRACKS.len(), TRACKS.len()));
-    let machines = [many(), many(), many()];
+    let machines = [many(seconds), many(seconds), many(seconds)];
     let (together, builds, time_together) = work_through(&machines, &registry);
     assert_eq!(together, alone);
     assert_eq!(builds, TRACKS.len(), "no step is built twice");
     // All that another machine built is in the store.
-    let (again, builds, _) = work_through(&[many()], &registry);
+    let (again, builds, _) = work_through(&[many(seconds)], &registry);
     assert_eq!((again, builds), (alone, 0));
     let share = time_together.as_secs_f64() / time_alone.as_secs_f64();
     println!("three machines took {share:.2} of the time of one");
-    // Only an idle machine can be held to a time.
-    assert!(!cfg!(feature = "engines") || share <= 0.45, "{share:.2}");
+    // One second says nothing about the time.
+    assert!(seconds == 1 || share <= 0.45, "{share:.2}");
+    gate_passed(26, TRACKS.len());
 }

@@ -40,7 +40,7 @@ impl Offered {
     pub(crate) fn new(base: &StoredImage, has_health_check: bool) -> Result<Self, ExecuteError> {
         let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
-        let history = json!(oci::history(config.as_object().ok_or_else(bad)?).map_err(|_| bad())?);
+        let history = history(&config).ok_or_else(bad)?;
         let has_history = config.get("history") == Some(&history);
         config["history"] = history;
         let inner = config.get_mut("config").and_then(Value::as_object_mut);
@@ -109,5 +109,43 @@ fn docker_layer(media_type: &str) -> Option<&str> {
         }
         docker if docker.starts_with("application/vnd.docker.image.rootfs.") => Some(docker),
         _ => None,
+    }
+}
+
+/// Returns the history of a config, with an entry for each layer; `None` if it is not a list. The
+/// history is optional (image specification, "Image configuration"), and some tools write none.
+fn history(config: &Value) -> Option<Value> {
+    let known = match config.get("history") {
+        None | Some(Value::Null) => &[][..],
+        Some(known) => known.as_array()?,
+    };
+    let layers = config.pointer("/rootfs/diff_ids").and_then(Value::as_array).map_or(0, Vec::len);
+    let has_layer = |entry: &&Value| entry.get("empty_layer") != Some(&Value::Bool(true));
+    let missing = layers.saturating_sub(known.iter().filter(has_layer).count());
+    let unknown = std::iter::repeat_n(json!({ "comment": "not recorded" }), missing);
+    Some(unknown.chain(known.iter().cloned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layer_has_an_entry_in_the_history() {
+        let (unknown, own) = (json!({ "comment": "not recorded" }), json!({ "created_by": "a" }));
+        let empty = json!({ "created_by": "b", "empty_layer": true });
+        for (layers, given, all) in [
+            (0, Value::Null, json!([])),
+            (2, Value::Null, json!([unknown, unknown])),
+            (1, json!([own]), json!([own])),
+            (1, json!([own, empty]), json!([own, empty])),
+            (2, json!([own, empty]), json!([unknown, own, empty])),
+            (1, json!([own, own]), json!([own, own])),
+        ] {
+            let config = json!({ "rootfs": { "diff_ids": vec!["x"; layers] }, "history": given });
+            assert_eq!(history(&config), Some(all), "{config}");
+        }
+        assert_eq!(history(&json!({})), Some(json!([])));
+        assert_eq!(history(&json!({ "history": "long" })), None);
     }
 }
