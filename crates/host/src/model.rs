@@ -82,7 +82,7 @@ pub enum ModelError {
         source: io::Error,
     },
     /// It is something else, or damaged.
-    #[error("`{}` is not a model that can be read: {why}", path.display())]
+    #[error("cannot use `{}` as a model: {why}", path.display())]
     NotAModel {
         /// The file or folder.
         path: PathBuf,
@@ -199,7 +199,7 @@ fn head(path: &Path) -> Result<(BTreeMap<String, Value>, u64), ModelError> {
     let head = Head { reader: BufReader::new(file), size, left: MOST_VALUES }.read();
     let values = head.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => wrong(path, error.to_string()),
-        io::ErrorKind::UnexpectedEof => wrong(path, "it is not complete"),
+        io::ErrorKind::UnexpectedEof => wrong(path, "it is incomplete"),
         _ => unreadable(path)(error),
     })?;
     Ok((values, size))

@@ -203,7 +203,7 @@ pub(crate) struct Doctor {
     /// config.json and .safetensors files
     #[arg(long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
-    /// The context of the model, in tokens [default: the longest that it was made for]
+    /// The length of the context, in tokens [default: the longest that the model supports]
     #[arg(long, value_name = "TOKENS", requires = "model", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) context: Option<u64>,
     /// Check the system below this folder [default: /]

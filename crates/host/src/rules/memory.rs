@@ -238,7 +238,7 @@ pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
 /// The GPU has enough memory for a model.
 pub(super) fn model(context: &Context<'_>) -> Verdict {
     let Some(ModelUse { model, context: asked }) = context.model else {
-        return Verdict::skipped("no model is named (--model)");
+        return Verdict::skipped("no model given (--model)");
     };
     let Some((gpu, target)) = context.gpu() else { return Verdict::skipped("no GPU") };
     let memory = &context.machine.memory;
@@ -279,7 +279,7 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
         format!("at most {}, 90 % of the GPU's memory: the rest is for buffers", gib(room)),
     )
     .because(
-        "what does not fit is left to the processor (llama.cpp, if it is told to), or the program ends with `out of memory`; vLLM takes 90 % of the memory by default",
+        "llama.cpp can leave the layers that do not fit to the processor, which is slow; other programs end with `out of memory`. vLLM uses 90 % of the memory by default",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `apu_prefer_gtt`; ROCm/rocm-systems#8475",
     );
     finding.repair(model_repair(context, gpu, need, room)).into()
@@ -299,28 +299,28 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
     let now = gpu.vram.unwrap_or_default().max(memory.gpu_limit.unwrap_or_default());
     if later > now && need <= later / 10 * 9 {
         return format!(
-            "# give the GPU more memory, as another check says: {} are enough",
+            "# first give the GPU more memory (memory-gpu-limit or memory-carve-out): the model fits into {}",
             gib(later)
         );
     }
     let Some(ModelUse { model, context: asked }) = context.model else { return String::new() };
     let Some(cache) = model.cache else {
-        return "# leave room for the cache, whose size the model does not tell".to_owned();
+        return "# the model does not give the size of its cache: leave room for it".to_owned();
     };
     if asked.or(model.context).is_none() {
-        return "# say how long the context is: --context TOKENS".to_owned();
+        return "# give the length of the context: --context TOKENS".to_owned();
     }
     let longest = room.saturating_sub(model.weights).checked_div(cache.per_token).unwrap_or(0);
     // llama.cpp rounds to 256 tokens.
     let longest = longest.min(model.context.unwrap_or(longest)) / 256 * 256;
     let options = "llama.cpp: --ctx-size, vLLM: --max-model-len";
     if longest < SHORTEST {
-        "# use a smaller model, or one with fewer bits for each weight".to_owned()
+        "# use a smaller model, or a stronger quantization of this one".to_owned()
     } else if longest <= cache.exact_until {
-        format!("# start with a shorter context: {longest} tokens fit ({options})")
+        format!("# use a shorter context: {longest} tokens fit ({options})")
     } else {
         format!(
-            "# a context of {longest} tokens fits for certain, and a longer one probably ({options})"
+            "# a context of {longest} tokens certainly fits, and a longer one may fit too ({options})"
         )
     }
 }

@@ -151,11 +151,7 @@ fn all_parts_of_a_split_model_count() {
         assert_eq!(found.context, Some(131_072));
     }
     fs::write(path(3), &part[..part.len() - 100]).unwrap();
-    assert!(
-        refused(&path(1)).contains(
-            "big-00003-of-00003.gguf` is not a model that can be read: it is not complete"
-        )
-    );
+    assert!(refused(&path(1)).contains("big-00003-of-00003.gguf` as a model: it is incomplete"));
 }
 
 #[test]
@@ -234,12 +230,12 @@ fn a_file_that_is_something_else_or_damaged_is_refused_and_never_read_for_long()
     assert!(refused_bytes(&none.whole()).contains("no key `general.architecture`"));
     // Numbers that promise more than the file has.
     let endless = Gguf { keys: u64::MAX, ..llama() };
-    assert!(refused_bytes(&endless.whole()).contains("it is not complete"));
+    assert!(refused_bytes(&endless.whole()).contains("it is incomplete"));
     let huge = [&10_u32.to_le_bytes()[..], &u64::MAX.to_le_bytes()].concat();
-    assert!(refused_bytes(&llama().value("x", 9, &huge).whole()).contains("it is not complete"));
+    assert!(refused_bytes(&llama().value("x", 9, &huge).whole()).contains("it is incomplete"));
     assert!(
         refused_bytes(&llama().value("x", 8, &u64::MAX.to_le_bytes()).whole())
-            .contains("it is not complete")
+            .contains("it is incomplete")
     );
     let nested = [&9_u32.to_le_bytes()[..], &1_u64.to_le_bytes()].concat().repeat(9);
     assert!(refused_bytes(&llama().value("x", 9, &nested).whole()).contains("too deep"));
