@@ -57,6 +57,8 @@ pub struct EngineInfo {
     pub runtime: String,
     /// `1` or `2`.
     pub cgroup_version: String,
+    /// The release of the kernel that its containers use.
+    pub kernel: String,
 }
 
 impl Client {
@@ -134,15 +136,16 @@ impl Client {
                 options.any(|option| option == "name=rootless")
             }
         };
-        let [driver, root, runtime, cgroups] = match self.kind {
+        let [driver, root, runtime, cgroups, kernel] = match self.kind {
             EngineKind::Podman => [
                 "/store/graphDriverName",
                 "/store/graphRoot",
                 "/host/ociRuntime/name",
                 "/host/cgroupVersion",
+                "/host/kernel",
             ],
             EngineKind::Docker => {
-                ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion"]
+                ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion", "/KernelVersion"]
             }
         };
         Ok(EngineInfo {
@@ -154,6 +157,7 @@ impl Client {
             storage_root: PathBuf::from(text(&info, root)),
             runtime: text(&info, runtime),
             cgroup_version: text(&info, cgroups).trim_start_matches('v').to_owned(),
+            kernel: text(&info, kernel),
         })
     }
 

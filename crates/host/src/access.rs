@@ -55,6 +55,9 @@ pub struct Engine {
     pub runtime: Option<String>,
     /// The builder for Dockerfiles, if the engine answered.
     pub builder: Option<Builder>,
+    /// The release of the kernel that its containers use. Docker answers this; podman is not asked,
+    /// because its answer takes long.
+    pub kernel: Option<String>,
 }
 
 /// The user and the device nodes.
@@ -64,6 +67,7 @@ pub(crate) struct Access {
     pub(crate) user: User,
     pub(crate) groups: BTreeMap<u32, String>,
     pub(crate) engines: Vec<Engine>,
+    pub(crate) compose: Option<String>,
 }
 
 impl DeviceNode {
@@ -116,6 +120,7 @@ pub(crate) fn read(root: &Root, caller: &Caller, home: Option<&str>) -> Access {
     Access {
         devices: devices(root),
         engines: engines(root, &user, home),
+        compose: compose(root, home),
         groups: group_names(&groups),
         user,
     }
@@ -170,15 +175,36 @@ fn recorded_device(line: &str) -> Option<DeviceNode> {
     })
 }
 
+/// Returns the path of an installed program.
+fn program(root: &Root, name: &str) -> Option<String> {
+    // The last one is NixOS's.
+    ["usr/bin", "usr/local/bin", "bin", "run/current-system/sw/bin"]
+        .iter()
+        .map(|folder| format!("{folder}/{name}"))
+        .find(|path| root.has(path))
+}
+
+/// Returns the path of the program that `docker compose` or `podman compose` starts: docker's
+/// plugin in one of the folders that docker searches, otherwise `docker-compose` or
+/// `podman-compose`.
+fn compose(root: &Root, home: Option<&str>) -> Option<String> {
+    let own = home.map(|home| format!("{}/.docker", home.trim_matches('/')));
+    let shared = ["usr/local/lib", "usr/local/libexec", "usr/lib", "usr/libexec"];
+    let shared = shared.map(|folder| format!("{folder}/docker"));
+    let plugin = own
+        .into_iter()
+        .chain(shared)
+        .map(|folder| format!("{folder}/cli-plugins/docker-compose"))
+        .find(|path| root.has(path));
+    let found = plugin
+        .or_else(|| program(root, "docker-compose"))
+        .or_else(|| program(root, "podman-compose"))?;
+    Some(format!("/{found}"))
+}
+
 /// Finds engines by their sockets and executables, without calling any.
 fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     let runtime = runtime(root, home);
-    let has_program = |name: &str| {
-        // The last one is NixOS's.
-        ["usr/bin", "usr/local/bin", "bin", "run/current-system/sw/bin"]
-            .iter()
-            .any(|folder| root.has(&format!("{folder}/{name}")))
-    };
     let own = format!("run/user/{}/podman/podman.sock", user.uid);
     let mut all = Vec::new();
     for (kind, path, is_rootless) in [
@@ -199,9 +225,12 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
             version: None,
             runtime: runtime.clone().filter(|_| kind == EngineKind::Podman),
             builder: None,
+            kernel: None,
         });
     }
-    if all.iter().all(|engine| engine.kind != EngineKind::Podman) && has_program("podman") {
+    if all.iter().all(|engine| engine.kind != EngineKind::Podman)
+        && program(root, "podman").is_some()
+    {
         all.push(Engine {
             kind: EngineKind::Podman,
             socket: None,
@@ -210,6 +239,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
             version: None,
             runtime,
             builder: None,
+            kernel: None,
         });
     }
     all

@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub selinux_devices: Option<bool>,
     /// Container engines; the caller may add their answers.
     pub engines: Vec<Engine>,
+    /// The program that starts compose files.
+    pub compose: Option<String>,
     /// The environment variables that matter.
     pub environment: BTreeMap<String, String>,
     /// The places where images are stored.
@@ -102,6 +104,7 @@ impl Snapshot {
             selinux_enforces: is_on("sys/fs/selinux/enforce"),
             selinux_devices: is_on("sys/fs/selinux/booleans/container_use_devices"),
             engines: access.engines,
+            compose: access.compose,
             environment,
             disks: storage.disks,
             leftovers: storage.leftovers,

@@ -115,9 +115,17 @@ pub async fn facts(
         let (version, runtime) = (Some(info.version), Some(info.runtime));
         let is_rootless = info.is_rootless;
         let builder = Some(docker_builder(&info.api_version));
-        let engine =
-            host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder };
-        return Ok(engine);
+        let kernel = Some(info.kernel).filter(|kernel| !kernel.is_empty());
+        return Ok(host::Engine {
+            kind,
+            socket,
+            is_rootless,
+            may_connect,
+            version,
+            runtime,
+            builder,
+            kernel,
+        });
     }
     let version = Some(engine.version().await?);
     let owner = |socket: &String| {
@@ -128,7 +136,8 @@ pub async fn facts(
     let known = machine.engines.iter().find(|engine| engine.kind == kind);
     let runtime = known.and_then(|engine| engine.runtime.clone());
     let builder = Some(Builder::Podman);
-    Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder })
+    let kernel = None;
+    Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder, kernel })
 }
 
 /// Returns the builder that a build uses: the one that `DOCKER_BUILDKIT` selects, otherwise
@@ -170,6 +179,7 @@ pub async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure
             version: None,
             runtime: None,
             builder: None,
+            kernel: None,
         });
     }
     Ok(found)

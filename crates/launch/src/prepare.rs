@@ -294,6 +294,7 @@ async fn engine(
         version: None,
         runtime: Some(if is_podman { "crun" } else { "runc" }.to_owned()),
         builder: None,
+        kernel: None,
     };
     Ok((None, facts))
 }

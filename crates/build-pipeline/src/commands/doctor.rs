@@ -81,6 +81,8 @@ struct MachineEngine {
     runtime: Option<String>,
     /// What builds Dockerfiles, if the engine answered: `podman`, `classic` or `buildkit`.
     builder: Option<String>,
+    /// The release of the kernel that its containers use, if docker answered.
+    kernel: Option<String>,
 }
 
 /// An image that should run on the machine.
@@ -304,6 +306,7 @@ fn summary(machine: &Snapshot) -> Machine {
                 version: engine.version.clone(),
                 runtime: engine.runtime.clone(),
                 builder: engine.builder.map(|builder| builder.to_string()),
+                kernel: engine.kernel.clone(),
             })
             .collect(),
     }

@@ -403,9 +403,35 @@ fn files_are_written_without_an_engine() {
     print("official --dry-run")
         .prints("devices      /dev/kfd /dev/dri")
         .prints("the user's own are kept");
+    print("official --print compose").prints("# podman compose --file THIS_FILE up --detach\n");
     let twice = ["", ""].map(|_| print("official --print compose").stdout);
     assert_eq!(twice[0], twice[1]);
     assert!(!Path::new(&project.path("home/.cache/build-pipeline/home")).exists());
+}
+
+/// `run --print compose` says so if nothing on this machine starts the file.
+#[test]
+fn a_compose_file_comes_with_a_hint_if_nothing_starts_it() {
+    let project = Project::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_build-pipeline"));
+    let folder = project.path("");
+    let run = || {
+        let folders = [program.parent().unwrap(), folder.as_path()];
+        let mut command = testkit::Guest::this_machine().command(&folders, "sh");
+        let script = "rm -f /usr/*bin/*-compose /usr/local/bin/*-compose
+            rm -rf /usr/lib*/docker/cli-plugins /usr/local/lib*/docker/cli-plugins
+            exec \"$@\"";
+        command.args(["-c", script, "sh", "env", "-C"]).arg(&folder).arg(program);
+        command.args(["run", "official", "--print", "compose", "--engine", "docker"]);
+        command
+            .env_clear()
+            .env("HOME", project.path("home"))
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        ran(command.output().unwrap()).expect(0)
+    };
+    run().says("`docker compose` needs a program that is not installed here");
+    project.write("home/.docker/cli-plugins/docker-compose", "");
+    assert!(!run().stderr.contains("docker compose"));
 }
 
 /// A build whose RUN fails reports known failures in its last lines, in addition to the error

@@ -336,6 +336,8 @@ async fn engines_say_what_they_are() {
     assert_eq!(docker(DockerBuilder::Classic).version().await.unwrap(), info.version);
     assert_eq!((info.kind, info.runtime.as_str()), (EngineKind::Docker, "runc"));
     assert!(!info.is_rootless && ["1", "2"].contains(&info.cgroup_version.as_str()), "{info:?}");
+    let own = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(info.kernel, own.trim());
     for builder in [DockerBuilder::BuildKit, DockerBuilder::Classic] {
         let probed = docker(builder).probe().await.unwrap();
         assert_eq!(probed.builder, builder.into(), "{probed:?}");

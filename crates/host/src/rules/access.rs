@@ -244,6 +244,46 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
     })
 }
 
+/// Containers run on this machine's kernel, not in a virtual machine without the GPU.
+pub(super) fn kernel(context: &Context<'_>) -> Verdict {
+    let engines = &context.machine.engines;
+    let Some(own) = context.machine.kernel.release.as_deref() else {
+        return Verdict::skipped("the kernel of this machine is unknown");
+    };
+    let is_elsewhere =
+        |engine: &Engine| engine.kernel.as_deref().is_some_and(|kernel| kernel != own);
+    if engines.iter().all(|engine| engine.kernel.is_none()) {
+        return Verdict::skipped("no engine reported its kernel");
+    }
+    if context.machine.gpus.is_empty() {
+        return Verdict::skipped("no AMD GPU");
+    }
+    let (severity, repair) = match engines.iter().find(|engine| !is_elsewhere(engine)) {
+        None => (Severity::Error, context.install("podman crun")),
+        Some(here) if here.kind == EngineKind::Podman => {
+            (Severity::Warning, "# add `--engine podman` to `run`, `smoke` and `build`".to_owned())
+        }
+        Some(_) => (Severity::Warning, "docker context use default".to_owned()),
+    };
+    let findings = engines.iter().filter(|engine| is_elsewhere(engine)).map(|engine| {
+        Finding::new(
+            severity,
+            format!(
+                "containers of {} use the kernel {}, but this machine runs {own}",
+                describe(engine),
+                engine.kernel.as_deref().unwrap_or_default()
+            ),
+            "an engine that runs on this machine itself",
+        )
+        .because(
+            "an engine in a virtual machine, such as Docker Desktop, has no /dev/kfd, so its containers find no GPU; it can build images",
+            "ROCm/container-toolkit#86",
+        )
+        .repair(repair.clone())
+    });
+    Verdict::of(findings.collect(), || "the kernel of this machine".to_owned())
+}
+
 /// Containers get the groups of the device nodes.
 pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
     let mut gids: Vec<u32> = compute_nodes(context).map(|node| node.gid).collect();

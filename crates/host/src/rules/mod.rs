@@ -136,7 +136,7 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 34] = [
+const RULES: [Rule; 35] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
@@ -162,6 +162,7 @@ const RULES: [Rule; 34] = [
     ("engine-present", "container engine", access::engine),
     ("engine-socket", "engine's socket", access::socket),
     ("engine-version", "engine's version", access::version),
+    ("engine-kernel", "engine's kernel", access::kernel),
     ("engine-groups", "groups in containers", access::container_groups),
     ("engine-subids", "user IDs for containers", access::subids),
     ("selinux-devices", "SELinux", access::selinux),

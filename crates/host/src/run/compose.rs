@@ -6,6 +6,8 @@ use super::{Container, Folder, Groups, Network, Port, at_home, head};
 pub(super) fn print(container: &Container) -> String {
     let mut lines: Vec<String> =
         head(container, "A compose file", "compose").lines().map(str::to_owned).collect();
+    let engine = container.engine.as_str();
+    lines.push(format!("# {engine} compose --file THIS_FILE up --detach"));
     lines.push("# Before the first start, so that root does not create the folders:".to_owned());
     for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {
         lines.push(format!("#   mkdir -p {host}"));

@@ -322,7 +322,8 @@ fn no_carve_out_is_advised_in_a_virtual_machine() {
 
 /// Facts that recorded machines cannot contain: the permissions of a socket, answers of an engine,
 /// what is known about built images, and a model.
-const ELSEWHERE: [&str; 4] = ["engine-socket", "engine-version", "image-code", "memory-model"];
+const ELSEWHERE: [&str; 5] =
+    ["engine-kernel", "engine-socket", "engine-version", "image-code", "memory-model"];
 
 fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
@@ -360,6 +361,53 @@ fn a_socket_that_is_closed_is_found_and_an_open_one_is_not() {
         machine.engines[0].may_connect = may_connect;
         assert_eq!(one(&check(&machine, &images()), "engine-socket").result, result);
     }
+}
+
+/// Docker Desktop runs containers in a virtual machine, with a kernel of its own.
+#[test]
+fn an_engine_in_a_virtual_machine_is_named() {
+    let mut machine = machine::read("strix-halo-fixed-hwe", "");
+    let own = machine.kernel.release.clone().unwrap();
+    let mut desktop = machine.engines[0].clone();
+    desktop.kind = EngineKind::Docker;
+    let podman = machine.engines[0].clone();
+    for (others, kernel, is_alone, expected) in [
+        (None, None, true, (Outcome::Skipped, None)),
+        (None, Some(own.as_str()), true, (Outcome::Ok, None)),
+        (None, Some("6.12.54-linuxkit"), true, (Outcome::Found, Some(Severity::Error))),
+        (None, Some("6.12.54-linuxkit"), false, (Outcome::Found, Some(Severity::Warning))),
+        (
+            Some(EngineKind::Docker),
+            Some("6.12.54-linuxkit"),
+            false,
+            (Outcome::Found, Some(Severity::Warning)),
+        ),
+    ] {
+        desktop.kernel = kernel.map(str::to_owned);
+        machine.engines = vec![desktop.clone()];
+        if !is_alone {
+            let kind = others.unwrap_or(EngineKind::Podman);
+            machine.engines.push(host::Engine { kind, ..podman.clone() });
+        }
+        let checks = check(&machine, &images());
+        let found = one(&checks, "engine-kernel");
+        let severity = found.findings.first().map(|finding| finding.severity);
+        assert_eq!((found.result, severity), expected, "{kernel:?}: {found:?}");
+        for finding in &found.findings {
+            assert!(
+                finding.seen.contains("linuxkit") && finding.seen.contains(&own),
+                "{finding:?}"
+            );
+            let repair = match (is_alone, others) {
+                (true, _) => "install podman",
+                (false, Some(_)) => "docker context use default",
+                (false, None) => "--engine podman",
+            };
+            assert!(finding.repair[0].contains(repair), "{finding:?}");
+        }
+    }
+    machine.gpus.clear();
+    assert_eq!(one(&check(&machine, &images()), "engine-kernel").result, Outcome::Skipped);
 }
 
 /// D7: the fixed releases are not affected.

@@ -30,6 +30,7 @@ pub(crate) fn engines() -> [(&'static str, Engine); 3] {
         version: None,
         runtime: Some(runtime.to_owned()),
         builder: None,
+        kernel: None,
     };
     [
         ("podman-rootless-crun", engine(EngineKind::Podman, true, "crun")),

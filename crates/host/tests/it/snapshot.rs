@@ -49,6 +49,25 @@ fn the_kernel_of_ubuntu_and_its_parameters_are_read() {
     );
 }
 
+/// docker searches its plugin in the user's folder first (docker/cli, cli-plugins/manager); podman
+/// uses the plugin too (containers.conf(5), `compose_providers`).
+#[test]
+fn what_starts_compose_files_is_found() {
+    let mut changes = String::new();
+    for path in [
+        None,
+        Some("usr/bin/podman-compose"),
+        Some("usr/local/bin/docker-compose"),
+        Some("usr/libexec/docker/cli-plugins/docker-compose"),
+        Some("usr/local/lib/docker/cli-plugins/docker-compose"),
+        Some("home/kim/.docker/cli-plugins/docker-compose"),
+    ] {
+        changes.extend(path.iter().flat_map(|path| ["== ", *path, "\n"]));
+        let found = machine::read("strix-halo", &changes).compose;
+        assert_eq!(found, path.map(|path| format!("/{path}")));
+    }
+}
+
 #[test]
 fn gpus_stand_in_the_order_of_the_compute_driver() {
     let machine = machine::read("desktop-two-gpus", "");

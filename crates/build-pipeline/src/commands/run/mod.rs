@@ -38,7 +38,15 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         let container = container(&prepared, args)?;
         if let Some(form) = args.print {
             let text = container.print(form_of(form)).map_err(prepare::run_error)?;
-            return output::result(&text).map(|()| 0);
+            output::result(&text)?;
+            let is_here = args.given.host_root.is_none();
+            if form == PrintForm::Compose && is_here && prepared.machine.compose.is_none() {
+                output::hint(&format!(
+                    "`{} compose` needs a program that is not installed here: docs.docker.com/compose/install/linux tells how to install docker's; podman can also use podman-compose",
+                    prepared.engine_name()
+                ));
+            }
+            return Ok(0);
         }
         if is_started || args.given.host_root.is_none() {
             prepare::check_port(&container)?;
