@@ -48,12 +48,21 @@ pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> F
         Failure::new(Kind::Input, format!("`versions/gpus.toml` does not contain GPU `{gpu}`"));
     let family = known.iter().copied().filter(|other| is_of_family(other, gpu));
     let told = match nearest(gpu, family) {
-        Some(near) => told.hint(format!("did you mean `{near}`?")),
-        None => told,
+        Some(near) if !is_well_formed(gpu) => told.hint(format!("did you mean `{near}`?")),
+        _ => told,
     };
     told.hint(format!("the known targets are {}", known.join(", "))).hint(format!(
         "to add `{gpu}`, write a table `[{gpu}]` with `name` and `family` into versions/gpus.toml"
     ))
+}
+
+/// Returns whether a target has the form of those that LLVM lists (AMDGPUUsage): `gfx`, the major
+/// version, and two digits, the last of them hexadecimal. It is then another GPU, not a typing
+/// error, and code for a similar one would not run on it.
+fn is_well_formed(gpu: &str) -> bool {
+    let Some(version) = gpu.strip_prefix("gfx") else { return false };
+    let length = if version.starts_with('1') { 4 } else { 3 };
+    version.len() == length && version.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Returns whether two targets have the same major version, for example gfx11. In gfx9, the last
@@ -72,9 +81,12 @@ mod tests {
     fn a_gpu_of_another_generation_is_not_suggested() {
         let known = ["gfx1151", "gfx1103", "gfx1201", "gfx90a", "gfx942"];
         for (gpu, wanted) in [
-            ("gfx1203", "did you mean `gfx1201`?"),
-            ("gfx1154", "did you mean `gfx1151`?"),
+            ("gfx1203", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
+            ("gfx1154", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
+            ("gfx1250", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
             ("gfx115", "did you mean `gfx1151`?"),
+            ("gfx1151l", "did you mean `gfx1151`?"),
+            ("gfx12o1", "did you mean `gfx1201`?"),
             ("gfx1303", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
             ("gfx906", "the known targets are gfx1151, gfx1103, gfx1201, gfx90a, gfx942"),
         ] {

@@ -67,7 +67,13 @@ pub fn base_pin<'a>(
     }
 }
 
-/// Returns whether an engine builds something of a request's image. Returns `false` if the track or
+/// Returns whether a request is a rehearsal, or asks for the variant of its track that is one.
+/// Returns `false` if the track or variant does not exist.
+pub fn is_rehearsal(request: &BuildRequest, input: &PlanningInput) -> bool {
+    Chain::find(request, input).is_ok_and(|chain| chain.is_rehearsal)
+}
+
+/// Returns whether an engine must build a part of the requested image. Returns `false` if the track or
 /// variant does not exist.
 pub fn needs_engine(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.needs_engine())

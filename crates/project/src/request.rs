@@ -71,6 +71,15 @@ impl PendingRequest {
     }
 }
 
+/// Returns the failure of `--set` in a rehearsal that `option` asks for.
+fn set_in_rehearsal(option: &str) -> Failure {
+    Failure::new(
+        Kind::Input,
+        "`--set` changes an image pin, but a rehearsal uses no image pins: it builds on stand-ins",
+    )
+    .hint(format!("leave out `--set` or `{option}`"))
+}
+
 /// Reads the request of every track of a subject. Makes no requests to registries yet.
 ///
 /// # Errors
@@ -79,11 +88,7 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
     let tracks = subject.tracks.iter().map(|name| track(name, &input.tracks));
     let tracks = tracks.collect::<Result<Vec<_>, _>>()?;
     if subject.rehearse && !subject.set.is_empty() {
-        return Err(Failure::new(
-            Kind::Input,
-            "`--set` changes an image pin, but a rehearsal uses no image pins: it builds on stand-ins",
-        )
-        .hint("leave out `--set` or `--rehearse`"));
+        return Err(set_in_rehearsal("--rehearse"));
     }
     let set = subject.set.iter().map(|text| setting(text, input)).collect::<Result<Vec<_>, _>>()?;
     if let Some((pin, _)) = set
@@ -107,6 +112,9 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
         request.rehearse = subject.rehearse;
         request.slim.clone_from(&slim);
         request.variant.clone_from(&subject.variant);
+        if !set.is_empty() && planner::is_rehearsal(&request, input) {
+            return Err(set_in_rehearsal("--variant"));
+        }
         if !requests.contains(&request) {
             requests.push(request);
         }

@@ -35,17 +35,25 @@ pub(crate) struct ExplainReport {
 pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     let name = args.name.as_deref();
     // A rule is explained without a project.
-    let is_rule = name.is_none_or(|name| ::lint::rule(name).is_some());
-    let tracks = if is_rule { None } else { global::data(global)?.tracks().map(Some)? };
-    let found = name.zip(tracks.as_ref()).and_then(|(name, tracks)| tracks.find(name));
-    let Some(track) = found else { return lint::explain(name, tracks.as_ref()) };
+    if name.is_none_or(|name| ::lint::rule(name).is_some()) {
+        return lint::explain(name, None);
+    }
+    let project = global::project(global);
+    // Outside a project, the tracks are those of the program.
+    let tracks = match &project {
+        Ok(project) => project.tracks()?,
+        Err(_) => global::data(global)?.tracks()?,
+    };
+    let Some(track) = name.and_then(|name| tracks.find(name)) else {
+        return lint::explain(name, Some(&tracks));
+    };
     let subject = Subject {
         tracks: vec![track.to_string()],
         variant: args.variant.clone(),
         rehearse: args.rehearse,
         ..Subject::default()
     };
-    let project = global::project(global)?;
+    let project = project?;
     for planned in prepare(&global.mirror, &project, &subject)?.plans {
         let records = state::read_records_of(&project.root, output::warn)?;
         let is_one = |record: &&BuildRecord| {

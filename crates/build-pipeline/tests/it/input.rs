@@ -3,7 +3,7 @@
 use crate::dsl::Project;
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 41] = [
+const CASES: [(&str, &str, &str); 42] = [
     ("--rehearse", "no track given", "write `--track NAME`"),
     ("build", "no track given", "write `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
@@ -52,11 +52,16 @@ const CASES: [(&str, &str, &str); 41] = [
         "a rehearsal uses no image pins",
         "leave out",
     ),
+    (
+        "--track source --variant rehearsal --set fedora=44",
+        "a rehearsal uses no image pins",
+        "leave out `--set` or `--variant`",
+    ),
     ("--track locked-spoof --gpu gfx1152x", "`gfx1152x` is not a GPU target", "gpus.toml"),
     (
         "--track locked-spoof --gpu gfx1154",
         "does not contain GPU `gfx1154`",
-        "did you mean `gfx115",
+        "the known targets are gfx",
     ),
     ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),

@@ -7,12 +7,30 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::{PodmanStore, RandomImage, busybox_root, shared_registry};
+use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry};
 
 use crate::dsl::{Project, Ran, ran};
 
-const TRACKS: [&str; 7] =
-    ["official", "source", "nightly-spoof", "locked-spoof", "vulkan", "ollama", "trainer"];
+const TRACKS: [&str; 8] = [
+    "official",
+    "source",
+    "nightly-spoof",
+    "locked-spoof",
+    "vulkan",
+    "ollama",
+    "trainer",
+    "llama-rocm",
+];
+
+/// The tracks that an engine builds, each with one of its variants.
+const BUILT: [(&str, &str); 3] =
+    [("source", "fedora"), ("vulkan", "debian"), ("llama-rocm", "debian")];
+
+/// The patch in the images that an engine builds.
+const PATCH: &str = "patches/llama.cpp/llama.cpp-rdna3-macro.toml";
+
+/// The server of their source.
+const UPSTREAM: &str = "https://git.example.org";
 
 /// The base pins of the metadata-only tracks, with a tag on the test registry.
 const BASES: [(&str, &str, &str); 5] = [
@@ -31,10 +49,15 @@ enum Mode {
     Pushed,
 }
 
+const MODES: [Mode; 3] = [Mode::Rehearsed, Mode::Real, Mode::Pushed];
+
 /// The repository that all checkouts come from, and what builds need.
 struct Matrix {
     origin: Project,
     podman: PodmanStore,
+    server: GitHttp,
+    /// The repositories that the server has.
+    _sources: GitFolder,
     /// The location of the bases on the test registry.
     path: String,
 }
@@ -71,13 +94,17 @@ impl Matrix {
         }
         let tiny = RandomImage { below: vec![busybox_root()], ..RandomImage::new(seed + 9) };
         let tiny = tiny.push(registry, &format!("{path}/built/tiny"), "1");
+        let sources = GitFolder::new();
+        let commit = small_source(&sources);
         let pins = origin.read("versions/versions.toml");
-        let pin = format!(
+        let pins = format!(
             "{pins}\n[image.tiny]\nrepository = \"docker.io/built/tiny\"\ntag = \"1\"\ndigest = \"{}\"\n\
-             checked = 2026-11-21\nevidence = \"a test\"\n",
+             checked = 2026-11-21\nevidence = \"a test\"\n\n\
+             [source.tiny-llama]\nurl = \"{UPSTREAM}/llama\"\ncommit = \"{commit}\"\n\
+             patches = \"llama.cpp\"\nchecked = 2026-11-21\nevidence = \"a test\"\n",
             tiny.digest
         );
-        origin.write("versions/versions.toml", &pin);
+        origin.write("versions/versions.toml", &pins);
         small_variants(&origin);
         let root = origin.path("");
         git(&root, &["init", "-q"]);
@@ -89,7 +116,8 @@ impl Matrix {
         origin.write("README.md", "not part of any image\n");
         git(&root, &["add", "README.md"]);
         git(&root, &["commit", "-qm", "readme"]);
-        Self { origin, podman: PodmanStore::new(), path }
+        let server = GitHttp::start(sources.path());
+        Self { origin, podman: PodmanStore::new(), server, _sources: sources, path }
     }
 
     fn checkouts(&self) -> Vec<Checkout> {
@@ -111,9 +139,10 @@ impl Matrix {
 
         // Comments in every file that the plans use, except those that are read literally.
         let dirty = clone("dirty recipe", None);
-        for file in ["versions/versions.toml", "versions/tracks.toml", "versions/gpus.toml"] {
-            dirty.folder.write(file, &format!("{}\n# a comment\n", dirty.folder.read(file)));
+        for file in ["versions.toml", "tracks.toml", "gpus.toml", "compat.toml"] {
+            comment(&dirty.folder, &format!("versions/{file}"));
         }
+        comment(&dirty.folder, PATCH);
 
         let unrelated = clone("dirty elsewhere", None);
         unrelated.folder.write("README.md", "changed\n");
@@ -136,9 +165,10 @@ impl Matrix {
     fn run(&self, checkout: &Project, line: &str) -> Ran {
         let path = std::env::var("PATH").unwrap();
         let mirror = format!("docker.io={}/{}", shared_registry().host(), self.path);
+        let sources = format!("{UPSTREAM}=http://{}", self.server.host());
         let mut command = checkout.command(&line.split_whitespace().collect::<Vec<_>>());
         command
-            .args(["--mirror", &mirror])
+            .args(["--mirror", &mirror, "--mirror", &sources])
             // All builds share one store of finished steps.
             .env("HOME", self.origin.path("home"))
             .env("PATH", format!("{}:{path}", self.origin.path("bin").display()));
@@ -180,7 +210,7 @@ impl Matrix {
                 Mode::Rehearsed | Mode::Real => name.clone(),
             };
             let ran = self.run(checkout, &format!("verify {target}")).expect(0);
-            let is_built = name.contains("source") || name.contains("vulkan");
+            let is_built = BUILT.iter().any(|(track, _)| name.contains(track));
             ran.prints(if is_built { "as planned: " } else { "proven: " });
         }
     }
@@ -213,18 +243,42 @@ fn pin_to(project: &Project, pin: &str, digest: &str) {
     project.write("versions/versions.toml", &whole);
 }
 
-/// Gives both engine-built tracks a variant and a rehearsal that build in seconds.
+/// Puts a comment at the start and at the end of a file.
+fn comment(project: &Project, file: &str) {
+    project.write(file, &format!("# a comment\n{}# another\n", project.read(file)));
+}
+
+/// Creates a repository that the patch applies to, with code for two GPUs. Returns its commit.
+fn small_source(sources: &GitFolder) -> String {
+    sources.init("llama");
+    let text = "#if defined(__gfx1100__)\n#define RDNA3\n#endif\n";
+    sources.write("llama", "ggml-cuda.cu", text);
+    for gpu in ["gfx1100", "gfx1151"] {
+        let code = gpu_code::sample_object(&gpu.parse().unwrap()).unwrap();
+        sources.write("llama", &format!("kernels/{gpu}.co"), code);
+    }
+    sources.commit("llama")
+}
+
+/// Gives each track that an engine builds a variant and a rehearsal that build in seconds, from a
+/// patched source.
 fn small_variants(project: &Project) {
-    for (track, variant) in [("vulkan", "debian"), ("source", "fedora")] {
+    for (track, variant) in BUILT {
+        // As in its other variants.
+        let more =
+            if track == "llama-rocm" { "gpu-code = true\nslim = [\"gfx1151\"]\n" } else { "" };
         let mut stages = String::new();
         for name in ["small", "rehearsed"] {
             let stage = format!(
-                "[{track}.variants.{name}]\nbase = \"tiny\"\n[[{track}.variants.{name}.stage]]\n\
-                 name = \"{track}-{name}\"\ndockerfile = \"dockerfiles/{track}-{name}.Dockerfile\"\n\n"
+                "[{track}.variants.{name}]\nbase = \"tiny\"\n{more}\
+                 [[{track}.variants.{name}.stage]]\nname = \"{track}-{name}\"\n\
+                 dockerfile = \"dockerfiles/{track}-{name}.Dockerfile\"\n\
+                 sources = {{ \"llama.cpp\" = \"tiny-llama\" }}\n\n"
             );
             stages.push_str(&stage);
             let text = format!(
-                "ARG BASE\nFROM ${{BASE}}\nENV PATH=/bin\nRUN echo {track} {name} > /made\n"
+                "ARG BASE\nFROM ${{BASE}}\nENV PATH=/bin\nCOPY llama.cpp /llama.cpp\n\
+                 RUN grep __gfx1151__ /llama.cpp/ggml-cuda.cu && echo {track} {name} > /made\n"
             );
             project.write(&format!("dockerfiles/{track}-{name}.Dockerfile"), &text);
         }
@@ -232,12 +286,26 @@ fn small_variants(project: &Project) {
         project.edit("versions/tracks.toml", &at, &format!("{stages}{at}"));
         project.set_variant(track, "small");
     }
-    project.edit(
-        "versions/tracks.toml",
-        "rehearsal = \"rehearsal\"\n",
-        "rehearsal = \"rehearsed\"\n",
-    );
-    project.edit("versions/tracks.toml", "[vulkan]\n", "[vulkan]\nrehearsal = \"rehearsed\"\n");
+    let tracks = "versions/tracks.toml";
+    project.edit(tracks, "rehearsal = \"rehearsal\"\n", "rehearsal = \"rehearsed\"\n");
+    for track in ["vulkan", "llama-rocm"] {
+        let table = format!("[{track}]\n");
+        project.edit(tracks, &table, &format!("{table}rehearsal = \"rehearsed\"\n"));
+    }
+}
+
+/// Each track in a command of its own.
+fn alone() -> Vec<Vec<&'static str>> {
+    TRACKS.map(|track| vec![track]).to_vec()
+}
+
+/// Each track with each other one, and all of them.
+fn together() -> Vec<Vec<&'static str>> {
+    let mut all = vec![TRACKS.to_vec()];
+    for (number, one) in TRACKS.iter().enumerate() {
+        all.extend(TRACKS[number + 1..].iter().map(|other| vec![*one, *other]));
+    }
+    all
 }
 
 #[test]
@@ -245,41 +313,48 @@ fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
     let matrix = Matrix::new(900);
     matrix.origin.write_podman(&matrix.podman);
     let checkouts = matrix.checkouts();
-    let full = &checkouts[0].folder;
+    let (full, others) = checkouts.split_first().unwrap();
     // Every cell must give the same result as the track alone in a full clone.
     let mut wanted: BTreeMap<Mode, BTreeMap<String, Built>> = BTreeMap::new();
-    for mode in [Mode::Rehearsed, Mode::Real, Mode::Pushed] {
+    for mode in MODES {
         for track in TRACKS {
-            let built = matrix.build(full, &[track], mode);
+            let built = matrix.build(&full.folder, &[track], mode);
             assert_eq!(built.len(), 1);
+            matrix.verify(&full.folder, &built, mode);
             wanted.entry(mode).or_default().extend(built);
         }
     }
     assert_eq!(wanted[&Mode::Real], wanted[&Mode::Pushed], "the output does not change the image");
     std::thread::scope(|scope| {
-        for checkout in &checkouts {
-            let (matrix, wanted) = (&matrix, &wanted);
-            scope.spawn(move || cells(matrix, checkout, wanted));
+        let (matrix, wanted) = (&matrix, &wanted);
+        scope.spawn(move || cells(matrix, full, &together(), wanted));
+        for checkout in others {
+            let commands = [alone(), together()].concat();
+            scope.spawn(move || cells(matrix, checkout, &commands, wanted));
         }
     });
 }
 
-/// All tracks alone and in pairs, in every mode.
-fn cells(matrix: &Matrix, checkout: &Checkout, wanted: &BTreeMap<Mode, BTreeMap<String, Built>>) {
+/// The tracks of each command, in every mode.
+fn cells(
+    matrix: &Matrix,
+    checkout: &Checkout,
+    commands: &[Vec<&str>],
+    wanted: &BTreeMap<Mode, BTreeMap<String, Built>>,
+) {
     for (mode, wanted) in wanted {
-        let mut commands: Vec<Vec<&str>> = TRACKS.iter().map(|track| vec![*track]).collect();
-        for (number, one) in TRACKS.iter().enumerate() {
-            commands.extend(TRACKS[number + 1..].iter().map(|other| vec![*one, *other]));
-        }
-        commands.push(TRACKS.to_vec());
         for tracks in commands {
-            let built = matrix.build(&checkout.folder, &tracks, *mode);
+            let built = matrix.build(&checkout.folder, tracks, *mode);
             assert_eq!(built.len(), tracks.len());
             for (name, built) in &built {
                 let place = format!("{} {tracks:?} {mode:?} {name}", checkout.name);
                 assert_eq!(Some(built), wanted.get(name), "{place}");
             }
-            matrix.verify(&checkout.folder, &built, *mode);
+            // A pushed image is verified by its digest. That command is the same as after the track
+            // was built alone.
+            if *mode != Mode::Pushed || tracks.len() == 1 {
+                matrix.verify(&checkout.folder, &built, *mode);
+            }
         }
     }
 }

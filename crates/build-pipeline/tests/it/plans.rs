@@ -157,7 +157,8 @@ fn builds_of_llama_cpp_are_given_the_number_and_commit_of_their_source() {
     shown.prints("LLAMA_BUILD_NUMBER").prints("11312");
 }
 
-/// Returns how often each file of the project was opened, by path from its root.
+/// Returns how often each file of the project was opened, by path from its root. Outputs, git's own
+/// files and the settings for registries do not count.
 fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
     let log = project.path("home/strace.log");
     let program = env!("CARGO_BIN_EXE_build-pipeline");
@@ -180,34 +181,74 @@ fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
     let mut count = BTreeMap::new();
     for line in text.lines().filter(|line| !line.contains("O_DIRECTORY")) {
         let Some(path) = line.split('"').nth(1) else { continue };
-        if let Some(name) = path.strip_prefix(&root).filter(|name| !name.starts_with("home/")) {
+        let Some(name) = path.strip_prefix(&root) else { continue };
+        let others = ["home/", "dist/", ".git/", "registries.conf"];
+        if !others.iter().any(|start| name.starts_with(start)) {
             *count.entry(name.trim_start_matches("./").to_owned()).or_insert(0) += 1;
         }
     }
     count
 }
 
+/// The files that every plan is made from.
+const DATA: [&str; 3] = ["versions/gpus.toml", "versions/tracks.toml", "versions/versions.toml"];
+
+/// Checks which files of the project a command opens, each as often as all others.
+fn check_opened(project: &Project, line: &str, files: &[&str], times: usize) {
+    let wanted: BTreeMap<String, usize> =
+        files.iter().map(|name| ((*name).to_owned(), times)).collect();
+    assert_eq!(opened(project, line), wanted, "{line}");
+}
+
 #[test]
 fn each_file_is_read_once_and_files_of_others_are_not_read() {
     let project = Project::new();
-    let data = [
-        "versions/compat.toml",
-        "versions/gpus.toml",
-        "versions/tracks.toml",
-        "versions/versions.toml",
-    ];
+    // A rehearsal needs no facts about its pins.
+    let real = [DATA.as_slice(), &["versions/compat.toml"]].concat();
     let vulkan = ["dockerfiles/vulkan/debian.Dockerfile", PATCH, "versions/locks/debian.toml"];
-    let cases: [(&str, Vec<&str>); 3] = [
-        ("plan --track locked-spoof --format json", data.to_vec()),
-        ("plan --track vulkan --format json", [data.as_slice(), &vulkan].concat()),
-        ("plan --track vulkan,locked-spoof", [data.as_slice(), &vulkan].concat()),
+    let vulkan = [real.as_slice(), &vulkan].concat();
+    // The home screen plans every track.
+    let others = [
+        "dockerfiles/llama-rocm/debian.Dockerfile",
+        "dockerfiles/source/fedora.Dockerfile",
+        "dockerfiles/source/flash-attention.Dockerfile",
+        "dockerfiles/source/rocm-pytorch.Dockerfile",
+        "dockerfiles/source/vllm.Dockerfile",
+        "patches/flash-attention/flash-attention-arch-list.toml",
+        "patches/flash-attention/flash-attention-is-rdna.toml",
+        "patches/vllm/vllm-arch-list.toml",
+        "patches/vllm/vllm-paged-attention.toml",
+        "patches/vllm/vllm-platform-fallback.toml",
+        "versions/locks/pylock.flash-attention.toml",
+        "versions/locks/rocm.toml",
     ];
-    for (line, wanted) in cases {
-        let found = opened(&project, line);
-        let mut wanted: Vec<(String, usize)> =
-            wanted.into_iter().map(|name| (name.to_owned(), 1)).collect();
-        wanted.sort();
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), wanted, "{line}");
+    let all = [vulkan.as_slice(), &others].concat();
+    for (line, files) in [
+        ("plan --track locked-spoof --format json", real.as_slice()),
+        ("plan --track vulkan --format json", &vulkan),
+        ("plan --track vulkan,locked-spoof", &vulkan),
+        ("build --track locked-spoof --rehearse", &DATA),
+        ("verify rehearsal-locked-spoof", &DATA),
+        ("explain locked-spoof --rehearse", &DATA),
+        ("explain vulkan", &vulkan),
+        ("explain rocm-too-old", &[]),
+        ("", &all),
+    ] {
+        check_opened(&project, line, files, 1);
+    }
+}
+
+/// A record has the state of the files in git. To find it, libgit2 reads each of them again.
+#[test]
+fn in_a_git_checkout_only_a_build_reads_its_files_once_more() {
+    let (project, _) = crate::recipe::committed();
+    check_opened(&project, "build --track locked-spoof --rehearse", &DATA, 2);
+    for line in [
+        "plan --track locked-spoof --rehearse",
+        "verify rehearsal-locked-spoof",
+        "explain locked-spoof --rehearse",
+    ] {
+        check_opened(&project, line, &DATA, 1);
     }
 }
 

@@ -1,22 +1,31 @@
-//! Properties of every project: the applied patches match the plan, the labels, and what
-//! verification expects.
+//! Properties of every project: what is applied matches the plan, the labels, and what verification
+//! expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use names::Digest;
+use names::{Digest, PinName, Tag};
+use oci::DerivedImage;
 use patcher::{NoProbes, PatchSet, parse_patch};
 use pins::{References, parse_gpus, parse_tracks_with, parse_versions};
-use plan::{Action, Expectation, Plan, labels};
-use planner::{BuildRequest, PlanError, PlanningInput};
+use plan::{Action, Expectation, ManifestKind, Plan, Platform, labels};
+use planner::{
+    BuildRequest, ImageOverride, OVERRIDE_VARIABLE, PlanError, PlanningInput, SpoofChoice, StandIn,
+};
 use proptest::prelude::*;
 use record::verify::{Documents, Verdict, compare_with_plan};
 use serde_json::json;
 use sources::Tree;
 
-use crate::build_env::{Materials, SourceStep};
+use crate::build_env::{Materials, SourceStep, parse_manifest};
 
-const GPUS: [&str; 3] = ["gfx1151", "gfx1031", "gfx1201"];
+/// The track that an engine builds from the source.
+const BUILT: &str = "vulkan";
+/// The track that only adds metadata, with a spoof.
+const SPOOFED: &str = "spoofed";
+/// GPUs, and the version that each imitates. None is known for the last one.
+const GPUS: [(&str, Option<&str>); 3] =
+    [("gfx1151", Some("11.0.0")), ("gfx1031", Some("10.3.0")), ("gfx1201", None)];
 const VERSIONS: [&str; 4] = ["1.0", "1.5", "2.0", "3.1rc1"];
 
 /// A patch of a small project.
@@ -54,9 +63,74 @@ struct Case {
     patches: Vec<SmallPatch>,
     places: Vec<Place>,
     version: Option<&'static str>,
-    gpu: Option<&'static str>,
-    epoch: Option<u64>,
     is_archive: bool,
+    request: BuildRequest,
+}
+
+/// Returns a digest. That of 1 is pinned, and that of 3 is the stand-in's.
+fn digest(number: u8) -> Digest {
+    format!("sha256:{}", number.to_string().repeat(64)).parse().unwrap()
+}
+
+/// The stand-in for the base of track `spoofed`.
+fn stand_in() -> StandIn {
+    StandIn { digest: digest(3), kind: ManifestKind::Index }
+}
+
+/// What `--set` says about the base. It may be what is pinned anyway.
+fn settings() -> impl Strategy<Value = BTreeMap<PinName, ImageOverride>> {
+    let tag = prop::option::of(prop::sample::select(vec!["1.0", "nightly"]));
+    let set = (tag, 1..=2u8).prop_map(|(tag, number)| {
+        let tag = tag.map(|tag| tag.parse::<Tag>().unwrap());
+        let base = "base".parse::<PinName>().unwrap();
+        (base, ImageOverride { tag, digest: digest(number) })
+    });
+    prop::option::of(set).prop_map(|set| set.into_iter().collect())
+}
+
+/// Requests for the track that an engine builds. Its rehearsal is a variant, and `--set` is refused
+/// for it.
+fn requests_of_built() -> impl Strategy<Value = BuildRequest> {
+    let real = prop::sample::select(vec![None, Some("usual"), Some("other")]);
+    let real = (real, settings()).prop_map(|(variant, overrides)| BuildRequest {
+        variant: variant.map(str::to_owned),
+        overrides,
+        ..BuildRequest::new(BUILT.parse().unwrap())
+    });
+    let named = vec![(None, true), (Some("small"), true), (Some("small"), false)];
+    let rehearsed = prop::sample::select(named).prop_map(|(variant, rehearse)| BuildRequest {
+        variant: variant.map(str::to_owned),
+        rehearse,
+        ..BuildRequest::new(BUILT.parse().unwrap())
+    });
+    prop_oneof![3 => real, 1 => rehearsed]
+}
+
+/// Requests for the track that only adds metadata. Its rehearsal has a stand-in.
+fn requests_of_spoofed() -> impl Strategy<Value = BuildRequest> {
+    let version = prop::sample::select(vec!["11.0.0", "10.3.0"]);
+    let spoof = prop_oneof![
+        Just(SpoofChoice::Auto),
+        Just(SpoofChoice::Off),
+        version.prop_map(|version| SpoofChoice::Version(version.parse().unwrap())),
+    ];
+    (spoof, any::<bool>(), settings()).prop_map(|(spoof, rehearse, set)| BuildRequest {
+        spoof,
+        rehearse,
+        overrides: if rehearse { BTreeMap::new() } else { set },
+        stand_in: rehearse.then(stand_in),
+        ..BuildRequest::new(SPOOFED.parse().unwrap())
+    })
+}
+
+fn requests() -> impl Strategy<Value = BuildRequest> {
+    let gpu = prop::option::of(prop::sample::select(GPUS.to_vec()));
+    let epoch = prop::option::of(0..2_000_000_000u64);
+    let request = prop_oneof![3 => requests_of_built(), 1 => requests_of_spoofed()];
+    (request, gpu, epoch).prop_map(|(request, gpu, source_date_epoch)| {
+        let gpu = gpu.map(|(gpu, _)| gpu.parse().unwrap());
+        BuildRequest { gpu, source_date_epoch, ..request }
+    })
 }
 
 fn range() -> impl Strategy<Value = Range> {
@@ -89,13 +163,12 @@ fn cases() -> impl Strategy<Value = Case> {
     (
         prop::collection::vec((patch, place), 0..4),
         prop::option::weighted(0.8, prop::sample::select(VERSIONS.to_vec())),
-        prop::option::of(prop::sample::select(GPUS.to_vec())),
-        prop::option::of(0..2_000_000_000u64),
         any::<bool>(),
+        requests(),
     )
-        .prop_map(|(patches, version, gpu, epoch, is_archive)| {
+        .prop_map(|(patches, version, is_archive, request)| {
             let (patches, places) = patches.into_iter().unzip();
-            Case { patches, places, version, gpu, epoch, is_archive }
+            Case { patches, places, version, is_archive, request }
         })
 }
 
@@ -143,6 +216,39 @@ impl SmallPatch {
     }
 }
 
+/// The text of `gpus.toml`. For the first GPU, the pinned base needs no spoof.
+fn gpus() -> String {
+    let mut text = "schema = 1\n".to_owned();
+    for (gpu, spoof) in GPUS {
+        write!(text, "[{gpu}]\nname = \"a\"\nfamily = \"b\"\n").unwrap();
+        if let Some(version) = spoof {
+            writeln!(text, "spoof = \"{version}\"").unwrap();
+        }
+        if gpu == "gfx1151" {
+            writeln!(text, "native-since = \"7.2.0\"").unwrap();
+        }
+    }
+    text
+}
+
+/// The text of `tracks.toml`.
+fn tracks() -> String {
+    let mut text = format!(
+        "schema = 1\ngpu = \"gfx1151\"\n\
+         [{SPOOFED}]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"base\"\nspoof = true\n\
+         [{BUILT}]\ntitle = \"t\"\ndescription = \"d\"\nvariant = \"usual\"\nrehearsal = \"small\"\n"
+    );
+    for variant in ["usual", "other", "small"] {
+        write!(
+            text,
+            "[{BUILT}.variants.{variant}]\nbase = \"base\"\n[[{BUILT}.variants.{variant}.stage]]\n\
+             name = \"{variant}\"\ndockerfile = \"D\"\nsources = {{ \"tree\" = \"tree\" }}\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
 impl Case {
     fn set(&self) -> PatchSet {
         let parse = |(number, patch): (usize, &SmallPatch)| {
@@ -170,33 +276,19 @@ impl Case {
         };
         let versions = format!(
             "schema = 1\nsource-date-epoch = 1800000000\n[image.base]\nrepository = \"registry.example.org/base\"\n\
-             digest = \"sha256:{}\"\n{pin}patches = \"demo\"\n",
-            "1".repeat(64)
+             digest = \"{}\"\nrocm = \"7.2.0\"\n{pin}patches = \"demo\"\n",
+            digest(1)
         );
-        let gpus: String =
-            GPUS.iter().map(|gpu| format!("[{gpu}]\nname = \"a\"\nfamily = \"b\"\n")).collect();
-        let tracks = "schema = 1\ngpu = \"gfx1151\"\n[vulkan]\ntitle = \"t\"\ndescription = \"d\"\n\
-                      variant = \"v\"\n[vulkan.variants.v]\nbase = \"base\"\n\
-                      [[vulkan.variants.v.stage]]\nname = \"s\"\ndockerfile = \"D\"\n\
-                      sources = { \"tree\" = \"tree\" }\n";
+        let tracks = tracks();
         let pins = parse_versions("versions.toml", &versions).unwrap_or_else(|e| panic!("{e}"));
-        let gpus = parse_gpus("gpus.toml", &format!("schema = 1\n{gpus}"));
+        let gpus = parse_gpus("gpus.toml", &gpus());
         let gpus = gpus.unwrap_or_else(|e| panic!("{e}"));
         let tracks =
-            parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None });
+            parse_tracks_with("tracks.toml", &tracks, References { pins: &pins, tracks: None });
         let tracks = tracks.unwrap_or_else(|e| panic!("{e}"));
         let patches = BTreeMap::from([("demo".to_owned(), self.set())]);
         let files = BTreeMap::from([("D".to_owned(), Digest::of(b"dockerfile"))]);
         PlanningInput { patches, files, ..PlanningInput::new(pins, gpus, tracks) }
-    }
-
-    fn request(&self) -> BuildRequest {
-        let gpu = self.gpu.map(|gpu| gpu.parse().unwrap());
-        BuildRequest {
-            gpu,
-            source_date_epoch: self.epoch,
-            ..BuildRequest::new("vulkan".parse().unwrap())
-        }
     }
 
     fn tree(&self) -> Tree {
@@ -214,8 +306,9 @@ impl Case {
     }
 }
 
-/// Applies the patches of a plan to a tree, as a build does.
-fn patched(plan: &Plan, case: &Case) -> Result<Tree, String> {
+/// Applies the patches of a plan to a tree, as a build does. Returns `None` if the plan has no
+/// source.
+fn patched(plan: &Plan, case: &Case) -> Option<Result<Tree, String>> {
     let materials = Materials {
         patches: BTreeMap::from([("demo".to_owned(), case.set())]),
         ..Materials::default()
@@ -226,17 +319,148 @@ fn patched(plan: &Plan, case: &Case) -> Result<Tree, String> {
         }
         _ => None,
     });
-    let patched = fetch.unwrap().patched(case.tree(), &materials, &NoProbes);
-    patched.map_err(|error| error.to_string())
+    let patched = fetch?.patched(case.tree(), &materials, &NoProbes);
+    Some(patched.map_err(|error| error.to_string()))
+}
+
+/// Makes the image of a plan on a base, as a build does.
+fn derived(plan: &Plan) -> DerivedImage {
+    // They describe the base, so an image must not inherit them.
+    let stale = json!({ (labels::VERSION): "of the base", (labels::OVERRIDES): "gpu=gfx900" });
+    let config = json!({
+        "os": "linux",
+        "architecture": "amd64",
+        "config": { "Env": ["PATH=/bin"], "Entrypoint": ["/start"], "Labels": &stale },
+        "rootfs": { "type": "layers", "diff_ids": [] },
+    });
+    let config = config.to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": {
+            "mediaType": "application/vnd.oci.image.config.v1+json",
+            "digest": Digest::of(config.as_bytes()),
+            "size": config.len(),
+        },
+        "layers": [],
+        "annotations": stale,
+    });
+    let manifest = parse_manifest(manifest.to_string().as_bytes()).unwrap();
+    let (edit, labels) = (plan.image_edit(), plan.final_labels());
+    oci::derive(&manifest, config.as_bytes(), &Platform::linux_amd64(), edit, &labels).unwrap()
 }
 
 /// Reads the request back from the labels of an image, as `verify` does.
 fn request_of(labels: &BTreeMap<String, String>) -> BuildRequest {
     let mut request = BuildRequest::new(labels[labels::TRACK].parse().unwrap());
+    request.rehearse = labels[labels::REHEARSAL] == "true";
     request.variant = labels.get(labels::VARIANT).cloned();
     let overrides = labels.get(labels::OVERRIDES).cloned().unwrap_or_default();
     request.read_overrides(&overrides).unwrap();
+    if request.rehearse && request.track.as_str() == SPOOFED {
+        request.stand_in = Some(stand_in());
+    }
     request
+}
+
+/// Checks that a plan is refused only for a reason that the case contains.
+fn check_refusal(case: &Case, error: &PlanError) -> Result<(), TestCaseError> {
+    let is_right = match error {
+        // The patch would be harmful on this version.
+        PlanError::PatchRefuses { .. } => case.request.track.as_str() == BUILT,
+        PlanError::NoSpoof { gpu } => {
+            let is_asked = case.request.gpu == gpu.parse().ok();
+            case.request.spoof == SpoofChoice::Auto
+                && is_asked
+                && GPUS.contains(&(gpu.as_str(), None))
+        }
+        _ => false,
+    };
+    prop_assert!(is_right, "{error}");
+    Ok(())
+}
+
+/// Checks that a build applies the patches that the plan and the labels name, or that it stops.
+fn check_patches(case: &Case, plan: &Plan) -> Result<(), TestCaseError> {
+    let planned: BTreeMap<String, Expectation> =
+        plan.patches().into_iter().map(|patch| (patch.id.clone(), patch.expect)).collect();
+    let all_labels = plan.final_labels();
+    let named: Vec<&str> =
+        all_labels.get(labels::PATCHES).map(|text| text.split(' ').collect()).unwrap_or_default();
+    let wanted: Vec<String> = planned.keys().map(|id| format!("demo/{id}")).collect();
+    prop_assert_eq!(named, wanted);
+
+    let patched = patched(plan, case);
+    prop_assert_eq!(patched.is_some(), plan.track == BUILT);
+    match patched {
+        None => {}
+        Some(Ok(tree)) => {
+            for (number, place) in case.places.iter().enumerate() {
+                let text = tree.read_file(&file(number)).unwrap_or_default();
+                let is_there = String::from_utf8(text).unwrap().contains(&id(number));
+                let expected = planned.get(&id(number));
+                prop_assert_eq!(is_there, expected.is_some() || *place == Place::Done);
+                if expected == Some(&Expectation::Upstream) {
+                    prop_assert_eq!(*place, Place::Done);
+                }
+            }
+        }
+        Some(Err(error)) => {
+            // The error names a patch of the plan that cannot have the expected effect.
+            let is_culprit = |number: &usize| error.contains(&format!("`{}`", id(*number)));
+            let culprit = (0..case.patches.len()).find(is_culprit);
+            let Some(number) = culprit else { return Err(TestCaseError::fail(error)) };
+            let place = case.places[number];
+            let is_without = matches!(place, Place::Foreign | Place::Absent);
+            let is_bad = match planned.get(&id(number)) {
+                Some(Expectation::InEffect) => is_without,
+                Some(Expectation::Upstream) => place != Place::Done,
+                // The patch skips this version, and the tree contains what it edits.
+                None => error.contains("this text is here") && !is_without,
+            };
+            prop_assert!(is_bad, "{error}");
+        }
+    }
+    Ok(())
+}
+
+/// Checks that an image has the base and the spoof that request, plan and labels say. Returns its
+/// labels.
+fn check_image(
+    case: &Case,
+    plan: &Plan,
+    image: &DerivedImage,
+) -> Result<BTreeMap<String, String>, TestCaseError> {
+    let config: serde_json::Value = serde_json::from_slice(&image.config).unwrap();
+    let found: BTreeMap<String, String> =
+        serde_json::from_value(config["config"]["Labels"].clone()).unwrap();
+    prop_assert_eq!(&found, &plan.final_labels());
+    let BuildRequest { rehearse, variant, overrides, .. } = &case.request;
+    let is_rehearsal = *rehearse || variant.as_deref() == Some("small");
+    prop_assert_eq!(&found[labels::REHEARSAL], &is_rehearsal.to_string());
+    prop_assert_eq!(plan.name.starts_with("rehearsal-"), is_rehearsal);
+
+    let set = overrides.values().next().map(|image| image.digest.clone());
+    let stand_in = case.request.stand_in.as_ref().map(|image| image.digest.clone());
+    let base = stand_in.or(set).unwrap_or_else(|| digest(1));
+    prop_assert_eq!(&found[labels::BASE_DIGEST], &base.to_string());
+
+    let imitated = oci::variable(&image.config, OVERRIDE_VARIABLE);
+    let words = config["config"]["Entrypoint"].as_array().unwrap().len();
+    prop_assert_eq!(words > 1, imitated.is_some(), "the image starts through the wrapper");
+    let spelled = imitated.unwrap_or_else(|| "off".to_owned());
+    let label = found.get(labels::SPOOF);
+    prop_assert_eq!(label, (plan.track == SPOOFED).then_some(&spelled));
+    match case.request.spoof {
+        // Each version that an image imitates by itself is that of its GPU.
+        SpoofChoice::Auto if spelled != "off" => {
+            prop_assert!(GPUS.contains(&(plan.gpu.as_str(), Some(spelled.as_str()))));
+        }
+        SpoofChoice::Auto => {}
+        SpoofChoice::Off => prop_assert_eq!(spelled, "off"),
+        SpoofChoice::Version(version) => prop_assert_eq!(spelled, version.to_string()),
+    }
+    Ok(found)
 }
 
 proptest! {
@@ -245,65 +469,19 @@ proptest! {
     #[test]
     fn what_is_applied_is_what_plan_and_labels_say_and_what_verify_expects(case in cases()) {
         let input = case.input();
-        let plan = match planner::plan(&case.request(), &input) {
+        let plan = match planner::plan(&case.request, &input) {
             Ok(planned) => planned.plan,
-            // If a patch would be harmful on this version, the plan is refused before anything is
-            // fetched.
-            Err(error) => {
-                prop_assert!(matches!(error, PlanError::PatchRefuses { .. }), "{error}");
-                return Ok(());
-            }
+            // Nothing is fetched for such a plan.
+            Err(error) => return check_refusal(&case, &error),
         };
-        let planned: BTreeMap<String, Expectation> =
-            plan.patches().into_iter().map(|patch| (patch.id.clone(), patch.expect)).collect();
-
-        // What the labels contain.
-        let all_labels = plan.final_labels();
-        let named: Vec<&str> =
-            all_labels.get(labels::PATCHES).map(|text| text.split(' ').collect()).unwrap_or_default();
-        let wanted: Vec<String> = planned.keys().map(|id| format!("demo/{id}")).collect();
-        prop_assert_eq!(named, wanted);
-
-        // What is applied.
-        match patched(&plan, &case) {
-            Ok(tree) => {
-                for (number, place) in case.places.iter().enumerate() {
-                    let text = tree.read_file(&file(number)).unwrap_or_default();
-                    let is_there = String::from_utf8(text).unwrap().contains(&id(number));
-                    let expected = planned.get(&id(number));
-                    prop_assert_eq!(is_there, expected.is_some() || *place == Place::Done);
-                    if expected == Some(&Expectation::Upstream) {
-                        prop_assert_eq!(*place, Place::Done);
-                    }
-                }
-            }
-            Err(error) => {
-                // The error names a patch of the plan that cannot have the expected effect.
-                let culprit = (0..case.patches.len()).find(|number| error.contains(&format!("`{}`", id(*number))));
-                let Some(number) = culprit else { return Err(TestCaseError::fail(error)) };
-                let is_bad = match planned.get(&id(number)) {
-                    Some(Expectation::InEffect) => matches!(case.places[number], Place::Foreign | Place::Absent),
-                    Some(Expectation::Upstream) => case.places[number] != Place::Done,
-                    // The patch skips this version, and the tree contains what it edits.
-                    None => {
-                        error.contains("this text is here")
-                            && !matches!(case.places[number], Place::Foreign | Place::Absent)
-                    }
-                };
-                prop_assert!(is_bad, "{error}");
-            }
-        }
+        check_patches(&case, &plan)?;
+        let image = derived(&plan);
+        let found = check_image(&case, &plan, &image)?;
 
         // What verification of the image expects.
-        let config = json!({
-            "created": plan.image_edit().created,
-            "config": { "Labels": all_labels, "Env": ["PATH=/bin"] },
-        });
-        let manifest = json!({ "annotations": all_labels });
-        let again = planner::plan(&request_of(&all_labels), &input).unwrap().plan;
+        let again = planner::plan(&request_of(&found), &input).unwrap().plan;
         prop_assert_eq!(again.canonical_text(), plan.canonical_text());
-        let (config, manifest) = (config.to_string(), manifest.to_string());
-        let documents = Documents { manifest: manifest.as_bytes(), config: config.as_bytes() };
+        let documents = Documents { manifest: &image.manifest, config: &image.config };
         for check in compare_with_plan(&again, documents, "built").unwrap() {
             let is_right = matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
             prop_assert!(is_right, "{check:?}");
@@ -314,7 +492,7 @@ proptest! {
         let texts = texts.map(|(number, patch)| format!("# a comment\n{}", patch.text(number)));
         let set = texts.map(|text| parse_patch("demo", &text).unwrap()).collect();
         commented.patches.insert("demo".to_owned(), PatchSet::new(set).unwrap());
-        let same = planner::plan(&case.request(), &commented).unwrap().plan;
+        let same = planner::plan(&case.request, &commented).unwrap().plan;
         prop_assert_eq!(same, plan);
     }
 }
