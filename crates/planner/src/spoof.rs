@@ -66,9 +66,11 @@ pub(crate) fn decide(
         ));
     } else {
         let native = match &gpu.native_since {
-            Some(release) => format!(
+            // The reports of crashes are about this GPU.
+            Some(release) if gpu.is_spoof_on_request => format!(
                 "ROCm {release} and later support {target} without it, and crash with it (ROCm/ROCm#5824)"
             ),
+            Some(release) => format!("ROCm {release} and later support {target} without it"),
             None => format!("no ROCm release is known to support {target} natively"),
         };
         let inside = match &base.rocm {
