@@ -57,7 +57,7 @@ fn is_running(line: &str) -> bool {
 fn wait_until_gone(line: &str) {
     let begun = Instant::now();
     while is_running(line) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "a process of the probe is left");
+        assert!(begun.elapsed() < Duration::from_secs(300), "a process of the probe is left");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -222,7 +222,7 @@ fn what_a_probe_leaves_behind_ends_with_it() {
     );
     let begun = Instant::now();
     assert_eq!(printed(tools_of_user().run(&python(&script))), "ended\n");
-    assert!(begun.elapsed() < Duration::from_secs(40));
+    assert!(begun.elapsed() < Duration::from_secs(300));
     wait_until_gone(&format!("sleep\0{mark}\0"));
     as_ordinary_user("what_a_probe_leaves_behind_ends_with_it");
 }
@@ -237,7 +237,7 @@ fn a_probe_that_takes_too_long_is_stopped_with_all_it_started() {
     let begun = Instant::now();
     let tools = tools_of_user().limited_to(Duration::from_millis(1500), 1000);
     assert_eq!(stopped(&tools.run(&python(&script))), "it took longer than 1.5 s");
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(begun.elapsed() < Duration::from_secs(300));
     wait_until_gone(&format!("sleep\0{mark}\0"));
     as_ordinary_user("a_probe_that_takes_too_long_is_stopped_with_all_it_started");
 }
@@ -261,7 +261,7 @@ fn a_killed_tool_takes_its_probe_along() {
     let line = format!("sleep\0{mark}\0");
     let begun = Instant::now();
     while !is_running(&line) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the probe does not start");
+        assert!(begun.elapsed() < Duration::from_secs(300), "the probe does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
     tool.kill().unwrap();
@@ -271,7 +271,7 @@ fn a_killed_tool_takes_its_probe_along() {
 
 #[test]
 fn a_probe_that_prints_too_much_is_stopped() {
-    let tools = tools().limited_to(Duration::from_secs(60), 1000);
+    let tools = tools().limited_to(Duration::from_secs(300), 1000);
     let run = tools.run(&python("print('x' * 100000)"));
     assert_eq!(stopped(&run), "it printed more than 1000 bytes");
 }

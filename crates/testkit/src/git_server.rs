@@ -140,7 +140,7 @@ impl GitDaemon {
             .spawn()
             .expect("git-daemon is installed");
         let mut this = Self { port, child };
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while Instant::now() < deadline {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Some(this);

@@ -59,7 +59,7 @@ impl DebianRegistry {
             .expect("sh runs");
         let input = watchdog.stdin.take();
         let registry = Self { host, watchdog, input };
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while Instant::now() < deadline {
             if let Ok((200, ..)) = exchange(&registry.host, "GET", "/v2/", &[], b"") {
                 return Some(registry);

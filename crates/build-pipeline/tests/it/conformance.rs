@@ -114,7 +114,10 @@ fn built(site: &Site, name: &str, dockerfile: &str) -> String {
     static DIGESTS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     write(site, dockerfile);
     let build = format!("{BUILD} --engine {}", site.engine_name());
-    let first = site.run(&build).expect(0).digest();
+    let ran = site.run(&build).expect(0);
+    let is_told = ran.stderr.contains("has hard links from an earlier RUN");
+    assert_eq!(is_told, name == HARD_LINKS, "{name}: {}", ran.stderr);
+    let first = ran.digest();
     let second = site.run(&format!("{build} --fresh")).expect(0).digest();
     assert_eq!(first, second, "{name}: a build from scratch");
     // Otherwise, all engines could agree although the capability is missing.
@@ -269,6 +272,11 @@ fn podman_of_debian_12_conforms() {
 #[test]
 fn rootless_podman_of_debian_13_conforms() {
     conforms("trixie", Way::RootlessPodman);
+}
+
+#[test]
+fn docker_of_debian_13_conforms() {
+    conforms("trixie", Way::BuildKit);
 }
 
 #[test]

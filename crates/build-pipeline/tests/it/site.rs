@@ -72,8 +72,9 @@ pub(crate) struct Site {
     pulled: String,
 }
 
-/// The content of an engine: containers, images, volumes, and the image that somebody else pulled.
-pub(crate) type Contents = [Vec<String>; 4];
+/// The content of an engine: containers, images, volumes, the image that somebody else pulled, and
+/// the space that images and volumes take up according to `system df`.
+pub(crate) type Contents = [Vec<String>; 5];
 
 /// The command that builds the variant.
 pub(crate) const BUILD: &str = "--track vulkan --variant tiny";
@@ -160,8 +161,16 @@ impl Site {
         let volumes = ["volume", "ls", "--format", "{{.Name}}"];
         // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
-        let mut contents =
-            [&containers[..], &images, &volumes, &pulled].map(|arguments| self.engine(arguments));
+        let count = if self.way.engine() == "podman" { "Total" } else { "TotalCount" };
+        // In the containerd store, BuildKit's cache, which stays, counts as a part of the images.
+        let size = if self.way == Way::BuildKitInContainerd { "" } else { "{{.Size}}" };
+        let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
+        let space = ["system", "df", "--format", &space];
+        let mut contents = [&containers[..], &images, &volumes, &pulled, &space]
+            .map(|arguments| self.engine(arguments));
+        // BuildKit's cache stays, and docker may count a container that it has already removed.
+        contents[4].retain(|line| line.starts_with("Images") || line.starts_with("Local Volumes"));
+        assert_eq!(contents[4].len(), 2, "{contents:?}");
         if self.way.engine() == "docker" {
             contents[0].retain(|line| self.has_container(line));
         }

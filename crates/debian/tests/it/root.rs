@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use debian::{FetchedPackage, WriteRootError, write_root};
+use names::Digest;
 use pins::LockedPackage;
 
 use crate::support::{EPOCH, fetched};
@@ -137,15 +138,8 @@ fn a_damaged_package_is_refused_by_name() {
     assert!(attempt(&bytes).is_err());
 }
 
-#[test]
-fn a_path_outside_the_root_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut header = tar::Header::new_ustar();
-    header.set_size(0);
-    header.as_mut_bytes()[..12].copy_from_slice(b"../../escape");
-    header.set_cksum();
-    let mut tar = header.as_bytes().to_vec();
-    tar.resize(3 * 512, 0);
+/// Writes a package with the given `data.tar`, the same on every machine (deb(5)).
+fn deb(path: &Path, data: &[u8]) -> FetchedPackage {
     let member = |name: &str, bytes: &[u8]| {
         let header =
             format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, bytes.len());
@@ -155,11 +149,57 @@ fn a_path_outside_the_root_is_refused() {
         b"!<arch>\n".to_vec(),
         member("debian-binary", b"2.0\n"),
         member("control.tar", &[0; 1024]),
-        member("data.tar", &tar),
+        member("data.tar", data),
     ];
-    let path = folder.path().join("escape.deb");
-    std::fs::write(&path, members.concat()).unwrap();
-    let error = root(&[package(&path)]).unwrap_err();
+    std::fs::write(path, members.concat()).unwrap();
+    package(path)
+}
+
+/// The bytes of a root are part of the contract `bootstrap/1`: they decide the digests of images.
+#[test]
+fn the_bytes_of_a_root_never_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut add = |kind: tar::EntryType, path: &str, link: &str, mode: u32, content: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_uid(0);
+        header.set_gid(42);
+        header.set_mtime(1_600_000_000);
+        header.set_size(content.len() as u64);
+        if link.is_empty() {
+            tar.append_data(&mut header, path, content).unwrap();
+        } else {
+            tar.append_link(&mut header, path, link).unwrap();
+        }
+    };
+    use tar::EntryType::{Directory, Link, Regular, Symlink};
+    for folder in ["./", "./etc/", "./usr/", "./usr/bin/", "./bin/"] {
+        add(Directory, folder, "", 0o755, b"");
+    }
+    add(Regular, "./etc/shadow", "", 0o640, b"root:*::\n");
+    add(Regular, "./usr/bin/su", "", 0o4755, &[7; 3000]);
+    add(Link, "./usr/bin/su-too", "./usr/bin/su", 0o4755, b"");
+    add(Symlink, "./usr/bin/sh", "dash", 0o777, b"");
+    add(Regular, "./bin/dash", "", 0o755, b"dash");
+    let made = root(&[deb(&folder.path().join("golden.deb"), &tar.into_inner().unwrap())]).unwrap();
+    assert_eq!(
+        Digest::of(&made).to_string(),
+        "sha256:13d9474b22d02d06e626574e190b8c1ee9a734ecfeb99a9a82e540246f37fd66"
+    );
+}
+
+#[test]
+fn a_path_outside_the_root_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut header = tar::Header::new_ustar();
+    header.set_size(0);
+    header.as_mut_bytes()[..12].copy_from_slice(b"../../escape");
+    header.set_cksum();
+    let mut tar = header.as_bytes().to_vec();
+    tar.resize(3 * 512, 0);
+    let error = root(&[deb(&folder.path().join("escape.deb"), &tar)]).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "it contains the path `../../escape`, which is not inside the root");
 }

@@ -57,7 +57,7 @@ impl Server {
         body: &[u8],
     ) -> Answer {
         let mut stream = TcpStream::connect(self.registry.host()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         let mut head = format!(
             "{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n",
             self.registry.host(),

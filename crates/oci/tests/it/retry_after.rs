@@ -54,8 +54,8 @@ async fn a_day_is_too_long_and_named() {
             panic!("{kind:?}");
         };
         let wait = until.duration_since(SystemTime::now()).unwrap().as_secs();
-        assert!((86_390..=86_400).contains(&wait), "{wait}");
-        assert!(took < Duration::from_secs(60));
+        assert!((86_000..=86_400).contains(&wait), "{wait}");
+        assert!(took < Duration::from_secs(300));
     }
 }
 

@@ -215,7 +215,7 @@ async fn servers_that_hang_or_never_end() {
             .await
             .unwrap_err();
         assert!(kinds.contains(&error.kind()), "{fault:?}: {:?} {error}", error.kind());
-        assert!(started.elapsed() < Duration::from_secs(60), "{fault:?}");
+        assert!(started.elapsed() < Duration::from_secs(300), "{fault:?}");
     }
 }
 
