@@ -1,7 +1,8 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
 //! rocm|advisories|release|schema|corpus|facts|bench`.
 //!
-//! `ci` decides whether a change can be merged. It consists of other chores and can run anywhere.
+//! `ci` decides whether a change can be merged. It consists of other chores and needs root on
+//! Debian 12.
 
 mod bench;
 mod container;

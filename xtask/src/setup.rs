@@ -19,7 +19,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("git", "git"),
     ("gpg", "gpg"),
+    ("gpg-agent", "gpg-agent"),
     ("gpgconf", "gpgconf"),
+    ("ip", "iproute2"),
     ("mmdebstrap", "mmdebstrap"),
     ("pip3", "python3-pip"),
     ("podman", "podman"),
@@ -28,7 +30,6 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("shellcheck", "shellcheck"),
     ("skopeo", "skopeo"),
     ("strace", "strace"),
-    ("time", "time"),
     ("time", "time"),
 ];
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::run::{cargo, is_installed, root};
 use crate::{say, setup};
@@ -24,6 +24,11 @@ const RUNS: usize = 5;
 
 /// The number of layers of the base.
 const LAYERS: u64 = 8;
+
+/// How many times as long as `--version` a plan may take.
+const MOST_TIME: f64 = 2.0;
+/// How much memory a plan may use, in bytes.
+const MOST_MEMORY: u64 = 30_000_000;
 
 struct Registry {
     child: Child,
@@ -105,19 +110,20 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         &|run| elsewhere("skopeo", run).map(|there| (skopeo(there.port, run), Some(there))),
     )?;
     let version = || Command::new(tool);
-    side_by_side(
-        "P7, plan compared with --version",
-        &|_| {
-            let mut command = version();
-            command.args(["plan", "--track", "locked-spoof"]);
-            Ok((command, None))
-        },
-        &|_| {
-            let mut command = version();
-            command.arg("--version");
-            Ok((command, None))
-        },
-    )?;
+    let plan = || {
+        let mut command = version();
+        command.args(["plan", "--track", "locked-spoof"]);
+        command
+    };
+    let ratio = side_by_side("P7, plan compared with --version", &|_| Ok((plan(), None)), &|_| {
+        let mut command = version();
+        command.arg("--version");
+        Ok((command, None))
+    })?;
+    let memory = peak_memory(&plan())?;
+    say(&format!("P7, memory of plan: {} kB", memory / 1000));
+    ensure!(ratio <= MOST_TIME, "P7: plan takes {ratio:.2} times as long as --version");
+    ensure!(memory <= MOST_MEMORY, "P7: plan uses {memory} bytes");
     if is_installed("podman") {
         podman(&work, here.port, &ours)?;
     }
@@ -132,7 +138,7 @@ fn side_by_side(
     what: &str,
     ours: &dyn Fn(usize) -> Prepared,
     peer: &dyn Fn(usize) -> Prepared,
-) -> Result<()> {
+) -> Result<f64> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for run in 0..=RUNS {
         let (command, _registry) = ours(run)?;
@@ -145,14 +151,24 @@ fn side_by_side(
             b.push(other);
         }
     }
-    let (a, b) = (median(a), median(b));
-    say(&format!(
-        "{what}: this tool {:.4} s, other {:.4} s, ratio {:.2}",
-        a.as_secs_f64(),
-        b.as_secs_f64(),
-        a.as_secs_f64() / b.as_secs_f64()
-    ));
-    Ok(())
+    let (a, b) = (median(a).as_secs_f64(), median(b).as_secs_f64());
+    let ratio = a / b;
+    say(&format!("{what}: this tool {a:.4} s, other {b:.4} s, ratio {ratio:.2}"));
+    Ok(ratio)
+}
+
+/// Returns the largest resident memory of a command, in bytes, as GNU time measures it.
+fn peak_memory(command: &Command) -> Result<u64> {
+    let mut measured = Command::new("/usr/bin/time");
+    measured.args(["--format=%M", "--"]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        measured.current_dir(folder);
+    }
+    let output = measured.stdin(Stdio::null()).output().context("cannot run /usr/bin/time")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().last().unwrap_or_default();
+    let kilobytes: u64 = last.parse().with_context(|| format!("`time` printed `{text}`"))?;
+    Ok(kilobytes * 1024)
 }
 
 /// Measures the usual way: podman pulls the base, builds two lines on top of it, and pushes.
