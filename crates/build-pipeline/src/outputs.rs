@@ -101,7 +101,7 @@ pub(crate) fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(),
             Kind::Input,
             format!("`{reference}` contains a digest, but images are pushed to a tag"),
         )
-        .hint("leave out `@sha256:…`; without a tag, the image is pushed by its own digest"));
+        .hint("leave out `@sha256:…`; a name without a tag pushes the image by its digest alone"));
     }
     if is_rehearsal && !is_loopback(reference.repository.registry()) {
         return Err(Failure::new(

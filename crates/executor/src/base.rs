@@ -82,7 +82,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the manifest or index with a digest, and whether it was cached. `named` is the
+    /// Returns the manifest or index that has the given digest, and whether it was cached. `named` is the
     /// descriptor that refers to it, if there is one.
     async fn document(
         &self,

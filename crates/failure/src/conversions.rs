@@ -14,7 +14,7 @@ fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
         [] => told.hint("it uses no image pins, and `--set` changes only images: leave it out"),
         images => {
             let all: Vec<String> = images.iter().map(|name| format!("`--set {name}=…`")).collect();
-            told.hint(format!("it uses these images: write {}", all.join(" or ")))
+            told.hint(format!("the track uses other image pins: write {}", all.join(" or ")))
         }
     };
     if used.others.is_empty() {

@@ -206,7 +206,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "about",
             Kind::Text,
-            "The subject that the log must be about.",
+            "The name of an `[about.NAME]` table. The failure is reported only if the log shows a sign of that subject.",
             "any",
             "about = \"strix-halo\"",
         ),

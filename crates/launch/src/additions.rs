@@ -67,7 +67,7 @@ impl Added {
         let name = text.split('=').next().unwrap_or_default();
         check_name(name).map_err(|()| {
             Failure::new(Kind::Input, "`--env` does not start with the name of a variable")
-                .hint("write `--env NAME=VALUE`, or `--env NAME` to pass on a variable of yours")
+                .hint("write `--env NAME=VALUE`, or `--env NAME` to pass on the variable from your environment")
         })?;
         self.variables.values.remove(name);
         self.secrets.remove(name);

@@ -159,7 +159,7 @@ pub const RULE: Form = Form::of(
             Key::optional(
                 "catalogue",
                 Kind::Texts,
-                "The rows in the catalogue of wrong advice.",
+                "The rows of the list of wrong advice that the project began with.",
                 "none",
                 "catalogue = [\"L1\"]",
             ),

@@ -14,8 +14,8 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 pub(crate) struct Text<'f> {
     bytes: Cow<'f, [u8]>,
     mark: usize,
-    /// The offset, in `bytes`, of each `
-    /// ` whose preceding `\r` was removed. Ascending.
+    /// The offset, in `bytes`, of each line feed whose preceding carriage return was removed.
+    /// Ascending.
     returns: Vec<usize>,
 }
 

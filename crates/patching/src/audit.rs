@@ -210,7 +210,7 @@ fn releases(
         match fetcher.release(&archive.project, version.as_str(), &file, subdirectory)? {
             Some(tree) => try_on(&PinnedTree::new(tree, file.name.clone()), Some(version))?,
             None => {
-                warn("no-hash", &format!("skipped: the index has no hash of {}", file.name));
+                warn("no-hash", &format!("skipped: the index has no hash for `{}`", file.name));
             }
         }
     }

@@ -48,9 +48,9 @@ pub struct Stage {
     pub dockerfile: String,
     /// Source pins, by the folder of the build context that contains their trees.
     pub sources: BTreeMap<String, PinName>,
-    /// Sets of the variant's package lock, which are in the folder `packages` of the context.
+    /// Sets of the variant's package lock. Their packages are put into the folder `packages` of the context.
     pub packages: Vec<String>,
-    /// A Python lock, whose wheels are in the folder `python` of the context.
+    /// A Python lock. Its wheels are put into the folder `python` of the context.
     pub python: Option<String>,
     /// Own files and folders of the project. They have the same path in the context.
     pub files: Vec<TrackFile>,

@@ -38,7 +38,7 @@ pub struct Gpu {
     pub is_spoof_on_request: bool,
     /// The first ROCm release that supports the target natively, for example `7.2.0`.
     pub native_since: Option<String>,
-    /// Targets that AMD does not support in the same machine.
+    /// Targets that AMD does not support in the same machine as this one.
     pub not_beside: Vec<GpuTarget>,
     /// The source of these facts, for readers.
     pub evidence: Option<String>,

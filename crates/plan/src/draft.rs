@@ -31,7 +31,7 @@ pub struct Draft {
     /// The changes of this run to the data files, by name: image inputs, `variant`, `spoof`, `gpu`,
     /// `slim`, `source-date-epoch`.
     pub overrides: BTreeMap<String, String>,
-    /// Everything that the image is made from, by name. A step uses each input.
+    /// Everything that the image is made from, by name. Each input is used by at least one step.
     pub inputs: Inputs,
     /// The steps. Each comes after all steps that it depends on.
     pub steps: Vec<Step>,

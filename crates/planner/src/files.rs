@@ -23,7 +23,7 @@ pub struct OwnFilesOfTrack {
     pub digests: BTreeMap<String, Digest>,
 }
 
-/// Adds the step for the own files of one track of a chain, if it has some. Returns the step whose
+/// Adds the step for the project files of one track in a chain, if it has any. Returns the step whose
 /// image the next track is based on.
 pub(crate) fn add(
     draft: &mut Draft,

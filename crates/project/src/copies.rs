@@ -72,7 +72,7 @@ pub fn check_plans<'a>(
         let tracks: Vec<&str> = lists.map(|list| list.track.as_str()).collect();
         return Err(Failure::new(Kind::Input, what)
             .hint(format!("it has the inputs of {}, as they were pinned when it was made", tracks.join(", ")))
-            .hint(format!("`build-pipeline bundle {} -o FILE` makes a bundle, on a network that reaches the inputs", plan.track)));
+            .hint(format!("make a new one on a machine that can download the inputs: `build-pipeline bundle {} -o FILE`", plan.track)));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::path::EntryPath;
 pub struct Report {
     /// Paths that the scrub list dropped, by the first matching pattern.
     pub scrubbed: BTreeMap<String, Vec<EntryPath>>,
-    /// How many entries were dropped because the layers below show the same.
+    /// How many entries were dropped because the layers below have the same ones.
     pub unchanged: u64,
     /// How many whiteouts were dropped because they hide nothing.
     pub idle_whiteouts: u64,

@@ -26,7 +26,7 @@ struct State {
     requests: Mutex<Vec<String>>,
     /// The number of builds to interrupt, starting with the next one.
     broken: AtomicUsize,
-    /// The number of builds on a base that lose their cached image, starting with the next one.
+    /// How many of the next builds on a base fail because the engine lost a cached image.
     lost: AtomicUsize,
     has_no_buildkit: AtomicBool,
     has_no_sizes: AtomicBool,

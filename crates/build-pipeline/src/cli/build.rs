@@ -107,7 +107,7 @@ pub(crate) struct StoreArgs {
     /// end, only read them (repeatable) [default: `store` in config.toml]
     #[arg(id = "stores", long = "store", value_name = "STORE")]
     pub(crate) named: Vec<Secret>,
-    /// Build this share of the steps that a store has again, and compare the results
+    /// Build this percentage of the steps again although a store has them, and compare the results
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) store_verify: Option<u8>,
     /// Require this result of the step with this key, and refuse a store's entry with another one

@@ -8,7 +8,7 @@ use names::{EngineKind, Secret};
 
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
-/// Start a track's image with only the rights it needs, or write a file that does
+/// Start a track's image with only the privileges it needs, or print a file that starts it
 #[derive(Debug, Args)]
 #[command(
     after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed on if it is set. versions/run.toml defines the devices, port and folders of each track."

@@ -126,7 +126,7 @@ pub(crate) struct Global {
 /// A value of an option that comes from an environment variable.
 #[derive(Debug, Clone)]
 pub(crate) struct FromVariable {
-    /// The option with the value, in each form that messages use.
+    /// The option and its value as messages write them, for example `--engine docker`.
     pub(crate) options: Vec<String>,
     /// The variable with the value.
     pub(crate) variable: String,
@@ -180,7 +180,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// List past builds, or show one record
     Records(Records),
-    /// Start a track's image with only the rights it needs, or write a file that does
+    /// Start a track's image with only the privileges it needs, or print a file that starts it
     Run(Run),
     /// Smoke-test a track's image, from an import to a served token
     Smoke(Smoke),

@@ -36,7 +36,7 @@ pub(crate) enum PatchCommand {
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Check {
-    /// A folder of `patches/`, for example vllm
+    /// The component: the name of a folder in `patches/`, for example vllm
     pub(crate) component: String,
     #[command(flatten)]
     pub(crate) options: Options,
@@ -85,7 +85,7 @@ pub(crate) struct ProbeOptions {
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Apply {
-    /// A folder of `patches/`, for example vllm
+    /// The component: the name of a folder in `patches/`, for example vllm
     #[arg(required_unless_present = "when", conflicts_with = "when")]
     pub(crate) component: Option<String>,
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub(crate) struct Revert {
 /// Try a component's patches on many versions, and list those that can be retired
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
-    /// A folder of `patches/`, for example vllm
+    /// The component: the name of a folder in `patches/`, for example vllm
     pub(crate) component: String,
     /// Unpacked releases, each with its version in its packaging or as its folder name [default:
     /// all pins of the component]

@@ -63,7 +63,7 @@ pub(crate) struct Init {
     /// The image that the track is based on
     #[arg(long, value_name = "REF", requires = "track", conflicts_with = "from")]
     pub(crate) base: Option<String>,
-    /// The track of build-pipeline that the new one is based on [default: the first one that `build-pipeline` lists]
+    /// Base the new track on this track of the tool [default: the first track that `build-pipeline` lists]
     #[arg(long, value_name = "TRACK", requires = "track")]
     pub(crate) from: Option<String>,
     /// Add a file with which this CI system builds and verifies the image (comma-separated)

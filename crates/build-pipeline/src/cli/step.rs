@@ -43,7 +43,7 @@ pub(crate) struct StepList {
 /// Run one step, unless its result exists, and print the digest of the result
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Steps that it depends on are taken from the stores, or run too. Exit code 0 means that the result exists, and is in every store that may be written."
+    after_help = "Steps that it depends on are taken from the stores, or run too. Exit code 0 means that the result exists and is in every writable store."
 )]
 pub(crate) struct StepRun {
     /// The key of the step, or its first 8 or more digits
@@ -61,7 +61,7 @@ pub(crate) struct StepRun {
 /// Remove steps from a shared folder that nobody has used for some time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A run that takes a step from a folder notes the use, unless the store ends with `,ro`. In a registry, its own rules for old tags decide: the tag of a step is its key."
+    after_help = "A run that takes a step from a folder notes the use, unless the store ends with `,ro`. For a registry, use the registry's own rules for old tags: each step is stored under its key as the tag."
 )]
 pub(crate) struct StepClean {
     /// The store: dir:PATH

@@ -77,7 +77,7 @@ pub struct Evidence {
 pub struct Rule {
     /// Its name, for `explain` and for comments that allow it.
     pub id: String,
-    /// The rows of the catalogue of wrong advice that it comes from.
+    /// The IDs of the rule in the project's first list of wrong advice, `L1` to `L33`.
     pub catalogue: Vec<String>,
     /// The severity of a violation.
     pub severity: Severity,

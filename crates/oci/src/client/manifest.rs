@@ -156,7 +156,8 @@ impl Session {
         reference: &str,
         wanted: Option<&Digest>,
     ) -> Result<FetchedManifest, Failure> {
-        // A copy has documents as blobs, because it has only one platform of an index.
+        // A copy of inputs stores manifests and indexes as blobs: it has only one platform of an
+        // index, and registries refuse an index without its other manifests.
         let request = if place.is_copy {
             Ask::new(place, Method::GET, &format!("blobs/{reference}"))
         } else {

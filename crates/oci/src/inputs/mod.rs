@@ -206,7 +206,7 @@ impl InputList {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// It is not the manifest of a list.
+    /// The bytes are not the manifest of a list of inputs.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseListError> {
         let Manifest { layers, json, .. } =
             parse_manifest(bytes).map_err(ParseListError::Manifest)?;

@@ -69,7 +69,7 @@ pub const GPU: Form = Form::of(
         Key::optional(
             "not-beside",
             Kind::Texts,
-            "Targets that AMD does not support in the same machine.",
+            "Targets that AMD does not support in the same machine as this one.",
             "none",
             "not-beside = [\"gfx1201\"]",
         ),

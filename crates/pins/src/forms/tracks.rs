@@ -254,7 +254,7 @@ const SLIM: Key = Key::optional(
 const STAGES: Key = Key::optional(
     "stage",
     Kind::Tables(&STAGE),
-    "The stages, in order. Each starts from the image of the one before it.",
+    "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
     "the track only adds metadata, or has `variants`",
     "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
 );
@@ -290,14 +290,14 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "packages",
             Kind::Texts,
-            "Sets of the variant's package lock, which are in the folder `packages` of the context.",
+            "Sets of the variant's package lock. Their packages are put into the folder `packages` of the context.",
             "no packages",
             "packages = [\"vulkan-build\"]",
         ),
         Key::optional(
             "python",
             Kind::Text,
-            "A Python lock, whose wheels are in the folder `python` of the context.",
+            "A Python lock. Its wheels are put into the folder `python` of the context.",
             "no wheels",
             "python = \"vllm\"",
         ),

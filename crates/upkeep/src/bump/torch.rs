@@ -11,7 +11,7 @@ use patching::pinned::PinnedTree;
 use pins::{Pins, RequirementLine};
 use project::pins_file::package;
 
-/// Files in which vLLM states its build requirements, ROCm's own first.
+/// Files in which vLLM states its build requirements, those for ROCm first.
 const FILES: [&str; 3] =
     ["requirements/build/rocm.txt", "requirements/rocm-build.txt", "pyproject.toml"];
 

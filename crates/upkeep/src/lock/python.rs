@@ -171,7 +171,7 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> Failure {
     let told = Failure::new(
         Kind::Input,
         format!(
-            "lock `{name}` would contain `{first}` {version} from the default index, which is for CUDA or replaces ROCm's"
+            "lock `{name}` would take `{first}` {version} from the default index; that package is for CUDA, or replaces the one for ROCm"
         ),
     );
     let mut causes: Vec<String> = chains.iter().map(|chain| chain.join(" -> ")).collect();

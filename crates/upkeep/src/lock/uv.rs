@@ -219,7 +219,7 @@ fn installed(
     if !output.status.success() {
         let told = Failure::new(Kind::Network, format!("cannot install uv {VERSION}"));
         return Err(Failure { log: last_lines(&output.stderr), ..told }
-            .hint("install uv in another way; the tool uses a uv on the `PATH`"));
+            .hint("install uv some other way; the tool uses the `uv` on your `PATH`"));
     }
     // Another run may have been faster; its files are the same.
     match std::fs::rename(&target, &home) {

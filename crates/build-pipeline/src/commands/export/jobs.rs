@@ -26,8 +26,8 @@ pub(super) struct Options {
 
 impl Options {
     /// Returns the lines of a shell script that runs a job and writes the digest into a file.
-    /// `results` are the keys that the job needs, each with its digest or a variable. `file` is a
-    /// word of the shell.
+    /// `results` are the keys of steps that the job needs, each with its digest or with a shell
+    /// variable that holds it. `file` is a word of the shell.
     pub(super) fn command_lines<'a>(
         &self,
         job: &Job,
