@@ -32,7 +32,7 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
     let before = project.files();
     let ran = project.run("lock demo").expect(2);
     let ran = ran
-        .says("lock `demo` would contain `torch` ")
+        .says("lock `demo` would take `torch` ")
         .says("caused by: versions/python.toml -> compressed-tensors -> torch")
         .says("it also adds ")
         .says("nvidia-");

@@ -122,8 +122,7 @@ fn every_engine_that_answers_is_named() {
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
-    let suggested =
-        [("gfx1511", ""), ("gfx1202", "gfx1200"), ("gfx906", ""), ("gfx115", "gfx1150")];
+    let suggested = [("gfx1511", ""), ("gfx1202", ""), ("gfx906", ""), ("gfx115", "gfx1150")];
     for (unknown, near) in suggested {
         for command in ["doctor", "env", "plan --track official"] {
             let refused = project.run(&format!("{command} --gpu {unknown}")).expect(2);
