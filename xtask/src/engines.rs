@@ -3,8 +3,8 @@
 //!
 //! The tables come from tests of `build-pipeline`. `conformance` tests every engine of the machines
 //! that testkit makes; machines can be tested one by one, and then only their lines are replaced.
-//! `hosts` builds the tracks that an engine builds on hosts of several releases, and on one without
-//! apt.
+//! `hosts` builds track `vulkan` on hosts of several releases and on one without apt, and rehearses
+//! `source` on two of them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

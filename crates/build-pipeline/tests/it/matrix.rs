@@ -11,7 +11,8 @@ use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared
 
 use crate::dsl::{Project, Ran, ran};
 
-const TRACKS: [&str; 8] = [
+/// The tracks of the project.
+pub(crate) const TRACKS: [&str; 8] = [
     "official",
     "source",
     "nightly-spoof",

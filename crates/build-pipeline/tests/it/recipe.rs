@@ -6,19 +6,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::dsl::{Project, ran};
+use crate::matrix::TRACKS;
 
 const REVISION: &str = "org.opencontainers.image.revision";
-
-const TRACKS: [&str; 8] = [
-    "official",
-    "source",
-    "nightly-spoof",
-    "locked-spoof",
-    "vulkan",
-    "ollama",
-    "trainer",
-    "llama-rocm",
-];
 
 /// The tracks that have no rehearsal.
 const ONLY_REAL: [&str; 2] = ["vulkan", "llama-rocm"];
