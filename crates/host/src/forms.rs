@@ -1,6 +1,7 @@
 //! The forms of the files under `versions/` that this crate reads.
 
 use pins::form::{Form, Key, Kind, REMOVE};
+use pins::forms::CHECKED;
 
 /// `versions/run.toml`.
 pub const RUN: Form = Form {
@@ -236,5 +237,6 @@ pub const FAILURE: Form = Form::of(
             "known = \"3 reports\"",
         ),
         Key::required("evidence", Kind::Text, "The source.", "evidence = \"ROCm/TheRock#5763\""),
+        CHECKED,
     ]],
 );

@@ -19,6 +19,8 @@ pub struct Known {
     pub harmless: bool,
     /// The source of this information.
     pub evidence: String,
+    /// The day on which the source was read, `YYYY-MM-DD`, if that is known.
+    pub checked: Option<String>,
     /// The number of lines that show it.
     pub count: u64,
     /// The first lines that show it.
@@ -44,6 +46,7 @@ impl From<&Diagnosis<'_>> for Known {
             known: failure.known.to_string(),
             harmless: failure.is_harmless,
             evidence: failure.evidence.clone(),
+            checked: failure.checked.clone(),
             count: *count,
             lines: lines
                 .iter()

@@ -77,21 +77,18 @@ pub(crate) fn run_probes(
     let settled = settled.iter().collect();
     for probe in &one.patch.probes {
         let read = |path: &TreePath| work.current(path).map(<[u8]>::to_vec);
-        let Some(job) = probe_job(&one.patch.id, probe, subject.gpu, &settled, read) else {
-            one.probes
-                .push(ProbeOutcome::skipped(&probe.name, "the tree contains none of its files"));
-            continue;
-        };
-        let result = match probes.run(&job) {
-            ProbeRun::NotRun { reason } => {
-                one.probes.push(ProbeOutcome::skipped(&probe.name, &reason));
-                continue;
-            }
-            ProbeRun::Stopped { reason } => Err(reason),
-            ProbeRun::Ended { success, stdout, stderr } => {
-                judge_probe(probe, subject.gpu, success, &stdout, &stderr)
-            }
-        };
+        let job = probe_job(&one.patch.id, probe, subject.gpu, &settled, read);
+        let result =
+            match job.map_or_else(|reason| ProbeRun::NotRun { reason }, |job| probes.run(&job)) {
+                ProbeRun::NotRun { reason } => {
+                    one.probes.push(ProbeOutcome::skipped(&probe.name, &reason));
+                    continue;
+                }
+                ProbeRun::Stopped { reason } => Err(reason),
+                ProbeRun::Ended { success, stdout, stderr } => {
+                    judge_probe(probe, subject.gpu, success, &stdout, &stderr)
+                }
+            };
         one.probes.push(ProbeOutcome::ran(&probe.name, &result));
         if let Err(reason) = result {
             one.verdict = Verdict::ProbeFailed { probe: probe.name.clone(), reason };

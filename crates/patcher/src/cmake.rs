@@ -1,4 +1,181 @@
-//! Finds the commands of a CMake file, so that a probe can let CMake evaluate some of them.
+//! Selects the commands of a CMake file that a probe lets CMake evaluate.
+
+use std::collections::BTreeSet;
+
+/// Commands that name a variable without changing it.
+const READERS: [&str; 5] = ["if", "elseif", "while", "message", "mark_as_advanced"];
+
+/// Returns the commands of a file that `is_wanted` accepts, one in each line, with those that set
+/// the variables in them. Conditions around them are left out: a probe then sees all values that the
+/// file may set. `read` returns the text of an included file that the probe does not have.
+///
+/// # Errors
+/// Returns the reason if the file may change the same variables in a way that the selection misses.
+pub(crate) fn selection(
+    text: &str,
+    is_wanted: impl Fn(&str) -> bool,
+    mut read: impl FnMut(&str) -> Option<String>,
+) -> Result<String, String> {
+    let all = parsed(text);
+    let mut chosen: BTreeSet<usize> =
+        (0..all.len()).filter(|at| is_wanted(all[*at].text)).collect();
+    let subjects: BTreeSet<&str> = chosen.iter().filter_map(|at| all[*at].target()).collect();
+    let set: BTreeSet<&str> = all.iter().filter_map(Command::target).collect();
+    loop {
+        let needed: BTreeSet<&str> = chosen.iter().flat_map(|at| all[*at].references()).collect();
+        let more = (0..all.len()).filter(|at| {
+            let command = &all[*at];
+            let is_needed = |name: &str| needed.contains(name) && !subjects.contains(name);
+            command.target().is_some_and(is_needed)
+                || !command.is_in_function && command.may_be(&subjects, &all)
+        });
+        let larger: BTreeSet<usize> = chosen.iter().copied().chain(more).collect();
+        if larger.len() == chosen.len() {
+            break;
+        }
+        chosen = larger;
+    }
+    let line = |command: &Command<'_>| {
+        let begin = command.text.as_ptr().addr() - text.as_ptr().addr();
+        text[..begin].matches('\n').count() + 1
+    };
+    for (at, command) in all.iter().enumerate() {
+        let refuse = |why: String| Err(format!("line {}: {why}", line(command)));
+        if chosen.contains(&at) {
+            let is_known = |name: &&str| set.contains(name) || name.starts_with("CMAKE_");
+            if let Some(name) = command.references().into_iter().find(|name| !is_known(name)) {
+                return refuse(format!("`${{{name}}}` has no value in this file"));
+            }
+        } else if let Some(name) = command.changes(&subjects) {
+            return refuse(format!("`{}` may change `{name}`", command.name));
+        } else if let Some(path) = command.included() {
+            let included = read(&path).unwrap_or_default();
+            if let Some(name) = subjects.iter().find(|name| included.contains(**name)) {
+                return refuse(format!("the file `{path}` may change `{name}`"));
+            }
+        }
+    }
+    Ok(chosen.iter().fold(String::new(), |text, at| text + all[*at].text + "\n"))
+}
+
+/// A command with its arguments. Quoted ones keep their quotes.
+struct Command<'a> {
+    text: &'a str,
+    /// In lower case.
+    name: String,
+    arguments: Vec<&'a str>,
+    /// Whether it is part of the definition of a function or macro.
+    is_in_function: bool,
+}
+
+/// Returns every command of a file.
+fn parsed(text: &str) -> Vec<Command<'_>> {
+    let mut depth = 0_usize;
+    let one = |text| {
+        let (name, rest): (&str, &str) = str::split_once(text, '(').unwrap_or((text, ")"));
+        let name = name.trim_end().to_ascii_lowercase();
+        match name.as_str() {
+            "function" | "macro" => depth += 1,
+            "endfunction" | "endmacro" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let arguments = arguments(&rest[..rest.len() - 1]);
+        Command { text, name, arguments, is_in_function: depth > 0 }
+    };
+    commands(text).into_iter().map(one).collect()
+}
+
+/// Returns the arguments between the parentheses of a command.
+fn arguments(text: &str) -> Vec<&str> {
+    let mut arguments = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        let end = match next {
+            '#' => {
+                at = comment_end(text, at);
+                continue;
+            }
+            '"' => quoted_end(text, at + 1).unwrap_or(text.len()),
+            '[' if bracket_end(text, at).is_some() => bracket_end(text, at).unwrap_or(at + 1),
+            _ if next.is_whitespace() || matches!(next, '(' | ')') => {
+                at += next.len_utf8();
+                continue;
+            }
+            _ => {
+                let is_end = |c: char| c.is_whitespace() || matches!(c, '(' | ')' | '#');
+                text[at..].find(is_end).map_or(text.len(), |end| at + end)
+            }
+        };
+        arguments.push(&text[at..end]);
+        at = end;
+    }
+    arguments
+}
+
+impl<'a> Command<'a> {
+    /// Returns the variable that it sets or changes, as it is written.
+    fn target(&self) -> Option<&'a str> {
+        let word =
+            |at: usize| self.arguments.get(at).map_or_else(String::new, |w| w.to_uppercase());
+        let at = match (self.name.as_str(), word(0).as_str(), word(1).as_str()) {
+            ("set" | "unset" | "separate_arguments", ..) => 0,
+            ("list", "LENGTH" | "GET" | "JOIN" | "SUBLIST" | "FIND", _) => {
+                self.arguments.len().checked_sub(1)?
+            }
+            ("list", ..) | ("string", "APPEND" | "PREPEND" | "CONCAT", _) => 1,
+            ("string", "REGEX", "REPLACE") => 4,
+            ("string", "REGEX", _) | ("string", "REPLACE", _) => 3,
+            ("string", ..) => 2,
+            _ => return None,
+        };
+        self.arguments.get(at).map(|word| word.trim_matches('"'))
+    }
+
+    /// Returns whether the name of its variable is computed, and may be one of `subjects`.
+    fn may_be(&self, subjects: &BTreeSet<&str>, all: &[Command<'_>]) -> bool {
+        let Some((begin, rest)) = self.target().and_then(|name| name.split_once("${")) else {
+            return false;
+        };
+        let Some((variable, _)) = rest.split_once('}') else { return false };
+        let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
+        let holds = |command: &Command<'_>, subject: &str| {
+            let is_name = |word: &&str| word.trim_matches('"') == subject;
+            command.target() == Some(variable)
+                && command.arguments.iter().any(|word| is_name(&word))
+        };
+        subjects.iter().any(|subject| {
+            let is_part = !(begin.is_empty() && end.is_empty());
+            is_part && subject.starts_with(begin) && subject.ends_with(end)
+                || all.iter().any(|command| holds(command, subject))
+        })
+    }
+
+    /// Returns the variables that it evaluates: `${NAME}`.
+    fn references(&self) -> Vec<&'a str> {
+        let pieces = self.text.split("${").skip(1);
+        pieces.filter_map(|piece| piece.split_once('}')).map(|(name, _)| name).collect()
+    }
+
+    /// Returns which of the variables it may change, as a command that is not selected.
+    fn changes<'b>(&self, subjects: &BTreeSet<&'b str>) -> Option<&'b str> {
+        let names = match self.name.as_str() {
+            name if READERS.contains(&name) => return None,
+            // Other commands of that kind set what they set; whether it counts is up to the caller.
+            _ if self.target().is_some() => return None,
+            "foreach" if self.arguments.get(2).is_some_and(|word| *word == "LISTS") => return None,
+            "cmake_language" => subjects.iter().find(|name| self.text.contains(**name)),
+            _ => subjects.iter().find(|name| self.arguments.contains(*name)),
+        };
+        names.copied()
+    }
+
+    /// Returns the path of the file that it includes, from the folder of the file.
+    fn included(&self) -> Option<String> {
+        let path = self.arguments.first().filter(|_| self.name == "include")?.trim_matches('"');
+        let folder = |path: &'a str| path.strip_prefix("${").and_then(|rest| rest.split_once("}/"));
+        Some(folder(path).map_or(path, |(_, rest)| rest).to_owned())
+    }
+}
 
 /// Returns the text of every command, in order: `set(A "b;c")`. Comments are no commands. What cannot
 /// be a command is left out, and so is an unfinished one.
@@ -88,6 +265,63 @@ fn quoted_end(text: &str, mut at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Selects what mentions `L`; `odd.cmake` changes it.
+    fn selected(text: &str) -> Result<String, String> {
+        let is_wanted = |command: &str| command.contains("(L") || command.contains(" L ");
+        selection(text, is_wanted, |path| (path == "odd.cmake").then(|| "set(L)".to_owned()))
+    }
+
+    #[test]
+    fn what_sets_the_variables_of_a_command_is_selected_too() {
+        let first = "set(L a b)\n";
+        for (rest, more) in [
+            (
+                "set(X b)\nset(Y c)\nlist(REMOVE_ITEM L ${X})\n",
+                "set(X b)\nlist(REMOVE_ITEM L ${X})\n",
+            ),
+            ("set(V L)\nlist(REMOVE_ITEM ${V} b)\n", "set(V L)\nlist(REMOVE_ITEM ${V} b)\n"),
+            (
+                "set(A b)\nset(B \"${A}\")\nlist(REMOVE_ITEM L \"${B}\")\n",
+                "set(A b)\nset(B \"${A}\")\nlist(REMOVE_ITEM L \"${B}\")\n",
+            ),
+            ("macro(m OUT)\nset(${OUT} x)\nendmacro()\nset(Z z)\n", ""),
+            ("if(b IN_LIST L)\nendif()\nforeach(one IN LISTS L)\nendforeach()\n", ""),
+            ("foreach(V K)\nlist(REMOVE_ITEM ${V} b)\nendforeach()\n", ""),
+            ("include(FetchContent)\nf(X \"${L}\")\n", ""),
+            ("list(APPEND L ${CMAKE_X})\n", "list(APPEND L ${CMAKE_X})\n"),
+        ] {
+            assert_eq!(
+                selected(&format!("{first}{rest}")).unwrap(),
+                format!("{first}{more}"),
+                "{rest}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_change_a_variable_unseen_is_refused() {
+        for (rest, why) in [
+            ("list(REMOVE_ITEM L ${X})", "line 2: `${X}` has no value in this file"),
+            (
+                "foreach(X b)\nlist(REMOVE_ITEM L ${X})\nendforeach()",
+                "line 3: `${X}` has no value in this file",
+            ),
+            (
+                "foreach(V L)\nlist(REMOVE_ITEM ${V} b)\nendforeach()",
+                "line 2: `foreach` may change `L`",
+            ),
+            ("list(REMOVE_ITEM ${V}L b)", "line 2: `${V}` has no value in this file"),
+            ("Odd(x L)", "line 2: `odd` may change `L`"),
+            ("cmake_language(EVAL CODE \"set( L)\")", "line 2: `cmake_language` may change `L`"),
+            (
+                "include(\"${CMAKE_CURRENT_LIST_DIR}/odd.cmake\")",
+                "line 2: the file `odd.cmake` may change `L`",
+            ),
+        ] {
+            assert_eq!(selected(&format!("set(L a b)\n{rest}\n")).unwrap_err(), why);
+        }
+    }
 
     #[test]
     fn commands_are_found_however_they_are_written() {

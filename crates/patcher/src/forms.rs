@@ -323,7 +323,7 @@ pub const PROBE: Form = Form::of(
         Key::optional(
             "commands",
             Kind::Text,
-            "A regular expression for the commands of the file that the script includes. Only for `cmake-script`.",
+            "A regular expression for the commands of the file that the script includes. Those that set their variables are included, too. Only for `cmake-script`.",
             "none",
             "commands = '^set$'",
         ),

@@ -118,25 +118,28 @@ with open('build-pipeline-call.py', 'rb') as file:
     exec(compile(file.read(), 'call', 'exec'), space)
 ";
 
-/// Creates the job of a probe from file contents; `None` if none of its files exists.
+/// Creates the job of a probe from file contents.
 ///
 /// A probe of one file uses the first of `settled` (the files that the patch's edits matched), or
 /// else the first that exists.
+///
+/// # Errors
+/// Returns the reason if the probe cannot judge these files, for example because none of them exists.
 pub fn probe_job(
     patch: &str,
     probe: &Probe,
     gpu: &GpuTarget,
     settled: &BTreeSet<&TreePath>,
     mut read: impl FnMut(&TreePath) -> Option<Vec<u8>>,
-) -> Option<ProbeJob> {
+) -> Result<ProbeJob, String> {
     let files: BTreeMap<String, Vec<u8>> = probe
         .files
         .iter()
         .filter_map(|path| Some((path.as_str().to_owned(), read(path)?)))
         .collect();
     let mut existing = probe.files.iter().filter(|path| files.contains_key(path.as_str()));
-    let first = existing.clone().find(|path| settled.contains(path)).or_else(|| existing.next())?;
-    let first = first.as_str().to_owned();
+    let first = existing.clone().find(|path| settled.contains(path)).or_else(|| existing.next());
+    let first = first.ok_or("the tree contains none of its files")?.as_str().to_owned();
     let mut job = ProbeJob {
         patch: patch.to_owned(),
         probe: probe.name.clone(),
@@ -149,7 +152,19 @@ pub fn probe_job(
         ProbeKind::CmakeScript { script, commands } => {
             job.tool = Tool::Cmake;
             if let Some(pattern) = commands {
-                let evaluated = matching_commands(&job.files[&first], &fill(pattern, gpu));
+                // The parser has compiled the pattern, so it is one.
+                let pattern = Pattern::new(&fill(pattern, gpu))?;
+                let text = String::from_utf8_lossy(&job.files[&first]);
+                let is_wanted = |command: &str| pattern.is_in(command.as_bytes());
+                let included = |path: &str| {
+                    let path = TreePath::try_from(path.to_owned()).ok()?;
+                    if probe.files.contains(&path) {
+                        return None;
+                    }
+                    Some(String::from_utf8_lossy(&read(&path)?).into_owned())
+                };
+                let evaluated = cmake::selection(&text, is_wanted, included)
+                    .map_err(|why| format!("{first}, {why}"))?;
                 job.files.insert(CMAKE_COMMANDS.to_owned(), evaluated.into_bytes());
             }
             job.arguments = vec!["-P".to_owned(), CMAKE_SCRIPT.to_owned()];
@@ -181,23 +196,7 @@ pub fn probe_job(
             }
         }
     }
-    Some(job)
-}
-
-/// Returns the commands of a CMake file that match a pattern, one after the other. Conditions around
-/// them are left out: a probe then sees all values that the file may set.
-fn matching_commands(file: &[u8], pattern: &str) -> String {
-    let text = String::from_utf8_lossy(file);
-    // The parser has compiled the pattern, so it is one.
-    let Ok(pattern) = Pattern::new(pattern) else { return String::new() };
-    let mut found = String::new();
-    for command in cmake::commands(&text) {
-        if pattern.is_in(command.as_bytes()) {
-            found.push_str(command);
-            found.push('\n');
-        }
-    }
-    found
+    Ok(job)
 }
 
 /// Replaces `#include` lines with empty lines: the headers of ROCm and PyTorch are not available.

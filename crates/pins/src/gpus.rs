@@ -93,6 +93,7 @@ fn read_gpu(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(GpuTarget, Gp
     let not_beside = table.texts(report, "not-beside", "gfx1201", checks::gpu_target);
     let native_since = table.optional(report, "native-since", checks::rocm_release);
     let evidence = table.optional(report, "evidence", line(500));
+    table.date(report, "checked")?;
     let gpu = Gpu {
         name: name?,
         family: family?,

@@ -166,6 +166,7 @@ pub(crate) fn read(
         let rocm = table.texts(report, "rocm", "7.2.1 or newer", crate::compat::releases);
         let why = table.required(report, "why", "why = \"what it does\"", line(200));
         let evidence = table.required(report, "evidence", "evidence = \"ROCm/vllm\"", line(500));
+        table.date(report, "checked")?;
         let variable = Variable {
             value: value?,
             when: when?,

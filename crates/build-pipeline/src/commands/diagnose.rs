@@ -84,7 +84,8 @@ fn text(found: &Diagnoses<'_>) -> String {
             page.line(format_args!("  {head:7} {fix}"));
         }
         page.line(format_args!("  known   {}", failure.known));
-        page.line(format_args!("  source  {}\n", failure.evidence));
+        let read = failure.checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
+        page.line(format_args!("  source  {}{read}\n", failure.evidence));
     }
     let lines = counted(found.lines, "line");
     match found.found.iter().filter(|one| !one.failure.is_harmless).count() {

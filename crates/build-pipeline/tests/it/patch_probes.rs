@@ -61,6 +61,7 @@ fn cmake_evaluates_all_that_changes_the_list() {
         "list(APPEND HIP_SUPPORTED_ARCHS gfx1103)\n",
         "list(REMOVE_ITEM HIP_SUPPORTED_ARCHS \"gfx1100\")\n",
         "message(STATUS \"${HIP_SUPPORTED_ARCHS}\")\n",
+        "set(OLD gfx1100)\nlist(REMOVE_ITEM HIP_SUPPORTED_ARCHS ${OLD})\n",
     ] {
         let project = Project::new();
         cmake_tree(&project, &format!("{first}{harmless}"));
@@ -73,11 +74,39 @@ fn cmake_evaluates_all_that_changes_the_list() {
         "list(REMOVE_ITEM HIP_SUPPORTED_ARCHS gfx1151)\n",
         "list(\n  FILTER HIP_SUPPORTED_ARCHS EXCLUDE REGEX \"gfx115.\")\n",
         "string(REPLACE \"gfx1151\" \"\" HIP_SUPPORTED_ARCHS \"${HIP_SUPPORTED_ARCHS}\")\n",
+        "set(BAD gfx1151)\nlist(REMOVE_ITEM HIP_SUPPORTED_ARCHS ${BAD})\n",
+        "set(OTHER HIP_SUPPORTED_ARCHS)\nlist(REMOVE_ITEM ${OTHER} gfx1151)\n",
+        "set(OTHER gfx942)\nset(HIP_SUPPORTED_ARCHS ${OTHER})\n",
     ] {
         let project = Project::new();
         cmake_tree(&project, &format!("{first}{later}"));
         let ran = project.run(line).expect(7);
         ran.prints("beside another one`: ✗ failed").says("did not apply");
+    }
+}
+
+/// Patches, B: a probe that would not see a change does not pass.
+#[test]
+fn a_change_that_cmake_would_not_see_is_not_judged() {
+    let line =
+        "patch check vllm --root tree --version 0.10.2 --only vllm-arch-list,vllm-paged-attention";
+    for (later, why) in [
+        (
+            "foreach(one gfx1151)\n  list(REMOVE_ITEM HIP_SUPPORTED_ARCHS ${one})\nendforeach()\n",
+            "line 3: `${one}` has no value in this file",
+        ),
+        ("narrow(HIP_SUPPORTED_ARCHS)\n", "line 2: `narrow` may change `HIP_SUPPORTED_ARCHS`"),
+        (
+            "include(cmake/narrow.cmake)\n",
+            "line 2: the file `cmake/narrow.cmake` may change `HIP_SUPPORTED_ARCHS`",
+        ),
+    ] {
+        let project = Project::new();
+        cmake_tree(&project, &format!("set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n{later}"));
+        project.write("tree/cmake/narrow.cmake", "set(HIP_SUPPORTED_ARCHS gfx942)\n");
+        let told = format!("beside another one`: - not run: CMakeLists.txt, {why}");
+        project.run(line).expect(0).prints(&told);
+        project.run(&format!("{line} --strict")).expect(7).prints(&told);
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Failure {
     pub known: Known,
     /// The source.
     pub evidence: String,
+    /// The day on which it was read, `YYYY-MM-DD`, if the row says so.
+    pub checked: Option<String>,
     /// Whether programs go on as if nothing had happened.
     pub is_harmless: bool,
     proof: Proof,

@@ -252,12 +252,14 @@ fn read_failure(
     }
     let known = table.required(report, "known", "known = \"one source\"", Known::parse);
     let evidence = table.required(report, "evidence", "evidence = \"ROCm/TheRock#5763\"", text);
+    let checked = table.date(report, "checked");
     let failure = Failure {
         name: entry.key.to_owned(),
         cause: cause?,
         fix: fix?,
         known: known?,
         evidence: evidence?,
+        checked: checked?,
         is_harmless: is_harmless?,
         proof: proof?,
     };

@@ -74,6 +74,7 @@ pub const GPU: Form = Form::of(
             "not-beside = [\"gfx1201\"]",
         ),
         EVIDENCE_OF_FACTS,
+        CHECKED,
     ]],
 );
 
@@ -83,6 +84,15 @@ const EVIDENCE_OF_FACTS: Key = Key::optional(
     "The source of these facts.",
     "none",
     "evidence = \"ROCm/TheRock RELEASES.md\"",
+);
+
+/// The day on which a source was read.
+pub const CHECKED: Key = Key::optional(
+    "checked",
+    Kind::Date,
+    "The day on which the source was read.",
+    "not known",
+    "checked = 2026-11-20",
 );
 
 /// An environment variable.
@@ -117,6 +127,7 @@ pub const VARIABLE: Form = Form::of(
             "The source.",
             "evidence = \"vllm-project/vllm#37151\"",
         ),
+        CHECKED,
     ]],
 );
 
