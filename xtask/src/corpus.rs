@@ -1,4 +1,4 @@
-//! `corpus lint FOLDER` and `corpus diagnose FOLDER`: measure `lint` and `diagnose` on files of others.
+//! `corpus lint FOLDER` and `corpus diagnose FOLDER`: measure `lint` and `diagnose` on files of other projects.
 //!
 //! The files are not part of the project. `xtask/corpus/lint.toml` and `diagnose.toml` name where each
 //! comes from, and what a person who read it said about it. FOLDER contains the files of `lint` as

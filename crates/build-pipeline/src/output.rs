@@ -247,8 +247,8 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
     result(&format!("{value:#}\n"))
 }
 
-/// Prints a document like [`json`], but piece by piece, because it may be large. Its texts must be
-/// sanitised.
+/// Prints a document like [`json`], but piece by piece, because it may be large. The caller must
+/// have sanitised its strings.
 pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let mut writer = io::BufWriter::new(anstream::stdout());
     let done = serde_json::to_writer_pretty(&mut writer, document).map_err(io::Error::from);

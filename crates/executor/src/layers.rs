@@ -23,7 +23,7 @@ pub enum LayerError {
     #[error(transparent)]
     Tar(#[from] TarError),
     /// The layer, or a temporary file for its entries, cannot be read or written.
-    #[error("cannot read the layer to its end")]
+    #[error("cannot read the whole layer")]
     Read(#[source] io::Error),
     /// A new layer cannot be made from it.
     #[error(transparent)]

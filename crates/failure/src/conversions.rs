@@ -50,13 +50,15 @@ impl From<PlanError> for Failure {
             PlanError::NoSuchSet { .. } => {
                 told.hint("`build-pipeline lock` creates the lock again")
             }
-            PlanError::NoLock { track, lock } => told
-                .hint(format!(
+            PlanError::NoLock { track, lock, has_rehearsal } => {
+                let told = told.hint(format!(
                     "`build-pipeline lock {lock}` creates it, on a network that reaches its index"
-                ))
-                .hint(format!(
-                    "`build-pipeline --track {track} --rehearse` runs its steps without it"
-                )),
+                ));
+                let rehearse = format!(
+                    "`build-pipeline --track {track} --rehearse` rehearses the track without this lock"
+                );
+                if *has_rehearsal { told.hint(rehearse) } else { told }
+            }
             PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
                 "write its commit or SHA-256 into `versions/versions.toml`, or let the track use a resolved pin instead of `{pin}`"
             )),
@@ -70,7 +72,7 @@ impl From<PlanError> for Failure {
             PlanError::NoSuchBase { pin, .. } => {
                 told.hint(format!("add a table `[image.{pin}]` to `versions/versions.toml`"))
             }
-            PlanError::Unresolved { pin, image, tag } => {
+            PlanError::Unresolved { pin, image, tag, has_rehearsal } => {
                 let by_tag = match tag {
                     Some(tag) => format!(
                         "for this run, `--set {pin}={tag}` asks the registry for the tag's current digest, and records it"
@@ -79,9 +81,11 @@ impl From<PlanError> for Failure {
                         "for this run, `--set {pin}=TAG` asks the registry for a tag's current digest, and records it"
                     ),
                 };
-                told.hint(format!(
+                let told = told.hint(format!(
                     "`build-pipeline bump {pin}` looks up the digest of `{image}` and writes it into `versions/versions.toml`"
-                )).hint(by_tag).hint("`--rehearse` builds on a small stand-in and needs no pin")
+                )).hint(by_tag);
+                let rehearse = "`--rehearse` builds on a small stand-in and needs no pin";
+                if *has_rehearsal { told.hint(rehearse) } else { told }
             }
             PlanError::UnknownPin { pin, known } => told.did_you_mean(
                 pin,

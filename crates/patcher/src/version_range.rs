@@ -83,12 +83,12 @@ impl VersionRange {
         }
     }
 
-    /// Returns whether there are versions before the range.
+    /// Returns whether the range has a lower bound.
     pub fn has_lower(&self) -> bool {
         self.lower != Bound::Unbounded
     }
 
-    /// Returns whether there are versions after the range.
+    /// Returns whether the range has an upper bound.
     pub fn has_upper(&self) -> bool {
         self.upper != Bound::Unbounded
     }

@@ -112,7 +112,7 @@ pub(crate) fn refused_in_context<'a>(
         if !is_git_like {
             return Some((
                 path.clone(),
-                "a build context has only the modes of git, and no owners",
+                "a build context keeps no owners, and only the modes that git knows: 0644 or 0755 for files, 0755 for folders",
             ));
         }
     }

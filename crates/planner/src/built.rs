@@ -228,7 +228,7 @@ impl PlanBuilder<'_> {
         let pin = self.input.pins.images.get(name);
         let pin = pin.ok_or_else(|| PlanError::NoSuchBase { track, pin: name.to_string() })?;
         let pin = crate::metadata::with_override(pin, self.request, name);
-        let image = crate::metadata::base_reference(&pin, name)?;
+        let image = crate::metadata::base_reference(&pin, name, self.request, self.input)?;
         if let Some(why) = &pin.discontinued {
             self.warnings.push(Warning::new("base-discontinued", format!("pin `{name}`: {why}")));
         }
@@ -285,6 +285,7 @@ impl PlanBuilder<'_> {
         let digest = self.file(&lock).map_err(|_| PlanError::NoLock {
             track: self.request.track.to_string(),
             lock: name.to_owned(),
+            has_rehearsal: Chain::has_rehearsal(self.request, self.input),
         })?;
         let input = self.add_input(lock, Input::Lock { digest });
         Ok(self.step(format!("fetch-wheels-{name}"), Action::FetchWheels { input }))

@@ -81,6 +81,12 @@ impl<'a> Chain<'a> {
         Err(PlanError::NoSettings { track: name.to_string() })
     }
 
+    /// Returns whether the track of a request can be rehearsed.
+    pub(crate) fn has_rehearsal(request: &BuildRequest, input: &PlanningInput) -> bool {
+        let request = BuildRequest { variant: None, rehearse: true, ..request.clone() };
+        Chain::find(&request, input).is_ok()
+    }
+
     /// Returns whether an engine builds something of the image.
     pub(crate) fn needs_engine(&self) -> bool {
         self.variants().next().is_some() || matches!(self.base, Base::Packages(_))

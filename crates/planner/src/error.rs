@@ -74,6 +74,8 @@ pub enum PlanError {
         track: String,
         /// The lock, a table of `python.toml`.
         lock: String,
+        /// Whether the track can be rehearsed.
+        has_rehearsal: bool,
     },
     /// Nobody has been able to verify the commit or hash of a source yet.
     #[error("pin `{pin}` is unresolved: no commit or hash is recorded for `{from}`")]
@@ -106,6 +108,8 @@ pub enum PlanError {
         image: String,
         /// The tag, if the pin has one.
         tag: Option<String>,
+        /// Whether the track can be rehearsed.
+        has_rehearsal: bool,
     },
     /// An override names a pin that does not exist.
     #[error("there is no pin `{pin}`")]

@@ -25,7 +25,7 @@ pub(crate) fn plan(
     let pin = input.pins.images.get(name);
     let pin = pin.ok_or_else(|| PlanError::NoSuchBase { track: track(), pin: name.to_string() })?;
     let pin = with_override(pin, request, name);
-    let image = base_reference(&pin, name)?;
+    let image = base_reference(&pin, name, request, input)?;
     let target = request.gpu.as_ref().unwrap_or(&input.tracks.gpu);
     let gpu = input.gpus.gpus.get(target).ok_or_else(|| PlanError::UnknownGpu {
         gpu: target.to_string(),
@@ -196,7 +196,12 @@ pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinNa
 }
 
 /// Returns the reference of a pin with its digest, or an error if the digest is unknown.
-pub(crate) fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef, PlanError> {
+pub(crate) fn base_reference(
+    pin: &ImagePin,
+    name: &PinName,
+    request: &BuildRequest,
+    input: &PlanningInput,
+) -> Result<ImageRef, PlanError> {
     let reference =
         |digest| ImageRef { repository: pin.repository.clone(), tag: pin.tag.clone(), digest };
     match &pin.digest {
@@ -205,6 +210,7 @@ pub(crate) fn base_reference(pin: &ImagePin, name: &PinName) -> Result<ImageRef,
             pin: name.to_string(),
             image: reference(None).to_string(),
             tag: pin.tag.as_ref().map(ToString::to_string),
+            has_rehearsal: Chain::has_rehearsal(request, input),
         }),
     }
 }

@@ -41,7 +41,7 @@ struct Job {
     done: SyncSender<io::Result<Vec<u8>>>,
 }
 
-/// Takes the content of a gzip file and writes the file.
+/// Compresses the bytes that are written to it into a gzip file.
 pub struct Gzip<W> {
     out: W,
     digest: Hasher,

@@ -25,7 +25,7 @@ pub(crate) struct Subject {
     /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
-    /// Remove the code of other GPUs from the image, without an engine; `--slim=GFX,GFX` keeps the
+    /// Remove code for other GPUs from the image, without an engine; `--slim=GFX,GFX` keeps the
     /// code for these GPUs too, `--slim=off` removes nothing
     #[arg(long, value_name = "GFX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) slim: Option<String>,
@@ -48,8 +48,8 @@ pub(crate) struct Build {
     /// (repeatable) [default: oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
     pub(crate) outputs: Vec<Secret>,
-    /// Push the image to a registry; same as --output registry:REF (repeatable). {track}, {gpu},
-    /// {version} and {date} stand for those of the image
+    /// Push the image to a registry, like --output registry:REF (repeatable). {track}, {gpu} and
+    /// {version} are replaced with the values of the image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<Secret>,
     /// Write the image's digest into this file
@@ -110,8 +110,8 @@ pub(crate) struct StoreArgs {
     /// Build this percentage of the steps again although a store has them, and compare the results
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) store_verify: Option<u8>,
-    /// Require this result of the step with this key, and refuse a store's entry with another one
-    /// (repeatable)
+    /// Require the step KEY to have the result DIGEST, and refuse a store's entry with a different
+    /// result (repeatable)
     #[arg(long = "result", value_name = "KEY=DIGEST")]
     pub(crate) results: Vec<String>,
 }
@@ -189,7 +189,7 @@ pub(crate) struct Diff {
     after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, each also as oci:DIR, oci-archive:FILE or registry:REF, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in it is damaged."
 )]
 pub(crate) struct AuditCode {
-    /// What to look at
+    /// An image, folder, package, library or kernel file; the list is below
     #[arg(value_name = "INPUT")]
     pub(crate) input: String,
     /// The GPU target [default: the one in the image's label, else the GPU of this machine]
@@ -200,7 +200,7 @@ pub(crate) struct AuditCode {
     pub(crate) format: Format,
 }
 
-/// Write an image without the code of other GPUs
+/// Write a copy of an image that keeps only the GPU code you need
 #[derive(Debug, Args)]
 #[command(
     after_help = "The layers are read twice and no engine is used. Code that is kept does not change: the rules are the contract slim/1. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
@@ -233,7 +233,7 @@ pub(crate) struct StatusArgs {
 /// Push a finished image to registries
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Layers are transferred only if the registry neither has them nor can mount them. In REF, {track}, {gpu}, {version} and {date} stand for those of the image; the date is today's in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
+    after_help = "Layers are transferred only if the registry neither has them nor can mount them. In REF, {track}, {gpu} and {version} are replaced with the values of the image, and {date} with today's date in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
 )]
 pub(crate) struct Push {
     /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`; also

@@ -33,7 +33,7 @@ pub(crate) struct Bundle {
 /// Copy everything that tracks need to your own registry or folder
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What is there already is not copied again. A build reads it with `--mirror all=PLACE`, and with `--mirror-only` it reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"
+    after_help = "What PLACE already has is not copied again. To build from the copy, use `--mirror all=PLACE`; with `--mirror-only`, the build reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"
 )]
 #[command(mut_arg("tracks", |arg| arg.help("Copy what this track needs, given by name or letter (repeatable)")))]
 pub(crate) struct Mirror {

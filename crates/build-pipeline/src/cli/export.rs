@@ -25,8 +25,8 @@ pub(crate) struct Export {
     /// see the same folder
     #[arg(long = "store", value_name = "STORE", required = true)]
     pub(crate) stores: Vec<Secret>,
-    /// Push the images to a registry; {track}, {gpu}, {version} and {date} stand for those of the
-    /// image
+    /// Push the images to a registry. {track}, {gpu} and {version} are replaced with the values of
+    /// each image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Option<Secret>,
     /// The shell command that installs build-pipeline on a runner

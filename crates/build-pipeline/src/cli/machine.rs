@@ -93,7 +93,7 @@ pub(crate) struct Given {
     /// The folder with models [default: the one in versions/run.toml]
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
-    /// Start it without a GPU: programs use the processor or a software device
+    /// Start the container without a GPU: programs use the CPU or a software device
     #[arg(long)]
     pub(crate) no_gpu: bool,
     /// The container's network
@@ -140,7 +140,7 @@ pub(crate) struct Smoke {
 /// A level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelChoice {
-    /// The programs of the image start
+    /// Check that the programs of the image start
     Import,
     /// The programs find the GPU
     Device,

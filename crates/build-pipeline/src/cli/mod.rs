@@ -147,7 +147,7 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Find out which GPUs an image, folder, package or file contains code for
     Audit(AuditCode),
-    /// Write an image without the code of other GPUs
+    /// Write a copy of an image that keeps only the GPU code you need
     Slim(Slim),
     /// List the steps of tracks with their keys, run one, or clean a shared store
     Step(StepArguments),

@@ -110,7 +110,7 @@ pub(crate) struct Apply {
 /// How patches are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// By what is installed and by the GPU
+    /// Choose the patches by the installed packages and the GPU
     Auto,
 }
 
@@ -194,8 +194,8 @@ pub(crate) enum Manager {
     Dnf,
     /// openSUSE
     Zypper,
-    /// pip has no hooks: a shell function that runs pip and then applies the patches
+    /// pip has no hooks, so this prints a shell function that runs pip and then applies the patches
     Pip,
-    /// uv has no hooks: a shell function that runs uv and then applies the patches
+    /// uv has no hooks, so this prints a shell function that runs uv and then applies the patches
     Uv,
 }

@@ -19,7 +19,7 @@ pub(crate) enum StepCommand {
     List(StepList),
     /// Run one step, unless its result exists, and print the digest of the result
     Run(StepRun),
-    /// Remove steps from a shared folder that nobody has used for some time
+    /// Remove steps that no run has used for some time from a shared folder
     Clean(StepClean),
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct StepRun {
     pub(crate) engine: AskedEngine,
 }
 
-/// Remove steps from a shared folder that nobody has used for some time
+/// Remove steps that no run has used for some time from a shared folder
 #[derive(Debug, Args)]
 #[command(
     after_help = "A run that takes a step from a folder notes the use, unless the store ends with `,ro`. For a registry, use the registry's own rules for old tags: each step is stored under its key as the tag."
@@ -67,7 +67,7 @@ pub(crate) struct StepClean {
     /// The store: dir:PATH
     #[arg(long = "store", value_name = "STORE", required = true)]
     pub(crate) stores: Vec<Secret>,
-    /// Remove the steps that were not used for this many days
+    /// Remove steps that no run has used for this many days
     #[arg(long, value_name = "DAYS")]
     pub(crate) unused_for: u32,
     /// List what would be removed, and remove nothing

@@ -479,7 +479,7 @@ impl Session<'_> {
         let options = options(plan).unwrap_or_default();
         let next = if plan.slimmed_for().is_some() && !plan.is_built() {
             format!(
-                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base: it reads all of its layers, and writes them without the code of other GPUs"
+                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base: it reads all of its layers, and writes them without code for other GPUs"
             )
         } else if plan.is_built() {
             format!(

@@ -1,4 +1,4 @@
-//! `build-pipeline slim`: writes an image without the code of other GPUs.
+//! `build-pipeline slim`: writes an image without code for other GPUs.
 
 use failure::{Failure, Kind};
 use gpu_code::CodeTarget;

@@ -135,5 +135,5 @@ fn sed_lines_against_a_release_that_has_the_target() {
     project
         .run("patch lint-sed good.sh --root tree")
         .expect(0)
-        .prints("1 calls of `sed -i`, 0 faults");
+        .prints("1 call of `sed -i`, 0 faults");
 }

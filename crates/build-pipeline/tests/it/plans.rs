@@ -94,6 +94,18 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
     assert_eq!(plan(&project, "--track vulkan"), before);
 }
 
+/// A hint must not lead to the next error.
+#[test]
+fn a_rehearsal_is_suggested_only_for_tracks_that_have_one() {
+    let project = Project::new();
+    let suggestion = "`--rehearse` builds on a small stand-in";
+    project.run("plan ollama").expect(2).says(suggestion);
+    project.run("plan ollama --rehearse").expect(0);
+    let ran = project.run("plan vulkan --variant fedora").expect(2).says("is unresolved");
+    assert!(!ran.stderr.contains(suggestion), "{}", ran.stderr);
+    project.run("plan vulkan --rehearse").says("cannot be rehearsed");
+}
+
 #[test]
 fn a_pin_that_the_plan_does_not_use_cannot_be_set() {
     let project = Project::new();

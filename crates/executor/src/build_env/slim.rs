@@ -1,4 +1,4 @@
-//! Removes the code of other GPUs from the layers of an image. No engine is needed.
+//! Removes code for other GPUs from the layers of an image. No engine is needed.
 //!
 //! The layers are copied to this machine first, because they are read twice. What an interrupted
 //! run has copied stays for the next one, in a folder that belongs to the step's key.
@@ -62,7 +62,7 @@ struct LocalLayer {
 }
 
 impl BuildEnv {
-    /// Removes the code of other GPUs from an image.
+    /// Removes code for other GPUs from an image.
     pub(crate) async fn slim(&self, step: &SlimStep<'_>) -> Result<StoredImage, ExecuteError> {
         let folder = LayerFolder::open(&self.store.work()?, step.key).await?;
         // Another process may just have done the same.

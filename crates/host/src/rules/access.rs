@@ -120,7 +120,7 @@ fn with_own_group(context: &Context<'_>, paths: &[&str]) -> Vec<String> {
     let render = context.machine.groups.iter().find(|(_, name)| *name == "render");
     let own = render.map_or("ID".to_owned(), |(gid, _)| gid.to_string());
     let pass_on = paths.iter().enumerate().map(|(at, path)| {
-        format!("# on the host, pass it on with this container's group render (Proxmox: `dev{at}: {path},gid={own}`)")
+        format!("# on the host, pass {path} through to this container, with the GID of its group render (Proxmox: `dev{at}: {path},gid={own}`)")
     });
     let join = format!("sudo usermod --append --groups render {}", context.user());
     let is_member = render.is_some_and(|(gid, _)| user.gids.contains(gid));

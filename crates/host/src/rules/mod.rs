@@ -62,7 +62,7 @@ pub struct Image {
     pub pin: Option<String>,
     /// The ROCm release inside, if the pin names it.
     pub rocm: Option<String>,
-    /// The GPUs that it was found to have code for, if it was built and checked.
+    /// The GPUs for which the finished image has code, if it was built and checked.
     pub code: Option<Vec<String>>,
 }
 

@@ -174,7 +174,7 @@ fn check_self_reference(report: &mut Report<'_>, root: &Table<'_>, patch: &Patch
         }
     }
     for id in relations.requires.iter().filter(|id| relations.conflicts.contains(id)) {
-        let message = format!("{} is both required and in conflict", quote(id));
-        report.add(&root.span_of("relations"), message, "remove it from one of the two");
+        let message = format!("{} is in both `requires` and `conflicts`", quote(id));
+        report.add(&root.span_of("relations"), message, "remove it from one of these lists");
     }
 }

@@ -34,12 +34,8 @@ fn conditions(report: &mut Report<'_>, table: &Table<'_>) -> Vec<Condition> {
     let count = table.integer(report, "count").and_then(|count| {
         let checked = usize::try_from(count).ok().filter(|count| (1..=MAX_COUNT).contains(count));
         if checked.is_none() {
-            let message = format!("a pattern cannot match `{count}` times");
-            report.add(
-                &table.span_of("count"),
-                message,
-                "a count is 1 to 64; to require no match, write `absent`",
-            );
+            let message = format!("`count` is `{count}`, but must be from 1 to 64");
+            report.add(&table.span_of("count"), message, "to require no match, write `absent`");
         }
         checked
     });

@@ -145,6 +145,7 @@ fn every_error_says_what_cannot_be_planned() {
                 pin: "unknown".to_owned(),
                 image: "registry.example.org/vendor/unknown:v9".to_owned(),
                 tag: Some("v9".to_owned()),
+                has_rehearsal: true,
             },
         ),
         (

@@ -1,8 +1,8 @@
 //! The tree of a commit together with those of its submodules.
 //!
-//! A submodule is a source like any other: its URL is checked by the same rules and must not be
-//! more internal than that of its parent repository, and its commit is the one recorded in the
-//! tree. libgit2's own update needs branch tips if history is cut off, so this module walks the
+//! A submodule is a source like any other. Its URL passes the same checks, and must not point
+//! further into private networks than that of its parent repository. Its commit is the one recorded
+//! in the tree. libgit2's own update needs branch tips in a shallow clone, so this module walks the
 //! submodules itself.
 
 use futures_util::FutureExt as _;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::cli::{Format, Global, LintSed};
 use crate::commands::patch::report::SCHEMA;
 use crate::global;
-use crate::output::{self, Page};
+use crate::output::{self, Page, counted};
 
 /// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -116,8 +116,8 @@ pub(crate) fn run(
     match report.faults {
         0 => Ok(()),
         count => {
-            let s = if count == 1 { "" } else { "s" };
-            let told = format!("{count} fault{s} in {} calls of `sed -i`", report.calls);
+            let (faults, calls) = (counted(count, "fault"), counted(report.calls, "call"));
+            let told = format!("{faults} in {calls} of `sed -i`");
             Err(Failure::new(Kind::Failed, told)
                 .hint("an anchored patch reports when it does not fit; `build-pipeline patch check` tries the project's patches"))
         }
@@ -206,7 +206,11 @@ fn text(report: &LintReport) -> String {
         }
     }
     let LintReport { calls, faults, .. } = report;
-    page.line(format_args!("{calls} calls of `sed -i`, {faults} faults"));
+    page.line(format_args!(
+        "{} of `sed -i`, {}",
+        counted(*calls, "call"),
+        counted(*faults, "fault")
+    ));
     if report.root.is_none() {
         page.line(format_args!(
             "without `--root DIR` or `--pin PIN`, only the text of the lines was checked"

@@ -42,7 +42,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
             let is_here = args.given.host_root.is_none();
             if form == PrintForm::Compose && is_here && prepared.machine.compose.is_none() {
                 output::hint(&format!(
-                    "`{} compose` needs a program that is not installed here: docs.docker.com/compose/install/linux tells how to install docker's; podman can also use podman-compose",
+                    "`{} compose` needs a program that is not installed here: docs.docker.com/compose/install/linux explains how to install docker's plugin; podman can also use podman-compose",
                     prepared.engine_name()
                 ));
             }
