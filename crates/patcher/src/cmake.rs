@@ -139,9 +139,8 @@ impl<'a> Command<'a> {
         let Some((variable, _)) = rest.split_once('}') else { return false };
         let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
         let holds = |command: &Command<'_>, subject: &str| {
-            let is_name = |word: &&str| word.trim_matches('"') == subject;
-            command.target() == Some(variable)
-                && command.arguments.iter().any(|word| is_name(&word))
+            let mut names = command.arguments.iter().map(|word| word.trim_matches('"'));
+            command.target() == Some(variable) && names.any(|name| name == subject)
         };
         subjects.iter().any(|subject| {
             let is_part = !(begin.is_empty() && end.is_empty());
