@@ -76,7 +76,7 @@ fn executable(salt: &str) -> Vec<u8> {
 /// Returns the Dockerfile of the probe. Each of its steps gets the label of the run.
 fn dockerfile(builder: Builder, run: &RunId) -> String {
     let mount = match builder {
-        // BuildKit in early versions of docker does not accept the Dockerfile unchanged.
+        // Stages use RUN --mount, which BuildKit in early versions of docker rejects.
         Builder::BuildKit => "--mount=type=cache,target=/cache ",
         Builder::Podman | Builder::Classic => "",
     };
