@@ -24,8 +24,8 @@ struct Table {
 
 const ENGINES: Table = Table {
     begin: "<!-- The output of `cargo xtask engines`. -->",
-    // Those of `plain`, `nasty` and `realistic`.
-    digests: &[2, 3, 5],
+    // Those of `plain`, `nasty`, `realistic` and `venv`.
+    digests: &[2, 3, 5, 6],
 };
 const HOSTS: Table =
     Table { begin: "<!-- The output of `cargo xtask engines hosts`. -->", digests: &[3, 4] };
@@ -159,9 +159,9 @@ mod tests {
             .collect()
     }
 
-    const OLD: &str = "| podman 4.3.1 rootless | aa | bb | 11 | cc | yes |";
-    const NEW: &str = "| podman 5.4.2 as root | aa | bb | 22 | cc | yes |";
-    const DOCKER: &str = "| docker 20.10.24 BuildKit | aa | bb | 33 | cc | yes |";
+    const OLD: &str = "| podman 4.3.1 rootless | aa | bb | 11 | cc | dd | yes |";
+    const NEW: &str = "| podman 5.4.2 as root | aa | bb | 22 | cc | dd | yes |";
+    const DOCKER: &str = "| docker 20.10.24 BuildKit | aa | bb | 33 | cc | dd | yes |";
 
     #[test]
     fn the_readme_has_a_place_for_both_tables() {
@@ -211,7 +211,7 @@ mod tests {
         let text = readme(&["| engine | plain |", "|---|---|", OLD]);
         assert!(with_rows(&text, &ENGINES, &[]).is_err());
         assert!(with_rows(&text, &ENGINES, &table(&[])).is_err());
-        let error = with_rows(&text, &ENGINES, &table(&[&NEW.replace("cc", "dd")])).unwrap_err();
+        let error = with_rows(&text, &ENGINES, &table(&[&NEW.replace("cc", "ee")])).unwrap_err();
         assert!(error.to_string().starts_with("podman 4.3.1 rootless has built other images"));
     }
 }

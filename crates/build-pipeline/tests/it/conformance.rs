@@ -19,6 +19,10 @@ use base64::engine::general_purpose::STANDARD;
 use crate::dsl::moment;
 use crate::site::{BUILD, Contents, Site, Way};
 
+#[cfg(feature = "engines")]
+#[path = "conformance/venv.rs"]
+mod venv;
+
 /// How many builds of an engine are killed if the variable does not say.
 const KILLS: u32 = if cfg!(feature = "engines") { 30 } else { 3 };
 const KILLS_VARIABLE: &str = "BUILD_PIPELINE_TEST_KILLS";
@@ -44,7 +48,7 @@ const HARD_LINKS: &str = "hard links";
 
 /// The columns of the table after those of the Dockerfiles.
 #[cfg(feature = "engines")]
-const DEEDS: [&str; 6] = ["load", "run", "smoke", "verify --rebuild", "clean", "kills"];
+const DEEDS: [&str; 7] = ["venv", "load", "run", "smoke", "verify --rebuild", "clean", "kills"];
 
 /// The name of the image in the engine.
 const IMAGE: &str = "localhost/build-pipeline/vulkan-tiny:latest";
@@ -116,7 +120,10 @@ fn built(site: &Site, name: &str, dockerfile: &str) -> String {
     let build = format!("{BUILD} --engine {}", site.engine_name());
     let ran = site.run(&build).expect(0);
     let is_told = ran.stderr.contains("has hard links from an earlier RUN");
-    assert_eq!(is_told, name == HARD_LINKS, "{name}: {}", ran.stderr);
+    // Its storage driver changes all names together, which cannot be told from a RUN that creates
+    // all of them again.
+    let keeps_links = site.version() == "podman 4.3.1" && site.is_rootless();
+    assert_eq!(is_told, name == HARD_LINKS && !keeps_links, "{name}: {}", ran.stderr);
     let first = ran.digest();
     let second = site.run(&format!("{build} --fresh")).expect(0).digest();
     assert_eq!(first, second, "{name}: a build from scratch");
@@ -236,8 +243,11 @@ fn killed(site: &Site, before: &Contents) -> String {
     }
 }
 
+/// Builds something more on a machine, and returns the digest.
+type Extra<'a> = &'a dyn Fn(&Site) -> String;
+
 /// Tries an engine.
-fn row(suite: &str, way: Way) -> Row {
+fn row(suite: &str, way: Way, extra: Option<Extra<'_>>) -> Row {
     let site = Site::new(suite, way, "");
     let before = site.contents();
     let mut cells: Vec<Result<String, String>> = DOCKERFILES
@@ -248,6 +258,7 @@ fn row(suite: &str, way: Way) -> Row {
     let falls_back =
         records.iter().any(|record| record.to_string().contains("so the classic builder is used"));
     let note = if falls_back { " (falls back to the classic builder)" } else { "" };
+    cells.extend(extra.map(|build| tried(|| build(&site))));
     cells.push(tried(|| loaded(&site)));
     cells.push(tried(|| run_in(&site)));
     cells.push(tried(|| smoked(&site)));
@@ -260,7 +271,7 @@ fn row(suite: &str, way: Way) -> Row {
 /// Fails if an engine does not have the expected results.
 #[track_caller]
 fn conforms(suite: &str, way: Way) {
-    let row = row(suite, way);
+    let row = row(suite, way, None);
     assert_eq!(row.failures(), [""; 0], "{}", row.line());
 }
 
@@ -312,13 +323,14 @@ fn engines() -> Vec<(&'static str, Way)> {
     podman.chain(docker).filter(|(suite, _)| is_wanted(suite)).collect()
 }
 
-/// Prints the table of all engines. Two engines are tested at the same time, because a killed build
+/// Prints the table of all engines. Three engines are tested at the same time, because a killed build
 /// is mostly waiting.
 #[cfg(feature = "engines")]
 #[test]
 fn every_engine_conforms() {
     let engines = engines();
     assert!(!engines.is_empty(), "{SUITES_VARIABLE} names no machine");
+    let venv = venv::Venv::new();
     let columns: Vec<&str> = DOCKERFILES.map(|(name, _)| name).into_iter().chain(DEEDS).collect();
     println!("\n| engine | {} |", columns.join(" | "));
     println!("|---|{}", "---|".repeat(columns.len()));
@@ -327,14 +339,15 @@ fn every_engine_conforms() {
     let work = || loop {
         let Some((suite, way)) = queue.lock().unwrap().next() else { return };
         let begin = Instant::now();
-        let row = row(suite, *way);
+        let row = row(suite, *way, Some(&|site| venv.built(site)));
         println!("\n{}\n{} took {} s", row.line(), row.engine, begin.elapsed().as_secs());
         let why = row.failures().into_iter().map(|why| format!("{}: {why}", row.engine));
         failures.lock().unwrap().extend(why);
     };
     std::thread::scope(|scope| {
-        scope.spawn(work);
-        scope.spawn(work);
+        for _ in 0..3 {
+            scope.spawn(work);
+        }
     });
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

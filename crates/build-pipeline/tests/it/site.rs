@@ -117,6 +117,10 @@ impl Site {
         self.way.engine()
     }
 
+    pub(crate) fn is_rootless(&self) -> bool {
+        self.way.user() == User::Ordinary
+    }
+
     /// Returns the engine with its version.
     pub(crate) fn version(&self) -> String {
         let of = if self.way.engine() == "podman" {
@@ -141,10 +145,21 @@ impl Site {
 
     /// Runs podman or docker itself, and returns its output lines, sorted.
     pub(crate) fn engine(&self, arguments: &[&str]) -> Vec<String> {
-        let ran = ran(self.command_of_engine(arguments).output().unwrap()).expect(0);
-        let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines
+        sorted_lines(&ran(self.command_of_engine(arguments).output().unwrap()).expect(0).stdout)
+    }
+
+    /// Runs podman or docker itself like [`Self::engine`]. docker 28 with the containerd store may
+    /// fail to list images while it removes something (`snapshot … does not exist`).
+    fn listed(&self, arguments: &[&str]) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(300);
+        loop {
+            let ran = ran(self.command_of_engine(arguments).output().unwrap());
+            let is_final = !self.way.has_containerd_store() || Instant::now() > deadline;
+            if ran.code == 0 || is_final {
+                return sorted_lines(&ran.expect(0).stdout);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
     }
 
     /// Returns everything in the engine.
@@ -167,7 +182,7 @@ impl Site {
         let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
         let space = ["system", "df", "--format", &space];
         let mut contents = [&containers[..], &images, &volumes, &pulled, &space]
-            .map(|arguments| self.engine(arguments));
+            .map(|arguments| self.listed(arguments));
         // BuildKit's cache stays, and docker may count a container that it has already removed.
         contents[4].retain(|line| line.starts_with("Images") || line.starts_with("Local Volumes"));
         assert_eq!(contents[4].len(), 2, "{contents:?}");
@@ -248,6 +263,12 @@ impl Site {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         Started { child: command.spawn().unwrap() }
     }
+}
+
+fn sorted_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
 
 /// Gives everything in a project to the user who builds.
