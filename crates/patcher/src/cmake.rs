@@ -136,17 +136,26 @@ impl<'a> Command<'a> {
         let Some((begin, rest)) = self.target().and_then(|name| name.split_once("${")) else {
             return false;
         };
-        let Some((variable, _)) = rest.split_once('}') else { return false };
         let end = rest.rsplit_once('}').map_or("", |(_, end)| end);
-        let holds = |command: &Command<'_>, subject: &str| {
-            let mut names = command.arguments.iter().map(|word| word.trim_matches('"'));
-            command.target() == Some(variable) && names.any(|name| name == subject)
-        };
         subjects.iter().any(|subject| {
             let is_part = !(begin.is_empty() && end.is_empty());
             is_part && subject.starts_with(begin) && subject.ends_with(end)
-                || all.iter().any(|command| holds(command, subject))
+                || all.iter().any(|command| command.passes_on(subject))
         })
+    }
+
+    /// Returns whether it writes the name of a variable into another one.
+    fn passes_on(&self, subject: &str) -> bool {
+        let values = match (self.name.as_str(), self.arguments.as_slice()) {
+            ("set", [_, values @ ..]) => values,
+            ("list", [action, _, values @ ..])
+                if ["APPEND", "PREPEND", "INSERT"].contains(&action.to_uppercase().as_str()) =>
+            {
+                values
+            }
+            _ => return false,
+        };
+        values.iter().any(|word| word.trim_matches('"') == subject)
     }
 
     /// Returns the variables that it evaluates: `${NAME}`.
@@ -163,7 +172,9 @@ impl<'a> Command<'a> {
             _ if self.target().is_some() => return None,
             "foreach" if self.arguments.get(2).is_some_and(|word| *word == "LISTS") => return None,
             "cmake_language" => subjects.iter().find(|name| self.text.contains(**name)),
-            _ => subjects.iter().find(|name| self.arguments.contains(*name)),
+            _ => subjects
+                .iter()
+                .find(|name| self.arguments.iter().any(|word| word.trim_matches('"') == **name)),
         };
         names.copied()
     }
@@ -284,6 +295,10 @@ mod tests {
                 "set(A b)\nset(B \"${A}\")\nlist(REMOVE_ITEM L \"${B}\")\n",
                 "set(A b)\nset(B \"${A}\")\nlist(REMOVE_ITEM L \"${B}\")\n",
             ),
+            (
+                "set(W L)\nset(V ${W})\nlist(REMOVE_ITEM ${V} b)\n",
+                "set(W L)\nset(V ${W})\nlist(REMOVE_ITEM ${V} b)\n",
+            ),
             ("macro(m OUT)\nset(${OUT} x)\nendmacro()\nset(Z z)\n", ""),
             ("if(b IN_LIST L)\nendif()\nforeach(one IN LISTS L)\nendforeach()\n", ""),
             ("foreach(V K)\nlist(REMOVE_ITEM ${V} b)\nendforeach()\n", ""),
@@ -312,6 +327,11 @@ mod tests {
             ),
             ("list(REMOVE_ITEM ${V}L b)", "line 2: `${V}` has no value in this file"),
             ("Odd(x L)", "line 2: `odd` may change `L`"),
+            ("odd(x \"L\")", "line 2: `odd` may change `L`"),
+            (
+                "list(APPEND N L)\nforeach(V IN LISTS N)\nunset(${V})\nendforeach()",
+                "line 4: `${V}` has no value in this file",
+            ),
             ("cmake_language(EVAL CODE \"set( L)\")", "line 2: `cmake_language` may change `L`"),
             (
                 "include(\"${CMAKE_CURRENT_LIST_DIR}/odd.cmake\")",

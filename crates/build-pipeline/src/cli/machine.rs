@@ -140,7 +140,7 @@ pub(crate) struct Smoke {
 /// A level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelChoice {
-    /// Check that the programs of the image start
+    /// The image's programs start
     Import,
     /// The programs find the GPU
     Device,

@@ -13,7 +13,7 @@ use crate::site::Site;
 pub(super) struct Venv {
     project: Project,
     base: String,
-    pub(super) digest: String,
+    digest: String,
 }
 
 /// What builds the variant.
