@@ -292,7 +292,7 @@ impl Run {
         build_env.base_image(&raw, packages, seal, created)
     }
 
-    /// Removes the code of other GPUs from an image.
+    /// Removes code for other GPUs from an image.
     async fn slim(
         &self,
         build_env: &BuildEnv,

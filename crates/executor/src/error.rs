@@ -203,19 +203,19 @@ impl ExecuteError {
 
     /// Returns the error for an image that is not slimmed.
     pub(crate) fn slim(image: &str, source: slim::Refusal) -> Self {
-        let what = format!("the code of other GPUs is not removed from `{image}`");
+        let what = format!("code for other GPUs is not removed from `{image}`");
         Self { what, kind: ErrorKind::Slim, source: Some(Box::new(source)) }
     }
 
     /// Returns the error for an image whose config or manifest prevents that it is slimmed.
     pub(crate) fn slim_config(image: &str, source: DeriveError) -> Self {
-        let what = format!("the code of other GPUs cannot be removed from `{image}`");
+        let what = format!("code for other GPUs cannot be removed from `{image}`");
         Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
     }
 
     /// Returns the error for a layer of an image that cannot be slimmed.
     pub(crate) fn slim_layer(layer: &Digest, source: LayerError) -> Self {
-        let what = format!("the code of other GPUs cannot be removed from layer `{layer}`");
+        let what = format!("code for other GPUs cannot be removed from layer `{layer}`");
         let kind = match &source {
             LayerError::New(SealError::Write(error)) => disk_kind(error),
             LayerError::Read(error) if error.raw_os_error().is_some() => disk_kind(error),

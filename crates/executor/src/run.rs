@@ -427,7 +427,7 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::SealImage { .. } => "seal the layers".to_owned(),
         Action::SlimImage { gpus, if_present, .. } => {
             let kept: Vec<&str> = gpus.iter().chain(if_present).map(GpuTarget::as_str).collect();
-            format!("remove the code of other GPUs than {}", kept.join(", "))
+            format!("remove code for other GPUs than {}", kept.join(", "))
         }
         Action::AddFiles { .. } => "add own files of the project".to_owned(),
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),

@@ -163,12 +163,12 @@ impl Draft {
         all
     }
 
-    /// Returns the step that removes the code of other GPUs, if there is one.
+    /// Returns the step that removes code for other GPUs, if there is one.
     pub fn slim_step(&self) -> Option<&Step> {
         self.steps.iter().find(|step| matches!(step.action, Action::SlimImage { .. }))
     }
 
-    /// Returns the contract and the GPU targets, sorted, if the code of other GPUs is removed.
+    /// Returns the contract and the GPU targets, sorted, if code for other GPUs is removed.
     pub fn slimmed_for(&self) -> Option<(SlimContract, BTreeSet<&GpuTarget>)> {
         match &self.slim_step()?.action {
             Action::SlimImage { contract, gpus, if_present, .. } => {

@@ -155,13 +155,13 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
     }
 
-    /// Returns the step that removes the code of other GPUs, if there is one.
+    /// Returns the step that removes code for other GPUs, if there is one.
     pub fn slim_step(&self) -> Option<&Step> {
         self.0.slim_step()
     }
 
     /// Returns whether a layout must contain all layers, because an engine builds them, or because
-    /// the code of other GPUs is removed from them.
+    /// code for other GPUs is removed from them.
     pub fn needs_all_layers(&self) -> bool {
         self.is_built() || self.slim_step().is_some()
     }

@@ -93,7 +93,7 @@ pub enum Action {
         /// What the config contains in addition to the Dockerfile's settings.
         edit: ImageEdit,
     },
-    /// Removes the code of other GPUs from the layers of an image. No engine is needed.
+    /// Removes code for other GPUs from the layers of an image. No engine is needed.
     SlimImage {
         /// The step whose image is slimmed.
         image: String,
@@ -182,7 +182,7 @@ pub enum SealContract {
     Seal1,
 }
 
-/// The numbered rules that remove the code of other GPUs; the crate `slim` implements them.
+/// The numbered rules that remove code for other GPUs; the crate `slim` implements them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SlimContract {
     /// `slim/1`: equal layers and equal GPUs give equal bytes.

@@ -79,7 +79,7 @@ pub fn needs_engine(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.needs_engine())
 }
 
-/// Returns whether the code of other GPUs is removed from a request's image. Returns `false` if the
+/// Returns whether code for other GPUs is removed from a request's image. Returns `false` if the
 /// track or variant does not exist.
 pub fn is_slimmed(request: &BuildRequest, input: &PlanningInput) -> bool {
     match request.slim {

@@ -65,7 +65,7 @@ pub enum SpoofChoice {
     Version(GfxVersion),
 }
 
-/// Whether the code of other GPUs is removed from an image. The code for the image's GPU, and for
+/// Whether code for other GPUs is removed from an image. The code for the image's GPU, and for
 /// one that it imitates, always stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SlimChoice {

@@ -1,4 +1,4 @@
-//! Writes an image without the code of other GPUs.
+//! Writes an image without code for other GPUs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -51,7 +51,7 @@ pub struct SlimRequest<'a> {
     pub output: &'a Output,
 }
 
-/// Reads an image twice, and writes it without the code of other GPUs. `tell` is called with what is
+/// Reads an image twice, and writes it without code for other GPUs. `tell` is called with what is
 /// being done.
 ///
 /// # Errors
@@ -179,7 +179,7 @@ fn missing(image: &Image, number: usize) -> Failure {
         .hint("name the image in its registry, or build it with `--with-layers`")
 }
 
-/// Writes a layer without the code of other GPUs.
+/// Writes a layer without code for other GPUs.
 async fn rewrite(
     image: &Image,
     number: usize,

@@ -59,7 +59,7 @@ pub struct ImageSummary {
     pub slim: Option<SlimSummary>,
 }
 
-/// What was removed from an image: the code of other GPUs.
+/// What was removed from an image: code for other GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlimSummary {
     /// The GPU targets whose code stays.

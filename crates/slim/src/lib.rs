@@ -1,4 +1,4 @@
-//! Removes the code of other GPUs from the layers of an image: the contract `slim/1`.
+//! Removes code for other GPUs from the layers of an image: the contract `slim/1`.
 //!
 //! [`Survey`] is given all layers first, as `audit` reads them. It becomes a [`Slimmer`], which
 //! rewrites the layers that have such code, lowest first. The result depends only on the layers and

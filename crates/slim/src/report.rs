@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct SlimReport {
     /// The files that changed or were removed, in the order of the layers.
     pub changed: Vec<ChangedFile>,
-    /// The files that stay as they are, although they have code of other GPUs or cannot be read.
+    /// The files that stay as they are, although they have code for other GPUs or cannot be read.
     pub whole: Vec<WholeFile>,
 }
 

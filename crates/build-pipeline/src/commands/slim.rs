@@ -45,7 +45,7 @@ pub(crate) struct SlimmedImage {
     pub(crate) layer_bytes_after: u64,
     /// The files that changed or were removed, in the order of the layers.
     pub(crate) changed: Vec<ChangedFile>,
-    /// The files that stay as they are, although they have code of other GPUs or cannot be read.
+    /// The files that stay as they are, although they have code for other GPUs or cannot be read.
     pub(crate) whole: Vec<WholeFile>,
 }
 

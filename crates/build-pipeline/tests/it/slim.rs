@@ -1,4 +1,4 @@
-//! `slim` removes the code of other GPUs, and nothing else.
+//! `slim` removes code for other GPUs, and nothing else.
 
 use serde_json::{Value, json};
 use testkit::shared_registry;
@@ -81,7 +81,7 @@ fn every_form_of_an_image_gives_the_same_slimmed_image() {
     );
     program("skopeo", &["copy", &format!("oci:{}", at("out")), &format!("dir:{}", at("dir2"))]);
 
-    // Only the code of other GPUs is gone.
+    // Only code for other GPUs is gone.
     let audit = project.run("audit out --gpu gfx1151 --format json").expect(0);
     let audit: Value = serde_json::from_str(&audit.stdout).unwrap();
     let targets: Vec<(&str, u64)> = audit["targets"]

@@ -187,7 +187,7 @@ impl BuildEnv {
         copy_into_files(copies, step.copies, |_| {}).await
     }
 
-    /// Finds the code of other GPUs, and checks that the image works without it.
+    /// Finds code for other GPUs, and checks that the image works without it.
     async fn survey(
         &self,
         step: &SlimStep<'_>,

@@ -1,4 +1,4 @@
-//! Removes the code of other GPUs from a file.
+//! Removes code for other GPUs from a file.
 
 mod bundles;
 mod library;

@@ -1,4 +1,4 @@
-//! Removing the code of other GPUs.
+//! Removing code for other GPUs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
