@@ -57,7 +57,7 @@ pub enum ErrorKind {
     Capture,
     /// The image has no code for its GPU.
     GpuCode,
-    /// The code of other GPUs cannot be removed from the image.
+    /// The code for other GPUs cannot be removed from the image.
     Slim,
     /// Packages cannot be fetched.
     Packages,

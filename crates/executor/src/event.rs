@@ -84,7 +84,7 @@ pub enum Event {
         /// The size of the layers.
         layer_bytes: u64,
     },
-    /// The code of other GPUs was removed from a layer.
+    /// The code for other GPUs was removed from a layer.
     LayerSlimmed {
         /// The step.
         step: String,

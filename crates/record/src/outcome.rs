@@ -74,7 +74,7 @@ pub struct SlimSummary {
     pub files_smaller: usize,
     /// The number of files that were removed.
     pub files_removed: usize,
-    /// The files with code of other GPUs that stay as they are, as `path: why`.
+    /// The files with code for other GPUs that stay as they are, as `path: why`.
     pub whole: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds the files with code of other GPUs, and rewrites their layers.
+//! Finds the files with code for other GPUs, and rewrites their layers.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -28,7 +28,7 @@ pub struct Survey {
 /// A layer after the first reading.
 #[derive(Debug)]
 struct Surveyed {
-    /// The files with code of other GPUs.
+    /// The files with code for other GPUs.
     affected: BTreeSet<EntryPath>,
     /// What it contains, if it will not be read again.
     listing: Listing,
@@ -93,7 +93,7 @@ pub struct Slimmer {
 }
 
 impl Slimmer {
-    /// Returns whether a layer has code of other GPUs. Layers are counted from 0. A layer without
+    /// Returns whether a layer has code for other GPUs. Layers are counted from 0. A layer without
     /// stays as it is; [`Slimmer::skip`] must then be called for it.
     pub fn is_affected(&self, layer: usize) -> bool {
         self.layers.get(layer).is_some_and(|layer| !layer.affected.is_empty())

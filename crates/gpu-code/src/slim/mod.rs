@@ -22,7 +22,7 @@ const CHUNK: usize = 256 << 10;
 /// What becomes of a file.
 #[derive(Debug)]
 pub enum Slimmed {
-    /// It stays as it is: it has no code of other GPUs.
+    /// It stays as it is: it has no code for other GPUs.
     Unchanged,
     /// It can be removed: it is only for other GPUs.
     Removed,
