@@ -14,7 +14,7 @@ pub(crate) fn is_compose(name: &str, text: &str) -> bool {
     name.contains("compose") || text.lines().any(|line| line.trim_end() == "services:")
 }
 
-/// A value with the line of its start.
+/// A value, and the line on which it starts.
 #[derive(Debug, Clone)]
 struct Node {
     line: usize,
@@ -50,13 +50,13 @@ impl Node {
         }
     }
 
-    /// Returns the value of a key, also of a mapping that `<<` merges.
+    /// Returns the value of a key, including keys of mappings that `<<` merges.
     fn get(&self, key: &str) -> Option<&Self> {
         self.find(key, DEEPEST)
     }
 
     fn find(&self, key: &str, depth: usize) -> Option<&Self> {
-        let of = |key: &str| self.entries().iter().find(|(name, _)| name.text() == Some(key));
+        let of = |wanted: &str| self.entries().iter().find(|(name, _)| name.text() == Some(wanted));
         if let Some((_, value)) = of(key) {
             return Some(value);
         }
@@ -104,8 +104,10 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let build = service.get("build");
     if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {
         facts.images.push(Image { devices, ..Image::new(reference, node.line) });
+    } else {
+        facts.built.extend(reference);
     }
-    // An entry point of the file's own may read variables that the image does not know.
+    // A service's own entry point may read variables that the image does not know.
     let has_own_start = service.get("entrypoint").is_some();
     let program = (!has_own_start).then(|| format!("{image} {name}"));
     for setting in pairs(service.get("environment"), Scope::Run) {
@@ -121,7 +123,7 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     }
 }
 
-/// Returns `NAME: value` and `- NAME=value`.
+/// Reads variables from `NAME: value` and `- NAME=value`.
 fn pairs(node: Option<&Node>, scope: Scope) -> Vec<Setting> {
     let Some(node) = node else { return Vec::new() };
     let listed = node.items().iter().filter_map(|item| {
@@ -167,7 +169,7 @@ fn interpolated(text: &str) -> String {
     result
 }
 
-/// Returns the place of the brace that closes a text, or its end.
+/// Returns the position of the closing brace of a text, or the end of the text.
 fn closing(text: &str) -> usize {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -197,7 +199,7 @@ fn tree(text: &str) -> Option<Node> {
     let mut root = None;
     for event in Parser::new_from_str(text) {
         let Ok((event, span)) = event else { break };
-        // Compose files are not deep; a hostile one could be.
+        // Compose files are not deeply nested; a hostile one could be.
         if open.len() > DEEPEST_NESTING {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reads `podman run` and similar commands: images, devices, variables that are passed on.
+//! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
 use crate::facts::{Facts, Image};
 use crate::shell::{Scope, Setting, ShellCommand};
@@ -38,7 +38,7 @@ const FLAGS: [&str; 28] = [
 /// Letters of options without a value.
 const LETTERS: &str = "ditPq";
 
-/// Adds what a command says about containers.
+/// Adds the facts about containers in a command.
 pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     match words[0].rsplit('/').next().unwrap_or_default() {
@@ -52,7 +52,19 @@ pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
     }
 }
 
-/// Returns where the words after `run` or a similar subcommand start.
+/// Returns the images that a command builds, commits or tags.
+pub(crate) fn built(command: &ShellCommand) -> impl Iterator<Item = &str> {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let builds = words.iter().any(|word| matches!(*word, "build" | "bud" | "commit" | "tag"));
+    let next = words.windows(2).filter(|two| matches!(two[0], "-t" | "--tag")).map(|two| two[1]);
+    let joined = words
+        .iter()
+        .filter_map(|word| word.strip_prefix("--tag=").or_else(|| word.strip_prefix("-t=")));
+    let names: Vec<&str> = next.chain(joined).filter(|_| builds).collect();
+    names.into_iter()
+}
+
+/// Returns the index of the first word after `run` or a similar subcommand.
 fn run_at(words: &[&str]) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
@@ -93,7 +105,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
         }
         let value = match value {
             Some(value) => Some(value.to_owned()),
-            None if takes_value(option) => rest.next().map(|word| word.text.clone()),
+            None if takes_value(option) => rest.next().map(|next| next.text.clone()),
             None => None,
         };
         let Some(value) = value else { continue };
@@ -144,7 +156,7 @@ fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
         let image = match word.text.split_once('=') {
             Some(("--image", image)) => Some((image.to_owned(), word.line)),
             None if matches!(word.text.as_str(), "--image" | "-i") => {
-                words.next().map(|word| (word.text.clone(), word.line))
+                words.next().map(|next| (next.text.clone(), next.line))
             }
             _ => None,
         };

@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns whether other rules know the variables of such a file.
+    /// Returns whether other rules check the variables in such a file.
     pub(crate) fn has_settings(self) -> bool {
         !matches!(self, Self::Text | Self::Requirements)
     }
@@ -51,13 +51,15 @@ pub struct Facts<'t> {
     pub settings: Vec<Setting>,
     /// The images it refers to.
     pub images: Vec<Image>,
+    /// The images that it builds itself.
+    pub built: Vec<String>,
     /// The commands it runs.
     pub commands: Vec<ShellCommand>,
     /// The Python packages it installs.
     pub packages: Vec<Package>,
     /// Variables that are used but never set.
     pub missing: Vec<Missing>,
-    /// Containers with all rights on the host: the line, and what gives them.
+    /// Containers with all rights on the host: the line, and the message.
     pub privileged: Vec<(usize, String)>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
@@ -103,9 +105,9 @@ pub struct Package {
     pub extras: Vec<String>,
     /// The exact version, if one is given.
     pub version: Option<String>,
-    /// The Python of its wheel, if it is named by a url, for example `3.12`.
+    /// The Python version of its wheel, if it is given by a URL, for example `3.12`.
     pub python: Option<String>,
-    /// Whether it is installed only under some condition, or from a url.
+    /// Whether it is installed only under some condition, or from a URL.
     pub is_special: bool,
     /// The line.
     pub line: usize,
@@ -125,12 +127,13 @@ impl<'t> Facts<'t> {
             text,
             settings: Vec::new(),
             images: Vec::new(),
+            built: Vec::new(),
             commands: Vec::new(),
             packages: Vec::new(),
             missing: Vec::new(),
             privileged: Vec::new(),
             stages: Vec::new(),
-            // No rule about these asks for a GPU, and every plan has its pins checked.
+            // No rule for these files depends on a GPU, and every plan checks its pins.
             target: match kind {
                 Kind::Pins | Kind::Python => Target::default(),
                 _ => Target::read(file, text),
@@ -158,7 +161,7 @@ impl<'t> Facts<'t> {
 
     /// Adds the facts of a script.
     pub(crate) fn script(&mut self, script: Script) {
-        let Script { commands, settings, instructions, missing } = script;
+        let Script { commands, settings, instructions, missing, documents } = script;
         for words in &instructions {
             match words[0].text.as_str() {
                 "FROM" => self.stage(&words[1..]),
@@ -181,6 +184,7 @@ impl<'t> Facts<'t> {
         self.settings.extend(settings);
         for command in &commands {
             containers::read(command, self);
+            self.built.extend(containers::built(command).map(str::to_owned));
         }
         let first = self.commands.len();
         for (at, command) in commands.iter().enumerate() {
@@ -193,6 +197,13 @@ impl<'t> Facts<'t> {
         }
         self.commands.extend(commands);
         self.missing.extend(missing);
+        for text in documents {
+            if text.lines().any(|line| line.trim_end() == "services:") {
+                compose::read(&text, self);
+            } else {
+                units::read(&text, self);
+            }
+        }
     }
 
     /// Reads the words after `FROM`.
@@ -202,7 +213,7 @@ impl<'t> Facts<'t> {
         let name = at.and_then(|at| rest.get(at + 1)).map(|word| word.text.clone());
         let Some(image) = rest.first() else { return };
         let is_same = |stage: &&Stage| {
-            stage.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&image.text))
+            stage.name.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(&image.text))
         };
         let earlier = self.stages.iter().find(is_same).map(|stage| stage.base.clone());
         if earlier.is_none() {
@@ -257,20 +268,21 @@ fn kind(file: &str, text: &str) -> Kind {
 }
 
 /// Returns whether a file, by its name in lower case, has lines of `NAME=value`: `.env`, `a.env`,
-/// `env.example`, `.env.sample`, `vllm.env.example`.
+/// `env.example`, `.env-template`, `vllm.env.tmpl`.
 fn is_environment(name: &str) -> bool {
-    let examples = [".example", ".sample", ".template", ".dist", ".default"];
-    let plain = examples.iter().find_map(|end| name.strip_suffix(end));
-    let is_example = plain.is_some_and(|name| name == "env" || name.ends_with(".env"));
+    let examples = ["example", "sample", "template", "tmpl", "dist", "default"];
+    let plain =
+        examples.iter().find_map(|end| name.strip_suffix(end)?.strip_suffix(['.', '-', '_']));
+    let is_example = plain.is_some_and(|rest| rest == "env" || rest.ends_with(".env"));
     name == ".env" || name.starts_with(".env.") || name.ends_with(".env") || is_example
 }
 
 /// Reads lines of `NAME=value` and `export NAME=value`.
 fn environment(text: &str) -> Vec<Setting> {
-    let setting = |(line, text): (usize, &str)| {
-        let text = text.trim();
-        let text = text.strip_prefix("export ").unwrap_or(text);
-        let (name, value) = text.split_once('=').filter(|_| !text.starts_with('#'))?;
+    let setting = |(number, line): (usize, &str)| {
+        let line = line.trim();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
         let value = value.trim();
         let quoted = value.chars().next().filter(|c| matches!(c, '"' | '\''));
         let value = match quoted {
@@ -283,7 +295,7 @@ fn environment(text: &str) -> Vec<Setting> {
         } else {
             UNKNOWN.to_string()
         };
-        Some(Setting::new(name.trim(), &value, line, Scope::File))
+        Some(Setting::new(name.trim(), &value, number, Scope::File))
     };
     numbered(text).filter_map(setting).collect()
 }

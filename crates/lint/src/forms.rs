@@ -4,7 +4,7 @@ use pins::form::{Form, Key, Kind};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
-    "What `lint` knows: its rules, and the facts about versions, images, variables and words that they \
+    "The data of `lint`: its rules, and the facts about versions, images, variables and words that they \
      use. The file is part of the program; a project has none of its own. A release range is written \
      as in compat.toml.",
     &[&[
@@ -62,7 +62,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "ollama",
             Kind::TableByName(&OLLAMA),
-            "Variables that look like those of Ollama: `never` existed, `other` programs read them.",
+            "Variables that look like Ollama's: those in `never` never existed, and other programs read those in `other`.",
             "none",
             "",
         ),
@@ -76,7 +76,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "gpu",
             Kind::TableByName(&GPU),
-            "Words that say which GPU a file is about, by target.",
+            "Words that show which GPU a file is about, by target.",
             "none",
             "gpu.gfx1151 = { words = [\"strix halo\"] }",
         ),
@@ -97,26 +97,26 @@ const SOURCE: Key = Key::optional(
     "source",
     Kind::Text,
     "The document.",
-    "that of the rule",
+    "the value of the rule",
     "source = \"ROCm/TheRock#2991\"",
 );
 const KNOWN: Key = Key::optional(
     "known",
     Kind::Text,
     "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
-    "as the rule",
+    "the value of the rule",
     "known = \"vendor\"",
 );
 const CHECKED: Key = Key::optional(
     "checked",
     Kind::Date,
     "The day on which the document was read.",
-    "that of the rule",
+    "the value of the rule",
     "checked = 2026-11-20",
 );
 const SEVERITIES: &[&str] = &["error", "warning", "information"];
 
-/// What every row about a problem has.
+/// The keys that every row about a problem has.
 const ROW: &[Key] = &[
     Key::required("rule", Kind::Text, "The rule that reports it.", "rule = \"image-latest\""),
     Key::optional(
@@ -130,7 +130,7 @@ const ROW: &[Key] = &[
         "severity",
         Kind::OneOf(SEVERITIES),
         "The severity.",
-        "that of the rule",
+        "the value of the rule",
         "severity = \"warning\"",
     ),
     Key::optional(
@@ -159,7 +159,7 @@ pub const RULE: Form = Form::of(
             Key::optional(
                 "catalogue",
                 Kind::Texts,
-                "The rows of the list of wrong advice that the project began with.",
+                "The rule's rows in the project's first list of wrong advice.",
                 "none",
                 "catalogue = [\"L1\"]",
             ),
@@ -178,7 +178,22 @@ pub const RULE: Form = Form::of(
 );
 
 /// A row about ROCm.
-pub const ROCM: Form = Form::of("ROCm releases with a problem.", &[&[RELEASES], ROW, EVIDENCE]);
+pub const ROCM: Form = Form::of(
+    "ROCm releases with a problem.",
+    &[
+        &[
+            RELEASES,
+            Key::required(
+                "needs",
+                Kind::Text,
+                "What the GPUs need; shown for a file that does not name a GPU.",
+                "needs = \"a newer release\"",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
 
 /// A row about releases that never existed.
 pub const NEVER: Form = Form::of(
@@ -250,7 +265,7 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "except",
                 Kind::Texts,
-                "Patterns of tags that are no problem.",
+                "Patterns of tags that are not a problem.",
                 "none",
                 "except = [\"v*\"]",
             ),
@@ -264,7 +279,7 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "old-rocm",
                 Kind::Texts,
-                "The tag names a ROCm release among these.",
+                "The row applies only if the stage installs one of these ROCm releases from AMD.",
                 "any",
                 "old-rocm = [\"7.1 or older\"]",
             ),
@@ -299,16 +314,31 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "values",
                 Kind::Texts,
-                "The values; `on` and `off` mean all spellings.",
+                "The values; `on` means any value except `0`, `false`, `off`, `no` and the empty one.",
                 "all",
                 "values = [\"on\"]",
             ),
             Key::required(
                 "where",
                 Kind::OneOf(&["any", "set", "kept", "run"]),
-                "Where it counts.",
+                "Where the variable must be set: anywhere (`any`), where a program sees it (`set`), for every run (`kept`), or in a service or container (`run`).",
                 "where = \"kept\"",
             ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Variables, or variables with values, that solve the problem.",
+                "none",
+                "unless = [\"PYTORCH_TUNABLEOP_TUNING=0\"]",
+            ),
+            Key::optional(
+                "package",
+                Kind::Text,
+                "The package that reads it. If the tag of the image shows its release, `releases` decides.",
+                "none",
+                "package = \"vllm\"",
+            ),
+            RELEASES,
         ],
         ROW,
         EVIDENCE,
@@ -338,7 +368,7 @@ pub const PLAIN_BASE: Form = Form::of(
 
 /// Words about a GPU.
 pub const GPU: Form = Form::of(
-    "Words that say that a file is about this GPU target.",
+    "Words that show that a file is about this GPU target.",
     &[&[Key::optional(
         "words",
         Kind::Texts,
@@ -369,7 +399,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "denied",
                 Kind::Flag,
-                "Whether the line may say that it is not so.",
+                "Whether the row ignores lines that warn against it.",
                 "`false`",
                 "denied = true",
             ),

@@ -57,13 +57,15 @@ pub struct Context<'a> {
     pub today: Option<&'a str>,
     /// The variables that other files in the same run define.
     pub defined: Option<&'a BTreeSet<String>>,
+    /// The images that files in the same run build.
+    pub built: Option<&'a BTreeSet<String>>,
     /// The pins that tracks and Python locks can name.
     pub pins: Option<&'a pins::Pins>,
-    /// The tracks that tracks can be based on, in addition to those of their file.
+    /// The tracks that a track can be based on, in addition to those in its own file.
     pub tracks: Option<&'a pins::Tracks>,
     /// Checks whether a path, relative to the file's folder, exists.
     pub exists: Option<&'a dyn Exists>,
-    /// The GPU that the caller asks about. It takes precedence over all others.
+    /// The GPU that the caller names. It takes precedence over all others.
     pub gpu: Option<&'a GpuTarget>,
     /// The GPU of the project, for files that do not name one.
     pub project_gpu: Option<&'a GpuTarget>,
@@ -71,8 +73,8 @@ pub struct Context<'a> {
 
 /// Checks whether a path exists.
 pub trait Exists: std::fmt::Debug {
-    /// Returns whether `path`, as `file` names it, exists; `None` if nobody can know, because the
-    /// folder that it is relative to is unknown.
+    /// Returns whether `path`, as `file` names it, exists; `None` if the folder that the path is
+    /// relative to is unknown.
     fn exists(&self, file: &str, path: &str) -> Option<bool>;
 }
 
@@ -84,7 +86,8 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     in_order(all.all, text)
 }
 
-/// Returns what some rules find about pins that were read from a file, in the order of its lines.
+/// Returns the findings of some rules about pins that were read from a file, in the order of its
+/// lines.
 ///
 /// The descriptions of the rules are read only if there is a finding.
 pub fn check_pins(
@@ -99,7 +102,7 @@ pub fn check_pins(
     in_order(all.all, text)
 }
 
-/// Sorts findings by their lines, without those that the file allows.
+/// Sorts findings by line, and drops those that the file allows.
 fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     if found.is_empty() {
         return found;
@@ -112,8 +115,8 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding for a file that is not UTF-8 text; `line` is the first line with other bytes.
-/// A binary file is not checked at all, which is an error.
+/// Returns the finding for a file that is not UTF-8 text; `line` is the first line that is not
+/// UTF-8. A binary file is not checked at all, which is an error.
 pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
     let mut all = Findings::new(file);
     let hit = if is_binary {
@@ -133,6 +136,11 @@ pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
 /// Returns the variables that a file defines, for [`Context::defined`].
 pub fn defined(file: &str, text: &str) -> BTreeSet<String> {
     Facts::read(file, text).settings.into_iter().map(|setting| setting.name).collect()
+}
+
+/// Returns the images that a file builds, for [`Context::built`].
+pub fn built(file: &str, text: &str) -> BTreeSet<String> {
+    Facts::read(file, text).built.into_iter().collect()
 }
 
 /// Returns whether a comment on the line or the line above allows the exception.
@@ -188,7 +196,8 @@ impl<'r> Hit<'r> {
         Self { evidence: evidence.cloned().or(self.evidence), ..self }
     }
 
-    /// Uses the source of a row of the compatibility table, which says itself if there is only one.
+    /// Uses the source of a row of the compatibility table, and how it is known; if the row does
+    /// not record that, the rule's value counts.
     pub(crate) fn compat(self, evidence: &pins::compat::Evidence) -> Self {
         let Some(rule) = rule(self.rule) else { return self };
         let known = evidence.known.unwrap_or(rule.evidence.known);
@@ -201,7 +210,7 @@ impl<'r> Hit<'r> {
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     file: &'a str,
-    /// The rules that count. `None` for all.
+    /// The rules to report. `None` means all.
     only: Option<&'a [&'a str]>,
     all: Vec<Finding>,
 }

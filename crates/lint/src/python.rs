@@ -4,9 +4,10 @@ use crate::facts::Package;
 use crate::shell::{ShellCommand, UNKNOWN};
 
 /// Options of `pip install` whose value is the next word.
-const TAKES_VALUE: [&str; 23] = [
+const TAKES_VALUE: [&str; 46] = [
     "-r",
     "--requirement",
+    "--requirements",
     "-c",
     "--constraint",
     "-i",
@@ -28,9 +29,32 @@ const TAKES_VALUE: [&str; 23] = [
     "--group",
     "--extra",
     "--python-version",
+    // A local folder, or a repository, which other rules check.
+    "-e",
+    "--editable",
+    "--abi",
+    "--cache-dir",
+    "--config-settings",
+    "--constraints",
+    "--build-constraints",
+    "--exclude-newer",
+    "--implementation",
+    "--keyring-provider",
+    "--link-mode",
+    "--no-binary",
+    "--no-build-isolation-package",
+    "--only-binary",
+    "--overrides",
+    "--platform",
+    "--prerelease",
+    "--progress-bar",
+    "--python-platform",
+    "--python-preference",
+    "--reinstall-package",
+    "--resolution",
 ];
 
-/// Returns whether words call pip, also through Python or uv.
+/// Returns whether words call pip, directly or through Python or uv.
 pub(crate) fn is_pip(words: &[&str]) -> bool {
     let program = words.first().map(|word| word.rsplit('/').next().unwrap_or_default());
     match program {
@@ -60,7 +84,7 @@ pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
     packages
 }
 
-/// Parses `NAME[extra]==1.0`, `NAME @ URL` and the url of a wheel.
+/// Parses `NAME[extra]==1.0`, `NAME @ URL` and the URL of a wheel.
 pub(crate) fn package(text: &str, line: usize) -> Option<Package> {
     if let Some(at) = text.find("://") {
         let scheme = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len();
@@ -102,7 +126,7 @@ fn named(name: &str, line: usize) -> Package {
     }
 }
 
-/// Parses the url of a wheel: `…/torch-2.9.1%2Brocm7.2.1-cp312-cp312-linux_x86_64.whl`.
+/// Parses the URL of a wheel: `…/torch-2.9.1%2Brocm7.2.1-cp312-cp312-linux_x86_64.whl`.
 fn wheel(url: &str, line: usize) -> Option<Package> {
     let path = url.split(['#', '?', ' ']).next().unwrap_or_default();
     let file = path.rsplit('/').next()?.strip_suffix(".whl")?;
@@ -119,8 +143,8 @@ fn wheel(url: &str, line: usize) -> Option<Package> {
 /// Returns the minor version of Python in text such as `python3.13` or `--python=3.13`.
 pub(crate) fn version_in(word: &str) -> Option<&str> {
     let rest = word.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let end = rest.match_indices('.').nth(1).map_or(rest.len(), |(at, _)| at);
-    let rest = &rest[..end];
+    let patch = rest.match_indices('.').nth(1).map_or(rest.len(), |(at, _)| at);
+    let rest = &rest[..patch];
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let version = &rest[..end];
     let minor = version.strip_prefix("3.")?;

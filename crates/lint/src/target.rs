@@ -7,12 +7,12 @@ use ::names::{GfxVersion, GpuTarget};
 use crate::Context;
 use crate::data::data;
 
-/// How sure it is that a row about some GPUs applies to a file.
+/// How certain it is that a row about some GPUs applies to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
     /// The file is about other GPUs.
     No,
-    /// Nothing says which GPU the file is about.
+    /// Nothing shows which GPU the file is about.
     Unknown,
     /// The file is about one of the GPUs, and about others.
     Possible,
@@ -24,24 +24,22 @@ pub(crate) enum Match {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) named: BTreeSet<GpuTarget>,
+    /// The targets of its overrides.
+    imitated: Vec<GpuTarget>,
 }
+
+/// The number of targets from which a comment counts as a list, for example of supported GPUs.
+const LIST: usize = 3;
 
 impl Target {
     /// Reads the names of targets and products in a file and in its path.
     pub(crate) fn read(file: &str, text: &str) -> Self {
         let lower = format!("{file}\n{text}").to_ascii_lowercase();
         let mut named = BTreeSet::new();
-        for (at, _) in lower.match_indices("gfx") {
-            // The value of an override is not the GPU.
-            let before = lower[..at].trim_end_matches(['=', ':', '"', '\'', ' ']);
-            if before.ends_with("hsa_override_gfx_version") {
-                continue;
-            }
-            let rest = &lower[at..];
-            let end =
-                rest[3..].find(|c: char| !c.is_ascii_alphanumeric()).map_or(rest.len(), |e| e + 3);
-            // `gfx110X` is a family, and no target.
-            named.extend(rest[..end].parse::<GpuTarget>().ok().filter(|_| (6..=7).contains(&end)));
+        for line in lower.lines().filter(|line| line.contains("gfx")) {
+            let targets = targets(line);
+            let is_list = line.trim_start().starts_with('#') && targets.len() >= LIST;
+            named.extend(targets.into_iter().filter(|_| !is_list));
         }
         for row in &data().gpus {
             if row.words.iter().any(|word| lower.contains(word.as_str())) {
@@ -51,12 +49,13 @@ impl Target {
         // The target of an override is not the GPU, unless the rules are about it.
         let is_judged =
             |gpu: &GpuTarget| data().overrides.iter().any(|one| one.row.gpus.contains(gpu));
+        let imitated = overridden(&lower);
         if named.len() > 1 {
-            for imitated in overridden(&lower).into_iter().filter(|gpu| !is_judged(gpu)) {
-                named.remove(&imitated);
+            for gpu in imitated.iter().filter(|gpu| !is_judged(gpu)) {
+                named.remove(gpu);
             }
         }
-        Self { named }
+        Self { named, imitated }
     }
 
     /// Returns whether a row about `gpus` applies. An empty list means all GPUs.
@@ -69,7 +68,10 @@ impl Target {
             return certain(gpu);
         }
         if self.named.is_empty() {
-            return context.project_gpu.map_or(Match::Unknown, certain);
+            let is_possible = self.imitated.is_empty()
+                || gpus.iter().any(|gpu| self.imitated.iter().any(|own| is_related(own, gpu)));
+            let unknown = if is_possible { Match::Unknown } else { Match::No };
+            return context.project_gpu.map_or(unknown, certain);
         }
         match self.named.iter().filter(|gpu| gpus.contains(gpu)).count() {
             0 => Match::No,
@@ -78,7 +80,7 @@ impl Target {
         }
     }
 
-    /// Returns whether a version is the own one of a GPU that the file is about.
+    /// Returns whether a version is the native version of a GPU that the file is about.
     pub(crate) fn is_own(&self, version: GfxVersion, context: Context<'_>) -> bool {
         let is = |gpu: &GpuTarget| GfxVersion::of_target(gpu) == Some(version);
         match context.gpu {
@@ -87,6 +89,31 @@ impl Target {
             None => self.named.iter().any(is),
         }
     }
+}
+
+/// Returns the targets that a line in lower case names.
+fn targets(line: &str) -> BTreeSet<GpuTarget> {
+    let mut found = BTreeSet::new();
+    for (at, _) in line.match_indices("gfx") {
+        // The value of an override is not the GPU.
+        let before = line[..at].trim_end_matches(['=', ':', '"', '\'', ' ']);
+        if before.ends_with("hsa_override_gfx_version") {
+            continue;
+        }
+        let rest = &line[at..];
+        let end =
+            rest[3..].find(|c: char| !c.is_ascii_alphanumeric()).map_or(rest.len(), |e| e + 3);
+        // `gfx110X` is a family, not a target.
+        found.extend(rest[..end].parse::<GpuTarget>().ok().filter(|_| (6..=7).contains(&end)));
+    }
+    found
+}
+
+/// Returns whether two targets have the same major version; only such a GPU can imitate another.
+fn is_related(one: &GpuTarget, other: &GpuTarget) -> bool {
+    // The last two digits are the minor version and the stepping.
+    let major = |gpu: &GpuTarget| gpu.as_str().chars().rev().skip(2).collect::<String>();
+    major(one) == major(other)
 }
 
 /// Returns the targets that the overrides of a text imitate.

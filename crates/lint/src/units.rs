@@ -89,7 +89,7 @@ fn words(value: &str, line: usize) -> Vec<Word> {
                     words.push(Word { text: String::new(), line });
                 }
                 is_open = true;
-                // `%h` and `${X}` are known to systemd only.
+                // Only systemd knows the values of `%h` and `${X}`.
                 let c = if matches!(c, '%' | '$') { UNKNOWN } else { c };
                 if let Some(word) = words.last_mut() {
                     word.text.push(c);

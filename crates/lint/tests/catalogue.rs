@@ -1,5 +1,6 @@
 //! Tests that every rule is violated by a realistic file, and that clean files violate none.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read has failed")]
 
 mod clean;

@@ -1,4 +1,4 @@
-//! What `lint` knows, as data: `versions/lint.toml`, which is part of the program.
+//! The data of `lint`: `versions/lint.toml`, which is part of the program.
 //!
 //! Start at [`Data`] and its queries. `read` parses the file.
 
@@ -64,7 +64,7 @@ impl Severity {
 /// The source of a fact, and how far it can be trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// The documents, for readers.
+    /// The documents, for people.
     pub source: String,
     /// How the fact is known.
     pub known: Known,
@@ -102,7 +102,7 @@ pub struct Data {
     pub(crate) never: Vec<NeverRow>,
     /// Extras that a package no longer has.
     pub(crate) extras: Vec<ExtraRow>,
-    /// Wheels for some Pythons only.
+    /// Wheels that exist only for some Python versions.
     pub(crate) wheels: Vec<WheelRow>,
     /// Images with a known problem.
     pub(crate) images: Vec<ImageRow>,
@@ -112,7 +112,7 @@ pub struct Data {
     pub(crate) variables: Vec<VariableRow>,
     /// Variables of Ollama that never existed.
     pub(crate) ollama_never: OllamaRow,
-    /// Variables of Ollama that the list of current ones lacks.
+    /// Variables of Ollama that are not in the list of current variables.
     pub(crate) ollama_other: OllamaRow,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Data {
     pub(crate) words: Vec<WordRow>,
 }
 
-/// What all rows about a problem have.
+/// The data that all rows about a problem have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) rule: String,
@@ -136,6 +136,8 @@ pub(crate) struct Row {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RocmRow {
     pub(crate) releases: Vec<Releases>,
+    /// What these GPUs need, for files that do not name a GPU.
+    pub(crate) needs: String,
     pub(crate) row: Row,
 }
 
@@ -158,7 +160,7 @@ pub(crate) struct ExtraRow {
     pub(crate) row: Row,
 }
 
-/// A release whose ROCm wheels exist for one Python only.
+/// A release whose ROCm wheels exist only for one Python version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WheelRow {
     pub(crate) package: String,
@@ -185,10 +187,10 @@ pub(crate) struct OverrideRow {
     pub(crate) row: Row,
 }
 
-/// Where a variable must be set for a row.
+/// Where a variable must be set for a row to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Anywhere, also for a build only.
+    /// Anywhere, even if only for a build.
     Any,
     /// Where a program can see it.
     Set,
@@ -204,6 +206,11 @@ pub(crate) struct VariableRow {
     pub(crate) names: Vec<String>,
     pub(crate) values: Vec<String>,
     pub(crate) place: Place,
+    /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
+    pub(crate) unless: Vec<String>,
+    /// The package that reads it, and the releases that have the problem.
+    pub(crate) package: Option<String>,
+    pub(crate) releases: Vec<Releases>,
     pub(crate) row: Row,
 }
 
@@ -226,7 +233,7 @@ pub(crate) struct GpuRow {
 pub(crate) enum Files {
     /// All.
     Any,
-    /// Files without settings that other rules check, and comments.
+    /// Files whose variables no other rule checks, and comments.
     Text,
     /// Dockerfiles and scripts.
     Code,
@@ -237,7 +244,7 @@ pub(crate) enum Files {
 pub(crate) struct WordRow {
     pub(crate) name: String,
     pub(crate) pattern: String,
-    /// The row also applies to comments of code.
+    /// The row also applies to comments in code.
     pub(crate) in_comments: bool,
     /// A line that warns against it does not count.
     pub(crate) may_be_denied: bool,

@@ -14,7 +14,7 @@ use super::{
 /// Parses the text of the data file. Messages call it `file`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
     let mut report = Report::new(file, text);
     let read = document(&mut report).and_then(|entries| {
@@ -93,10 +93,10 @@ impl Reader<'_, '_, '_> {
         let Some(entry) = self.root.get(kind) else { return Ok(Vec::new()) };
         let place = quote(&format!("[{kind}.name]"));
         let all = entry.table(self.report, &place)?;
-        let rows = collect(self.report, all.entries(), |report, entry: &Entry<'_>| {
-            let place = quote(&format!("[{kind}.{}]", entry.key));
-            let table = entry.table(report, &place)?;
-            Ok((entry.key.to_owned(), read(report, &Named { name: entry.key, table })?))
+        let rows = collect(self.report, all.entries(), |report, row: &Entry<'_>| {
+            let own_place = quote(&format!("[{kind}.{}]", row.key));
+            let table = row.table(report, &own_place)?;
+            Ok((row.key.to_owned(), read(report, &Named { name: row.key, table })?))
         })?;
         Ok(rows.into_values().collect())
     }
@@ -174,8 +174,9 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
 fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Reported> {
     named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
+    let needs = named.table.required(report, "needs", "needs = \"a newer release\"", line);
     let row = named.row(report);
-    Ok(RocmRow { releases: releases?, row: row? })
+    Ok(RocmRow { releases: releases?, needs: needs?, row: row? })
 }
 
 fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Reported> {
@@ -217,7 +218,7 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     named.table.check_form(report, forms::IMAGE.keys);
     let table = &named.table;
     let repositories = table.texts(report, "repositories", "rocm/vllm-dev", line);
-    // An image without a tag is "", which no other text may be.
+    // The empty tag "" means an image without a tag; no other text may be empty.
     let tags = patterns(report, table, "tags");
     let except = patterns(report, table, "except");
     let device = table.optional(report, "device", line);
@@ -245,8 +246,19 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     let names = named.table.texts(report, "names", "VLLM_USE_V1", line);
     let values = named.table.texts(report, "values", "on", line);
     let place = named.table.required(report, "where", "where = \"kept\"", place);
+    let unless = named.table.texts(report, "unless", "NAME=0", line);
+    let package = named.table.optional(report, "package", line);
+    let releases = named.releases(report);
     let row = named.row(report);
-    Ok(VariableRow { names: names?, values: values?, place: place?, row: row? })
+    Ok(VariableRow {
+        names: names?,
+        values: values?,
+        place: place?,
+        unless: unless?,
+        package: package?,
+        releases: releases?,
+        row: row?,
+    })
 }
 
 fn read_ollama(
@@ -350,7 +362,7 @@ fn files(text: &str) -> Result<Files, Wrong> {
     match text {
         "text" => Ok(Files::Text),
         "code" => Ok(Files::Code),
-        _ => Err(choice("a kind of files", text, &["text", "code"])),
+        _ => Err(choice("a kind of file", text, &["text", "code"])),
     }
 }
 
@@ -393,15 +405,12 @@ mod tests {
         for (text, expected) in [
             (
                 format!("{RULE}known = \"hearsay\"\n"),
-                "lint.toml:9:9: `hearsay` does not say how a fact is known",
+                "lint.toml:9:9: `hearsay` is not a value of `known`",
             ),
             (RULE.to_owned(), "lint.toml:2:7: `known` is missing from `[rule.a]`"),
+            (format!("{RULE}known = \"1 reports\"\n"), "`1 reports` is not a value of `known`"),
             (
-                format!("{RULE}known = \"1 reports\"\n"),
-                "`1 reports` does not say how a fact is known",
-            ),
-            (
-                format!("{RULE}known = \"vendor\"\n[rocm.x]\nreleases = [\"7\"]\nrule = \"b\"\n"),
+                format!("{RULE}known = \"vendor\"\n[override.x]\nvalues = [\"7\"]\nrule = \"b\"\n"),
                 "lint.toml:12:8: there is no rule `b`",
             ),
             (

@@ -14,10 +14,13 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             "git" => git(facts, at, &words, line, found),
             "sed" | "perl" | "patch" => patches(facts, &words, line, found),
             "apt-key" => found.add("apt-key", line, "`apt-key` is called"),
-            "chmod" => chmod(&words, line, found),
+            "chmod" | "mknod" => open_to_all(&words, line, found),
             "docker" | "podman" | "buildah" => built(facts, command, context, found),
             "curl" | "wget" | "aria2c" => download(facts, at, found),
-            _ if is_pip(&words) => from_git(command, found),
+            _ if is_pip(&words) => {
+                from_git(command, found);
+                from_url(command, &words, found);
+            }
             _ => {}
         }
     }
@@ -51,16 +54,17 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
         // `git checkout REF -- FILE` restores a file.
         "checkout" | "switch" if !rest.contains(&"--") => {
             let target = rest.iter().find(|word| !word.starts_with('-'));
-            let Some(target) = target else { return };
+            // A variable that is empty by default is usually tested before it is used.
+            let Some(target) = target.filter(|target| !target.is_empty()) else { return };
             let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
-            // A path has a dot; a name without digits is no tag and no commit.
+            // A path has a dot; a name without digits is neither a tag nor a commit.
             let is_named = !target.contains("HEAD")
                 && !target.contains(|c: char| c.is_ascii_digit() || c == '.' || c == UNKNOWN);
             if (is_branch(target) || is_named) && !is_new && clones_before(facts, at) {
                 let rule = branch_rule(target);
                 found.add(rule, line, format!("the branch `{target}` is checked out"));
             }
-            if let Some(hit) = cloned_before(facts, at).and_then(|name| never(name, target, line)) {
+            if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
                 found.hit(hit);
             }
         }
@@ -102,7 +106,7 @@ fn is_url(word: &str) -> bool {
     word.contains("://") || word.contains('@') && word.contains(':')
 }
 
-/// Returns the last part of a url, without `.git`.
+/// Returns the last part of a URL, without `.git`.
 fn repository_name(url: &str) -> &str {
     let url = url.trim_end_matches('/');
     let name = url.rsplit(['/', ':']).next().unwrap_or(url);
@@ -174,8 +178,8 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
         .filter(|later| is_git(later, &["checkout", "reset", "switch", "fetch"]))
         .filter(|later| may_be_in(later, &folder))
         .collect();
-    let is_settled = later.iter().any(|command| {
-        command.words.iter().any(|word| is_commit(&word.text) || word.text.contains(UNKNOWN))
+    let is_settled = later.iter().any(|next| {
+        next.words.iter().any(|word| is_commit(&word.text) || word.text.contains(UNKNOWN))
     });
     let shown = match url.trim_matches(UNKNOWN) {
         "" => "a repository".to_owned(),
@@ -195,9 +199,9 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
             }
         }
         None => {
-            let checks_out = |command: &&ShellCommand| {
-                is_git(command, &["checkout", "switch"])
-                    && !command.words.iter().any(|word| word.text == "--")
+            let checks_out = |next: &&ShellCommand| {
+                is_git(next, &["checkout", "switch"])
+                    && !next.words.iter().any(|word| word.text == "--")
             };
             if !is_settled && !later.iter().any(checks_out) {
                 found.add("clone-unpinned", line, format!("{shown} is cloned at its current tip"));
@@ -221,7 +225,7 @@ fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
     let given = words.windows(2).find(|two| two[0] == "-C").map(|two| two[1]);
     let folder = given.map_or_else(|| command.folder.clone(), |given| join(&command.folder, given));
     let (folder, clone) = (plain(&folder), plain(clone));
-    // What only a running shell knows may be the same.
+    // A part that only a running shell knows may be equal.
     if folder.contains(UNKNOWN) || clone.contains(UNKNOWN) {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let (one, other) = (last(&folder), last(&clone));
@@ -229,7 +233,8 @@ fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
     }
     folder == clone
         || folder.starts_with(&format!("{clone}/"))
-        // `cd` to an absolute path, while the clone's own folder is relative, and the other way.
+        // `cd` to an absolute path, while the clone's own folder is relative, and the other way
+        // round.
         || folder.ends_with(&format!("/{clone}"))
         || !folder.is_empty() && clone.ends_with(&format!("/{folder}"))
 }
@@ -262,17 +267,22 @@ fn is_commit(text: &str) -> bool {
 
 fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {
     let all = words.join(" ");
-    // The list of vLLM's CMakeLists.txt is often edited by its content.
+    // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
     let edits_list = all.contains("gfx") && all.contains("CMakeLists.txt");
     if all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm") {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
     if all.contains("rtld_global") || all.contains("RTLD_GLOBAL") && all.contains("rocm_sdk") {
-        found.add("rtld-global-patch", line, "rocm_sdk is changed to load its libraries locally");
+        found.add(
+            "rtld-global-patch",
+            line,
+            "rocm_sdk is patched to load its libraries with RTLD_LOCAL",
+        );
     }
 }
 
-fn chmod(words: &[&str], line: usize, found: &mut Findings<'_>) {
+/// Checks `chmod 666 /dev/kfd` and `mknod -m 666 /dev/kfd …`.
+fn open_to_all(words: &[&str], line: usize, found: &mut Findings<'_>) {
     let is_open = words
         .iter()
         .any(|word| matches!(*word, "666" | "0666" | "777" | "0777" | "a+rw" | "o+rw" | "ugo+rw"));
@@ -283,7 +293,14 @@ fn chmod(words: &[&str], line: usize, found: &mut Findings<'_>) {
     }
 }
 
+/// Words that show that a file is about a GPU.
+const GPU_WORDS: [&str; 7] = ["kfd", "/dev/dri", "rocm", "amdgpu", "gfx", "hsa_", "vulkan"];
+
 fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.text.to_ascii_lowercase();
+    if !GPU_WORDS.iter().any(|word| lower.contains(word)) {
+        return;
+    }
     for (line, message) in &facts.privileged {
         found.add("privileged-container", *line, message.as_str());
     }
@@ -308,13 +325,15 @@ fn built(
     });
     let Some(file) = file.filter(|file| !file.contains(UNKNOWN) && *file != "-") else { return };
     // podman also looks in the context, which is the last word.
-    let context = words.last().map(|last| join(last, file));
-    let places = [Some(file.to_owned()), Some(join(&command.folder, file)), context];
-    let found_in: Vec<Option<bool>> =
-        places.iter().flatten().map(|path| exists.exists(facts.file, path)).collect();
-    if found_in.iter().all(|found| *found == Some(false)) {
+    let in_context = words.last().map(|last| join(last, file));
+    let places = [Some(file.to_owned()), Some(join(&command.folder, file)), in_context];
+    if places.iter().flatten().all(|path| exists.exists(facts.file, path) == Some(false)) {
         let line = command.words[0].line;
-        found.add("missing-file", line, format!("`{file}` is built, but it does not exist"));
+        found.add(
+            "missing-file",
+            line,
+            format!("`{file}` is used for a build, but does not exist"),
+        );
     }
 }
 
@@ -344,11 +363,33 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
     }
 }
 
+/// Checks `pip install https://…/x.whl`.
+fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
+    if !words.contains(&"install") || words.contains(&"--require-hashes") {
+        return;
+    }
+    for word in &command.words {
+        let url = word.text.split_once(" @ ").map_or(&*word.text, |(_, url)| url.trim());
+        let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
+        let is_remote = url.starts_with("https://") || url.starts_with("http://");
+        let file = url.rsplit('/').next().unwrap_or_default();
+        let is_package = USED.iter().any(|end| file.ends_with(end));
+        if is_remote && is_package && !fragment.contains("sha256=") {
+            found.add_with(
+                "download-unchecked",
+                word.line,
+                format!("`{}` is installed from a URL without a hash", file.replace(UNKNOWN, "…")),
+                "append `#sha256=…` to the URL",
+            );
+        }
+    }
+}
+
 fn is_hexadecimal(text: &str) -> bool {
     text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Checks downloads whose content is used without a look.
+/// Finds downloads whose content is used without a check.
 fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     let command = &facts.commands[at];
     let line = command.words[0].line;
@@ -363,7 +404,10 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         let has_i = text.starts_with('-') && !text.starts_with("--") && text.contains('I');
         matches!(text, "--head" | "--spider") || has_i && command.words[0].text.ends_with("curl")
     });
-    if is_local || asks_only {
+    // `curl … | grep -q TEXT` only searches the response.
+    let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
+    let is_probe = next.is_some_and(|next| next.words[0].text.ends_with("grep"));
+    if is_local || asks_only || is_probe {
         return;
     }
     if let Some(message) = piped(facts, at) {
@@ -383,7 +427,7 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns the problem if the content of a download goes into a program.
+/// Returns the problem if the content of a download is piped into a program.
 fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     let next = facts.commands.get(at + 1).filter(|_| facts.commands[at].is_piped)?;
     let words: Vec<&str> = next.words.iter().map(|word| word.text.as_str()).collect();
@@ -398,7 +442,7 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     }
 }
 
-/// The ends of files that are unpacked, installed or run.
+/// The name endings of files that are unpacked, installed or run.
 const USED: [&str; 14] = [
     ".tar.gz",
     ".tgz",
@@ -418,8 +462,17 @@ const USED: [&str; 14] = [
 
 /// Returns the file that a download saves, if such files are used as programs.
 fn saved(command: &ShellCommand) -> Option<String> {
-    let words = command.words.iter().skip(1).map(|word| word.text.as_str());
-    words
+    let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
+    // `curl -O` has no value.
+    let takes_name = |option: &str| {
+        matches!(option, "-o" | "--output" | "--output-document")
+            || option == "-O" && command.words[0].text.ends_with("wget")
+    };
+    let named = words.windows(2).find(|two| takes_name(two[0])).map(|two| two[1]);
+    // The name on the command line comes first; the last part of the URL is what is downloaded.
+    named
+        .into_iter()
+        .chain(words.iter().copied())
         .filter_map(|word| word.split(['?', '#']).next()?.rsplit('=').next())
         .filter(|word| !word.starts_with('-'))
         .map(|word| word.rsplit('/').next().unwrap_or(word).replace(UNKNOWN, "…"))

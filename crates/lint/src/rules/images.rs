@@ -37,24 +37,27 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     for image in &facts.images {
         let reference = image.reference.trim();
         let is_local = reference.starts_with("localhost/")
+            || reference.starts_with("local/")
+            || reference.ends_with(":local")
             || reference.contains(UNKNOWN)
             || reference.contains('$');
         if reference.is_empty() || reference == "scratch" || is_local {
             continue;
         }
-        general(facts, image, found);
+        general(facts, image, context, found);
         known(facts, image, context, found);
     }
 }
 
-fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
+fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
-    // An image that the script builds itself is not pulled.
-    if builds(facts, name) {
+    // An image that is built is not pulled.
+    if builds(facts, name, context) {
         return;
     }
-    if !has_registry {
+    // A digest fixes the content, wherever it comes from.
+    if !has_registry && !has_digest {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
             "image-short-name",
@@ -74,6 +77,13 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
                 format!("`{}` can be a different image every day", image.reference),
             );
         }
+        Some(tag) if tag.contains("latest") || tag.contains("nightly") => {
+            found.add(
+                "image-latest",
+                line,
+                format!("`{}` can be a different image every day", image.reference),
+            );
+        }
         Some(tag) => {
             found.add(
                 "image-unpinned",
@@ -84,19 +94,10 @@ fn general(facts: &Facts<'_>, image: &Image, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether the file itself builds an image with that name.
-fn builds(facts: &Facts<'_>, name: &str) -> bool {
-    facts.commands.iter().any(|command| {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-        let is_name = |text: &str| parts(text).name == name;
-        words.iter().any(|word| matches!(*word, "build" | "bud" | "commit" | "tag"))
-            && (words.windows(2).any(|two| matches!(two[0], "-t" | "--tag") && is_name(two[1]))
-                || words.iter().any(|word| {
-                    word.strip_prefix("--tag=")
-                        .or_else(|| word.strip_prefix("-t="))
-                        .is_some_and(is_name)
-                }))
-    })
+/// Returns whether this file, or another file in the same run, builds an image with that name.
+fn builds(facts: &Facts<'_>, name: &str, context: Context<'_>) -> bool {
+    let others = context.built.into_iter().flatten();
+    facts.built.iter().chain(others).any(|built| parts(built).name == name)
 }
 
 fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
@@ -106,7 +107,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     let tag = tag.unwrap_or_default();
     for row in &data().images {
         let has_device = row.device.as_ref().is_none_or(|device| {
-            // A digest does not tell what the image contains.
+            // A digest alone does not show whether the image contains ROCm.
             !is_only_digest && image.devices.iter().any(|given| given.starts_with(device))
         });
         let has_rocm = row.old_rocm.is_empty()
@@ -130,6 +131,22 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let message = format!("`{reference}` contains ROCm {release}");
         rocm::judge(rocm::Named { release, line, message }, facts, context, found);
     }
+}
+
+/// Returns the release of a package in the tag of an image: `vllm_0.11.2` anywhere, or `v0.11.2` if
+/// the image has the package's name.
+pub(super) fn release_of<'a>(reference: &'a str, package: &str) -> Option<&'a str> {
+    let Parts { path, tag, .. } = parts(reference.split(' ').next().unwrap_or_default());
+    let tag = tag?;
+    let rest = match tag.find(package) {
+        Some(at) => &tag[at + package.len()..],
+        None if path.contains(package) => tag,
+        None => return None,
+    };
+    let rest = rest.trim_start_matches(['-', '_', 'v']);
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    let release = rest[..end].trim_end_matches('.');
+    release.contains('.').then_some(release)
 }
 
 /// Returns the ROCm release in a tag: `rocm7.1.1_…`, `6.4.1-complete`.

@@ -16,6 +16,9 @@ struct Group<'f> {
     packages: Vec<&'f Package>,
 }
 
+/// Programs in the compatibility table that have the same names as Python packages.
+const ENGINES: [&str; 2] = ["docker", "podman"];
+
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let mut groups: BTreeMap<usize, Group<'_>> = BTreeMap::new();
     for package in &facts.packages {
@@ -33,8 +36,17 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         // With two versions of one package, nobody can tell which of them is used.
         group.versions.retain(|name, _| !several.contains(name));
+        let mut releases = BTreeSet::new();
         for package in &group.packages {
             one(facts, package, &group.versions, context, found);
+            // One finding for each ROCm release of a stage is enough.
+            if let Some(release) = rocm_of(package).filter(|release| releases.insert(*release)) {
+                let (name, version) = (&package.name, package.version.as_deref());
+                let version = version.unwrap_or_default();
+                let message = format!("`{name}` `{version}` is built for ROCm {release}");
+                let named = rocm::Named { release, line: package.line, message };
+                rocm::judge(named, facts, context, found);
+            }
         }
         together(facts, group, context, found);
     }
@@ -60,17 +72,19 @@ fn one(
     let Some(version) = version else { return };
     if let Some(hit) = never(name, version, line) {
         found.hit(hit);
-    } else if let Some(compat) = context.compat {
+    } else if let Some(compat) = context.compat.filter(|_| !ENGINES.contains(&name.as_str())) {
         for (row, bad) in compat.bad(name, version, all) {
             let message = format!("`{name}` `{version}`: {} [{row}]", bad.why);
             let hit = Hit::new("known-bad-version", line, message).compat(&bad.evidence);
             found.hit(hit.help(format!("use {}", bad.instead)));
         }
     }
-    if let Some(release) = version.split_once("+rocm").map(|(_, stamp)| release(stamp)) {
-        let message = format!("`{name}` `{version}` is built for ROCm {release}");
-        rocm::judge(rocm::Named { release, line, message }, facts, context, found);
-    }
+}
+
+/// Returns the ROCm release in the stamp of a package's version.
+pub(super) fn rocm_of(package: &Package) -> Option<&str> {
+    let (_, stamp) = package.version.as_deref()?.split_once("+rocm")?;
+    Some(release(stamp))
 }
 
 /// Returns the violation if a release was never published.
@@ -98,13 +112,13 @@ fn extras(package: &Package, found: &mut Findings<'_>) {
             .is_none_or(|version| row.releases.iter().any(|one| one.contains(version)));
         if !extras.is_empty() && is_gone {
             let message =
-                format!("`{}` has no extra `{}` any more", package.name, extras.join(","));
+                format!("`{}` no longer has the extra `{}`", package.name, extras.join(","));
             found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
         }
     }
 }
 
-/// Checks releases whose ROCm wheels exist for one Python only.
+/// Checks releases whose ROCm wheels exist only for one Python version.
 fn wheels(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) {
     let Some(version) = &package.version else { return };
     let row = data().wheels.iter().find(|row| {
@@ -166,9 +180,9 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
             && command.words.iter().any(|w| w.line == package.line)
     });
     let is_settled = words.iter().any(|word| {
-        matches!(*word, "--require-hashes" | "-r" | "-c" | "--requirement" | "--constraint")
-            || word.starts_with("--requirement=")
-            || word.starts_with("--constraint=")
+        matches!(*word, "--require-hashes" | "--no-index" | "-r" | "-c")
+            || word.starts_with("--requirement")
+            || word.starts_with("--constraint")
     });
     if let Some(package) = unpinned.filter(|_| !is_settled) {
         found.add(
@@ -189,7 +203,7 @@ fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &
         let package = group.packages.iter().find(|package| package.name == name);
         let Some(package) = package else { continue };
         let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
-        // An index that has only such builds gives one of them, also without a stamp.
+        // An index that has only such builds returns one of them even without a stamp.
         let has_index = command.is_some_and(|command| {
             command.words.iter().any(|word| {
                 word.text == "-i"

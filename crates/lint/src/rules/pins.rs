@@ -37,7 +37,7 @@ pub(crate) fn check(pins: &Pins, text: &str, context: Context<'_>, found: &mut F
 fn unresolved(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'_>) {
     let sources = pins.sources.iter().map(|(name, pin)| (name, pin.commit == Pinned::Unresolved));
     let archives = pins.archives.iter().map(|(name, pin)| (name, pin.sha256 == Pinned::Unresolved));
-    // Every run looks up a followed tag.
+    // A followed tag is looked up in every run.
     let images = pins
         .images
         .iter()
@@ -106,11 +106,7 @@ fn expired(
 fn doubled(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'_>) {
     let mut commits: BTreeMap<(String, String), &PinName> = BTreeMap::new();
     let mut tags: BTreeMap<(String, String), (&PinName, String)> = BTreeMap::new();
-    let mut note = |found: &mut Findings<'_>,
-                    from: String,
-                    name,
-                    tag: Option<String>,
-                    value: Option<String>| {
+    let mut note = |from: String, name, tag: Option<String>, value: Option<String>| {
         let Some(value) = value else { return };
         if let Some(tag) = tag {
             let earlier = tags.entry((from.clone(), tag.clone())).or_insert((name, value.clone()));
@@ -136,17 +132,12 @@ fn doubled(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Findings<'
     };
     for (name, pin) in &pins.sources {
         let url = pin.url.trim_end_matches('/').trim_end_matches(".git").to_owned();
-        note(found, url, name, pin.git_ref.clone(), pin.commit.resolved().map(ToString::to_string));
+        note(url, name, pin.git_ref.clone(), pin.commit.resolved().map(ToString::to_string));
     }
     for (name, pin) in &pins.images {
         let tag = pin.tag.as_ref().map(ToString::to_string);
-        note(
-            found,
-            pin.repository.to_string(),
-            name,
-            tag,
-            pin.digest.resolved().map(ToString::to_string),
-        );
+        let digest = pin.digest.resolved().map(ToString::to_string);
+        note(pin.repository.to_string(), name, tag, digest);
     }
 }
 

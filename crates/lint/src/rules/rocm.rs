@@ -1,8 +1,9 @@
-//! Rules for ROCm releases, wherever a file names one: tags, variables, packages, urls.
+//! Rules for ROCm releases, wherever a file names one: tags, variables, packages, URLs.
 
 use std::collections::BTreeSet;
 
 use super::for_gpu;
+use super::packages::rocm_of;
 use crate::data::data;
 use crate::shell::UNKNOWN;
 use crate::target::Match;
@@ -33,12 +34,17 @@ pub(super) fn judge(
     let message = match sure {
         Match::Unknown => {
             let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
-            format!("{}; if the GPU is {}, it needs a newer one", named.message, gpus.join(" or "))
+            format!(
+                "{}; if the GPU is {}, it needs {}",
+                named.message,
+                gpus.join(" or "),
+                row.needs
+            )
         }
         Match::No | Match::Possible | Match::Certain => named.message,
     };
     let mut hit = Hit::new(&row.row.rule, named.line, message).of(&row.row);
-    // A pre-release is not the release that the source is about.
+    // A pre-release is not the release that the source describes.
     if named.release.contains(|c: char| c.is_ascii_alphabetic()) {
         hit = hit.at_most(Severity::Warning);
     }
@@ -47,14 +53,17 @@ pub(super) fn judge(
     }
 }
 
-/// Checks the urls of AMD's and PyTorch's package indexes.
+/// Checks the URLs of AMD's and PyTorch's package indexes.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = release_in(url) else { continue };
+        // Stamped packages are judged by their own stamp, wherever they come from.
+        let is_stamped =
+            facts.packages.iter().any(|one| one.stage == stage && rocm_of(one).is_some());
         // One finding for each release of a stage is enough.
-        if seen.insert((stage, release)) {
-            let message = format!("packages of ROCm {release} are installed");
+        if !is_stamped && seen.insert((stage, release)) {
+            let message = format!("a package source has ROCm {release}");
             judge(Named { release, line, message }, facts, context, found);
         }
     }
@@ -72,21 +81,33 @@ pub(super) fn amd_releases<'a>(
 }
 
 const AMD: &str = "repo.radeon.com/";
+const BASE_URL: &str = "baseurl";
 
-/// Returns the words of commands and the requirements that contain urls: text, line, stage.
+/// Returns the words of commands and the requirements that contain URLs: text, line, stage.
 fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
-    let words = facts.commands.iter().flat_map(|command| {
+    let commands = facts.commands.iter().filter(|command| !command.is_message());
+    let words = commands.flat_map(|command| {
         command.words.iter().map(move |word| (word.text.as_str(), word.line, command.stage))
     });
-    let has_lines = facts.kind == Kind::Requirements;
+    // `baseurl` is a key of a repository of dnf, which a here document often contains.
+    let settings = facts
+        .settings
+        .iter()
+        .filter(|setting| setting.name == BASE_URL)
+        .map(|setting| (setting.value.as_str(), setting.line, setting.stage));
+    let is_line = |line: &str| match facts.kind {
+        Kind::Requirements => !line.starts_with('#'),
+        Kind::Text => line.strip_prefix(BASE_URL).is_some_and(|rest| rest.trim().starts_with('=')),
+        _ => false,
+    };
     let lines = facts
         .lines()
-        .filter(|(_, line)| has_lines && !line.trim_start().starts_with('#'))
+        .filter(|(_, line)| is_line(line.trim_start()))
         .map(|(number, line)| (line, number, 0));
-    words.chain(lines).filter(|(text, ..)| text.contains("://")).collect()
+    words.chain(settings).chain(lines).filter(|(text, ..)| text.contains("://")).collect()
 }
 
-/// Returns the ROCm release in a url of AMD's repositories or of PyTorch's index.
+/// Returns the ROCm release in a URL of AMD's repositories or of PyTorch's index.
 fn release_in(text: &str) -> Option<&str> {
     if let Some(at) = text.find(AMD) {
         let mut parts = text[at + AMD.len()..].split('/');
@@ -96,10 +117,10 @@ fn release_in(text: &str) -> Option<&str> {
         }
         return parts.find_map(|part| release(part.trim_start_matches("rocm-rel-")));
     }
-    let at = text.find("download.pytorch.org/whl/")?;
-    let rest = &text[at..];
-    let at = rest.find("/rocm")?;
-    release(rest[at + "/rocm".len()..].split(['/', ' ', '"', '\'']).next()?)
+    let (_, path) = text.split_once("download.pytorch.org/whl/")?;
+    let (_, rest) =
+        path.split_once("rocm").filter(|(before, _)| before.is_empty() || before.ends_with('/'))?;
+    release(rest.split(['/', ' ', '"', '\'']).next()?)
 }
 
 /// Returns a text if it starts with a release, cut after its numbers.

@@ -45,15 +45,35 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
             continue;
         }
+        if is_solved(facts, row) || is_other_release(setting, row) {
+            continue;
+        }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
         let sure = facts.target.matches(&row.row.gpus, context);
-        // Without a GPU, a row about one GPU says nothing.
+        // If no GPU is known, a row about one GPU does not apply.
         let is_sure = sure != crate::target::Match::Unknown;
         let hit = Hit::new(&row.row.rule, *line, message).of(&row.row);
         if let Some(hit) = for_gpu(hit, sure).filter(|_| is_sure) {
             found.hit(hit);
         }
     }
+}
+
+/// Returns whether the file sets a variable that solves the problem of a row.
+fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
+    row.unless.iter().any(|unless| {
+        let (name, value) = unless.split_once('=').map_or((&**unless, None), |(n, v)| (n, Some(v)));
+        let is_value = |setting: &Setting| value.is_none_or(|value| setting.value.trim() == value);
+        facts.settings.iter().any(|one| one.name == name && is_value(one))
+    })
+}
+
+/// Returns whether the image of a setting has a release of the package to which the row does not
+/// apply.
+fn is_other_release(setting: &Setting, row: &VariableRow) -> bool {
+    let (Some(package), Some(program)) = (&row.package, &setting.program) else { return false };
+    let Some(release) = images::release_of(program, package) else { return false };
+    !row.releases.iter().any(|releases| releases.contains(release))
 }
 
 /// Returns whether a value is one that a row is about.
@@ -82,12 +102,17 @@ fn is_override(name: &str) -> bool {
 fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
     let Setting { name, value, line, scope, .. } = setting;
     let (line, value) = (*line, value.trim());
+    if passes_itself(facts, setting) && context.defined.is_none_or(|names| !names.contains(name)) {
+        let message = format!("`{name}` is empty if nothing sets it");
+        let hit = Hit::new("hsa-override-empty", line, message).at_most(Severity::Warning);
+        return found.hit(hit.help(format!("write `- {name}`, which passes it only if it is set")));
+    }
     if value.contains(UNKNOWN) || *scope == Scope::Argument {
         return;
     }
     if value.is_empty() {
         // A shell variable that no program sees is often a default; a line of an environment file
-        // without a value is often a form to fill in.
+        // without a value is often a blank to fill in.
         match scope {
             Scope::Shell => {}
             Scope::File => found.hit(
@@ -130,6 +155,18 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     }
 }
 
+/// Returns whether a service of a compose file gets a variable as `NAME=${NAME}`.
+fn passes_itself(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let name = &setting.name;
+    facts.kind == Kind::Compose
+        && setting.value.trim().chars().all(|c| c == UNKNOWN)
+        && facts.lines().any(|(number, line)| {
+            let is_itself = line.contains(&format!("${{{name}}}"))
+                || line.trim_end_matches(['"', '\'', ' ']).ends_with(&format!("${name}"));
+            number == setting.line && is_itself
+        })
+}
+
 /// Checks variables that are passed to Ollama.
 fn ollama(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
     let Setting { name, line, .. } = setting;
@@ -137,12 +174,12 @@ fn ollama(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
     if data().ollama_other.names.contains(name) || !is_for_ollama(facts, setting) {
         return;
     }
-    let message = format!("`{name}` is not a variable of Ollama");
     if data().ollama_never.names.contains(name) {
         let message = format!("`{name}` has never existed in any Ollama release");
         let hit = Hit::new("variable-does-not-exist", *line, message);
         return found.hit(hit.help(&data().ollama_never.help));
     }
+    let message = format!("`{name}` is not a variable of Ollama");
     let hit = Hit::new("variable-does-not-exist", *line, message);
     found.hit(match near {
         Some(near) => hit.help(format!("did you mean `{near}`? Otherwise remove it")),
@@ -205,7 +242,7 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     }
 }
 
-/// Returns whether a variable's name says that it contains a commit.
+/// Returns whether a variable's name suggests that it contains a commit.
 fn is_commit_name(name: &str) -> bool {
     ["_COMMIT", "_SHA", "_REVISION"].iter().any(|end| name.ends_with(end))
 }
@@ -230,6 +267,9 @@ pub(super) fn is_branch(value: &str) -> bool {
     !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
 }
 
+/// The endings of names of lists.
+const LISTS: [&str; 4] = ["PATH", "FLAGS", "OPTS", "ARGS"];
+
 /// Checks for two values of one name, in files that only set variables.
 fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let only_sets =
@@ -237,9 +277,11 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !only_sets {
         return;
     }
-    for (at, setting) in facts.settings.iter().enumerate() {
+    // `LIBRARY_PATH="$A:$LIBRARY_PATH"` adds to a list.
+    let is_list = |one: &Setting| LISTS.iter().any(|end| one.name.ends_with(end));
+    for (at, setting) in facts.settings.iter().enumerate().filter(|(_, one)| !is_list(one)) {
         let earlier = facts.settings[..at].iter().rev().find(|other| other.name == setting.name);
-        if let Some(earlier) = earlier.filter(|earlier| earlier.value != setting.value) {
+        if let Some(earlier) = earlier.filter(|old| old.value != setting.value) {
             let Setting { name, value, line, .. } = setting;
             found.add(
                 "duplicate-pin",
@@ -253,7 +295,7 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// The ends of the names of pins.
+/// The endings of pin names.
 const PIN_ENDS: [&str; 11] = [
     "VERSION", "COMMIT", "REF", "TAG", "DIGEST", "SHA", "SHA256", "BRANCH", "IMAGE", "REVISION",
     "URL",
@@ -265,7 +307,7 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// The starts of variables that a build service sets.
+/// The prefixes of variables that a CI service sets.
 const SYSTEM: [&str; 8] =
     ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "OS_", "BUILDKITE_", "JENKINS_"];
 
@@ -285,8 +327,8 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
             || others.is_some_and(|names| names.contains(name));
         let is_system = SYSTEM.iter().any(|start| name.starts_with(start)) || name == "TARGET_SHA";
         let has_source = sources.contains(stage);
-        // The variables in a file that is not part of the run cannot be known, and an image's files
-        // never are.
+        // The variables in a file that is not part of the run cannot be known, and the files in an
+        // image are never part of the run.
         let is_in_image = facts.kind == Kind::Dockerfile;
         let is_unknown = has_source && (others.is_none() || is_in_image);
         if !is_pin_name(name) || is_set || is_system || is_unknown || is_optional(facts, name) {
@@ -295,17 +337,25 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
         let is_closed = match facts.kind {
             Kind::Dockerfile => *is_base || is_plain_base(facts, *stage),
-            _ => has_source,
+            // A build argument may be an optional override, with a default in the Dockerfile.
+            _ => has_source && !is_only_passed_on(facts, name),
         };
         found.hit(if is_closed { hit } else { hit.at_most(Severity::Information) });
     }
 }
 
-/// Returns whether the file gives a variable a default somewhere, or asks whether it is set.
+/// Returns whether the file gives a variable a default somewhere, or tests whether it is set.
 fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
     ["-", ":-", "=", ":=", "+", ":+"]
         .iter()
         .any(|default| facts.text.contains(&format!("${{{name}{default}")))
+}
+
+/// Returns whether a variable is used only in `--build-arg`.
+fn is_only_passed_on(facts: &Facts<'_>, name: &str) -> bool {
+    let uses =
+        |line: &str| line.contains(&format!("${name}")) || line.contains(&format!("${{{name}}}"));
+    facts.lines().filter(|(_, line)| uses(line)).all(|(_, line)| line.contains("--build-arg"))
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.

@@ -1,5 +1,6 @@
 //! Rules for words anywhere in a file, including comments.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
@@ -20,15 +21,18 @@ const LONGEST: usize = 2_000;
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(set) = SET.as_ref() else { return };
+    let messages = message_lines(facts);
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
         }
         let lower = text.to_ascii_lowercase();
-        for hit in &set.matches(lower.as_bytes()) {
-            let row = &data().words[hit];
+        for index in &set.matches(lower.as_bytes()) {
+            let row = &data().words[index];
             let sure = facts.target.matches(&row.row.gpus, context);
-            if !applies(row, facts.kind, &lower) || sure == Match::Unknown {
+            let is_message = messages.contains(&line);
+            let is_advice = row.in_comments || !is_message;
+            if !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown {
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
@@ -36,13 +40,23 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 found.hit(hit);
             }
         }
-        if !is_comment(facts.kind, &lower) {
+        if !is_comment(facts.kind, &lower) && !messages.contains(&line) {
             moved_index(text, line, context, found);
         }
     }
 }
 
-/// Returns whether a line is a comment of code.
+/// Returns the lines that a script only prints.
+fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
+    let lines = |is_message: bool| {
+        let commands = facts.commands.iter().filter(move |one| one.is_message() == is_message);
+        commands.flat_map(|command| command.words.iter().map(|word| word.line))
+    };
+    let others: BTreeSet<usize> = lines(false).collect();
+    lines(true).filter(|line| !others.contains(line)).collect()
+}
+
+/// Returns whether a line is a comment in code.
 fn is_comment(kind: Kind, lower: &str) -> bool {
     !matches!(kind, Kind::Text) && lower.trim_start().starts_with(['#', ';'])
 }
@@ -79,7 +93,7 @@ fn is_denied(lower: &str) -> bool {
     DENIALS.iter().any(|word| lower.contains(word))
 }
 
-/// Checks for urls of indexes that moved or get no new packages.
+/// Checks for URLs of indexes that moved or get no new packages.
 fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, _) in text.match_indices("https://") {
         if let Some(hit) = stale_index(&text[at..], line, context) {
@@ -88,7 +102,7 @@ fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findin
     }
 }
 
-/// Returns the violation if a url belongs to an index that moved or gets no new packages.
+/// Returns the violation if a URL belongs to an index that moved or gets no new packages.
 pub(super) fn stale_index(url: &str, line: usize, context: Context<'_>) -> Option<Hit<'static>> {
     let row = context.compat?.moved_index(url)?;
     let message = format!("the index `{}` {}", row.url, row.why);

@@ -1,14 +1,16 @@
 //! Parses Dockerfiles and shell scripts into commands, settings and instructions.
 //!
-//! It understands quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd` and
-//! plain assignments. Values that only a running shell knows (command substitution, unset
+//! The parser supports quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd`
+//! and plain assignments. Values that only a running shell knows (command substitution, unset
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
+mod documents;
 mod scan;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::documents::here_documents;
 use self::scan::Scanner;
 
 /// Replaces text in a word that only a running shell knows.
@@ -25,6 +27,16 @@ pub struct ShellCommand {
     pub stage: usize,
     /// Whether its output is piped into the next command.
     pub is_piped: bool,
+    /// Whether its output goes into a file.
+    pub is_saved: bool,
+}
+
+impl ShellCommand {
+    /// Returns whether the command only prints a message for people.
+    pub fn is_message(&self) -> bool {
+        let program = self.words[0].text.as_str();
+        matches!(program, "echo" | "printf") && !self.is_piped && !self.is_saved
+    }
 }
 
 /// A word after quotes and variables are resolved.
@@ -32,7 +44,7 @@ pub struct ShellCommand {
 pub struct Word {
     /// Its text.
     pub text: String,
-    /// The line of its start, from 1.
+    /// The line on which it starts, from 1.
     pub line: usize,
 }
 
@@ -49,7 +61,7 @@ pub enum Scope {
     Exported,
     /// An assignment in front of a command.
     Command,
-    /// A line of an environment file, for whatever reads the file.
+    /// A line of an environment file, for any program that reads the file.
     File,
     /// A container or service that is started: `run --env`, compose, a quadlet, a unit.
     Run,
@@ -104,6 +116,9 @@ pub struct Script {
     pub instructions: Vec<Vec<Word>>,
     /// Variables that are used without a default and were not set before.
     pub missing: Vec<Missing>,
+    /// The bodies of here documents that are systemd units or compose files, each after as many
+    /// empty lines as precede it in the file.
+    pub documents: Vec<String>,
 }
 
 /// A character and its line.
@@ -116,7 +131,7 @@ struct Reader {
     folder: String,
     script: Script,
     missing: RefCell<Vec<(String, usize)>>,
-    /// Names with a value from elsewhere: `ARG NAME`, `read NAME`.
+    /// Names that get their values from elsewhere: `ARG NAME`, `read NAME`.
     declared: BTreeSet<String>,
     /// The nesting depth of scripts inside scripts.
     depth: usize,
@@ -124,6 +139,8 @@ struct Reader {
     stage: usize,
     /// Whether `set -a` exports every assignment.
     exports_all: bool,
+    /// Whether the output of the command that is being read goes into a file.
+    is_saved: bool,
     all_missing: Vec<Missing>,
 }
 
@@ -167,7 +184,7 @@ fn numbered(text: &str, first: usize) -> Vec<Char> {
 }
 
 impl Reader {
-    /// Reads instructions. Continuation lines are joined first, as the builder does it: also inside
+    /// Reads instructions. Continuation lines are joined first, as the builder does it: even inside
     /// quotes, and without the comments and empty lines between them.
     fn dockerfile(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
@@ -233,6 +250,9 @@ impl Reader {
                 self.folder = folder;
                 return next;
             }
+            "COPY" | "ADD" if !here_documents(&text).is_empty() => {
+                return self.copied_documents(&text, lines, index);
+            }
             "ARG" => self.definitions(&logical[skipped..], Scope::Argument),
             "ENV" => self.definitions(&logical[skipped..], Scope::Image),
             "WORKDIR" => {
@@ -261,7 +281,7 @@ impl Reader {
         index
     }
 
-    /// Keeps the variables that were missing since the last call.
+    /// Keeps the variables that have been found missing since the last call.
     fn keep_missing(&mut self, is_base: bool) {
         let stage = self.stage;
         let new = self.missing.get_mut().drain(..);
@@ -341,14 +361,18 @@ impl Reader {
                     let is_document = c == '<'
                         && chars.get(at + 1).is_some_and(|next| next.0 == '<')
                         && chars.get(at + 2).is_none_or(|next| next.0 != '<');
-                    while chars.get(at).is_some_and(|(c, _)| matches!(c, '<' | '>' | '&' | '-')) {
+                    while chars.get(at).is_some_and(|next| matches!(next.0, '<' | '>' | '&' | '-'))
+                    {
                         at += 1;
                     }
-                    let mut scanner =
-                        Scanner { chars, at, variables: &self.variables, missing: &self.missing };
+                    scanner.at = at;
                     scanner.skip_blanks();
                     let target = scanner.word();
                     at = scanner.at;
+                    // `>&2` and `2>/dev/null` write no file.
+                    let is_file = |word: &Word| word.text != "2" && !word.text.starts_with("/dev/");
+                    let is_file = c == '>' && target.as_ref().is_some_and(is_file);
+                    self.is_saved |= is_file && !words.is_empty();
                     documents.extend(target.filter(|_| is_document).map(|word| word.text));
                 }
                 _ => match scanner.word() {
@@ -361,22 +385,6 @@ impl Reader {
             }
         }
         self.end_command(words);
-    }
-
-    /// Reads the body of a here document as a script of its own.
-    fn here_document(&mut self, chars: &[Char], start: usize, delimiter: &str) -> usize {
-        let mut at = start;
-        while at < chars.len() {
-            let end = end_of_line(chars, at);
-            let line: String = chars[at..end].iter().map(|(c, _)| *c).collect();
-            if line.trim() == delimiter {
-                break;
-            }
-            at = end + 1;
-        }
-        let body = &chars[start..at.min(chars.len())];
-        self.deeper(body);
-        end_of_line(chars, at)
     }
 
     fn deeper(&mut self, chars: &[Char]) {
@@ -393,6 +401,7 @@ impl Reader {
             "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "time", "command",
         ];
         let first_setting = self.script.settings.len();
+        let is_saved = std::mem::take(&mut self.is_saved);
         loop {
             let Some(first) = words.first() else { return };
             let definition = first.text.split_once('=').filter(|(name, _)| is_name(name));
@@ -415,11 +424,11 @@ impl Reader {
             setting.scope = Scope::Command;
             setting.program = Some(program.clone());
         }
-        self.builtin(words);
+        self.builtin(words, is_saved);
     }
 
     /// Interprets the shell's own commands, and keeps all others.
-    fn builtin(&mut self, words: Vec<Word>) {
+    fn builtin(&mut self, words: Vec<Word>, is_saved: bool) {
         match words[0].text.as_str() {
             "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(&words),
             "set" => {
@@ -434,7 +443,7 @@ impl Reader {
             "printf" => {
                 let name = words.windows(2).find(|pair| pair[0].text == "-v");
                 self.declared.extend(name.map(|pair| pair[1].text.clone()));
-                self.keep(words);
+                self.keep(words, is_saved);
             }
             "cd" | "pushd" => {
                 if let Some(word) = words.get(1) {
@@ -450,16 +459,17 @@ impl Reader {
                             script.text.chars().map(|c| (c, script.line)).collect();
                         self.deeper(&chars);
                     }
-                    None => self.keep(words),
+                    None => self.keep(words, is_saved),
                 }
             }
-            _ => self.keep(words),
+            _ => self.keep(words, is_saved),
         }
     }
 
-    fn keep(&mut self, words: Vec<Word>) {
+    fn keep(&mut self, words: Vec<Word>, is_saved: bool) {
         let (folder, stage) = (self.folder.clone(), self.stage);
-        self.script.commands.push(ShellCommand { words, folder, stage, is_piped: false });
+        let command = ShellCommand { words, folder, stage, is_piped: false, is_saved };
+        self.script.commands.push(command);
     }
 
     /// Reads `export NAME=value NAME` and similar commands.
@@ -500,21 +510,7 @@ fn exec_form(rest: &[Char]) -> Option<Vec<Word>> {
     let text: String = rest.iter().map(|(c, _)| *c).collect();
     let words: Vec<String> = serde_json::from_str(text.trim()).ok()?;
     let line = rest.first()?.1;
-    Some(words.into_iter().map(|text| Word { text, line }).collect())
-}
-
-/// Returns the delimiters of the here documents that an instruction opens.
-fn here_documents(text: &str) -> Vec<String> {
-    let opened = text
-        .match_indices("<<")
-        .filter(|(at, _)| !text[..*at].ends_with('<') && !text[at + 2..].starts_with('<'));
-    opened
-        .filter_map(|(at, _)| {
-            let rest = text[at + 2..].trim_start_matches(['-', '"', '\'']);
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            (end > 0).then(|| rest[..end].to_owned())
-        })
-        .collect()
+    Some(words.into_iter().map(|word| Word { text: word, line }).collect())
 }
 
 fn end_of_line(chars: &[Char], at: usize) -> usize {

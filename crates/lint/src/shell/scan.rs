@@ -48,15 +48,15 @@ impl Scanner<'_> {
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
                 '<' | '>' => {
                     // A number before a redirection belongs to it.
-                    if text.chars().all(|c| c.is_ascii_digit()) {
+                    if text.chars().all(|digit| digit.is_ascii_digit()) {
                         text.clear();
                     }
                     break;
                 }
                 '\'' => {
                     self.at += 1;
-                    while let Some(c) = self.next().filter(|c| *c != '\'') {
-                        text.push(c);
+                    while let Some(quoted) = self.next().filter(|next| *next != '\'') {
+                        text.push(quoted);
                     }
                 }
                 '"' => {
@@ -67,7 +67,7 @@ impl Scanner<'_> {
                     self.at += 1;
                     match self.next() {
                         Some('\n') | None => {}
-                        Some(c) => text.push(c),
+                        Some(escaped) => text.push(escaped),
                     }
                 }
                 '$' | '`' => self.expansion(&mut text),
@@ -92,8 +92,8 @@ impl Scanner<'_> {
                     self.at += 1;
                     match self.next() {
                         Some('\n') | None => {}
-                        Some(c @ ('$' | '`' | '"' | '\\')) => text.push(c),
-                        Some(c) => text.extend(['\\', c]),
+                        Some(escaped @ ('$' | '`' | '"' | '\\')) => text.push(escaped),
+                        Some(other) => text.extend(['\\', other]),
                     }
                 }
                 '$' | '`' => self.expansion(text),
@@ -124,7 +124,7 @@ impl Scanner<'_> {
                     match c {
                         '(' => depth += 1,
                         ')' => depth -= 1,
-                        '\'' => while self.next().is_some_and(|c| c != '\'') {},
+                        '\'' => while self.next().is_some_and(|quoted| quoted != '\'') {},
                         '\\' => self.at += 1,
                         _ => {}
                     }
@@ -144,9 +144,10 @@ impl Scanner<'_> {
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let mut name = String::new();
-                while let Some(c) = self.peek().filter(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                let is_part = |next: &char| next.is_ascii_alphanumeric() || *next == '_';
+                while let Some(part) = self.peek().filter(is_part) {
                     self.at += 1;
-                    name.push(c);
+                    name.push(part);
                 }
                 self.value(&name, text);
             }
@@ -195,8 +196,8 @@ impl Scanner<'_> {
                 '\\' => match self.next() {
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
-                    Some(c @ ('\'' | '"' | '\\')) => text.push(c),
-                    Some(c) => text.extend(['\\', c]),
+                    Some(escaped @ ('\'' | '"' | '\\')) => text.push(escaped),
+                    Some(other) => text.extend(['\\', other]),
                     None => {}
                 },
                 c => text.push(c),

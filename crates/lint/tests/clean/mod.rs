@@ -1,4 +1,4 @@
-//! Realistic files without mistakes; some of them are close to one.
+//! Realistic files without mistakes; some of them come close to one.
 
 pub(crate) const CLEAN: &[(&str, &str)] = &[
     ("Dockerfile", "FROM scratch\n"),

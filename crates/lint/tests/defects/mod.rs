@@ -1,10 +1,12 @@
-//! Files on which `lint` once gave wrong advice, or none. Each test is about one class.
+//! Files on which `lint` once gave wrong advice, or none. Each test is about one class of defects.
+
+mod unseen;
 
 use lint::{Context, Severity};
 
 use crate::findings_in;
 
-/// A GPU that the caller names, the project's GPU.
+/// The GPU that the caller names, and the project's GPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gpus<'a> {
     asked: Option<&'a str>,
@@ -67,7 +69,7 @@ fn d5_variables_of_ollama_are_those_that_ollama_gets() {
                 "services:\n  ollama:\n    image: ollama/ollama:rocm\n    environment:\n      OLLAMA_MAX_VRAM: 1\n",
                 &[],
             ),
-            // What Ollama does get.
+            // Variables that Ollama does get.
             (
                 "compose.yml",
                 "services:\n  ollama:\n    image: ollama/ollama:rocm\n    environment:\n      OLLAMA_NUM_PARALEL: 1\n      OLLAMA_GPU_MEMORY: 96GB\n      OLLAMA_PULL_MODELS: x\n",
@@ -214,7 +216,7 @@ fn d14_a_base_image_may_set_a_variable() {
             ("Dockerfile", "FROM docker.io/a/b:$BASE_TAG\n", &["1 error"]),
             ("a.sh", "git checkout $VLLM_COMMIT\n", &["1 information"]),
             ("a.sh", "git checkout ${VLLM_COMMIT:-main} ${VLLM_TAG:?x} ${VLLM_REF%%x}\n", &[]),
-            // The file asks whether it is set.
+            // The file tests whether it is set.
             ("a.sh", "if [ -n \"${BASE_URL:-}\" ]; then curl \"$BASE_URL\"; fi\n", &[]),
             // A file of the image sets it.
             (
@@ -437,14 +439,22 @@ fn file_kinds_that_nobody_looked_at_are_read() {
         "privileged-container",
         PROJECT,
         &[
-            ("compose.yml", "services:\n  a:\n    privileged: true\n", &["3 information"]),
+            (
+                "compose.yml",
+                "services:\n  a:\n    privileged: true\n    devices: [/dev/kfd]\n",
+                &["3 information"],
+            ),
             (
                 "a.sh",
-                "distrobox create --image localhost/a --additional-flags '--privileged --ipc=host'\n",
+                "distrobox create --image localhost/rocm --additional-flags '--privileged --ipc=host'\n",
                 &["1 information"],
             ),
             ("compose.yml", "services:\n  a:\n    privileged: false\n", &[]),
-            ("a.container", "[Container]\nPodmanArgs=--privileged\n", &["2 information"]),
+            (
+                "a.container",
+                "[Container]\nPodmanArgs=--privileged --device=/dev/kfd\n",
+                &["2 information"],
+            ),
         ],
     );
 }

@@ -76,7 +76,7 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ("aiter-on-rdna", "Dockerfile", 3, "# gfx1151\nFROM scratch\nENV VLLM_ROCM_USE_AITER=1\n"),
     ("tunableop-on", "Dockerfile", 2, "FROM scratch\nENV PYTORCH_TUNABLEOP_ENABLED=1\n"),
     ("device-lib-path", "run.sh", 1, "export DEVICE_LIB_PATH=$ROCM_PATH/llvm/amdgcn/bitcode\n"),
-    ("image-short-name", "Dockerfile", 1, "FROM rocm/pytorch@sha256:1 AS base\n"),
+    ("image-short-name", "Dockerfile", 1, "FROM rocm/pytorch:rocm7.2.4 AS base\n"),
     ("image-unpinned", "Dockerfile", 2, "ARG TAG=7.2.4\nFROM docker.io/a/base:${TAG}\n"),
     ("image-unpinned", "compose.yml", 3, "services:\n  a:\n    image: ghcr.io/a/b:1.2\n"),
     ("image-latest", "run.sh", 1, "podman run --rm -v x:/y:z docker.io/a/b\n"),
@@ -253,7 +253,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         "SUBSYSTEM==\"kfd\", KERNEL==\"kfd\", MODE=\"0666\"\n",
     ),
     ("world-writable-gpu", "fix.sh", 1, "sudo chmod 666 /dev/kfd /dev/dri/renderD128\n"),
-    ("privileged-container", "run.sh", 1, "podman run --privileged localhost/a\n"),
+    (
+        "privileged-container",
+        "run.sh",
+        1,
+        "podman run --privileged --device /dev/kfd localhost/a\n",
+    ),
     ("silicon-mixup", "Dockerfile", 1, "# For gfx1151 (Strix Point/Halo)\nFROM scratch\n"),
     ("silicon-mixup", "README.md", 1, "Tested on a Ryzen AI 9 HX 370 with gfx1151.\n"),
     (

@@ -29,11 +29,13 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         Ok(project) => project.compat()?,
         Err(_) => None,
     };
-    let (name, text) = lint::data::COMPAT;
     let compat = match compat {
         Some(compat) => compat,
-        None => pins::parse_compat(name, text)
-            .map_err(|error| Failure::from_chain(Kind::Bug, &error))?,
+        None => {
+            let (name, text) = lint::data::COMPAT;
+            pins::parse_compat(name, text)
+                .map_err(|error| Failure::from_chain(Kind::Bug, &error))?
+        }
     };
     // Any target is accepted, because files can be about any GPU.
     let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
@@ -49,6 +51,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     };
     let defined: BTreeSet<String> =
         files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
+    let built: BTreeSet<String> =
+        files.iter().flat_map(|(name, text)| lint::built(name, text)).collect();
     let (_, day) = today()?;
     let here = if args.files.is_empty() { &root } else { &here };
     let folder = Folder { here, root: &root, has_built_in };
@@ -56,6 +60,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
         compat: Some(&compat),
         today: Some(&day),
         defined: Some(&defined),
+        built: Some(&built),
         pins: pins.as_ref(),
         tracks: tracks.as_ref(),
         exists: Some(&folder),
@@ -64,7 +69,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     };
     found.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
     match args.format {
-        // The error says enough.
+        // The error is enough.
         LintFormat::Text if files.is_empty() && found.is_empty() && failed.is_some() => {}
         LintFormat::Text => output::sanitised_result(&report::text(&found, files.len()))?,
         LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,
@@ -121,7 +126,7 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
     page.line(format_args!("Source: {}", rule.evidence.source));
     page.line(format_args!("Known: {}; read on {}", rule.evidence.known, rule.evidence.checked));
     page.line(format_args!(
-        "\nTo allow one place, write `# build-pipeline: allow {}` on its line or on the line above.",
+        "\nTo allow this in one place, write `# build-pipeline: allow {}` on its line or on the line above.",
         rule.id
     ));
     output::result(&page.into_text())

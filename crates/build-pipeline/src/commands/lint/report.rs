@@ -88,7 +88,7 @@ impl LintFindings {
     }
 }
 
-/// Returns the word in JSON for how a fact is known.
+/// Returns the JSON value for how a fact is known.
 pub(super) fn known(known: Known) -> &'static str {
     match known {
         Known::Vendor => "vendor",

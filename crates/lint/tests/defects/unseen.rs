@@ -1,0 +1,296 @@
+//! Defects that 153 previously unseen files from 77 repositories revealed on 2026-11-26.
+
+use std::collections::BTreeSet;
+
+use lint::Context;
+
+use super::{NONE, PROJECT, expect};
+use crate::{findings_in, shown};
+
+#[test]
+fn a_python_package_is_not_the_engine_of_that_name() {
+    let install = "FROM docker.io/a/b@sha256:1\nRUN pip install docker==7.1.0 podman==4.9.0\n";
+    let cases: &[(&str, &str, &[&str])] =
+        &[("requirements.txt", "docker==7.1.0\n", &[]), ("Dockerfile", install, &[])];
+    expect("known-bad-version", PROJECT, cases);
+}
+
+#[test]
+fn an_empty_default_is_not_a_branch() {
+    let text = "FROM docker.io/a/b@sha256:1\nARG COMMIT=\nRUN git clone https://h.example/a \\\n && if [ \"$COMMIT\" != \"\" ]; then git -C a checkout \"$COMMIT\"; fi\n";
+    expect("branch-as-commit", PROJECT, &[("Dockerfile", text, &[])]);
+}
+
+#[test]
+fn a_build_argument_may_be_an_optional_override() {
+    let start = "source ./versions.env\n";
+    let passed = format!("{start}docker build --build-arg \"BRANCH=${{A_VERSION}}\" .\n");
+    let used = format!("{passed}git checkout \"$A_VERSION\"\n");
+    let others = BTreeSet::from(["OTHER".to_owned()]);
+    let context = Context { defined: Some(&others), ..Context::default() };
+    let severities = |text: &str| -> Vec<&str> {
+        let found = findings_in("build.sh", text, context);
+        let found = found.iter().filter(|one| one.rule.id == "undefined-pin");
+        found.map(|one| one.severity.name()).collect()
+    };
+    assert_eq!(severities(&passed), ["information"]);
+    assert_eq!(severities(&used), ["error", "error"]);
+}
+
+#[test]
+fn tuning_that_is_off_or_kept_does_not_repeat() {
+    expect(
+        "tunableop-on",
+        PROJECT,
+        &[
+            ("a.env", "PYTORCH_TUNABLEOP_ENABLED=1\n", &["1 warning"]),
+            ("a.env", "PYTORCH_TUNABLEOP_ENABLED=1\nPYTORCH_TUNABLEOP_TUNING=1\n", &["1 warning"]),
+            ("a.env", "PYTORCH_TUNABLEOP_ENABLED=1\nPYTORCH_TUNABLEOP_TUNING=0\n", &[]),
+            ("a.env", "PYTORCH_TUNABLEOP_ENABLED=1\nPYTORCH_TUNABLEOP_FILENAME=/m/t.csv\n", &[]),
+        ],
+    );
+}
+
+#[test]
+fn a_release_in_the_tag_decides_about_a_variable() {
+    let with = |image: &str| {
+        format!("services:\n  a:\n    image: {image}\n    environment:\n      - VLLM_USE_V1=0\n")
+    };
+    let cases = [
+        (with("docker.io/rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210"), &[][..]),
+        (with("docker.io/vllm/vllm-openai-rocm:v0.11.2"), &[]),
+        (with("docker.io/vllm/vllm-openai-rocm:v0.27.1"), &["5 warning"]),
+        (with("docker.io/vllm/vllm-openai-rocm:latest"), &["5 warning"]),
+        (with("docker.io/rocm/pytorch:rocm7.2.1"), &["5 warning"]),
+    ];
+    for (text, expected) in &cases {
+        expect("variable-without-effect", PROJECT, &[("compose.yml", text, expected)]);
+    }
+    let uma =
+        "FROM docker.io/a/b@sha256:1\nRUN cmake -B b -DGGML_HIP_UMA=ON\nENV LLAMA_HIP_UMA=1\n";
+    expect("variable-without-effect", PROJECT, &[("Dockerfile", uma, &["2 warning", "3 warning"])]);
+}
+
+#[test]
+fn one_old_rocm_is_reported_once() {
+    let index = "--find-links https://repo.radeon.com/rocm/manylinux/rocm-rel-6.4.1/\n";
+    let stamped = format!("torch==2.9.0+rocm7.0.0\ntorchvision==0.24.0+rocm7.0.0\n{index}");
+    expect(
+        "rocm-too-old",
+        PROJECT,
+        &[
+            ("requirements.txt", index, &["1 error"]),
+            ("requirements.txt", &stamped, &["1 error"]),
+            ("a.sh", "echo 'see https://repo.radeon.com/rocm/apt/6.4'\n", &[]),
+            ("a.sh", "echo 'deb https://repo.radeon.com/rocm/apt/6.4 x main' > l\n", &["1 error"]),
+            (
+                "a.sh",
+                "echo 'deb https://repo.radeon.com/rocm/apt/6.4 x main' | tee l\n",
+                &["1 error"],
+            ),
+            // A GPU that imitates gfx1030 is not a gfx1151, and neither is an MI50.
+            ("requirements.txt", &format!("# for an MI50\n{index}"), &[]),
+        ],
+    );
+    let imitates =
+        "FROM docker.io/rocm/dev-ubuntu-22.04:6.2@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=10.3.0\n";
+    expect("rocm-too-old", NONE, &[("Dockerfile", imitates, &[])]);
+    let imitates = imitates.replace("10.3.0", "11.0.0");
+    expect("rocm-too-old", NONE, &[("Dockerfile", &imitates, &["1 warning"])]);
+}
+
+#[test]
+fn repositories_of_dnf_are_read_everywhere() {
+    let line = "baseurl=https://repo.radeon.com/rocm/el9/6.4.4/main";
+    let base = "FROM registry.fedoraproject.org/fedora:43@sha256:1\n";
+    let run = format!("{base}RUN <<R\ntee /etc/yum.repos.d/rocm.repo <<E\n[rocm]\n{line}\nE\nR\n");
+    let copy = format!(
+        "{base}COPY <<EOF /etc/yum.repos.d/rocm.repo\n[rocm]\n{line}\nEOF\nRUN dnf install rocm\n"
+    );
+    let script = format!("cat > /etc/yum.repos.d/rocm.repo <<'EOF'\n[rocm]\n{line}\nEOF\n");
+    let plain = format!("[rocm]\nname = x\n{line}\n");
+    expect(
+        "rocm-too-old",
+        PROJECT,
+        &[
+            ("Dockerfile", &run, &["5 error"]),
+            ("Dockerfile", &copy, &["4 error"]),
+            ("a.sh", &script, &["3 error"]),
+            ("rocm.repo", &plain, &["3 error"]),
+        ],
+    );
+    let cases: &[(&str, &str, &[&str])] =
+        &[("Dockerfile", &run, &["1 warning"]), ("Dockerfile", &copy, &["1 warning"])];
+    expect("fedora-release", PROJECT, cases);
+}
+
+#[test]
+fn a_unit_or_compose_file_in_a_here_document_is_read_as_one() {
+    let unit = "set -e\ncat > o.service <<EOF\n[Service]\nEnvironment=\"OLLAMA_GPU_MEMORY=96GB\"\nExecStart=/usr/bin/ollama serve\nEOF\nsystemctl enable o\n";
+    let copied = "FROM docker.io/a/b@sha256:1\nCOPY <<EOF /etc/o.service\n[Service]\nEnvironment=OLLAMA_GPU_MEMORY=1\nExecStart=/usr/bin/ollama serve\nEOF\n";
+    let compose = "cat > compose.yml <<'EOF'\nservices:\n  a:\n    image: ollama/ollama:rocm\n    environment:\n      - OLLAMA_GPU_MEMORY=1\nEOF\n";
+    expect(
+        "variable-does-not-exist",
+        PROJECT,
+        &[
+            ("a.sh", unit, &["4 error"]),
+            ("Dockerfile", copied, &["4 error"]),
+            ("a.sh", compose, &["6 error"]),
+        ],
+    );
+    // A file that is copied is not a list of instructions.
+    let text = "FROM docker.io/a/b@sha256:1\nCOPY <<EOF /a.txt\nFROM b\nENV HSA_OVERRIDE_GFX_VERSION=x\nEOF\n";
+    expect("hsa-override-form", PROJECT, &[("Dockerfile", text, &[])]);
+}
+
+#[test]
+fn an_image_that_the_run_builds_is_not_pulled() {
+    let built = lint::built("build.sh", "docker build -t pytorch .\n");
+    let compose = "services:\n  a:\n    image: b:latest\n    build: .\n";
+    let built: BTreeSet<String> =
+        built.into_iter().chain(lint::built("compose.yml", compose)).collect();
+    assert_eq!(Vec::from_iter(&built), ["b:latest", "pytorch"]);
+    let context = Context { built: Some(&built), ..Context::default() };
+    let run = "docker run pytorch\ndocker run b:latest\ndocker run local/a:1\ndocker run a:local\n";
+    assert_eq!(shown(&findings_in("run.sh", run, context)), Vec::<String>::new());
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("run.sh", "docker run pytorch\n", &["1 warning"]),
+        ("run.sh", "docker run docker.io/a/b:rocm-latest\n", &["1 warning"]),
+    ];
+    expect("image-latest", NONE, cases);
+    let digest = "FROM a/b@sha256:1\n";
+    expect("image-short-name", NONE, &[("Dockerfile", digest, &[])]);
+}
+
+#[test]
+fn the_gpu_does_not_come_from_a_list_in_a_comment() {
+    let list = "# The binary supports gfx900, gfx90c and gfx1151.\nexport HSA_OVERRIDE_GFX_VERSION=9.0.0\n";
+    let own = "# for gfx1151\nexport HSA_OVERRIDE_GFX_VERSION=9.0.0\n";
+    let cases: &[(&str, &str, &[&str])] = &[("a.sh", list, &[]), ("a.sh", own, &["2 error"])];
+    expect("hsa-override-gfx1151", NONE, cases);
+}
+
+#[test]
+fn a_list_that_grows_is_not_set_twice() {
+    expect(
+        "duplicate-pin",
+        NONE,
+        &[
+            ("a.sh", "A_PATH=\"/a:$A_PATH\"\nA_PATH=\"/b:$A_PATH\"\n", &[]),
+            ("a.sh", "V=1\nV=1\n", &[]),
+            ("a.sh", "V=1\nV=12\n", &["2 warning"]),
+        ],
+    );
+}
+
+#[test]
+fn downloads_are_named_by_the_file_that_is_kept() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "curl -k https://h.example/x | grep -q Host\n", &[]),
+        (
+            "a.sh",
+            "pip install https://h.example/a-1-cp312-cp312-linux_x86_64.whl\n",
+            &["1 warning"],
+        ),
+        ("a.sh", "pip install https://h.example/a-1-py3-none-any.whl#sha256=1\n", &[]),
+    ];
+    expect("download-unchecked", NONE, cases);
+    for text in [
+        "curl -L -o one.tar.gz https://h.example/v3.11.tar.gz\n",
+        "wget https://h.example/v3.11.tar.gz -O one.tar.gz\n",
+    ] {
+        let found = findings_in("a.sh", text, Context::default());
+        let shown = shown(&found);
+        assert!(shown.iter().any(|one| one.contains("`one.tar.gz` is downloaded")), "{shown:?}");
+    }
+}
+
+#[test]
+fn values_of_options_are_not_packages() {
+    expect(
+        "index-unpinned",
+        NONE,
+        &[
+            ("a.sh", "uv pip install --python-preference system -r r.txt\n", &[]),
+            ("a.sh", "pip install -e python\n", &[]),
+            ("a.sh", "uv pip install --requirements r.txt torch\n", &[]),
+            ("a.sh", "pip install --no-index --find-links=/w torch\n", &[]),
+            ("a.sh", "pip install torch\n", &["1 information"]),
+        ],
+    );
+}
+
+#[test]
+fn templates_of_environment_files_are_read() {
+    for file in [".env-template", ".env_example", "x.env.tmpl", "env.template", ".env.sample"] {
+        expect("hsa-override-form", NONE, &[(file, "HSA_OVERRIDE_GFX_VERSION=11\n", &["1 error"])]);
+    }
+}
+
+#[test]
+fn a_service_may_get_an_empty_override() {
+    let with =
+        |line: &str| format!("services:\n  a:\n    build: .\n    environment:\n      {line}\n");
+    let cases = [
+        (with("- HSA_OVERRIDE_GFX_VERSION=${HSA_OVERRIDE_GFX_VERSION}"), &["5 warning"][..]),
+        (with("HSA_OVERRIDE_GFX_VERSION: \"$HSA_OVERRIDE_GFX_VERSION\""), &["5 warning"]),
+        (with("- HSA_OVERRIDE_GFX_VERSION"), &[]),
+        (with("- HSA_OVERRIDE_GFX_VERSION=${GFX:?set GFX}"), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("hsa-override-empty", NONE, &[("compose.yml", text, expected)]);
+    }
+}
+
+#[test]
+fn all_ways_to_open_a_gpu_are_found() {
+    expect(
+        "world-writable-gpu",
+        NONE,
+        &[
+            ("a.sh", "mknod -m 666 /dev/kfd c 509 0\n", &["1 warning"]),
+            ("a.sh", "mknod -m 660 /dev/kfd c 509 0\n", &[]),
+            (
+                "70.rules",
+                "SUBSYSTEM==\"drm\", KERNEL==\"card[0-9]*\", MODE=\"0666\"\n",
+                &["1 warning"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_container_without_a_gpu_is_no_matter_of_rocm() {
+    let service = "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    privileged: true\n";
+    let gpu = format!("{service}    devices: [/dev/kfd]\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("compose.yml", service, &[]), ("compose.yml", &gpu, &["4 information"])];
+    expect("privileged-container", NONE, cases);
+}
+
+#[test]
+fn messages_and_names_of_instructions_are_no_advice() {
+    let message = "echo \"Source: https://rocm.nightlies.amd.com/v2/gfx1151/\"\n";
+    expect("index-moved", PROJECT, &[("a.sh", message, &[])]);
+    let parameter = "echo 'add amdgpu.gttsize=1 to the command line'\n";
+    expect("gttsize-deprecated", PROJECT, &[("a.sh", parameter, &[])]);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "# v_pk_mul exists on gfx940+ only\n", &[]),
+        ("a.sh", "# builds gfx940 and gfx942\n", &["1 information"]),
+    ];
+    expect("retired-target", NONE, cases);
+}
+
+#[test]
+fn images_of_vllm_without_code_for_the_gpu_are_known() {
+    expect(
+        "rocm-too-old",
+        PROJECT,
+        &[
+            ("run.sh", "podman run docker.io/vllm/vllm-openai-rocm:v0.14.1\n", &["1 warning"]),
+            ("run.sh", "podman run docker.io/vllm/vllm-openai-rocm:v0.9.0\n", &["1 warning"]),
+            ("run.sh", "podman run docker.io/vllm/vllm-openai-rocm:v0.19.0\n", &[]),
+            ("run.sh", "podman run docker.io/vllm/vllm-openai-rocm:v0.27.1\n", &[]),
+        ],
+    );
+}
