@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::run::output;
 
-/// The options of the containers: no network, and no limits that this machine cannot set.
+/// The options for `podman run`: no network, and only limits that this machine can set.
 const RUN: &[&str] =
     &["run", "--rm", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"];
 
@@ -15,11 +15,11 @@ pub(crate) fn run_in(
     options: &[&str],
     wanted: &str,
 ) -> Result<String> {
-    let podman = |runtime: &str, words: &[&str]| {
+    let podman = |runtime: &str, program: &[&str]| {
         let shell = format!("podman --runtime={runtime} \"$@\" 2>&1");
-        output("sh", &[&["-c", &shell, "sh"], RUN, options, &[image], words].concat())
+        output("sh", &[&["-c", &shell, "sh"], RUN, options, &[image], program].concat())
     };
-    // crun does not work with the cgroups of some machines, and runc not with those of others.
+    // On some machines, crun does not work with the cgroups; on others, runc does not.
     let works = |runtime: &&str| podman(runtime, &["true"]).is_ok();
     let runtime = ["crun", "runc"].into_iter().find(works).unwrap_or("crun");
     let said = podman(runtime, words)?;
@@ -31,7 +31,7 @@ pub(crate) fn run_in(
     Ok(said)
 }
 
-/// Returns what llama.cpp's `--version` must print for the source that a track pins.
+/// Returns the text that llama.cpp's `--version` must print for the source that a track pins.
 pub(crate) fn llama_version(tool: &str, track: &str) -> Result<String> {
     let plan = output(tool, &["plan", track, "--format", "json"])?;
     let plan: serde_json::Value = serde_json::from_str(&plan)?;
@@ -44,9 +44,9 @@ pub(crate) fn llama_version(tool: &str, track: &str) -> Result<String> {
     Ok(format!("(build {number}, commit {commit})"))
 }
 
-/// Returns the text of a key at any depth.
+/// Returns the string value of a key, at any depth.
 fn find<'a>(value: &'a serde_json::Value, key: &str) -> Option<&'a str> {
     let object = value.as_object()?;
     let own = object.get(key).and_then(serde_json::Value::as_str);
-    own.or_else(|| object.values().find_map(|value| find(value, key)))
+    own.or_else(|| object.values().find_map(|nested| find(nested, key)))
 }

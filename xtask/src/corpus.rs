@@ -1,8 +1,9 @@
-//! `corpus lint FOLDER` and `corpus diagnose FOLDER`: measure `lint` and `diagnose` on files of other projects.
+//! `corpus lint FOLDER` and `corpus diagnose FOLDER`: evaluate `lint` and `diagnose` on files of
+//! other projects.
 //!
-//! The files are not part of the project. `xtask/corpus/lint.toml` and `diagnose.toml` name where each
-//! comes from, and what a person who read it said about it. FOLDER contains the files of `lint` as
-//! `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
+//! The files are not part of this project. `xtask/corpus/lint.toml` and `diagnose.toml` record where
+//! each file comes from, and the verdict of a person who read it. FOLDER contains the files for
+//! `lint` as `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +24,7 @@ struct File {
     verdicts: BTreeMap<(u64, String), String>,
 }
 
-/// The numbers of one half.
+/// The counts for one half of the corpus.
 #[derive(Debug, Default)]
 struct Count {
     files: usize,
@@ -36,7 +37,7 @@ struct Count {
     unjudged: Vec<String>,
 }
 
-/// Runs the tool on the corpus in `folder`.
+/// Runs `lint` on the corpus in `folder`, and compares the findings with the verdicts.
 pub(crate) fn lint(folder: &str) -> Result<()> {
     let files = read(&std::fs::read_to_string(root()?.join("xtask/corpus/lint.toml"))?)?;
     let mut halves: BTreeMap<&str, Count> = BTreeMap::new();
@@ -69,7 +70,7 @@ fn read(text: &str) -> Result<Vec<File>> {
     files.iter().map(read_file).collect()
 }
 
-/// Returns the text of a key that must be there.
+/// Returns the string value of a required key.
 fn text_of(value: &toml::Value, key: &str) -> Result<String> {
     let text = value.get(key).and_then(toml::Value::as_str);
     text.with_context(|| format!("`{key}` is missing from {value}")).map(str::to_owned)
@@ -87,7 +88,7 @@ fn read_file(value: &toml::Value) -> Result<File> {
         if !matches!(*verdict, "true" | "arguable" | "false" | "missed") {
             bail!("`{verdict}` in `{row}` is not true, arguable, false or missed");
         }
-        let line = line.parse().with_context(|| format!("`{line}` is not a line"))?;
+        let line = line.parse().with_context(|| format!("`{line}` is not a line number"))?;
         verdicts.insert((line, (*rule).to_owned()), (*verdict).to_owned());
     }
     let name = format!("{}/{}", text("repository")?, text("path")?);
@@ -107,7 +108,7 @@ fn report(arguments: &[&str]) -> Result<Value> {
     let output = Command::new(&tool)
         .args(arguments)
         .output()
-        .with_context(|| format!("`{}`; build it with `cargo build`", tool.display()))?;
+        .with_context(|| format!("cannot run `{}`; build it with `cargo build`", tool.display()))?;
     serde_json::from_slice(&output.stdout).with_context(|| {
         format!("{}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr))
     })
@@ -122,14 +123,15 @@ struct Log {
     expected: String,
 }
 
-/// What `diagnose` made of the logs of one part.
+/// The results of `diagnose` for one part of the corpus.
 #[derive(Debug, Default)]
 struct Score {
     right: usize,
     missed: usize,
     wrong: usize,
-    /// The logs with a failure, and those of them that were recognised.
+    /// The number of logs with a failure.
     failures: usize,
+    /// The number of these failures that were recognised.
     recognised: usize,
 }
 
@@ -184,7 +186,7 @@ fn named(report: &Value, expected: &str) -> Vec<String> {
     counted.filter_map(|one| one["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// Counts a log, and returns whether the answer was right.
+/// Adds the result for a log to `score`, and returns whether it was right.
 fn score(log: &Log, named: &[String], score: &mut Score) -> bool {
     let is_failure = log.expected != "none";
     let is_right = if is_failure { named == [log.expected.as_str()] } else { named.is_empty() };
@@ -199,7 +201,7 @@ fn score(log: &Log, named: &[String], score: &mut Score) -> bool {
     is_right
 }
 
-/// Adds the findings in a file to the numbers of its half.
+/// Adds the findings in a file to the counts of its half.
 fn judge(file: &File, findings: &[Value], count: &mut Count) {
     let mut missed = file.verdicts.clone();
     missed.retain(|_, verdict| verdict == "missed");
@@ -212,7 +214,7 @@ fn judge(file: &File, findings: &[Value], count: &mut Count) {
             count.unjudged.push(format!("{}: {line} {rule}", file.name));
             continue;
         };
-        // A finding that was missing when the file was read is a true one.
+        // A finding that was recorded as missed is a true one.
         let verdict = if verdict == "missed" { "true" } else { verdict };
         *count.found.entry(verdict.to_owned()).or_default() += 1;
         if finding["severity"] == "error" {

@@ -1,10 +1,9 @@
-//! `cargo xtask engines`: tables of what each engine and host can do, which are also written into
-//! README.md.
+//! `cargo xtask engines`: tests engines and hosts, and writes tables of the results into README.md.
 //!
 //! The tables come from tests of `build-pipeline`. `conformance` tests every engine of the machines
-//! that testkit makes; machines can be tested one by one, and then only their lines are replaced.
-//! `hosts` builds track `vulkan` on hosts of several releases and on one without apt, and rehearses
-//! `source` on two of them.
+//! that testkit makes. If only some machines are tested, only their rows are replaced. `hosts`
+//! builds track `vulkan` on hosts of several releases and on one without apt, and rehearses `source`
+//! on two of them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -16,32 +15,32 @@ use crate::say;
 
 /// A table of README.md.
 struct Table {
-    /// The line before it.
+    /// The line before the table.
     begin: &'static str,
-    /// The cells with digests that all lines must share.
+    /// The indexes of the cells whose digests must be the same in all rows.
     digests: &'static [usize],
 }
 
 const ENGINES: Table = Table {
     begin: "<!-- The output of `cargo xtask engines`. -->",
-    // Those of `plain`, `nasty`, `realistic` and `venv`.
+    // The cells of `plain`, `nasty`, `realistic` and `venv`.
     digests: &[2, 3, 5, 6],
 };
 const HOSTS: Table =
     Table { begin: "<!-- The output of `cargo xtask engines hosts`. -->", digests: &[3, 4] };
-/// The cell of an image that a host does not build.
+/// The content of the cell for an image that a host does not build.
 const NOT_BUILT: &str = "–";
 /// The line after each table.
 const END: &str = "<!-- The end of that output. -->";
 
-/// The machines, by the release of Debian.
+/// The test machines, named after their Debian releases.
 const SUITES: [&str; 4] = ["bookworm", "trixie", "sid", "experimental"];
-/// The hosts. The test has them by the same names.
+/// The hosts, under the names that the test uses.
 const HOST_NAMES: [&str; 5] =
     ["host-bookworm", "host-trixie", "host-sid", "host-experimental", "host-without-apt"];
 
-/// Tests the engines of the given machines and the given hosts; `hosts` stands for all hosts.
-/// Without a name, tests everything. Prints the tables and writes them into README.md.
+/// Tests the engines of the given machines, and the given hosts; `hosts` means all hosts. Without
+/// names, tests everything. Prints the tables and writes them into README.md.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     for name in names {
         ensure!(
@@ -67,7 +66,7 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test that prints a table, and returns the lines of the table.
+/// Runs a test that prints a table, and returns the table's lines.
 fn tested(test: &str, suites: &[&str]) -> Result<Vec<String>> {
     let mut child = at_root("cargo")?
         .args(["test", "--locked", "--package", "build-pipeline", "--features", "engines"])
@@ -97,8 +96,8 @@ fn written(change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of README.md with new lines of a table. Lines with another first cell stay,
-/// unless their images have other digests.
+/// Returns the text of README.md with the new rows of a table. Rows with a different first cell are
+/// kept; if their digests differ from the new ones, the function fails.
 fn with_rows(text: &str, table: &Table, lines: &[String]) -> Result<String> {
     let [header, rule, new @ ..] = lines else { bail!("nothing was tested") };
     let first = new.first().context("nothing was tested")?;
@@ -112,7 +111,7 @@ fn with_rows(text: &str, table: &Table, lines: &[String]) -> Result<String> {
         let mut pairs = table.digests(line).into_iter().zip(table.digests(first));
         ensure!(
             pairs.all(|(one, other)| one == other || [one, other].contains(&NOT_BUILT)),
-            "{} has built other images than what was tested now; test everything",
+            "{} built images that differ from those of this run; test everything again",
             name(line)
         );
     }
@@ -128,14 +127,14 @@ fn name(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// Returns the parts of the version in the first cell. What has none comes last.
+/// Returns the parts of the version in the first cell. A row without a version number sorts last.
 fn version(line: &str) -> Vec<u32> {
     let version = name(line).split(' ').nth(1).unwrap_or_default();
     version.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }
 
 impl Table {
-    /// Returns the digests in a line that all lines must share.
+    /// Returns the digests of a row that must be the same in all rows.
     fn digests<'a>(&self, line: &'a str) -> Vec<&'a str> {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         self.digests.iter().filter_map(|at| cells.get(*at).copied()).collect()
@@ -212,6 +211,6 @@ mod tests {
         assert!(with_rows(&text, &ENGINES, &[]).is_err());
         assert!(with_rows(&text, &ENGINES, &table(&[])).is_err());
         let error = with_rows(&text, &ENGINES, &table(&[&NEW.replace("cc", "ee")])).unwrap_err();
-        assert!(error.to_string().starts_with("podman 4.3.1 rootless has built other images"));
+        assert!(error.to_string().starts_with("podman 4.3.1 rootless built images that differ"));
     }
 }

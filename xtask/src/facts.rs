@@ -1,6 +1,6 @@
 //! `facts [DAYS]`: lists the facts of the data files that nobody has checked for a while.
 //!
-//! A fact is a table with the key `checked`. If you read its source again, set the key to that day.
+//! A fact is a table with the key `checked`. When you check its source again, set the key to that day.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::say;
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
 
-/// A fact, by its table and file.
+/// A fact: its age in days, its table and its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fact {
     age: i64,
@@ -58,7 +58,7 @@ pub(crate) fn table(facts: &[Fact], days: i64) -> String {
         return format!("All facts were checked in the last {days} days.");
     }
     let mut text = format!(
-        "{} facts were not checked for {days} days or more.\n\n| days | fact | file |\n|---|---|---|",
+        "{} facts have not been checked for {days} days or more.\n\n| days | fact | file |\n|---|---|---|",
         facts.len()
     );
     for Fact { age, table, file } in facts {
@@ -68,7 +68,7 @@ pub(crate) fn table(facts: &[Fact], days: i64) -> String {
     text
 }
 
-/// Adds the facts in a table and the tables in it.
+/// Adds the facts in a table and its subtables.
 fn collect(
     tables: &toml::Table,
     file: &str,
@@ -95,7 +95,7 @@ fn collect(
 
 /// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar.
 fn day(year: i64, month: i64, day: i64) -> i64 {
-    // A year begins with March, so that the leap day is its last day.
+    // Here, a year begins with March, so that the leap day is its last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
@@ -154,11 +154,11 @@ mod tests {
         assert_eq!(table(&[], 90), "All facts were checked in the last 90 days.");
         let old = Fact { age: 115, table: "kernel.any".to_owned(), file: "compat.toml".to_owned() };
         let text = table(&[old], 90);
-        assert!(text.starts_with("1 facts were not checked for 90 days or more."), "{text}");
+        assert!(text.starts_with("1 facts have not been checked for 90 days or more."), "{text}");
         assert!(text.ends_with("| 115 | `kernel.any` | compat.toml |"), "{text}");
     }
 
-    /// Returns the tables that name a source and no date.
+    /// Returns the tables that name a source but no date.
     fn undated(tables: &toml::Table, path: &str) -> Vec<String> {
         let has = |key: &str| tables.get(key).is_some_and(toml::Value::is_str);
         let is_fact = has("evidence") || has("source") && tables.contains_key("known");

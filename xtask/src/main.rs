@@ -4,6 +4,11 @@
 //! `ci` decides whether a change can be merged. It consists of other chores and needs root on
 //! Debian 12.
 
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
+
 mod bench;
 mod container;
 mod corpus;
@@ -33,27 +38,27 @@ const USAGE: &str = "usage: cargo xtask CHORE
   tidy          check the project rules that no linter checks
   workflows     check .github/workflows, and the workflows that the tool writes, with zizmor and
                 the schemas
-  nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT go to the tool
-  engines [NAMES] test the podman and docker of the test machines (bookworm, trixie, sid,
-                experimental), and `hosts`, where tracks are compiled (host-bookworm, host-trixie,
-                host-sid, host-experimental, host-without-apt); default all; update their lines in
-                README.md; hours
+  nightly [OPT] check the pins: outdated, lint, proposed bumps, builds; OPT is passed to the tool
+  engines [NAMES] test podman and docker on the test machines (bookworm, trixie, sid, experimental),
+                and compile tracks on the hosts (host-bookworm, host-trixie, host-sid,
+                host-experimental, host-without-apt, or `hosts` for all of them); default: all
+                machines and hosts; updates their rows in README.md; takes hours
   gates [NUMBERS] run the tests of all reliability promises with the promised numbers of cases, and
-                print a table; two hours
+                print a table; takes two hours
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
   rocm [ENGINES] build track llama-rocm with a real engine, audit and run it, and rebuild it with
-                each engine; half an hour or more
-  advisories    check all dependencies in the RustSec database
+                each engine; takes half an hour or more
+  advisories    check all dependencies against the RustSec database
   release [twice] build static programs for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 sums
-                into target/release-files; with `twice`, do it again and compare
-  schema        write schemas/*.json and docs/reference/*.md again
+                into target/release-files; with `twice`, build everything again and compare
+  schema        regenerate schemas/*.json and docs/reference/*.md
   corpus lint FOLDER  run `lint` on the files of xtask/corpus/lint.toml, laid out in FOLDER as
                 REPOSITORY/PATH, and compare the findings with the recorded verdicts
   corpus diagnose FOLDER  run `diagnose` on the logs of xtask/corpus/diagnose.toml, which are in FOLDER
-                as OWNER+NAME+NUMBER.log, and compare the answers
+                as OWNER+NAME+NUMBER.log, and compare the results with the expected ones
   facts [DAYS]  list the facts of versions/*.toml that nobody has checked for DAYS days [default: 90]
-  bench [GIB]   measure the build of a metadata-only image, sources, and runs with nothing to do,
-                compared with other tools
+  bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
+                do, and compare with other tools
   bench sources only measure the preparation and patching of sources
   bench noop    only measure runs with nothing to do";
 
@@ -127,14 +132,14 @@ fn ci() -> Result<()> {
     Ok(())
 }
 
-/// Checks which crates the program depends on, with their licences and sources.
+/// Checks the program's dependencies: which crates they are, their licences and their sources.
 fn dependencies() -> Result<()> {
     let deny = setup::cargo_deny()?;
-    // The advisory database is not reachable from everywhere, so it is not checked here.
+    // Advisories are not checked here, because not every network can reach their database.
     run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])
 }
 
-/// Checks our workflows, and those that the tool writes for other projects.
+/// Checks our workflows, and the workflows that the tool writes for other projects.
 fn workflows() -> Result<()> {
     let ours = ["ci", "nightly", "release"].map(|name| format!(".github/workflows/{name}.yml"));
     let ours: Vec<&str> = ours.iter().map(String::as_str).collect();
@@ -160,17 +165,17 @@ fn workflows() -> Result<()> {
     schema("vendor.gitlab-ci", &[&path(".gitlab-ci.yml"), &path("gitlab.yml")])
 }
 
-/// Checks workflows of GitHub for security problems with zizmor, and against the schema.
+/// Checks GitHub workflows for security problems with zizmor, and validates them against the schema.
 fn github_workflows(files: &[&str]) -> Result<()> {
     let tools = setup::workflow_tools()?;
-    // This needs no network: every commit was checked when it was pinned.
+    // This needs no network: the commit of every action was checked when it was pinned.
     let arguments = [&["--offline", "--no-progress", "--quiet"], files].concat();
     let environment = [("PYTHONPATH", tools.as_str())];
     run::command(&format!("{tools}/bin/zizmor"), &arguments, &environment)?;
     schema("vendor.github-workflows", files)
 }
 
-/// Checks files against a schema that check-jsonschema contains.
+/// Validates files against a schema that is built into check-jsonschema.
 fn schema(name: &str, files: &[&str]) -> Result<()> {
     let tools = setup::workflow_tools()?;
     let arguments = [&["--builtin-schema", name], files].concat();
@@ -180,14 +185,15 @@ fn schema(name: &str, files: &[&str]) -> Result<()> {
 
 fn test(arguments: &[&str]) -> Result<()> {
     let all = [&["test", "--workspace", "--locked"], arguments].concat();
-    // Many tests wait for an engine or a registry, so two threads would leave two cores idle.
+    // Many tests wait for an engine or a registry, so at least four threads are used, even on two
+    // cores.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| threads.max(4).to_string());
-    // A new or changed snapshot must fail here, and must never be written.
+    // A new or changed snapshot must fail its test, and must never be written.
     run::cargo_with(&all, &[("INSTA_UPDATE", "no"), ("RUST_TEST_THREADS", &threads)])
 }
 
-/// Passes the schema of every document to `with`, as the tool prints it, and the reference pages.
+/// Passes the path and the expected text of every schema and reference page to `with`.
 fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
     let pages = root()?.join("docs/reference");
@@ -203,8 +209,7 @@ fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
     for document in documents {
         let text = run::output("cargo", &[&tool[..], &[document]].concat())?;
         with(&folder.join(format!("{document}.schema.json")), &text)?;
-        let page = reference::PAGES.iter().find(|(name, _)| *name == document);
-        if let Some((name, title)) = page {
+        if let Some((name, title)) = reference::PAGES.iter().find(|(name, _)| *name == document) {
             let page = reference::page(name, title, &serde_json::from_str(&text)?);
             with(&pages.join(format!("{name}.md")), &page)?;
         }

@@ -2,10 +2,10 @@
 //!
 //! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → `smoke`,
 //! if there is a GPU → summary, with old facts. A track with a rehearsal is rehearsed.
-//! Nothing is committed or pushed: proposed bumps are texts in `target/nightly`. In a GitHub
-//! workflow, the summary and the outputs go where its variables say, and the output of builds
-//! cannot give commands. The arguments after `nightly` go to every call of the tool, for example
-//! `--mirror FROM=TO`.
+//! Nothing is committed or pushed: proposed bumps are files in `target/nightly`. In a GitHub
+//! workflow, the summary and the outputs go to the files that GitHub's variables name, and GitHub
+//! does not interpret the output of builds as workflow commands. The arguments after `nightly` are
+//! passed to every call of the tool, for example `--mirror FROM=TO`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -34,7 +34,7 @@ struct Nightly {
     outputs: Vec<(&'static str, String)>,
 }
 
-/// Calls the tool.
+/// How to call the tool.
 #[derive(Debug)]
 struct Tool<'a> {
     program: PathBuf,
@@ -69,7 +69,7 @@ impl Tool<'_> {
     }
 }
 
-/// Runs all steps; if it fails, the first line is the worst finding.
+/// Runs all steps. If they find problems, the first line of the error is the worst one.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
@@ -169,8 +169,8 @@ fn locks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Returns all tracks, each with whether it is rehearsed: those with a rehearsal take hours and need
-/// pins that not everybody can resolve.
+/// Returns all tracks, and whether each is rehearsed: a track with a rehearsal would take hours to
+/// build, and needs pins that not everybody can resolve.
 fn all_tracks(project: &std::path::Path) -> Result<Vec<(String, bool)>> {
     let path = project.join("versions/tracks.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -198,7 +198,7 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             Ok(plan) => plan,
             Err(why) => {
                 let first = format!("{why:#}").replace(['\n', '|'], " ");
-                // Nobody has been able to verify such a pin yet; everything else is a mistake.
+                // An unresolved pin is not a failure: nobody has been able to verify it yet.
                 if !first.contains("is unresolved") {
                     nightly.failures.push(format!("track {track} cannot be planned"));
                 }
@@ -216,13 +216,13 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             writeln!(nightly.summary, "| {track} | unchanged | {manner} |")?;
             continue;
         }
-        // The image of a rehearsal is made from stand-ins, and its build checks it.
+        // A rehearsal builds its image from stand-ins, and checks it itself.
         let is_good = quoted(tool, &[&["--track", track][..], &with(&[])].concat())?
             && (is_rehearsed || quoted(tool, &["verify", track])?);
         if is_good {
             built.push(track.to_owned());
         } else {
-            nightly.failures.push(format!("track {track} was not built and verified"));
+            nightly.failures.push(format!("track {track} could not be built and verified"));
         }
         let word = match (is_good, is_rehearsed) {
             (true, true) => "built",
@@ -237,7 +237,7 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Tests the image of a track on this machine's GPU, and returns what the summary says about it.
+/// Tests the image of a track on this machine's GPU, and returns the text for the summary.
 fn smoke(tool: &Tool<'_>, track: &str, nightly: &mut Nightly) -> Result<&'static str> {
     if !std::path::Path::new("/dev/kfd").exists() {
         return Ok("not tested: no GPU");
@@ -256,8 +256,8 @@ fn old_facts(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command whose output may contain text from outside, and shows it so that a workflow's log
-/// does not interpret it as commands.
+/// Runs a command whose output may contain text from outside, and prints the output so that GitHub
+/// does not interpret it as workflow commands. Returns whether the command succeeded.
 fn quoted(tool: &Tool<'_>, arguments: &[&str]) -> Result<bool> {
     let output = tool.run(arguments)?;
     let words = format!(
@@ -279,7 +279,7 @@ fn is_github() -> bool {
     std::env::var("GITHUB_ACTIONS").is_ok_and(|value| value == "true")
 }
 
-/// Returns a word that nobody can put into a log in advance.
+/// Returns a random word, which nobody can put into a log in advance.
 fn unguessable() -> Result<String> {
     use std::io::Read as _;
     let mut bytes = [0; 16];
@@ -380,7 +380,7 @@ mod tests {
             fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
         }
 
-        /// Pins a tag to a commit, and lets the tool check it.
+        /// Pins a tag to a commit, and runs the nightly steps.
         fn nightly(&self, tag: &str, commit: &str) -> Result<()> {
             self.write("versions/versions.toml", &format!(
                 "{HEAD}[source.demo]\nurl = \"https://h.example/demo\"\nref = \"{tag}\"\ncommit = \"{commit}\"\n"
@@ -429,7 +429,7 @@ mod tests {
         for part in ["## Pins", "## Lint", "## Locks", "## Tracks", "## Facts"] {
             assert!(summary.contains(part), "{part}: {summary}");
         }
-        // Every track has a line, also those that an engine builds.
+        // Every track has a line, including the tracks that an engine builds.
         for track in ["official", "ollama", "trainer", "source", "vulkan", "llama-rocm"] {
             assert!(summary.contains(&format!("| {track} | not planned |")), "{track}: {summary}");
         }

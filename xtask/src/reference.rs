@@ -36,13 +36,13 @@ pub(crate) fn page(name: &str, title: &str, schema: &Value) -> String {
     page.text
 }
 
-/// A page, while it is written.
+/// A page that is being written.
 struct Page<'a> {
     text: String,
     schema: &'a Value,
-    /// The tables to describe, with their places.
+    /// The tables that are not yet described, with their paths.
     open: VecDeque<(&'a Value, String)>,
-    /// The tables that are described, or will be.
+    /// The tables that are described or in `open`.
     done: Vec<&'a Value>,
 }
 
@@ -61,7 +61,8 @@ impl<'a> Page<'a> {
         let properties = node.get("properties").and_then(Value::as_object);
         let properties: Vec<(&String, &Value)> = properties.into_iter().flatten().collect();
         if !properties.is_empty() {
-            let has_examples = properties.iter().any(|(_, node)| text(node, "x-example").is_some());
+            let has_examples =
+                properties.iter().any(|(_, value)| text(value, "x-example").is_some());
             let head = if has_examples {
                 "| key | value | if absent | meaning | example |\n|---|---|---|---|---|"
             } else {
@@ -97,7 +98,7 @@ impl<'a> Page<'a> {
         self.text.push('\n');
     }
 
-    /// Returns the meaning of a key: its own, or that of its type.
+    /// Returns the description of a key, or else of its type.
     fn meaning(&self, value: &'a Value) -> String {
         let own = text(value, "description");
         own.or_else(|| text(self.resolved(value), "description")).unwrap_or_default().to_owned()
@@ -117,7 +118,7 @@ impl<'a> Page<'a> {
         let some = ["anyOf", "oneOf"].iter().find_map(|key| node.get(*key)?.as_array());
         if let Some(some) = some {
             let mut kinds: Vec<String> = some.iter().map(|one| self.kind(one)).collect();
-            // `null` has no words.
+            // The kind of `null` is empty.
             kinds.retain(|kind| !kind.is_empty());
             kinds.dedup();
             return kinds.join(" or ");
@@ -147,7 +148,7 @@ impl<'a> Page<'a> {
         words.collect::<Vec<_>>().join(" or ")
     }
 
-    /// Notes the tables in a value, which are described later.
+    /// Adds the tables in a value to `open`.
     fn descend(&mut self, value: &'a Value, place: &str) {
         let node = self.resolved(value);
         if node.get("properties").is_some() {
@@ -177,7 +178,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the schema that a reference leads to.
+    /// Returns the schema that a reference points to.
     fn resolved(&self, node: &'a Value) -> &'a Value {
         let target =
             text(node, "$ref").and_then(|path| self.schema.pointer(path.strip_prefix('#')?));
@@ -198,7 +199,7 @@ fn joined(place: &str, key: &str) -> String {
     if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
 }
 
-/// Returns a sentence for a page. In descriptions of Rust types, `[` and `]` surround links.
+/// Returns a description on one line, escaped for a table and without the brackets of intra-doc links.
 fn escaped(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
@@ -213,7 +214,7 @@ fn code(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `cargo xtask schema` writes the pages again.
+    /// `cargo xtask schema` regenerates the pages.
     #[test]
     fn every_page_is_that_of_its_schema() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

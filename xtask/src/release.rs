@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::run::{command, output, root};
 use crate::{say, setup};
 
-/// Writes the list of dependencies into the program.
+/// Embeds the list of dependencies in the program.
 const CARGO_AUDITABLE: (&str, &str) = ("cargo-auditable", "0.7.7");
 /// Writes this list as an SBOM.
 const CARGO_CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
@@ -18,7 +18,7 @@ const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 /// Writes the package for Fedora.
 const CARGO_GENERATE_RPM: (&str, &str) = ("cargo-generate-rpm", "0.21.1");
 
-/// The targets, with the names of their processors in file names.
+/// The targets, and the names of their processors for file names.
 const TARGETS: [(&str, &str); 2] =
     [("x86_64-unknown-linux-musl", "x86_64"), ("aarch64-unknown-linux-musl", "aarch64")];
 
@@ -53,7 +53,7 @@ fn build() -> Result<()> {
     let mut has_documents = false;
     for (target, processor) in TARGETS {
         let program = program(target)?;
-        // The program of this machine writes them; they are the same for all.
+        // The documents are the same for all targets; the program for this machine writes them.
         if !has_documents && target.starts_with(std::env::consts::ARCH) {
             documents(&program)?;
             has_documents = true;
@@ -72,8 +72,8 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// Builds the program for a target, statically, and returns its path. zig compiles and links what is
-/// not Rust, so that no compiler for the target is needed.
+/// Builds the static program for a target, and returns its path. zig compiles the code that is not
+/// Rust, and links the program, so no other compiler for the target is needed.
 fn program(target: &str) -> Result<PathBuf> {
     let auditable = setup::cargo_tool(CARGO_AUDITABLE)?;
     let zig = setup::zig()?;
@@ -103,7 +103,7 @@ fn program(target: &str) -> Result<PathBuf> {
     Ok(root.join("target").join(target).join("release/build-pipeline"))
 }
 
-/// Returns what `--version` prints: the version, the commit and its day.
+/// Returns the text that `--version` prints: the version, the commit and its date.
 fn version() -> Result<String> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let package = metadata.packages.iter().find(|package| package.name == "build-pipeline");
@@ -122,7 +122,7 @@ fn documents(program: &Path) -> Result<()> {
     }
     fs::create_dir_all(&folder)?;
     let program = program.display().to_string();
-    // Outside of a project, so that they contain only build-pipeline's own tracks and pins.
+    // The program runs outside a project, so that the files contain only built-in tracks and pins.
     let run = |words: &[&str]| output(&program, &[&["-C", "/"], words].concat());
     run(&["man", &folder.join("man").display().to_string()])?;
     for (shell, file) in
@@ -136,13 +136,13 @@ fn documents(program: &Path) -> Result<()> {
 /// Writes the packages of a target.
 fn packages(target: &str, processor: &str, folder: &Path, time: &str) -> Result<()> {
     let file = |kind: &str| folder.join(format!("build-pipeline-{processor}.{kind}"));
-    let output = file("deb").display().to_string();
+    let deb_file = file("deb").display().to_string();
     let deb = ["deb", "--no-build", "--no-strip", "--package", "build-pipeline"];
-    let deb = [&deb[..], &["--target", target, "--output", &output]].concat();
+    let deb = [&deb[..], &["--target", target, "--output", &deb_file]].concat();
     command(&setup::cargo_tool(CARGO_DEB)?, &deb, &[("SOURCE_DATE_EPOCH", time)])?;
-    let output = file("rpm").display().to_string();
+    let rpm_file = file("rpm").display().to_string();
     let rpm = ["generate-rpm", "--package", "crates/build-pipeline", "--source-date", time];
-    let rpm = [&rpm[..], &["--target", target, "--output", &output]].concat();
+    let rpm = [&rpm[..], &["--target", target, "--output", &rpm_file]].concat();
     command(&setup::cargo_tool(CARGO_GENERATE_RPM)?, &rpm, &[])
 }
 
@@ -153,22 +153,22 @@ fn sbom(folder: &Path, time: &str) -> Result<()> {
     let list = ["cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", target];
     let manifest = root()?.join("crates/build-pipeline/Cargo.toml").display().to_string();
     let list = [&list[..], &["--manifest-path", &manifest]].concat();
-    // Without it, the SBOM contains the current time and a random number.
+    // Without `SOURCE_DATE_EPOCH`, the SBOM contains the current time and a random number.
     command(&cyclonedx, &list, &[("SOURCE_DATE_EPOCH", time)])?;
-    // It writes one SBOM next to the manifest of every package of the workspace.
+    // cargo-cyclonedx writes an SBOM next to the manifest of every package in the workspace.
     for package in fs::read_dir(root()?.join("crates"))?.chain(fs::read_dir(root()?)?) {
         let package = package?;
         let Some(name) = package.file_name().to_str().map(str::to_owned) else { continue };
-        let list = package.path().join(format!("{name}.cdx.json"));
-        if !list.is_file() {
+        let sbom = package.path().join(format!("{name}.cdx.json"));
+        if !sbom.is_file() {
             continue;
         }
         if name == "build-pipeline" {
             let here = root()?.display().to_string();
-            let text = fs::read_to_string(&list)?.replace(&here, "/build-pipeline");
+            let text = fs::read_to_string(&sbom)?.replace(&here, "/build-pipeline");
             fs::write(folder.join("build-pipeline.cdx.json"), text)?;
         }
-        fs::remove_file(&list)?;
+        fs::remove_file(&sbom)?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Builds track `llama-rocm` for real and checks it: the code for its GPU, its libraries, its version,
-//! and what it says about devices.
+//! and its list of devices.
 //!
 //! This takes as long as compiling llama.cpp for a GPU, so it is not part of `ci`. It needs 20 GB of
-//! disk. No GPU is needed. If the machine has one, the list of devices is only printed.
+//! disk space, but no GPU. If the machine has a GPU, the list of devices is only printed.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,15 +19,16 @@ const TRACK: &str = "llama-rocm";
 const IMAGE: &str = "localhost/build-pipeline/llama-rocm:latest";
 const LAYOUT: &str = "dist/llama-rocm";
 
-/// The parts of the image that must have code for the GPU, as folders or files in the audit.
+/// The parts of the image that must have code for the GPU. Their paths in the audit contain these
+/// names.
 const NATIVE: [&str; 3] = ["libggml-hip", "rocblas", "hipblaslt"];
 
-/// Lists every library that a program or library of llama.cpp or ROCm needs and the image lacks.
+/// A script that lists every library that llama.cpp or ROCm needs but the image lacks.
 const MISSING: &str = "for file in /opt/llama.cpp/bin/* /opt/llama.cpp/lib/*.so* \
     /usr/lib/x86_64-linux-gnu/lib{amdhip64,hipblas,hipblaslt,rocblas,rocsolver}.so.*; do \
     ldd \"$file\" | sed -n \"s|.*not found.*|$file: &|p\"; done; echo checked";
 
-/// Builds, checks, and builds again with each engine in `engines`, a comma-separated list.
+/// Builds and checks the track, and rebuilds it with each engine in `engines`, a comma-separated list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = root()?.join("target/release/build-pipeline").display().to_string();
@@ -71,7 +72,7 @@ fn check_container(tool: &str) -> Result<()> {
     let missing = run_in(IMAGE, &["bash", "-c", MISSING], &[], "checked")?;
     ensure!(missing.trim() == "checked", "the image lacks libraries:\n{missing}");
     run_in(IMAGE, &["llama-cli", "--version"], &[], &llama_version(tool, TRACK)?)?;
-    // None of the programs that only a build needs may be in the image.
+    // The image must not contain programs that only a build needs.
     let tools = "command -v clang clang++ clang-22 hipcc gcc g++ cmake ninja ld as; echo none";
     let said = run_in(IMAGE, &["sh", "-c", tools], &[], "none")?;
     ensure!(said.trim() == "none", "the image contains compilers:\n{said}");
@@ -81,8 +82,8 @@ fn check_container(tool: &str) -> Result<()> {
         say(run_in(IMAGE, &list, &devices, "Available devices:")?.trim());
         return Ok(());
     }
-    let said = run_in(IMAGE, &list, &[], "no ROCm-capable device is detected")?;
-    ensure!(!said.contains("ROCm0"), "a device is listed on a machine without one:\n{said}");
+    let listed = run_in(IMAGE, &list, &[], "no ROCm-capable device is detected")?;
+    ensure!(!listed.contains("ROCm0"), "a device is listed on a machine without one:\n{listed}");
     Ok(())
 }
 

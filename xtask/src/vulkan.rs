@@ -1,8 +1,9 @@
-//! Builds track `vulkan` for real and runs it: the program, its devices, tokens on Vulkan.
+//! Builds track `vulkan` for real and runs it: prints its version, lists its devices, and generates
+//! tokens on Vulkan.
 //!
 //! This takes as long as compiling llama.cpp, so it is not part of `ci`. On a machine without a
-//! GPU, it uses Mesa's software device. That counts, because everything goes through Vulkan and
-//! nothing through the fallback to the processor, whose output would look the same.
+//! GPU, it uses Mesa's software device. This is a valid test, because it still checks that all layers
+//! run on Vulkan, and not on the CPU, whose output would look the same.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
 /// Makes ggml use a software device, which it skips by default.
 const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
 
-/// Builds, runs, and builds again with each engine in `engines`, a comma-separated list.
+/// Builds and runs the track, and rebuilds it with each engine in `engines`, a comma-separated list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = root()?.join("target/release/build-pipeline").display().to_string();
@@ -38,7 +39,7 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     let words = ["-m", "/model.gguf", "-p", "hello", "-n", "16", "--seed", "1", "--temp", "0"];
     let words = [&["llama-completion"], &words[..], &["-no-cnv", "-ngl", "99", "-v"]].concat();
     let log = run_in(IMAGE, &words, &[&mount, DEVICE], "Vulkan0")?;
-    // Both layers and the output layer; layers that stay on the processor are named CPU.
+    // The model has two layers and an output layer.
     let offloaded = log.lines().find(|line| line.contains("offloaded 3/3 layers to GPU"));
     ensure!(offloaded.is_some(), "the layers were not offloaded to the Vulkan device:\n{log}");
     let speed = log.lines().find(|line| line.contains("eval time") && line.contains("16 "));

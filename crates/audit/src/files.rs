@@ -1,4 +1,4 @@
-//! What the files of an input contain.
+//! The GPU code in the files of an input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ pub struct Found {
 pub struct FileCode {
     /// The amount for each target.
     pub(crate) targets: BTreeMap<CodeTarget, Amount>,
-    /// The targets that have code, and not only data about code.
+    /// The targets for which there is code, not only data about code.
     pub(crate) code: BTreeSet<CodeTarget>,
     /// The size of the file, in bytes.
     pub(crate) size: u64,
@@ -61,10 +61,10 @@ pub fn head(file: &Spool) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Scans a file. `path` decides about files that say in their names which GPU they are for.
+/// Scans a file. `path` matters for files whose names tell which GPU they are for.
 ///
 /// # Errors
-/// The file is damaged; the text says why.
+/// The file is damaged; the text is the reason.
 pub fn scan(path: &str, file: &Spool) -> Scanned {
     let objects = gpu_code::scan(path, file).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
@@ -85,7 +85,7 @@ fn add(code: &mut FileCode, object: &CodeObject) {
     code.code.extend(object.code_target().cloned());
 }
 
-/// The ends of the names of archives.
+/// The file name extensions of archives.
 const ARCHIVES: [&str; 14] = [
     ".a", ".conda", ".deb", ".jar", ".rpm", ".tar", ".tar.bz2", ".tar.gz", ".tar.xz", ".tar.zst",
     ".tgz", ".whl", ".zip", ".7z",

@@ -1,4 +1,4 @@
-//! Layers and other tars, read as a stream.
+//! Reads layers and other tar archives as streams.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -12,14 +12,15 @@ use crate::files::{Found, Scanned, head, scan};
 /// The GPU code in the files of layers. Later layers may hide files of earlier ones.
 #[derive(Debug, Default)]
 pub struct Layers {
-    /// What the layers show together.
+    /// The files that are visible in all layers together.
     view: Index,
-    /// The paths that are further names of a file.
+    /// The paths that are hard links to a file.
     links: BTreeSet<EntryPath>,
-    /// The content of further names of files that were in lower layers. The layer with the name may
-    /// remove the file.
+    /// The SHA-256 of the content of hard links to files in lower layers. The layer with the link
+    /// may remove the file.
     linked: BTreeMap<EntryPath, [u8; 32]>,
-    /// The results by content. The name of a file may decide, so a content can have several.
+    /// The results by the SHA-256 of the content. They can depend on a file's name, so one content
+    /// can have several results.
     scanned: HashMap<[u8; 32], Vec<(EntryPath, Scanned)>>,
 }
 
@@ -36,14 +37,14 @@ pub struct Layer {
 /// A file whose content is being read.
 #[derive(Debug)]
 enum Current {
-    /// There are not yet enough bytes to decide, or it is kept.
+    /// It is kept, or there are not yet enough bytes to decide.
     Kept(Spool),
     /// It cannot contain GPU code.
     Skipped,
 }
 
 impl Layer {
-    /// `folder` is for temporary files.
+    /// Creates an empty layer. `folder` is for temporary files.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
     }
@@ -53,7 +54,7 @@ impl Layer {
         &self.listing
     }
 
-    /// Returns the files that contain or describe code for which `is_meant` holds.
+    /// Returns the files with code, or data about code, for targets that `is_meant` accepts.
     pub fn files_with<'a>(
         &'a self,
         is_meant: impl Fn(&CodeTarget) -> bool + 'a,
@@ -71,7 +72,7 @@ impl Layer {
             .filter_map(|(_, path, scanned)| Some((path, scanned.as_ref().err()?.to_string())))
     }
 
-    /// Returns whether there is something at a path.
+    /// Returns whether the layer has an entry at a path.
     pub fn contains(&self, path: &str) -> bool {
         let mut entries = self.listing.entries.iter();
         entries.any(|(one, _)| one.as_bytes() == path.as_bytes())
@@ -93,7 +94,7 @@ impl LayerVisitor for Layer {
 
     fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
         if let (Some(Current::Kept(spool)), Some(sha256)) = (self.current.take(), entry.sha256) {
-            // A file that is shorter than a head is not decided yet.
+            // For a file shorter than `HEAD` bytes, nothing has been decided yet.
             if is_kept(&path, &spool)? {
                 let scanned = scan(&path.to_string(), &spool);
                 if !matches!(scanned, Ok(None)) {
@@ -132,7 +133,7 @@ impl Layers {
         }
     }
 
-    /// Returns the code in the files that can be seen at the end.
+    /// Returns the GPU code in the files that are visible in all layers together.
     pub fn finish(self) -> Found {
         let mut found = Found::default();
         let mut seen = HashSet::new();
@@ -143,7 +144,7 @@ impl Layers {
             found.count(&path.to_string());
             let linked = || self.linked.get(path).filter(|_| self.links.contains(path)).copied();
             let Some(sha256) = entry.sha256.or_else(linked) else { continue };
-            // A further name of a file counts only if the first is hidden.
+            // A hard link counts only if the first name of the file is hidden.
             let is_new = seen.insert(sha256);
             if !is_new && self.links.contains(path) {
                 continue;

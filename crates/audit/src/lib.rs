@@ -1,9 +1,9 @@
 //! Finds out which GPUs an image, a folder, a package or a file contains code for.
 //!
-//! A [`Layer`] is given the files of a layer, and [`Layers`] knows which of them can be seen at the
-//! end. The result is [`Found`], from which [`AuditReport::new`] makes the answer for one GPU.
-//! `gpu-code` reads the files; this crate follows the layers of images, reads wheels, and adds up. It
-//! opens nothing: its callers pass the bytes.
+//! A [`Layer`] receives the files of one layer, and [`Layers`] determines which of them are visible
+//! in the image. The result is [`Found`], which [`AuditReport::new`] turns into a report for one
+//! GPU. `gpu-code` scans the files; this crate combines the layers of images, reads wheels, and
+//! adds up the results. It opens no files: callers pass the bytes.
 
 mod files;
 mod layers;

@@ -1,4 +1,4 @@
-//! The answer for one GPU.
+//! The report for one GPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ pub struct AuditReport {
     pub input: String,
     /// The GPU target.
     pub gpu: String,
-    /// The version that the image makes ROCm see (`HSA_OVERRIDE_GFX_VERSION`).
+    /// The GPU version that the image makes ROCm assume (`HSA_OVERRIDE_GFX_VERSION`).
     pub forced: Option<String>,
-    /// Whether the GPU can run the GPU code: the best verdict of a part.
+    /// Whether the GPU can run the code: the best verdict of all parts.
     pub verdict: VerdictName,
     /// The version that the GPU has to imitate, if the verdict is `spoof`.
     pub spoof: Option<String>,
@@ -104,7 +104,7 @@ impl From<Verdict> for VerdictName {
 }
 
 impl AuditReport {
-    /// Judges what was found for one GPU.
+    /// Judges the code that was found, for one GPU.
     pub fn new(input: String, found: Found, wish: &Wish) -> Self {
         let mut parts: BTreeMap<String, FileCode> = BTreeMap::new();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::sanitise::sanitise;
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// The output of `diff --format json`. All texts are sanitised.
+/// The output of `diff --format json`. All strings are sanitised.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Comparison {
     /// The version of this JSON format.
@@ -73,7 +73,7 @@ impl Comparison {
             Failure::caused(Kind::Differs, what, &error)
         })?;
         let fields = fields.into_iter().filter_map(|check| {
-            let (left, right) = match check.verdict {
+            let (expected, found) = match check.verdict {
                 Verdict::Same | Verdict::Unchecked { .. } => return None,
                 Verdict::Differs { expected, found } => (Some(expected), Some(found)),
                 Verdict::Missing { expected } => (Some(expected), None),
@@ -81,7 +81,7 @@ impl Comparison {
             };
             let clean = |text: Option<String>| text.map(|text| sanitise(&text));
             let field = sanitise(&check.field);
-            Some(Field { field, left: clean(left), right: clean(right) })
+            Some(Field { field, left: clean(expected), right: clean(found) })
         });
         let fields = fields.collect();
         let mut layers = Vec::new();
@@ -96,8 +96,12 @@ impl Comparison {
                     _ => None,
                 };
             let digest = |layer: Option<&oci::media::Descriptor>| Some(layer?.digest.clone());
-            let (left, right) = (digest(one), digest(other));
-            layers.push(Layer { layer: number + 1, left, right, files });
+            layers.push(Layer {
+                layer: number + 1,
+                left: digest(one),
+                right: digest(other),
+                files,
+            });
         }
         let side = |image: &Image| Side {
             name: sanitise(&image.name),
@@ -116,10 +120,10 @@ impl Comparison {
             page.line(format_args!("the images are identical"));
             return;
         }
-        let sides = |page: &mut Page, left: &Option<String>, right: &Option<String>| {
+        let sides = |out: &mut Page, left: &Option<String>, right: &Option<String>| {
             for (mark, side) in [("-", left), ("+", right)] {
                 if let Some(side) = side {
-                    page.line(format_args!("      {mark} {side}"));
+                    out.line(format_args!("      {mark} {side}"));
                 }
             }
         };
@@ -130,7 +134,7 @@ impl Comparison {
         for Layer { layer, files, .. } in &self.layers {
             let Some(files) = files else {
                 page.line(format_args!(
-                    "  layer {layer}: not compared, because the image does not say where to find its content"
+                    "  layer {layer}: not compared, because the image does not specify where its content is"
                 ));
                 continue;
             };

@@ -12,18 +12,18 @@ use project::state;
 /// The start of a script for zsh.
 const ZSH_START: &str = "autoload -U is-at-least\n";
 
-/// Arguments that are a track, an image in a registry or a file, by their names in the help.
+/// Arguments that take a track, an image on a registry or a file, by their value names in the help.
 const TRACK_OR_FILE: [&str; 4] = ["IMAGE|TRACK", "A", "B", "INPUT"];
 
-/// Returns the completion script of a shell. `data` are the files to read names from; a file that is
-/// wrong must not break the profile of a shell, so its names are left out.
+/// Returns the completion script of a shell. The names are read from the files in `data`. An
+/// invalid file must not break a shell's profile, so its names are left out.
 pub(crate) fn script(shell: Shell, command: Command, data: &Data) -> String {
     let values = values(shell, data);
     let mut command = with_values(command, &values);
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "build-pipeline", &mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
-    // clap_complete 4.6.11 has two names for each function of a program with a `-` in its name.
+    // clap_complete 4.6.11 uses two names for each function if the program's name contains a `-`.
     let text = text.replace("build__subcmd__pipeline", "build__pipeline");
     let words = |name| values.get(name).map(|values| values.join(" ")).unwrap_or_default();
     let (tracks, images) = (words("TRACK"), words("REF"));
@@ -56,7 +56,7 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
         ("COMPONENT", data.patched().unwrap_or_default()),
         ("REF", images.clone()),
     ]);
-    // With names, zsh would offer no files. `ZSH_START` is followed by what offers both.
+    // With these values, zsh would offer no files. The function after `ZSH_START` offers both.
     if shell != Shell::Zsh {
         let both: Vec<String> = tracks.into_iter().chain(images).collect();
         all.extend(TRACK_OR_FILE.map(|name| (name, both.clone())));
@@ -65,13 +65,13 @@ fn values(shell: Shell, data: &Data) -> BTreeMap<&'static str, Vec<String>> {
     all
 }
 
-/// Returns the images that builds of the project have pushed, without those of a digest.
+/// Returns the image names that builds of the project have pushed to, except those with a digest.
 fn references(data: &Data) -> Vec<String> {
     let Some(folder) = data.folder() else { return Vec::new() };
     let records = state::read_records_of(folder, |_, _| ()).unwrap_or_default();
     let outputs = records.iter().flat_map(|record| &record.outputs);
     let pushed = outputs.filter_map(|outcome| outcome.output.strip_prefix("registry:"));
-    // The words of a script contain no quotes and the like.
+    // The words in the script must not contain quotes or other special characters.
     let is_plain = |text: &&str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./:_-".contains(&byte))
     };
@@ -79,9 +79,10 @@ fn references(data: &Data) -> Vec<String> {
     references.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns a command whose arguments, and those of its subcommands, have the values.
+/// Returns the command with `values` as the possible values of its arguments and of those of its
+/// subcommands.
 fn with_values(command: Command, values: &BTreeMap<&'static str, Vec<String>>) -> Command {
-    let parser = |values: &[String]| PossibleValuesParser::new(values.to_vec());
+    let parser = |allowed: &[String]| PossibleValuesParser::new(allowed.to_vec());
     let with_value = |arg: Arg| {
         let name = arg.get_value_names().and_then(<[_]>::first).map(|name| name.to_string());
         let name = name.as_deref();
@@ -91,7 +92,7 @@ fn with_values(command: Command, values: &BTreeMap<&'static str, Vec<String>>) -
                 arg.value_parser(parser(values)).value_hint(ValueHint::Other)
             }
             Some(values) => arg.value_parser(parser(values)),
-            // Only zsh has a function for hosts, and nothing else has this hint.
+            // Only zsh completes hosts with a function, and no other argument has this hint.
             None if name.is_some_and(|name| TRACK_OR_FILE.contains(&name)) => {
                 arg.value_hint(ValueHint::Hostname)
             }

@@ -69,7 +69,7 @@ impl Files {
         }
     }
 
-    /// Returns each kind of difference with its number of files and the first ones.
+    /// Returns each kind of difference with its number of files, and the first of these files.
     pub(crate) fn causes(&self) -> impl Iterator<Item = (&str, usize, &[File])> {
         self.causes.iter().map(|(cause, (count, shown))| (cause.as_str(), *count, &shown[..]))
     }

@@ -1,4 +1,4 @@
-//! What the global options mean: the folder to work in, and the clients that fetch.
+//! Applies the global options: the working folder, and the clients that fetch inputs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,13 +48,13 @@ pub(crate) fn project(global: &Global) -> Result<Project, Failure> {
     Project::find(&working_folder(global)?)
 }
 
-/// Returns a subject whose tracks are also those that are given as arguments.
+/// Returns `subject` with the tracks `names` in front of its own.
 pub(crate) fn with_names(subject: &cli::Subject, names: &[String]) -> cli::Subject {
     let tracks = names.iter().chain(&subject.tracks).cloned().collect();
     cli::Subject { tracks, ..subject.clone() }
 }
 
-/// Returns the images that arguments name.
+/// Returns the images that the arguments select.
 pub(crate) fn subject(args: &cli::Subject) -> Subject {
     Subject {
         tracks: args.tracks.clone(),
@@ -68,7 +68,7 @@ pub(crate) fn subject(args: &cli::Subject) -> Subject {
     }
 }
 
-/// Returns what options of `run` and `smoke` want of a container.
+/// Returns the container settings that the options of `run` and `smoke` request.
 pub(crate) fn container(given: &Given, work: Option<PathBuf>) -> Asked {
     Asked {
         image: given.image.clone(),
@@ -101,7 +101,7 @@ pub(crate) fn registry(global: &Global) -> Result<RegistryClient, Failure> {
     Ok(global.client.get_or_init(|| client).clone())
 }
 
-/// Prints what the client for registries noticed about mirrors.
+/// Prints the registry client's warnings about mirrors.
 pub(crate) fn warn_of_mirrors(global: &Global) {
     let warnings = global.client.get().map(RegistryClient::warnings).unwrap_or_default();
     warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
@@ -127,7 +127,7 @@ fn result(text: &str) -> Result<(Digest, Digest), Failure> {
     })
 }
 
-/// Takes what shared stores have of a plan, and prints and returns what was refused.
+/// Takes a plan's finished steps from shared stores. Prints and returns the warnings about stores.
 pub(crate) async fn take_from_stores(plan: &Plan, settings: &Settings) -> Vec<Note> {
     let notes = Mutex::new(Vec::new());
     let note = |rule: &str, message: String| {
@@ -171,7 +171,7 @@ impl Progress {
             }
             Event::Received { url, bytes } => self.received(url, bytes),
             Event::Resumed { url, from } => {
-                self.say(&format!("continuing with {url} at {}", size(from)));
+                self.say(&format!("resuming {url} at {}", size(from)));
             }
             Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
             Event::Waiting { path } => {

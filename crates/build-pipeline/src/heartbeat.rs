@@ -11,9 +11,9 @@ use names::Digest;
 use crate::output;
 use crate::reporter::size;
 
-/// The longest silence. Lines are at most 10 s apart, because the thread looks every second.
+/// The longest silence. Lines are at most 10 s apart, because the thread checks every second.
 const SILENCE: Duration = Duration::from_secs(9);
-/// How often the thread looks.
+/// How often the thread checks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The running steps and outputs of a run, by their displayed names.
@@ -38,7 +38,7 @@ struct Running {
 pub(crate) struct Transferred {
     /// The bytes to transfer, as far as known.
     total: u64,
-    /// The bytes that were transferred, by layer. `None` for a layer that was there already.
+    /// The bytes that were transferred, by layer. `None` for a layer that needs no transfer.
     layers: BTreeMap<Digest, Option<u64>>,
 }
 
@@ -48,8 +48,8 @@ impl Transferred {
         Self { total, layers: BTreeMap::new() }
     }
 
-    /// Notes the progress of a layer. A layer whose first progress is its whole size was there
-    /// already, and needs no transfer.
+    /// Records the progress of a layer. If the first progress is its whole size, the layer already
+    /// existed and needs no transfer.
     pub(crate) fn note(&mut self, layer: &Digest, done: u64, size: u64) {
         match self.layers.get_mut(layer) {
             Some(Some(moved)) => *moved = done,
@@ -86,7 +86,7 @@ impl Transferred {
 }
 
 impl Heartbeat {
-    /// Notes that a step or output has started. `bytes` is the size of the layers of an output.
+    /// Records that a step or output has started. `bytes` is the size of the layers of an output.
     pub(crate) fn begin(&self, name: String, bytes: Option<u64>) {
         let now = Instant::now();
         let transfer = bytes.map(Transferred::of);
@@ -97,21 +97,21 @@ impl Heartbeat {
         });
     }
 
-    /// Notes that a line about a step or output was printed.
+    /// Records that a line about a step or output was printed.
     pub(crate) fn said(&self, name: &str) {
         if let Some(running) = lock(&self.running).get_mut(name) {
             running.said = Instant::now();
         }
     }
 
-    /// Notes that a step transfers layers.
+    /// Records that a step transfers layers.
     pub(crate) fn expect(&self, name: &str, bytes: u64) {
         if let Some(running) = lock(&self.running).get_mut(name) {
             running.transfer = Some(Transferred::of(bytes));
         }
     }
 
-    /// Notes the progress of a layer.
+    /// Records the progress of a layer.
     pub(crate) fn progress(&self, name: &str, layer: &Digest, done: u64, size: u64) {
         let mut all = lock(&self.running);
         if let Some(transfer) = all.get_mut(name).and_then(|running| running.transfer.as_mut()) {
@@ -119,7 +119,7 @@ impl Heartbeat {
         }
     }
 
-    /// Notes that a step or output has ended.
+    /// Records that a step or output has ended.
     pub(crate) fn end(&self, name: &str) {
         lock(&self.running).remove(name);
     }
@@ -155,7 +155,7 @@ fn lines(running: &mut BTreeMap<String, Running>, now: Instant) -> Vec<String> {
         .collect()
 }
 
-/// Returns a duration in the units that people use for it.
+/// Returns a duration in seconds, minutes or hours, depending on its length.
 fn long(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! Lines on a terminal that change while something is under way.
+//! Lines on a terminal that change while something is in progress.
 
 use std::io;
 
@@ -8,8 +8,9 @@ use indicatif::{MultiProgress, ProgressDrawTarget, TermLike};
 /// How often the lines are drawn, per second.
 const RATE: u8 = 20;
 
-/// The columns that stay free at the end of a line. A terminal shows Ctrl-C there as `^C`. After a
-/// full line, it would show it on the next line, and part of the line would stay.
+/// The columns that stay free at the end of a line. A terminal shows Ctrl-C there as `^C`. If the
+/// line were full, the terminal would show `^C` on the next line, and part of the line would
+/// remain.
 const FREE: u16 = 4;
 
 /// Returns whether standard error is a terminal on which lines can change.
@@ -27,7 +28,7 @@ pub(crate) fn lines() -> MultiProgress {
     MultiProgress::with_draw_target(target)
 }
 
-/// A terminal that says it has [`FREE`] columns less.
+/// A terminal that reports [`FREE`] columns fewer than it has.
 #[derive(Debug)]
 struct Narrow(Term);
 

@@ -1,11 +1,11 @@
 //! Turns arguments and files into requests, and results into text and an exit code.
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
-//! says what the global options mean. The crates `project`, `upkeep`, `patching` and `launch` do the
-//! work, and know neither arguments nor the terminal. `typed` writes the command line for records
-//! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
-//! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
-//! one again, and `render` and `reporter` show plans and progress. `refusal` words clap's errors,
+//! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
+//! and know neither arguments nor the terminal. `typed` writes the command line for records and
+//! locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives each
+//! kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds one
+//! again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's errors,
 //! and `completions` writes shell completions. Only `output` prints.
 
 mod annotations;
@@ -38,7 +38,7 @@ use crate::exit_code::code_of;
 use crate::refusal::Refusal;
 
 fn main() -> std::process::ExitCode {
-    // The processes that confine a probe are this program; they must not have threads.
+    // The processes that confine a probe run this same program, and must not have threads.
     if let Some(code) = executor::run_helper(std::env::args_os()) {
         return code;
     }
@@ -82,7 +82,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
         }
         std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     };
-    // A wrong file is an error only after it is clear that the command uses it.
+    // An invalid config file is an error only if the command uses it.
     let config = project::config::read();
     let mut command = Cli::command();
     if let Some(engine) = config.as_ref().ok().and_then(|config| config.engine) {
@@ -105,7 +105,8 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     Ok(cli)
 }
 
-/// Applies the user's configuration where the command line and the environment say nothing.
+/// Applies the user's configuration where neither the command line nor the environment sets a
+/// value.
 fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failure> {
     let Global { mirror_rules, mirror_only, .. } = &cli.global;
     cli.global.mirror = project::mirrors::read(mirror_rules, *mirror_only)?;
@@ -165,7 +166,7 @@ fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
     }
 }
 
-/// Returns the command with another default for `--engine`.
+/// Returns the command with `engine` as the default of `--engine`.
 fn with_engine(command: clap::Command, engine: &'static str) -> clap::Command {
     let with_default = |argument: clap::Arg| match argument.get_id().as_str() {
         "engine" => argument.default_value(engine),

@@ -22,7 +22,7 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 /// Whether messages are JSON, one object per line.
 static TALKS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Whether progress and notes are left out.
+/// Whether progress and notes are suppressed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// A message that is not a build event, as a line of `--progress json`.
@@ -68,7 +68,7 @@ pub(crate) enum Talk {
         message: String,
         /// The causes, outermost first.
         causes: Vec<String>,
-        /// The last log lines of what failed, if there are any.
+        /// The last log lines of the failed step, if there are any.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         log: Vec<String>,
         /// What to do next.
@@ -107,14 +107,14 @@ pub(crate) struct Page {
     verdicts: Vec<(Range<usize>, Tone)>,
 }
 
-/// The meaning of a verdict, which gives its colour.
+/// The tone of a verdict, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As wanted.
+    /// As expected.
     Good,
     /// Not known, or not as good as it could be.
     Doubtful,
-    /// Not as wanted.
+    /// Not as expected.
     Bad,
 }
 
@@ -177,12 +177,12 @@ pub(crate) fn talk_json() {
     TALKS_JSON.store(true, Ordering::Relaxed);
 }
 
-/// Leaves out progress and notes from now on.
+/// Suppresses progress and notes from now on.
 pub(crate) fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether progress and notes are left out.
+/// Returns whether progress and notes are suppressed.
 pub(crate) fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
@@ -333,7 +333,7 @@ pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     }
 }
 
-/// Prints a hint about what to do next, unless notes are left out.
+/// Prints a hint about what to do next, unless notes are suppressed.
 pub(crate) fn hint(message: &str) {
     if !is_quiet() {
         advise(message);
@@ -363,7 +363,7 @@ pub(crate) fn error(error: &Failure) {
         Message::Told => {}
         Message::Line(line) => say(&format!("{ERROR}error{ERROR:#}: {}", sanitise_line(line))),
         Message::Places(files) => {
-            files.iter().for_each(|(error, text)| places_in(error, text));
+            files.iter().for_each(|(problems, text)| places_in(problems, text));
         }
     }
     for cause in &error.causes {
@@ -382,7 +382,7 @@ pub(crate) fn error(error: &Failure) {
 fn moved(plain: &str, masked: &str, span: Range<usize>) -> Range<usize> {
     let place = |at: usize| {
         let count = plain[..at].chars().count();
-        masked.char_indices().nth(count).map_or(masked.len(), |(at, _)| at)
+        masked.char_indices().nth(count).map_or(masked.len(), |(index, _)| index)
     };
     place(span.start)..place(span.end)
 }
@@ -414,7 +414,7 @@ fn places_in(error: &pins::ParseError, text: &str) {
     say(&format!("{ERROR}error{ERROR:#}: `{}` has {problems}", error.file));
 }
 
-/// Writes log lines to standard error without secrets. Each event arrives as one text.
+/// Writes log lines to standard error without secrets. Each event arrives in one write.
 #[derive(Debug)]
 pub(crate) struct LogWriter;
 
@@ -430,9 +430,10 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Prints an error of the command line. It quotes the arguments, so secrets are hidden.
+/// Prints a command-line error. Its text quotes the arguments, so secrets are masked.
 pub(crate) fn refusal(refusal: &Refusal, typed: &[Secret]) {
-    // Mask each argument separately first: in the text, a quote in a password would end it.
+    // Mask each argument separately first: in the whole text, a quote inside a password would look
+    // like its end.
     let masked = |text: &str| {
         typed
             .iter()

@@ -1,4 +1,4 @@
-//! Where images go: the syntax of `--output`, and what people are told about an output.
+//! Where images go: the syntax of `--output`, and the messages about outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ fn has_files(folder: &Path) -> bool {
     paths.any(|path| !path.is_dir() || has_files(&path))
 }
 
-/// Returns what to do with a finished image, depending on where it is.
+/// Returns a hint about the next steps with a finished image, depending on where it is.
 pub(crate) fn next(plan: &Plan, output: &Output) -> String {
     let track = &plan.track;
     match output {
@@ -127,7 +127,7 @@ fn is_loopback(registry: &str) -> bool {
 /// The output that loads the image into the engine, under its default name.
 pub(crate) const ENGINE: &str = "engine";
 
-/// Returns the option that gave an output, as people most likely typed it.
+/// Returns an output as the option that the user most likely typed.
 pub(crate) fn shown(output: &str) -> String {
     match output.strip_prefix("registry:") {
         Some(reference) => format!("--push {reference}"),
@@ -140,8 +140,8 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
     let shown = shown(text);
     let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
-    let engine = |name: &str| -> Result<Output, Failure> {
-        let reference: ImageRef = name.parse().map_err(|e| {
+    let engine = |full_name: &str| -> Result<Output, Failure> {
+        let reference: ImageRef = full_name.parse().map_err(|e| {
             Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &e)
                 .hint("write the full name: `localhost/NAME:TAG`")
         })?;
@@ -152,7 +152,7 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
     };
     match text.split_once(':') {
         None if text == ENGINE => engine(&name_in_engine(name)),
-        Some((ENGINE, name)) if !name.is_empty() => engine(name),
+        Some((ENGINE, given)) if !given.is_empty() => engine(given),
         Some((_, "")) => Err(bad(format!("`{shown}` does not name a place"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
         Some(("oci-archive", "-")) => {
@@ -184,7 +184,7 @@ pub(crate) fn moved(outcome: &OutputOutcome) -> String {
     }
 }
 
-/// Returns the name on the registry that always means these bytes, if the output is on one.
+/// Returns the image reference with the digest, if the output is on a registry.
 pub(crate) fn pushed_reference(output: &str, digest: &names::Digest) -> Option<ImageRef> {
     let reference: ImageRef = output.strip_prefix("registry:")?.parse().ok()?;
     Some(reference.repository.at(digest))

@@ -28,7 +28,7 @@ pub(crate) struct Rebuilt {
 }
 
 /// Runs every step of a plan with an engine, into a folder that the result owns. Only sources and
-/// packages, which are known by hash, may come from the cache.
+/// packages may come from the cache, because they are identified by hash.
 pub(crate) async fn rebuild(
     global: &Global,
     materials: &Arc<Materials>,
@@ -71,7 +71,8 @@ pub(crate) async fn rebuild(
     Ok(Rebuilt { image, _folder: folder })
 }
 
-/// Runs a plan without a record: finds an engine if it needs one, and ends it when a signal arrives.
+/// Runs a plan without writing a record. Finds an engine if the plan needs one, and stops the run
+/// when a signal arrives.
 pub(crate) async fn carry_out(
     global: &Global,
     plan: &Arc<Plan>,
@@ -105,7 +106,8 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// Creates the folder next to the store of finished steps, where there is space for engines.
+/// Creates a temporary folder beside the finished steps, where there is space for the files of
+/// engines.
 fn folder() -> Result<TempDir, Failure> {
     let work: PathBuf = environment::store_folder()?.join("work");
     let made = std::fs::create_dir_all(&work)

@@ -1,5 +1,5 @@
-//! Words clap's errors as this program words its own: hints in the same style, and the name of the
-//! variable that a wrong value comes from.
+//! Rewrites clap's errors in this program's style: with hints, and with the environment variable
+//! that a wrong value comes from.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use failure::nearest;
 use names::TrackName;
 use project::Project;
 
-/// An error of the command line, as it is printed.
+/// A command-line error, as it is printed.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// What is wrong, in clap's colours.
@@ -21,20 +21,20 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Words an error of the arguments `words`, without the name of the program. `command` must be
+    /// Rewrites an error. `words` are the arguments without the program's name. `command` must be
     /// built.
     pub(crate) fn new(error: &clap::Error, command: &Command, words: &[String]) -> Self {
         let rendered = error.render();
-        let (plain, styled) = (rendered.to_string(), rendered.ansi().to_string());
-        let paragraphs = plain.split("\n\n").zip(styled.split("\n\n"));
-        // clap's own tips come back as hints.
+        let (text, ansi) = (rendered.to_string(), rendered.ansi().to_string());
+        let paragraphs = text.split("\n\n").zip(ansi.split("\n\n"));
+        // clap's own tips are printed as hints instead.
         let mut kept = paragraphs.filter(|(plain, _)| !plain.trim_start().starts_with("tip:"));
         let message = kept.next().map(|(_, styled)| styled.trim_end().to_owned());
         let rest: Vec<&str> = kept.map(|(_, styled)| styled).collect();
         let mut message = message.unwrap_or_default();
         let line = Line::new(command, words);
         let mut hints = line.hints(error);
-        // Our parsers of values put the next step after a semicolon.
+        // Our value parsers put the next step after a semicolon.
         if error.kind() == ErrorKind::ValueValidation
             && let Some((wrong, step)) = message.clone().split_once("; ")
         {
@@ -63,9 +63,9 @@ fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 struct Line<'a> {
     /// Its arguments.
     words: &'a [String],
-    /// What can be understood of it.
+    /// The part that clap can parse.
     matches: Option<ArgMatches>,
-    /// The command that it calls.
+    /// The subcommand that it names.
     command: &'a Command,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
         {
             (command, below) = (found, Some(next));
         }
-        // What can be understood ends before the command whose arguments are wrong.
+        // The part that clap can parse ends before the subcommand whose arguments are wrong.
         let last = words.iter().find_map(|word| command.find_subcommand(word));
         let command = last.filter(|_| command.get_name() != root.get_name()).unwrap_or(command);
         Self { words, matches, command }
@@ -101,7 +101,7 @@ impl<'a> Line<'a> {
         Some(variable.to_string_lossy().into_owned())
     }
 
-    /// Returns what was probably meant, or else what is missing.
+    /// Returns hints: what the user probably meant, or what is missing.
     fn hints(&self, error: &clap::Error) -> Vec<String> {
         let meant = self.meant(error);
         match error.kind() {
@@ -158,8 +158,8 @@ impl<'a> Line<'a> {
         meant.into_iter().map(|name| format!("did you mean `{name}`?")).collect()
     }
 
-    /// Returns the command that builds the track that was written in place of a command. If the
-    /// word is like a command, the track must have exactly this name.
+    /// Returns the command that builds a track whose name was written in place of a command. If the
+    /// word is similar to a command, the track must have exactly this name.
     fn track_to_build(&self, error: &clap::Error, is_like_command: bool) -> Option<String> {
         let matches = self.matches.as_ref()?;
         if error.kind() != ErrorKind::InvalidSubcommand || matches.subcommand_name().is_some() {

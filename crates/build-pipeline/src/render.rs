@@ -1,4 +1,5 @@
-//! Prints plans in formats for people and diagrams. JSON is the plan's own canonical text.
+//! Renders plans as an outline for people, and as Graphviz and Mermaid diagrams. JSON is the plan's
+//! own canonical text.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::reporter::size;
 
 /// Returns the plan as an indented outline.
 ///
-/// `slimmed` is what an earlier run of the step that slims the image removed.
+/// `slimmed` is the result of an earlier run of the step that slims the image.
 pub(crate) fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
     let Prepared { plan, warnings, .. } = prepared;
     let mut out = Page::default();
@@ -67,9 +68,9 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             ));
         }
         Action::FetchSource { input: name, patches } => {
-            let branch = if patches.is_empty() { "└─" } else { "├─" };
+            let pin_branch = if patches.is_empty() { "└─" } else { "├─" };
             let source = input.map(spelled).unwrap_or_default();
-            out.line(format_args!("{bar}{branch} pin {name}: {source}"));
+            out.line(format_args!("{bar}{pin_branch} pin {name}: {source}"));
             for (index, patch) in patches.iter().enumerate() {
                 let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
                 let PatchUse { component, id, effect, expect } = patch;
@@ -100,8 +101,8 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             for (name, value) in args {
                 out.line(format_args!("{bar}├─ ARG {name}={value}"));
             }
-            for (folder, step) in context {
-                out.line(format_args!("{bar}├─ context {folder}/ from {step}"));
+            for (folder, source) in context {
+                out.line(format_args!("{bar}├─ context {folder}/ from {source}"));
             }
             for (path, file) in files {
                 match file {
@@ -126,8 +127,8 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         }
         Action::SlimImage { contract, gpus, if_present, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}; no engine is needed"));
-            let both = |gpus: &[GpuTarget]| {
-                gpus.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(" and ")
+            let both = |targets: &[GpuTarget]| {
+                targets.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(" and ")
             };
             out.line(format_args!(
                 "{bar}├─ code that {} can run stays, and must exist",
@@ -135,7 +136,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             ));
             if !if_present.is_empty() {
                 out.line(format_args!(
-                    "{bar}├─ code that {} can run stays, if there is some",
+                    "{bar}├─ code that {} can run stays, if there is any",
                     both(if_present)
                 ));
             }
@@ -160,7 +161,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
     }
 }
 
-/// Prints the entries of a layer with own files.
+/// Prints the entries of a layer with the project's own files.
 fn own_files(out: &mut Page, bar: &str, plan: &Plan, files: &OwnFiles) {
     for (index, (path, file)) in files.iter().enumerate() {
         let branch = if index + 1 == files.len() { "└─" } else { "├─" };
@@ -230,9 +231,9 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
             out.line(format_args!("{bar}├─ {what} {value}"));
         }
     }
-    let branch = if labels.is_empty() { "└─" } else { "├─" };
+    let reset_branch = if labels.is_empty() { "└─" } else { "├─" };
     out.line(format_args!(
-        "{bar}{branch} resets {} labels, if the base has them",
+        "{bar}{reset_branch} resets {} labels, if the base has them",
         edit.reset.len()
     ));
     let last = labels.len().saturating_sub(1);

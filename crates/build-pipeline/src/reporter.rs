@@ -21,7 +21,7 @@ use crate::sanitise::sanitise_line;
 /// The shortest previous duration in milliseconds that is worth showing.
 const LONG: u64 = 10_000;
 
-/// The number of bytes whose transfer is announced.
+/// The smallest transfer that is announced, in bytes.
 const WORTH_A_LINE: u64 = 10_000_000;
 
 /// The number of recent build log lines that are shown live.
@@ -32,7 +32,7 @@ const TAIL: usize = 3;
 pub(crate) enum Reporter {
     /// Live lines on a terminal.
     Tty(Live),
-    /// One line for each finished step or output, and a sign of life in between.
+    /// One line for each finished step or output, and heartbeat lines in between.
     Plain(Heartbeat),
     /// One JSON object per event.
     Json,
@@ -47,8 +47,8 @@ struct Teller {
     plan: String,
     /// The prefix of step names, if several plans run at the same time.
     prefix: String,
-    /// How long each step took last time, in milliseconds. Loaded when the first step starts that
-    /// an engine may run.
+    /// How long each step took last time, in milliseconds. Loaded at the start of the
+    /// first step that an engine may run.
     last_times: OnceLock<BTreeMap<String, u64>>,
 }
 
@@ -89,7 +89,7 @@ impl Reporter {
     pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
         if !plan.needs_all_layers() {
-            // Its steps are too short for a duration.
+            // Its steps are too short to show durations.
             last_times.get_or_init(BTreeMap::new);
         }
         let prefix = if is_one_of_several { format!("{}/", plan.name) } else { String::new() };
@@ -150,7 +150,8 @@ impl Teller {
         format!("{}{step}", self.prefix)
     }
 
-    /// Returns what a step does, and how long it took last time if that was long.
+    /// Returns a line about a running step, and whether its last run was long. If so, the line
+    /// includes its duration.
     fn under_way(&self, step: &str, what: &str) -> (String, bool) {
         let (name, what) = (self.name(step), sanitise_line(what));
         match self.last_times.get_or_init(|| state::last_times(&self.plan)).get(step) {
@@ -358,8 +359,8 @@ impl Shown {
             self.tail.push(bar);
         }
         self.lines.push_back(line);
-        for (bar, line) in self.tail.iter().zip(&self.lines) {
-            bar.set_message(line.clone());
+        for (bar, text) in self.tail.iter().zip(&self.lines) {
+            bar.set_message(text.clone());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Makes untrusted text safe for a terminal, a CI log or a JSON document, and hides secrets in it.
 //!
 //! Registries, labels and files may contain terminal escapes (CVE-2024-52005 and similar). Removing
-//! ANSI sequences would leave single control characters, the C1 block and the bidirectional
+//! only ANSI sequences would leave single control characters, the C1 block and the bidirectional
 //! overrides of "Trojan Source" (CVE-2021-42574), so those are replaced one by one.
 
 /// Returns `text` without escape sequences, control characters (except line feed and tab),
@@ -10,8 +10,8 @@ pub(crate) fn sanitise(text: &str) -> String {
     names::mask(&plain(text)).into_owned()
 }
 
-/// Returns the sanitised text twice: first with secrets, then with secrets hidden but the same
-/// number of characters, so that columns stay right.
+/// Returns the sanitised text twice: first with its secrets, then with each secret masked by the
+/// same number of characters, so that columns do not move.
 pub(crate) fn sanitise_in_place(text: &str) -> (String, String) {
     let plain = plain(text);
     let masked = names::mask_in_place(&plain).into_owned();
@@ -35,7 +35,7 @@ pub(crate) fn sanitise_line(text: &str) -> String {
     sanitise(text).replace(['\n', '\t'], " ")
 }
 
-/// Sanitises every text of a JSON document.
+/// Sanitises every string in a JSON document.
 pub(crate) fn sanitise_json(value: &mut serde_json::Value) {
     use serde_json::Value;
     match value {
@@ -46,7 +46,7 @@ pub(crate) fn sanitise_json(value: &mut serde_json::Value) {
             if fields.keys().any(unclean) {
                 *fields = std::mem::take(fields)
                     .into_iter()
-                    .map(|(key, value)| (sanitise(&key), value))
+                    .map(|(key, field)| (sanitise(&key), field))
                     .collect();
             }
             fields.values_mut().for_each(sanitise_json);

@@ -2,7 +2,7 @@
 //!
 //! Start at [`words`]. The words come from clap's parsed matches, never from argv: options by their
 //! long names, values from the command line and the environment, no default values. Pasted into a
-//! shell, they do the same once every `***` is filled in.
+//! shell, the words run the same command once every `***` is filled in.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -53,10 +53,10 @@ pub(crate) fn line(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Refuses a command in which an image or a place contains a password or token, or in which an
-/// option of a build is before the command.
+/// Refuses a command in which an image or a place contains a password or token, or in which a build
+/// option precedes the command.
 ///
-/// Call it before splitting any of them: a password may contain any separator, and a part of a
+/// Must be called before values are split: a password may contain any separator, and a part of a
 /// password cannot be recognised as one.
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     check_order(command, matches)?;
@@ -77,7 +77,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failu
     }
 }
 
-/// Refuses an option of a build before a command, which would not use it.
+/// Refuses a build option in front of a command, which would ignore it.
 fn check_order(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let Some((name, _)) = matches.subcommand() else { return Ok(()) };
     let is_typed =
@@ -92,12 +92,12 @@ fn check_order(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether the value of an argument comes from there.
+/// Returns whether the value of an argument comes from `source`.
 fn is_from(arg: &Arg, matches: &ArgMatches, source: ValueSource) -> bool {
     matches.value_source(arg.get_id().as_str()) == Some(source)
 }
 
-/// Checks a value. `named` is what names its argument in a message.
+/// Checks a value. `named` is the text that names its argument in a message, such as `--push `.
 fn check_one(arg: &Arg, named: &str, value: &Secret) -> Result<(), Failure> {
     let is_mirror = arg.get_id() == "mirror";
     // A comma in a password split the value here.

@@ -1,7 +1,7 @@
 //! A private apt: its state, cache and configuration are in one temporary folder.
 //!
-//! It has no installed packages, so the packages that it would install are all that are needed. It
-//! checks the signatures of indexes with the given keyring, and with no other key of the machine.
+//! It has no installed packages, so it lists every package that is needed. It checks the signatures
+//! of indexes only with the given keyring, not with other keys on the machine.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::mirror::Mirror;
 use crate::program::{Call, ProgramError, Programs};
 
-/// The folders that apt expects below its own.
+/// The subfolders that apt expects.
 const FOLDERS: [&str; 9] = [
     "state/lists/partial",
     "cache/archives/partial",
@@ -79,7 +79,7 @@ impl<'a> Apt<'a> {
             let path = folder.path().join(name);
             std::fs::create_dir_all(&path).map_err(failed(&path))?;
         }
-        // Keys in that folder are trusted for all sources, and there are no others.
+        // Keys in this folder are trusted for all sources, and there are no other keys.
         let is_armored = setup.keyring.extension().is_some_and(|end| end == "asc");
         let keys = if is_armored { "keyring.asc" } else { "keyring.gpg" };
         let keys = folder.path().join("etc/trusted.gpg.d").join(keys);
@@ -129,9 +129,9 @@ fn sources_list(setup: &Setup<'_>) -> String {
     text
 }
 
-/// Returns apt's preferences (apt_preferences(5)): the named packages of a suite win over those of
-/// all other suites, and its other packages are used only if no other suite has them. A name may be
-/// the suite's `Suite` or `Codename`.
+/// Returns apt's preferences (apt_preferences(5)): the packages that `from` names for a suite are
+/// preferred to the same packages in all other suites. Other packages of this suite are used only
+/// if no other suite has them. A name may be the suite's `Suite` or `Codename`.
 fn preferences(from: &FromSuites) -> String {
     let pin = |packages: &str, suite: &str, priority: u32| {
         let one = |key: char| {
@@ -143,12 +143,13 @@ fn preferences(from: &FromSuites) -> String {
         let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
         pin(&packages.join(" "), suite, 990)
     });
-    // The first stanza that fits a package is used.
+    // Apt uses the first stanza that matches a package.
     named.chain(from.keys().map(|suite| pin("*", suite, 1))).collect()
 }
 
-/// Apt reads the file in `APT_CONFIG` before all others (apt.conf(5)). Since it defines where the
-/// others are, nothing of the machine's configuration is read, including hooks and proxies.
+/// Returns apt's configuration. Apt reads the file in `APT_CONFIG` before all other files
+/// (apt.conf(5)). Since this file sets their location, apt does not read the machine's
+/// configuration, including its hooks and proxies.
 fn configuration(folder: &Path, setup: &Setup<'_>) -> String {
     let folder = folder.display();
     let Setup { architecture, accepts_expired, .. } = setup;

@@ -1,13 +1,13 @@
-//! The build that makes a root file system from locked packages: the contract `bootstrap/1`.
+//! Builds a root file system from locked packages: the contract `bootstrap/1`.
 //!
-//! It uses no program of this machine, so the result does not depend on the machine. It needs no
-//! root and no Debian:
+//! The build uses no programs of this machine, so the result does not depend on the machine. It
+//! needs neither root nor Debian:
 //!
 //! 1. [`write_root`] writes a tar: the unpacked files of all packages, the package files themselves
 //!    in `/packages`, and a script.
 //! 2. A container engine builds [`DOCKERFILE`]. The build unpacks the tar and runs the script, in
-//!    which the packages' own dpkg installs them properly. Maintainer scripts need a Linux system
-//!    to run in.
+//!    which the packages' own dpkg installs them properly. This needs a container, because
+//!    maintainer scripts must run inside the new system.
 //! 3. The caller makes one canonical layer from the engine's result.
 //!
 //! debootstrap(8) and mmdebstrap(1) work the same way.
@@ -28,15 +28,14 @@ ADD root.tar /
 RUN [\"/usr/bin/sh\", \"/packages/install\"]
 ";
 
-/// The script that installs the packages. Its first argument would be the name of a program, so a
-/// line in front of it sets the time.
+/// The script that installs the packages, without its first lines: [`write_root`] adds them,
+/// because they set the time.
 ///
 /// All files are already there, so `--force-depends` does no harm: it lets dpkg unpack a package
 /// before its pre-dependencies are configured, but each package is still configured after its
 /// dependencies. `expected` lists exactly the packages that must be installed at the end.
 ///
-/// The script then removes what depends on the moment of the build: logs, caches, and backups of
-/// files.
+/// The script then removes files that depend on the time of the build: logs, caches, and backups.
 const INSTALL: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C.UTF-8
 export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -55,7 +54,8 @@ find var/log -type f -delete
 rm -rf /packages
 "#;
 
-/// The directories that are links to those with the same name in `/usr`, in every Debian since 12.
+/// The directories that are links to the directories of the same name in `/usr`, in every Debian
+/// release since 12.
 const LINKED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// Empty files that dpkg expects.
@@ -82,11 +82,11 @@ pub enum WriteRootError {
     Write(#[from] std::io::Error),
 }
 
-/// Writes the tar of the files of `packages`, from which the build makes the root file system.
+/// Writes the tar from which the build makes the root file system, with the files of `packages`.
 /// `epoch` is the time for the packages' scripts, in seconds since 1970. The same packages and the
 /// same time give the same bytes.
 ///
-/// The packages must include those that Debian calls essential, with all their dependencies.
+/// The packages must include Debian's essential packages, with all their dependencies.
 ///
 /// # Errors
 /// Fails if a package cannot be read or the disk is full.
@@ -138,7 +138,7 @@ struct Root<W: Write> {
 }
 
 impl<W: Write> Root<W> {
-    /// Starts with the directories that packages rely on.
+    /// Starts a tar with the directories that packages rely on.
     fn new(out: W) -> Result<Self, WriteRootError> {
         let mut root = Self { tar: Builder::new(out), paths: BTreeSet::new() };
         root.folder("usr")?;
@@ -177,8 +177,8 @@ impl<W: Write> Root<W> {
         Ok(())
     }
 
-    /// Adds the files of a package. If several packages contain a path, the first one is written;
-    /// dpkg decides in the end.
+    /// Adds the files of a package. If several packages contain the same path, the first file is
+    /// written; dpkg later decides which one is installed.
     fn unpack(&mut self, package: &Path) -> Result<(), DebError> {
         let mut archive = tar::Archive::new(Deb::open(package)?.data()?);
         for entry in archive.entries()? {
@@ -200,7 +200,7 @@ impl<W: Write> Root<W> {
                 None => self.tar.append_data(&mut header, &path, &mut entry)?,
             }
         }
-        // The checksum of the compressed data is at its end.
+        // Reads to the end of the compressed data, where its checksum is.
         std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
         Ok(())
     }
@@ -217,8 +217,8 @@ fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     header
 }
 
-/// Returns the path of an entry from the root, with linked directories resolved. Returns `None` for
-/// the root itself.
+/// Returns the path of an entry relative to the root, with linked directories resolved. Returns
+/// `None` for the root itself.
 fn inside(path: &[u8]) -> Result<Option<String>, DebError> {
     let parts: Vec<&str> =
         text(path)?.split('/').filter(|part| !part.is_empty() && *part != ".").collect();

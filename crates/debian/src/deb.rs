@@ -1,5 +1,5 @@
 //! Reads a Debian package file: an `ar` archive with the members `debian-binary`, `control.tar` and
-//! `data.tar`, of which the last two may be compressed. deb(5) is the specification.
+//! `data.tar`, the last two of which may be compressed. deb(5) is the specification.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use object::read::ReadCache;
 use object::read::archive::ArchiveFile;
 
-/// The maximum size of the file `control`: 1 MiB. Real ones have less than 10 kB.
+/// The maximum size of the file `control`: 1 MiB. Real files have less than 10 kB.
 const MOST_CONTROL: u64 = 1 << 20;
 /// The buffer size for reading members, in bytes.
 const BUFFER: usize = 256 << 10;
@@ -52,7 +52,7 @@ pub enum DebError {
     /// A member is compressed with a format that no Debian package uses.
     #[error("its member `{0}` has an unsupported compression; gzip, xz and zstd are supported")]
     Compression(String),
-    /// A path in it is not allowed in a package.
+    /// The package contains a path that is not allowed.
     #[error("it contains the path `{0}`, which is not inside the root")]
     Path(String),
 }

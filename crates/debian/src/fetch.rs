@@ -1,4 +1,5 @@
-//! Downloads the package files of a lock into the cache of sources, and checks each by its hash.
+//! Downloads the package files of a lock into the cache of sources, and checks the hash of each
+//! file.
 
 use std::path::PathBuf;
 
@@ -43,8 +44,8 @@ pub enum FetchError {
         #[source]
         source: ParseSourceError,
     },
-    /// No mirror has the file any more, and no place that keeps old files has it. A newer lock or
-    /// another such place is needed.
+    /// No mirror has the file any more, and no place that keeps old files has it. The user needs a
+    /// newer lock, or has to name another such place.
     #[error("no mirror has `{file}` any more, and neither the cache nor {old} has it")]
     Superseded {
         /// The path of the file.
@@ -64,9 +65,9 @@ pub enum FetchError {
         #[source]
         source: SourceError,
     },
-    /// The lock contains another size for that hash.
+    /// The file has the right hash, but not the size in the lock.
     #[error(
-        "`{file}` has {size} bytes and the right hash, but the lock says {locked} bytes; look up the packages again"
+        "`{file}` has {size} bytes and the right hash, but the lock records {locked} bytes; look up the packages again"
     )]
     Size {
         /// The path of the file.
@@ -80,11 +81,11 @@ pub enum FetchError {
 
 /// Fetches `packages`, several at once. Cached files are hashed again, and need no network.
 ///
-/// A file is taken from the cache, else from a folder with old files, else from a mirror. The mirrors
-/// of an archive are tried in order: the next one is tried if a file is not found or a mirror does
-/// not answer or may not be asked. If a mirror says that it does not have the file, the servers that
-/// keep old files are asked. `days` are those of the lock ([`pins::PackageLock::days`]). A wrong hash
-/// is an immediate error.
+/// A file is taken from the cache, else from a folder with old files, else from a mirror. The
+/// mirrors of an archive are tried in order: the next one is tried if a mirror does not have the
+/// file, does not respond or must not be contacted. If at least one mirror responded that it does
+/// not have the file, the servers that keep old files are tried. `days` are the days of the lock
+/// ([`pins::PackageLock::days`]). A wrong hash is an immediate error.
 ///
 /// # Errors
 /// Returns the first failure.
@@ -102,7 +103,7 @@ pub async fn fetch(
     Ok(fetched)
 }
 
-/// Who is asked for a file.
+/// The kind of place that a file may come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A folder with old files.
@@ -123,7 +124,8 @@ async fn fetch_one(
     // The first mirror that does not have the file, and the first failure.
     let (mut missing, mut failed) = (None, None);
     for (url, place) in urls(mirrors, package, days)? {
-        // A mirror that does not answer may have the file, and archives are not there to replace it.
+        // A mirror that does not respond may have the file, and archives must not be used in place
+        // of a mirror.
         if place == Place::Archive && missing.is_none() {
             break;
         }
@@ -142,7 +144,7 @@ async fn fetch_one(
     }
     if let Some(source) = missing {
         let places: Vec<String> = mirrors.old.iter().map(|old| format!("`{old}`")).collect();
-        let none = || "another place".to_owned();
+        let none = || "any other place".to_owned();
         let old = if places.is_empty() { none() } else { places.join(" or ") };
         return Err(FetchError::Superseded { file, old, source });
     }
@@ -154,7 +156,8 @@ async fn fetch_one(
     cached.map_err(|source| FetchError::NoMirror { file, source })
 }
 
-/// Fetches a file from a place, or only from the cache. The inner error is that of the place.
+/// Fetches a file from `url`, or only from the cache if there is no URL. The inner error comes from
+/// the cache or the server.
 async fn fetch_at(
     sources: &Sources,
     package: &LockedPackage,

@@ -11,7 +11,7 @@ use crate::local::hex;
 /// Why an index cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// Apt has downloaded no such file.
+    /// Apt has not downloaded the index.
     #[error("`{}` contains no index of this suite", folder.display())]
     Missing {
         /// The folder of apt's indexes.
@@ -36,7 +36,7 @@ pub enum IndexError {
     },
 }
 
-/// Reads the index of `suite` from the folder in which apt keeps the indexes that it has checked.
+/// Reads the index of `suite` from apt's folder of verified indexes.
 pub(crate) fn read_index(folder: &Path, suite: &str) -> Result<SuiteIndex, IndexError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -66,7 +66,7 @@ fn parse(bytes: &[u8]) -> Result<SuiteIndex, IndexError> {
     Ok(SuiteIndex { date, valid_until, sha256 })
 }
 
-/// Parses `Fri, 30 Oct 2026 08:08:01 UTC`; RFC 2822 writes the zone as a number.
+/// Parses `Fri, 30 Oct 2026 08:08:01 UTC`; RFC 2822 requires a number for the time zone.
 fn moment(field: &'static str, value: &str) -> Result<String, IndexError> {
     let numeric = value.replace(" UTC", " +0000").replace(" GMT", " +0000");
     let parsed = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(&numeric);

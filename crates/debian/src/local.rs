@@ -1,8 +1,8 @@
 //! A package source in a folder: package files, and the index that apt needs.
 //!
 //! Apt trusts it without a signature (`[trusted=yes]`): every file was checked against the lock
-//! when it was fetched, and again when it was copied. It is flat: all files are directly in the
-//! folder. The same packages and the same time give the same bytes.
+//! when it was fetched, and again when it was copied. The source is flat: all files are directly in
+//! the folder. The same packages and the same time give the same bytes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +17,7 @@ use sources::{SourceError, Tree};
 use crate::deb::{Deb, DebError};
 use crate::fetch::FetchedPackage;
 
-/// The path of the source in build contexts, as in its `sources.list`.
+/// The path of the source during builds, for its `sources.list`.
 const MOUNTED_AT: &str = "/packages";
 
 /// A folder that apt can install from.
@@ -42,7 +42,7 @@ pub enum LocalSourceError {
         file: String,
     },
     /// A file cannot be read or written.
-    #[error("cannot write the package source: `{}` failed", path.display())]
+    #[error("cannot write the package source: cannot read or write `{}`", path.display())]
     Disk {
         /// The file or folder.
         path: PathBuf,
@@ -66,13 +66,13 @@ pub enum LocalSourceError {
         source: DebError,
     },
     /// A package is not the one in the lock.
-    #[error("`{file}` is `{found}`, but the lock says `{locked}`; look up the packages again")]
+    #[error("`{file}` is `{found}`, but the lock records `{locked}`; look up the packages again")]
     Other {
         /// The name of the file.
         file: String,
         /// Its actual name, version and architecture.
         found: String,
-        /// Those in the lock.
+        /// The name, version and architecture in the lock.
         locked: String,
     },
 }
@@ -140,7 +140,7 @@ fn copy(from: &Path, to: &Path, package: &LockedPackage) -> Result<(), LocalSour
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(LocalSourceError::Twice { file: package.file_name().to_owned() });
         }
-        Err(source) => return Err(LocalSourceError::Disk { path: to.to_owned(), source }),
+        Err(error) => return Err(disk(to)(error)),
     };
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 << 10];
@@ -181,10 +181,10 @@ fn paragraph(package: &LockedPackage, folder: &Path) -> Result<String, LocalSour
     Ok(format!("{control}\nFilename: ./{file}\nSize: {size}\nSHA256: {sha256}\n\n"))
 }
 
-/// Returns the `Release` file, with the suite and code name by which apt can select packages.
+/// Returns the `Release` file. Apt can select packages by its suite and code name.
 fn release(index: &str, suite: &str, epoch: u64) -> String {
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(epoch));
-    // httpdate's format is that of RFC 2822, except for the name of the zone.
+    // httpdate's format is that of RFC 2822, except for the time zone.
     let date = date.replace("GMT", "+0000");
     let hash = hex(&Sha256::digest(index.as_bytes()));
     let mut text = String::from("Origin: build-pipeline\nLabel: locked packages\n");

@@ -14,8 +14,9 @@ use url::Url;
 
 use crate::old::OldPackages;
 
-/// The releases in Debian's archive. They distinguish it from other sources on the same machine
-/// (browsers, editors). For a release that is not listed here, mirrors can be named explicitly.
+/// The releases in Debian's archive. They distinguish Debian's sources from others on the same
+/// machine (browsers, editors). For a release that is not listed here, mirrors can be named
+/// explicitly.
 const RELEASES: [&str; 10] = [
     "bullseye",
     "bookworm",
@@ -38,9 +39,9 @@ const PUBLIC_SECURITY: &str = "https://deb.debian.org/debian-security";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mirror(Url);
 
-/// Why a text is not the URL of a mirror.
+/// Why a string is not the URL of a mirror.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is not the URL of a mirror: it {why}")]
+#[error("`{text}` is not a valid mirror URL: it {why}")]
 pub struct MirrorError {
     /// The text, without credentials.
     text: String,
@@ -65,8 +66,9 @@ impl Mirror {
         self.0.as_str().trim_end_matches('/')
     }
 
-    /// Returns the URL for fetching a file by its hash. If apt uses a mirror by plain http, https
-    /// is used here: apt checks signatures, but downloads need not be visible to others.
+    /// Returns the URL for fetching a file by its hash. If apt uses a mirror over plain http, https
+    /// is used here, except on this machine. The hash protects the content, but downloads need not
+    /// be visible to others.
     pub fn file(&self, path: &str) -> String {
         let url = format!("{}/{path}", self.as_str());
         match (url.strip_prefix("http://"), self.is_here()) {
@@ -101,7 +103,7 @@ impl FromStr for Mirror {
         if url.query().is_some() || url.fragment().is_some() {
             return refuse("has a query or fragment");
         }
-        // It is written into an apt source file, in which these characters are special.
+        // The URL is written into an apt source file, where these characters are special.
         if url.as_str().contains(|c: char| c.is_whitespace() || "[]\"'\\".contains(c)) {
             return refuse("has a character that is not allowed in apt's sources");
         }
@@ -122,10 +124,10 @@ impl fmt::Debug for Mirror {
 }
 
 impl Mirrors {
-    /// Returns the mirrors in apt's sources below `folder`, usually `/etc/apt`: first those of
-    /// `sources.list`, then those of `sources.list.d` in alphabetical order. If none of them names
-    /// an archive, Debian's public mirror is used for it. If a file cannot be read, a warning is
-    /// logged and the file is skipped.
+    /// Returns the mirrors in apt's sources below `folder`, usually `/etc/apt`: first the mirrors
+    /// in `sources.list`, then those in `sources.list.d` in alphabetical order. If they name no
+    /// mirror for an archive, Debian's public mirror is used. If a file cannot be read, a warning
+    /// is logged, and this file and the ones after it are not used.
     pub fn of_machine(folder: &Path) -> Self {
         let mut mirrors = Self::default();
         if let Err(error) = mirrors.read(folder) {
@@ -141,7 +143,7 @@ impl Mirrors {
         mirrors
     }
 
-    /// Adds the mirrors in apt's sources below `folder`, file by file up to the first one that
+    /// Adds the mirrors in apt's sources below `folder`, file by file. Fails at the first file that
     /// cannot be read.
     fn read(&mut self, folder: &Path) -> io::Result<()> {
         let mut files = vec![folder.join("sources.list")];
@@ -178,7 +180,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Adds the mirrors of a source, if it is one of Debian's.
+    /// Adds the mirrors of a source, if it is a source of Debian.
     fn take(&mut self, entry: &Entry) {
         if !entry.components.iter().any(|component| component == "main") {
             return;
@@ -226,7 +228,7 @@ fn lines(text: &str) -> Vec<Entry> {
     text.lines().filter_map(entry).collect()
 }
 
-/// Parses paragraphs of `Field: value`, where continuation lines of a value start with a space.
+/// Parses paragraphs of `Field: value`, where a continuation line of a value starts with a space.
 fn paragraphs(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
@@ -357,7 +359,7 @@ mod tests {
         };
         let public = [PUBLIC_ARCHIVE, PUBLIC_SECURITY];
         assert_eq!(of(&folder.path().join("none")), public);
-        // Root can read every file, but nobody can read a folder in its place.
+        // Root can read every file, but nobody can read a folder as a file.
         std::fs::create_dir(folder.path().join("sources.list")).unwrap();
         let error = Mirrors::default().read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("sources.list`: "), "{error}");

@@ -1,8 +1,8 @@
 //! Places that keep package files after the mirrors have deleted them: snapshot archives, and
 //! folders with copies.
 //!
-//! A place is a URL with placeholders, so that archives of any layout can be used. The hash in the
-//! lock decides whether a file is right, not the place.
+//! A place is a URL with placeholders, so that archives of any layout can be used. A file is
+//! accepted because of its hash in the lock, not because of its place.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sources::SourceUrl;
 /// Debian's daily snapshots of everything that its archives ever contained.
 const SNAPSHOTS: &str = "https://snapshot.debian.org/archive/{archive}/{time}/{file}";
 
-/// The placeholders, and what they are replaced by.
+/// The placeholders, and the values that replace them.
 const PLACEHOLDERS: [(&str, &str); 4] = [
     ("{archive}", "`debian` or `debian-security`"),
     ("{time}", "the end of the day of the lock's index, such as `20261120T235959Z`"),
@@ -25,7 +25,7 @@ const PLACEHOLDERS: [(&str, &str); 4] = [
 #[derive(Clone, PartialEq, Eq)]
 pub struct OldPackages(String);
 
-/// Why a text is not a place for package files.
+/// Why a string is not a place for package files.
 #[derive(Debug, thiserror::Error)]
 #[error("`{text}` cannot be used: {why}")]
 pub struct OldPackagesError {
@@ -39,19 +39,19 @@ impl OldPackages {
         Self(SNAPSHOTS.to_owned())
     }
 
-    /// Returns whether it is a folder of this machine, which can be asked before any mirror.
+    /// Returns whether this is a folder on this machine. Folders are searched before any mirror.
     pub fn is_folder(&self) -> bool {
         self.0.starts_with("file:")
     }
 
-    /// Returns the server, as `HOST` or `HOST:PORT`, unless it is a folder.
+    /// Returns the server, as `HOST` or `HOST:PORT`, or `None` if this is a folder.
     pub fn host(&self) -> Option<String> {
         let (_, rest) = self.0.split_once("://")?;
         rest.split(['/', '{']).next().filter(|host| !host.is_empty()).map(str::to_owned)
     }
 
-    /// Returns the URLs at which it may have a file, one for each of `days` (`YYYY-MM-DD`) if they
-    /// depend on the day.
+    /// Returns the URLs that a file may have at this place: one for each of `days` (`YYYY-MM-DD`)
+    /// if the URL depends on the day, otherwise one.
     pub(crate) fn urls(&self, package: &LockedPackage, days: &[&str]) -> Vec<String> {
         let archive = if package.is_security_update() { "debian-security" } else { "debian" };
         let same = self.0.replace("{archive}", archive).replace("{file}", &package.file);
@@ -74,7 +74,7 @@ impl FromStr for OldPackages {
             PLACEHOLDERS.iter().fold(text.to_owned(), |text, (name, _)| text.replace(name, "x"));
         if plain.contains(['{', '}']) {
             let known = known().collect::<Vec<_>>().join(", ");
-            return refuse(format!("it has an unknown placeholder; there are {known}"));
+            return refuse(format!("it has an unknown placeholder; the known ones are {known}"));
         }
         if !text.contains("{file}") && !text.contains("{sha256}") {
             return refuse(

@@ -14,8 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// How much of a program's output is considered for its error, in bytes: the last lines of this
-/// part.
+/// How many bytes at the end of a program's output are searched for the last lines of its error.
 const KEPT_OUTPUT: usize = 16 << 10;
 /// The maximum number of output lines in an error.
 const KEPT_LINES: usize = 20;
@@ -43,7 +42,7 @@ pub enum ProgramError {
         /// The package that contains it.
         package: &'static str,
     },
-    /// It could not be started or waited for.
+    /// It could not be started, or waiting for it failed.
     #[error("cannot run `{program}`")]
     Run {
         /// The name of the program.
@@ -126,13 +125,13 @@ impl Programs {
         Ok(command)
     }
 
-    /// Runs a program to its end, and returns its standard output.
+    /// Runs a program to completion, and returns its standard output.
     pub(crate) async fn run(&self, call: Call<'_>) -> Result<String, ProgramError> {
         let mut command = self.command(&call)?;
         let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
         let mut running = Running(Some(command.spawn().map_err(failed)?));
         let (Some(child), program) = (&mut running.0, call.program.to_owned()) else {
-            return Err(failed(io::Error::other("it ended too early to be waited for")));
+            return Err(failed(io::Error::other("it ended before it could be waited for")));
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (answer, said) =
@@ -167,7 +166,7 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
-/// Reads at most `most` bytes and one more, which shows that there was more.
+/// Reads at most `most + 1` bytes. The additional byte shows that there was more.
 async fn read(from: Option<impl AsyncRead + Unpin>, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
@@ -192,11 +191,11 @@ async fn read_end(from: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// A process whose group is killed when this is dropped.
+/// A process whose process group is killed on drop.
 struct Running(Option<Child>);
 
-/// How long a drop waits for the killed group: 2 s, in steps of 5 ms. It takes a few milliseconds
-/// unless the disk hangs.
+/// How long a drop waits for the killed group: at most 2 s, in steps of 5 ms. The group ends within
+/// a few milliseconds unless the disk hangs.
 const WAIT_STEPS: u32 = 400;
 const WAIT_STEP: Duration = Duration::from_millis(5);
 
@@ -205,7 +204,7 @@ impl Drop for Running {
         let Some(child) = &mut self.0 else { return };
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let Some(group) = id.and_then(Pid::from_raw) else { return };
-        // It may have ended already. In that case there is no such group.
+        // The process may have ended already. In that case there is no such group.
         let _ended = kill_process_group(group, Signal::KILL);
         for _ in 0..WAIT_STEPS {
             let _reaped = child.try_wait();

@@ -1,8 +1,8 @@
-//! Asks apt what the sets of a lock need, and records the exact files.
+//! Asks apt which packages the sets of a lock need, and records the exact files.
 //!
-//! Apt decides for an empty machine, so it lists everything that is needed. A set that is based on
-//! others is resolved together with all of their packages, and keeps the additional ones. Hashes
-//! come from the indexes, which are checked against Debian's signature.
+//! Apt resolves for an empty machine, so it lists everything that is needed. A set that is based on
+//! others is resolved together with all of their packages, and keeps only the packages that they
+//! lack. Hashes come from the indexes, which are checked against Debian's signature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,18 +24,18 @@ pub struct WantedSet {
     pub wanted: BTreeSet<String>,
 }
 
-/// What to look up, and where.
+/// The packages to look up, and the sources to use.
 #[derive(Debug)]
 pub struct Resolve<'a> {
     /// The code name of the release, for example `trixie`.
     pub suite: &'a str,
     /// The architecture in dpkg's spelling.
     pub architecture: &'a str,
-    /// The date of the lookup for the lock, as `YYYY-MM-DD`.
+    /// The date of the lookup to record in the lock, as `YYYY-MM-DD`.
     pub checked: &'a str,
     /// The packages that come from other suites.
     pub from: &'a FromSuites,
-    /// The indexes of the lock so far. An older index is refused.
+    /// The indexes in the existing lock. An index that is older than these is refused.
     pub known: &'a BTreeMap<String, SuiteIndex>,
     /// The sets by name.
     pub sets: &'a BTreeMap<PinName, WantedSet>,
@@ -60,15 +60,15 @@ pub enum ResolveError {
         /// The archive without a mirror.
         archive: &'static str,
     },
-    /// A set is based on itself, or on a set that does not exist.
-    #[error("set `{set}` is based on `{on}`, which is based on it too or does not exist")]
+    /// A set is based on itself, directly or indirectly, or on a set that does not exist.
+    #[error("set `{set}` is based on `{on}`, which does not exist or is itself based on `{set}`")]
     Order {
         /// The set.
         set: PinName,
         /// The set that it is based on.
         on: PinName,
     },
-    /// Files for apt cannot be written.
+    /// Apt's files cannot be read or written.
     #[error("cannot look up the packages of `{suite}`")]
     Setup {
         /// The release.
@@ -99,8 +99,10 @@ pub enum ResolveError {
         #[source]
         source: ProgramError,
     },
-    /// The mirror has an index that is older than that of the lock.
-    #[error("the index of `{suite}` is from {found}, and that of the lock is newer: {known}")]
+    /// The mirror's index is older than the index in the lock.
+    #[error(
+        "the mirror's index of `{suite}` is from {found}, but the lock has a newer one from {known}"
+    )]
     Older {
         /// The suite.
         suite: String,
@@ -127,11 +129,11 @@ pub enum ResolveError {
         suite: String,
     },
     /// apt's output is invalid.
-    #[error("cannot understand apt's output for set `{set}`: {why}")]
+    #[error("cannot parse apt's output for set `{set}`: {why}")]
     Answer {
         /// The set.
         set: PinName,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
@@ -152,10 +154,10 @@ impl ResolveError {
     }
 }
 
-/// Looks up everything that the sets need. The machine's own apt is not read and not changed.
+/// Looks up everything that the sets need. The machine's own apt is neither read nor changed.
 ///
 /// # Errors
-/// Fails if a program is missing, a mirror does not answer, a signature is wrong, or apt finds no
+/// Fails if a program is missing, a mirror does not respond, a signature is wrong, or apt finds no
 /// solution.
 pub async fn resolve(
     programs: &Programs,
@@ -190,9 +192,9 @@ pub async fn resolve(
         let set = PackageSet { on: on.clone(), wanted: wanted.clone(), packages };
         sets.insert(name.clone(), set);
     }
-    for (suite, packages) in request.from {
+    for (other_suite, packages) in request.from {
         if let Some(name) = packages.iter().find(|name| !names.contains(*name)) {
-            return Err(ResolveError::Unused { name: name.clone(), suite: suite.clone() });
+            return Err(ResolveError::Unused { name: name.clone(), suite: other_suite.clone() });
         }
     }
     let (architecture, checked) = (request.architecture.to_owned(), request.checked.to_owned());
@@ -200,7 +202,7 @@ pub async fn resolve(
 }
 
 /// Returns the indexes that apt downloaded, by suite. Apt has checked their signatures, but an old
-/// index has a valid signature too, and would bring back packages with known flaws.
+/// index also has a valid signature, and would bring back packages with known vulnerabilities.
 fn indexes(
     apt: &Apt<'_>,
     setup: &Setup<'_>,
@@ -224,7 +226,7 @@ fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
     let archive = request.mirrors.archive.first();
     let mirror = archive.ok_or(ResolveError::NoMirror { archive: "Debian archive" })?;
     let mut names = vec![request.suite.to_owned()];
-    // The release in development has neither.
+    // The release in development has neither updates nor security updates.
     if request.with_updates {
         names.extend(["updates", "security"].map(|part| format!("{}-{part}", request.suite)));
     }
@@ -243,7 +245,7 @@ fn suites<'a>(request: &Resolve<'a>) -> Result<Vec<Suite<'a>>, ResolveError> {
     names.into_iter().map(suite).collect()
 }
 
-/// Returns the names of the sets, each after those that it is based on.
+/// Returns the names of the sets, each after the sets that it is based on.
 fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, ResolveError> {
     let mut ordered: Vec<&PinName> = Vec::new();
     while ordered.len() < sets.len() {
@@ -263,7 +265,7 @@ fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, Resolv
     Ok(ordered)
 }
 
-/// Returns the names of all packages in `on` and in the sets that those are based on.
+/// Returns the names of all packages in the sets `on`, and in the sets that these are based on.
 fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for set in on.iter().filter_map(|name| sets.get(name)) {
@@ -273,7 +275,7 @@ fn below(sets: &BTreeMap<PinName, PackageSet>, on: &BTreeSet<PinName>) -> BTreeS
     names
 }
 
-/// What apt would install.
+/// The packages that apt would install.
 #[derive(Debug, PartialEq, Eq)]
 struct Chosen {
     /// The packages, sorted.
@@ -293,13 +295,13 @@ async fn choose(
     let failed =
         |source| ResolveError::Choose { set: set.clone(), suite: request.suite.to_owned(), source };
     let odd = |why: String| ResolveError::Answer { set: set.clone(), why };
-    let options = ["-q", "--simulate", "install", "--"].map(str::to_owned);
+    let install = ["-q", "--simulate", "install", "--"].map(str::to_owned);
     let names = wanted.union(below).cloned();
-    let plan = apt.run("apt-get", options.into_iter().chain(names)).await.map_err(failed)?;
+    let plan = apt.run("apt-get", install.into_iter().chain(names)).await.map_err(failed)?;
     let chosen = installed(&plan).map_err(odd)?;
     let exact = chosen.iter().map(|(name, version)| format!("{name}={version}"));
-    let options = ["show", "--"].map(str::to_owned);
-    let shown = apt.run("apt-cache", options.into_iter().chain(exact)).await.map_err(failed)?;
+    let show = ["show", "--"].map(str::to_owned);
+    let shown = apt.run("apt-cache", show.into_iter().chain(exact)).await.map_err(failed)?;
     packages(&shown, &chosen).map_err(odd)
 }
 
@@ -332,11 +334,12 @@ fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Chosen, St
         if chosen.get(&name) != Some(&version) {
             continue;
         }
-        // A source with another version has it in brackets; without the field, the names are equal.
+        // The field contains the source's version in brackets if it differs. Without the field, the
+        // source has the name of the package.
         let source = field("Source").unwrap_or_else(|| name.clone());
         names.extend(source.split_whitespace().next().map(|source| format!("src:{source}")));
         names.insert(name.clone());
-        let lacks = |field: &str| format!("`{name}` has no valid field `{field}`");
+        let lacks = |key: &str| format!("`{name}` has no valid field `{key}`");
         let package = LockedPackage {
             architecture: field("Architecture").ok_or_else(|| lacks("Architecture"))?,
             file: field("Filename").ok_or_else(|| lacks("Filename"))?,
@@ -347,7 +350,7 @@ fn packages(index: &str, chosen: &BTreeMap<String, String>) -> Result<Chosen, St
             name: name.clone(),
             version,
         };
-        // Both archives may contain the same file. The main one keeps it longer.
+        // Both archives may contain the same file. The main archive keeps it longer.
         let is_better = found.get(&name).is_none_or(|known| known.is_security_update());
         if is_better {
             found.insert(name, package);

@@ -80,8 +80,8 @@ async fn answer(mut connection: UnixStream, megabytes: usize) -> std::io::Result
         );
         return connection.write_all(plain(body).as_bytes()).await;
     }
-    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    connection.write_all(head.as_bytes()).await?;
+    let headers = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    connection.write_all(headers.as_bytes()).await?;
     let line =
         "[ 42%] Building CXX object ggml/src/CMakeFiles/ggml-base.dir/ggml-opt.cpp.o \\\"x\\\"\\n";
     let record = format!("{{\"stream\":\"{}\"}}\r\n", line.repeat((32 << 10) / line.len()));

@@ -62,7 +62,7 @@ pub(crate) async fn attach(
         ("stdin", "true"),
         ("stdout", "true"),
         ("stderr", "true"),
-        // The default, Ctrl-P Ctrl-Q, delays every Ctrl-P, which shells use.
+        // The default, Ctrl-P Ctrl-Q, would delay every Ctrl-P, which shells use.
         ("detachKeys", "ctrl-@,ctrl-@"),
     ]);
     let path = format!("/containers/{}/attach?{options}", part(id));

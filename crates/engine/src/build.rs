@@ -1,4 +1,4 @@
-//! Building: the request, the stream of the answer, and the verdict.
+//! Builds: the request, the response stream, and the verdict.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,8 +32,8 @@ pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
 pub const BASE_LABEL: &str = "io.github.build-pipeline.base";
 /// The value of [`BASE_LABEL`].
 pub const BASE_VALUE: &str = "true";
-/// The prefix of repositories on this tool's loopback registries. Engines pull bases from there and
-/// push built images to it.
+/// The prefix of repositories on this tool's loopback registries. Engines pull bases from them and
+/// push built images to them.
 pub const NAMESPACE: &str = "build-pipeline";
 /// The build argument that marks podman's build containers, which have no labels while they run.
 pub(crate) const RUN_ARGUMENT: &str = "BUILD_PIPELINE_RUN";
@@ -86,7 +86,7 @@ pub struct BuildRequest {
     pub network: Network,
     /// Whether the engine may use cached layers.
     pub use_cache: bool,
-    /// The longest time during which the engine may neither send nor receive anything.
+    /// The longest time for which the engine may neither send nor receive anything.
     pub idle_limit: Duration,
 }
 
@@ -117,7 +117,7 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     query.append_pair("buildargs", &json(&build_args));
     query.append_pair("labels", &json(&labels));
     query.append_pair("nocache", flag(!request.use_cache));
-    // Without both, an interrupted build leaves its container.
+    // Without both, the container of an interrupted build stays.
     query.append_pair("rm", "1").append_pair("forcerm", "1");
     if let Some(target) = &request.target {
         query.append_pair("target", target);
@@ -132,7 +132,7 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     // (pkg/api/handlers/compat/images_build.go). 0 is its default, 1 is none.
     let network = if request.network == Network::None { "1" } else { "0" };
     query.append_pair("networkmode", network);
-    // With a single layer, a file that a later RUN changes would change under all of its names.
+    // In a single layer, a RUN that changes a file would change all of its hard links.
     query.append_pair("layers", "1");
     // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first and
     // the last, and executes RUN without SHELL.
@@ -195,7 +195,7 @@ pub(crate) async fn build(
 /// podman's warning about [`RUN_ARGUMENT`], which no Dockerfile uses.
 const UNUSED_ARGUMENT: &str = "[BUILD_PIPELINE_RUN]";
 
-/// Maps a refusal before the stream begins to an error in the Dockerfile or the base.
+/// Turns a refusal before the stream begins into an error in the Dockerfile or the base.
 fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
     match error {
         EngineError::Refused { detail, .. } | EngineError::NotFound { detail, .. } => {
@@ -280,8 +280,8 @@ impl Watch {
             match tokio::time::timeout_at(deadline, future.as_mut()).await {
                 Ok(value) => return Ok(value),
                 Err(_) => {
-                    let last = self.state.lock().unwrap_or_else(PoisonError::into_inner).last;
-                    if last + self.limit <= Instant::now() {
+                    let latest = self.state.lock().unwrap_or_else(PoisonError::into_inner).last;
+                    if latest + self.limit <= Instant::now() {
                         return Err(EngineError::Silent {
                             action: ACTION.to_owned(),
                             after: self.limit,

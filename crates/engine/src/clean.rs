@@ -3,8 +3,8 @@
 //! Containers and images of this tool have a label. Images that are in use stay, and so do images
 //! that someone has named. Images built on this tool's bases carry the label of the base, and may
 //! serve several runs. podman's build containers have no label while they run; they belong to this
-//! tool if their own record names its build argument. If that record cannot be read because the
-//! engine is on another machine, they stay.
+//! tool if buildah's record of them contains this tool's build argument. If that record cannot be
+//! read because the engine is on another machine, they stay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,8 @@ pub enum LeftoverKind {
 }
 
 /// Lists what one run or all runs have left, including runs that are still active. First removes
-/// images that a killed podman did not finish, because podman may list nothing as long as they exist.
+/// images that a killed podman did not finish, because while they exist, podman may not be able to
+/// list anything.
 pub(crate) async fn leftovers(
     client: &Client,
     run: Option<&RunId>,
@@ -63,10 +64,10 @@ pub(crate) async fn leftovers(
     let mut found: Vec<Leftover> = listed
         .into_iter()
         .filter_map(|container| {
-            let run = RunId::parse(container.labels?.get(CONTAINER_LABEL)?)?;
+            let owner = RunId::parse(container.labels?.get(CONTAINER_LABEL)?)?;
             let bytes = container.size_rw.and_then(|bytes| bytes.try_into().ok());
             let (kind, id) = (LeftoverKind::Container, container.id?);
-            Some(Leftover { kind, id, run: Some(run), ports: Vec::new(), bytes })
+            Some(Leftover { kind, id, run: Some(owner), ports: Vec::new(), bytes })
         })
         .collect();
     if client.kind() == EngineKind::Podman {
@@ -82,7 +83,7 @@ pub(crate) async fn leftovers(
 }
 
 /// Lists the containers with a label, including stopped ones, with their sizes if the engine can
-/// tell them.
+/// report them.
 async fn containers_with(
     client: &Client,
     label: String,
@@ -118,9 +119,9 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     Ok(found)
 }
 
-/// Lists the containers of steps that a killed docker left. They have the label of the base that
-/// they were built on, an image from `images` that nobody has named, and the log driver that
-/// docker's classic builder gives to its containers (`hostConfigFromOptions` in moby's
+/// Lists the containers of steps that a killed docker left. Each has the label of a base, uses an
+/// image from `images` that nobody has named, and has the log driver that docker's classic builder
+/// gives to its containers (`hostConfigFromOptions` in moby's
 /// `builder/dockerfile/internals.go`).
 async fn step_containers(
     client: &Client,
@@ -207,8 +208,8 @@ pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, Engine
     remove_all(client, list).await
 }
 
-/// How long docker may take to remove the container of an interrupted `RUN`. The image of the step
-/// before it cannot be removed until then.
+/// How long docker may take to remove the container of an interrupted `RUN`. Until then, the image
+/// of the previous step cannot be removed.
 const SETTLING_DOCKER: Duration = Duration::from_secs(60);
 
 /// How long a killed podman may take to end. Until then, it may create the container of a step,
@@ -242,8 +243,8 @@ async fn remove_all(
     }
 }
 
-/// Removes everything that the engine does not refuse to remove. Returns what was removed, and the
-/// first refusal if something is left.
+/// Removes as much as the engine allows. Returns what was removed, and the first refusal if
+/// something is left.
 async fn remove_what_goes(
     client: &Client,
     mut left: Vec<Leftover>,
@@ -315,7 +316,7 @@ pub(crate) async fn remove_container(client: &Client, id: &str) -> Result<(), En
 }
 
 /// Lists the containers of podman's builds for this tool. They belong to buildah, so podman calls
-/// them external and the compatible API does not show them.
+/// them external and the docker-compatible API does not list them.
 async fn build_containers(
     client: &Client,
     run: Option<&RunId>,
@@ -334,7 +335,7 @@ async fn build_containers(
     let found = external.into_iter().filter_map(|container| {
         let id = container["Id"].as_str()?;
         let of = match run_of(&records, id) {
-            Record::Of(run) => Some(run),
+            Record::Of(owner) => Some(owner),
             Record::Foreign => return None,
             // podman was killed while it created the container.
             Record::Missing => images.get(container["ImageID"].as_str()?)?.clone(),
@@ -387,7 +388,7 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// How long podman may take to finish an image of which only the record exists.
+/// How long podman may take to finish an image that has only a record.
 const FINISHING: Duration = Duration::from_secs(5);
 
 /// Removes this tool's images that a killed podman did not finish.
@@ -409,7 +410,7 @@ async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
                 continue;
             }
         };
-        // podman lists no container of an image that it cannot read.
+        // podman does not list the containers of an image that it cannot read.
         let detail = refused.to_string();
         match user_of(&detail) {
             Some(container) if is_of_a_build(client, &info, container).await? => {
@@ -422,14 +423,15 @@ async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Returns the container that prevents the removal of an image, according to podman's answer.
+/// Returns the container that prevents the removal of an image, according to podman's error
+/// message.
 fn user_of(answer: &str) -> Option<&str> {
     let (_, rest) = answer.split_once("image used by ")?;
     let id = rest.get(..64)?;
     id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
 }
 
-/// Returns whether a container belongs to a build of this tool that podman no longer knows.
+/// Returns whether a container belongs to a build of this tool and is no longer known to podman.
 async fn is_of_a_build(client: &Client, info: &EngineInfo, id: &str) -> Result<bool, EngineError> {
     if matches!(run_of(&build_records(info), id), Record::Foreign) {
         return Ok(false);

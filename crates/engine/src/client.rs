@@ -1,4 +1,4 @@
-//! Calls that both engines answer in the same way, or that differ only in their path.
+//! API calls that are the same for both engines, or differ only in their path.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::records::RecordReader;
 use crate::transcript::Piece;
 use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
 
-/// The compatibility API of podman 4 and 5. Newer docker supports it too.
+/// The compatibility API of podman 4 and 5. Newer docker versions support it too.
 const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// The path of podman's own API. podman 5 accepts it as well.
@@ -45,7 +45,7 @@ pub struct EngineInfo {
     pub kind: EngineKind,
     /// The version of the engine.
     pub version: String,
-    /// The version of the docker API that it speaks.
+    /// The version of the docker API that it supports.
     pub api_version: String,
     /// Whether it runs without root.
     pub is_rootless: bool,
@@ -69,7 +69,7 @@ impl Client {
         Ok(Self { kind, wire, docker })
     }
 
-    /// Negotiates the newest API version that both sides know.
+    /// Negotiates the newest API version that both sides support.
     pub(crate) async fn negotiated(self) -> Result<Self, EngineError> {
         let docker = self.wire.docker(*bollard::API_DEFAULT_VERSION)?.negotiate_version().await;
         let docker =
@@ -90,7 +90,7 @@ impl Client {
         self.kind
     }
 
-    /// Asks which engine answers on a socket. podman identifies itself in a header.
+    /// Determines which engine answers on a socket. podman identifies itself in a header.
     ///
     /// # Errors
     /// Fails if no engine answers.
@@ -99,14 +99,14 @@ impl Client {
         Ok(if is_podman { EngineKind::Podman } else { EngineKind::Docker })
     }
 
-    /// Asks only for the version. podman's `info` is slow, because it asks the system's package
+    /// Requests only the version. podman's `info` is slow, because it queries the system's package
     /// manager about podman.
     pub(crate) async fn version(&self) -> Result<String, EngineError> {
         let action = "read the version";
         if self.kind == EngineKind::Podman {
             let nonsense = || EngineError::Nonsense {
                 action: action.to_owned(),
-                detail: "the answer does not come from podman".to_owned(),
+                detail: "the response does not come from podman".to_owned(),
             };
             return podman_version(&self.wire).await?.ok_or_else(nonsense);
         }
@@ -114,7 +114,7 @@ impl Client {
         Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
-    /// Asks the engine about itself.
+    /// Requests the engine's description of itself.
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
         let action = "read the description of the engine";
@@ -161,8 +161,8 @@ impl Client {
         })
     }
 
-    /// Asks for the size of BuildKit's cache. Older versions of docker also return the usage of
-    /// everything else.
+    /// Requests the size of BuildKit's cache. Older versions of docker also return the disk usage
+    /// of everything else.
     pub(crate) async fn build_cache(&self) -> Result<u64, EngineError> {
         if self.kind == EngineKind::Podman {
             return Ok(0);
@@ -235,8 +235,8 @@ impl Client {
             EngineKind::Docker => {
                 self.tag(image, to).await?;
                 let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-                // The name was only for the push. If it is the only name, docker would remove the
-                // image with it.
+                // The name was only for the push. If it were the only name, docker would remove the
+                // image along with it.
                 if self.inspect(image.as_str()).await?.tags.len() > 1 {
                     self.remove_image(&to.to_string(), false).await?;
                 }
@@ -295,13 +295,13 @@ impl Client {
         let names: Vec<String> =
             names.flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()).collect();
         if names.is_empty() {
-            let detail = format!("the answer contains no image name: {}", said.trim());
+            let detail = format!("the response contains no image name: {}", said.trim());
             return Err(EngineError::Nonsense { action: action.to_owned(), detail });
         }
         Ok(names)
     }
 
-    /// Sends a request whose answer is a stream of records, and returns the text of the stream.
+    /// Sends a request whose response is a stream of records, and returns the text of the stream.
     async fn streamed(
         &self,
         call: &Call<'_>,
@@ -313,7 +313,7 @@ impl Client {
             Piece::Error(error) => {
                 failure.get_or_insert(error);
             }
-            // Progress can be long. Only the end of it matters.
+            // Progress output can be long. Only its end matters.
             Piece::Text(more) => {
                 text.push_str(&more);
                 if text.len() > 256 << 10 {

@@ -29,19 +29,19 @@ pub struct ContainerRequest {
     pub name: Option<String>,
     /// The image, by ID or name.
     pub image: String,
-    /// The entrypoint. If `None`, that of the image.
+    /// The entrypoint. If `None`, the image's entrypoint.
     pub entrypoint: Option<Vec<String>>,
-    /// The command. If empty, that of the image.
+    /// The command. If empty, the image's command.
     pub command: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
     /// Devices of the host, such as `/dev/kfd`.
     pub devices: Vec<Device>,
-    /// The user and group of the process, such as `1000:1000`. If `None`, those of the image.
+    /// The user and group of the process, such as `1000:1000`. If `None`, the image's user.
     pub user: Option<String>,
     /// Additional groups of the process, by name or number. podman also accepts `keep-groups`.
     pub groups: Vec<String>,
-    /// The working directory. If `None`, that of the image.
+    /// The working directory. If `None`, the image's working directory.
     pub working_folder: Option<String>,
     /// Whether its process has a terminal.
     pub has_terminal: bool,
@@ -100,7 +100,7 @@ pub struct Mount {
 }
 
 impl ContainerRequest {
-    /// Returns a request that uses the image's settings and grants no additional rights.
+    /// Returns a request that uses the image's settings and grants no additional privileges.
     pub fn new(run: RunId, image: &str) -> Self {
         Self {
             run,
@@ -268,7 +268,7 @@ pub(crate) async fn wait(client: &Client, id: &str) -> Result<i64, EngineError> 
         // message.
         Some(Err(Error::DockerContainerWaitError { error, code })) if error.is_empty() => Ok(code),
         Some(Err(error)) => Err(client.wire().judge_bollard(&action, error)),
-        None => Err(EngineError::Lost { action, reason: "the answer is empty".to_owned() }),
+        None => Err(EngineError::Lost { action, reason: "the response is empty".to_owned() }),
     }
 }
 

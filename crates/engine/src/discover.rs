@@ -8,11 +8,11 @@
 //! podman's first. The program comes before podman's own socket because this tool can stop a `RUN`
 //! in a service that it started, but not in a service that others use.
 //!
-//! The first *named* candidate wins even if nothing answers there: stopping is better than building
-//! somewhere else than requested. (podman-system-connection(1), docker's "Docker contexts",
-//! podman-system-service(1).) A candidate that was not named is skipped if nothing is there, or if
-//! its engine answers that it cannot work. If it is unclear whether an engine works, the search
-//! fails, because the next engine has other images and would be chosen only by chance.
+//! The first *named* candidate wins even if nothing answers there: it is better to fail than to
+//! build on an engine that was not requested. (podman-system-connection(1), docker's "Docker
+//! contexts", podman-system-service(1).) A candidate that was not named is skipped if nothing is
+//! there, or if its engine reports that it cannot work. If it is unclear whether an engine works,
+//! the search fails, because the next engine has other images and would be chosen only by chance.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub enum Address {
 pub struct Candidate {
     /// Its origin, such as `CONTAINER_HOST`, for `doctor` and for errors.
     pub origin: String,
-    /// The engine that this location is for. [`crate::Client::kind_at`] determines which one really
+    /// The engine that is expected there. [`crate::Client::kind_at`] determines which one really
     /// answers.
     pub kind: Option<EngineKind>,
     /// How to reach it, or why it cannot be used.
@@ -105,7 +105,7 @@ pub struct Discovery<T> {
 pub enum Trouble<E> {
     /// There is nothing there.
     Absent(String),
-    /// An engine answers that it cannot do what is needed.
+    /// An engine reports that it cannot do what is needed.
     Broken(String),
     /// An engine is there, but it is unclear whether it works. This ends the search, because using
     /// another engine would be a guess.
@@ -148,13 +148,13 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
         let socket = Address::Socket(folder.join("podman/podman.sock"));
         found.push(known("the user's podman socket", podman, socket));
     }
-    let socket = |path: &str| Address::Socket(PathBuf::from(path));
-    found.push(known("the system's podman socket", podman, socket("/run/podman/podman.sock")));
+    let socket_at = |path: &str| Address::Socket(PathBuf::from(path));
+    found.push(known("the system's podman socket", podman, socket_at("/run/podman/podman.sock")));
     if let Some(folder) = &around.runtime_dir {
         let socket = Address::Socket(folder.join("docker.sock"));
         found.push(known("the user's docker socket", docker, socket));
     }
-    found.push(known("the system's docker socket", docker, socket("/var/run/docker.sock")));
+    found.push(known("the system's docker socket", docker, socket_at("/var/run/docker.sock")));
     found
 }
 
@@ -218,7 +218,8 @@ fn socket_of(host: &str) -> Result<Address, String> {
     Ok(Address::Socket(PathBuf::from(path)))
 }
 
-/// Returns podman's connection: the one in `CONTAINER_CONNECTION`, or the default of podman's file.
+/// Returns podman's connection: the one that `CONTAINER_CONNECTION` names, or the default in
+/// podman's configuration.
 fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     let asked = around.container_connection.as_deref().filter(|name| !name.is_empty());
     let file: Option<Value> =
@@ -246,7 +247,8 @@ fn podman_connection(around: &Surroundings) -> Option<Candidate> {
     Some(Candidate { origin, kind: Some(EngineKind::Podman), address, is_named: true })
 }
 
-/// Returns docker's context: the one in `DOCKER_CONTEXT`, or that of docker's configuration.
+/// Returns docker's context: the one that `DOCKER_CONTEXT` names, or the current one in docker's
+/// configuration.
 fn docker_context(around: &Surroundings) -> Option<Candidate> {
     let asked = around.docker_context.as_deref().filter(|name| !name.is_empty());
     let config: Option<Value> =

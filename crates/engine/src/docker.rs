@@ -33,7 +33,8 @@ impl From<DockerBuilder> for Builder {
 pub(crate) struct Docker {
     socket: PathBuf,
     builder: DockerBuilder,
-    /// Created once. The daemon refuses calls in an API version that it does not know.
+    /// Created once, with a negotiated API version: the daemon refuses versions that it does not
+    /// know.
     client: OnceCell<Client>,
 }
 

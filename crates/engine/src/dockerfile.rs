@@ -28,17 +28,17 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
     let escape = escape_of(text);
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
-    while let Some((index, first)) = lines.next() {
+    while let Some((start, first)) = lines.next() {
         if first.trim().is_empty() || first.trim_start().starts_with('#') {
             continue;
         }
         let (mut joined, mut exact) = (String::new(), String::new());
-        let (mut line, mut last) = (first, index + 1);
+        let (mut part, mut last) = (first, start + 1);
         loop {
-            let continued = line.trim_end().strip_suffix(escape);
-            joined.push_str(continued.unwrap_or(line));
+            let continued = part.trim_end().strip_suffix(escape);
+            joined.push_str(continued.unwrap_or(part));
             joined.push(' ');
-            exact.push_str(continued.unwrap_or(line));
+            exact.push_str(continued.unwrap_or(part));
             if continued.is_none() {
                 break;
             }
@@ -46,7 +46,7 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
             let is_text =
                 |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
             match lines.by_ref().find(|(_, line)| is_text(line)) {
-                Some((index, next)) => (line, last) = (next, index + 1),
+                Some((index, next)) => (part, last) = (next, index + 1),
                 None => break,
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
         }
         let arguments = exact.trim().split_once(char::is_whitespace);
         let arguments = arguments.map_or("", |(_, arguments)| arguments).trim().to_owned();
-        found.push(Instruction { line: index + 1, last, text: normal(&joined), arguments });
+        found.push(Instruction { line: start + 1, last, text: normal(&joined), arguments });
     }
     found
 }

@@ -20,8 +20,8 @@ use crate::wire::ByteStream;
 
 /// A container engine.
 ///
-/// podman and docker differ in how they are reached and in how they build. All other calls are the
-/// same. Every call fails with [`EngineError::Unreachable`] if no engine answers.
+/// podman and docker differ in how this tool reaches them and in how they build. All other calls
+/// are the same. Every call fails with [`EngineError::Unreachable`] if no engine answers.
 #[derive(Debug)]
 pub struct Engine(Inner);
 
@@ -119,25 +119,25 @@ impl Engine {
     /// Determines which engine this is and, with a tiny `RUN`, what it can do on this machine.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] are answers of the engine: its
+    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] are reported by the engine: its
     /// builder is missing, or it cannot start containers. Any other failure has been retried
     /// several times, and does not show what the engine can do.
     pub async fn probe(&self) -> Result<Capabilities, EngineError> {
         probe::probe(self).await
     }
 
-    /// Asks the engine about itself.
+    /// Returns the engine's description of itself.
     ///
     /// # Errors
-    /// Fails if no engine answers or the answer is invalid.
+    /// Fails if no engine answers or the response is invalid.
     pub async fn info(&self) -> Result<EngineInfo, EngineError> {
         self.client().await?.info().await
     }
 
-    /// Asks for the version, which is fast.
+    /// Returns the engine's version. This is faster than [`Engine::info`].
     ///
     /// # Errors
-    /// Fails if no engine answers or the answer is invalid.
+    /// Fails if no engine answers or the response is invalid.
     pub async fn version(&self) -> Result<String, EngineError> {
         self.client().await?.version().await
     }
@@ -213,8 +213,7 @@ impl Engine {
         self.client().await?.build_cache().await
     }
 
-    /// Lists what one run or all runs have left in the engine, including runs that are still
-    /// active.
+    /// Lists what one run or all runs, including active ones, have left in the engine.
     ///
     /// # Errors
     /// Fails if the engine cannot list its containers or images.
@@ -225,8 +224,8 @@ impl Engine {
         clean::leftovers(&self.client().await?, run).await
     }
 
-    /// Removes everything that a run left, and ends what is still running. Touches nothing else.
-    /// Returns what was removed.
+    /// Stops and removes everything that a run left in the engine, and nothing else. Returns what
+    /// was removed.
     ///
     /// # Errors
     /// Fails if the engine refuses to remove something.
@@ -238,7 +237,8 @@ impl Engine {
     }
 
     /// Removes the bases that runs offered to the engine and the images built on them, except those
-    /// that [`Engine::clean`] removes. No run may be active. Returns what was removed.
+    /// that [`Engine::clean`] removes. Call this only if no run is active. Returns what was
+    /// removed.
     ///
     /// # Errors
     /// Fails if the engine refuses to remove something.
@@ -306,7 +306,7 @@ impl Engine {
     }
 
     /// Returns the OCI runtimes to try, in order; `None` is the engine's default. If the caller
-    /// chose a runtime, it is the only one.
+    /// chose a runtime, only that one is tried.
     pub(crate) fn runtimes(&self) -> &'static [Option<&'static str>] {
         match &self.0 {
             Inner::Podman(podman) if podman.may_choose_runtime() => {

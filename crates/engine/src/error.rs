@@ -27,7 +27,7 @@ pub enum EngineError {
         /// Its last output, or the system's error message.
         reason: String,
     },
-    /// The connection ended before the answer was complete, so the outcome is unknown.
+    /// The connection ended before the response was complete, so the outcome is unknown.
     #[error(
         "lost the connection to the engine while trying to {action}; the outcome is unknown ({reason})"
     )]
@@ -75,7 +75,7 @@ pub enum EngineError {
         /// The message of the OCI runtime.
         detail: String,
     },
-    /// The engine lacks a feature. This is its own answer, so a retry does not help.
+    /// The engine reports that it lacks a feature, so a retry does not help.
     #[error("the engine does not have {what}: {detail}")]
     Unavailable {
         /// The missing feature.
@@ -118,8 +118,8 @@ pub enum EngineError {
         /// The engine's message.
         detail: String,
     },
-    /// The engine's answer is invalid.
-    #[error("cannot {action}: the engine's answer is invalid: {detail}")]
+    /// The engine's response is invalid.
+    #[error("cannot {action}: the engine's response is invalid: {detail}")]
     Nonsense {
         /// What was attempted.
         action: String,
@@ -138,8 +138,9 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Returns whether this is an answer about what the engine has, as opposed to a temporary
-    /// failure such as a lost connection, a timeout, or a daemon that is busy or restarting.
+    /// Returns whether the engine itself reports that something is missing or does not work. Other
+    /// failures may be temporary: a lost connection, a timeout, or a daemon that is busy or
+    /// restarting.
     pub fn is_definitive(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Runtime { .. })
     }
@@ -170,11 +171,12 @@ fn at_line(line: Option<usize>) -> String {
 pub(crate) fn is_disk_full(detail: &str) -> bool {
     detail.contains("no space left on device")
         || detail.contains("disk quota exceeded")
-        // podman writes this when the reader of a pipe fails. The reason itself is lost.
+        // podman reports this when the reader of a pipe fails. The real cause is lost.
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
-/// Maps an API error outside of builds. `status` is the HTTP status, if there was one.
+/// Turns an API error outside of builds into an [`EngineError`]. `status` is the HTTP status, if there
+/// was one.
 pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineError {
     let action = action.to_owned();
     let detail = detail.trim().to_owned();

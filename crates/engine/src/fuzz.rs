@@ -1,4 +1,4 @@
-//! Fuzzes the output of engines during builds, and the Dockerfiles that it is compared with.
+//! Fuzzes the build output of engines, and the Dockerfiles that it is compared with.
 
 use names::Builder;
 use testkit::{Corpus, fuzz_some};

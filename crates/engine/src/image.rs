@@ -46,7 +46,7 @@ pub struct Inspect {
     pub architecture: String,
     /// Its size in the engine's store in bytes, including shared layers.
     pub size: u64,
-    /// The engine's complete answer.
+    /// The engine's complete response.
     pub raw: Value,
 }
 

@@ -6,7 +6,7 @@
 //! - [`Engine::build`] judges a build by its stream *and* by an inspect of the image that it names.
 //! - [`discover()`] tries the sockets in order, and reports why it skipped some.
 //! - [`Engine::probe`] determines with a tiny `RUN` what an engine can really do here. A connection
-//!   failure is retried, and never counts as an answer of the engine.
+//!   failure is retried, and never counts as a response from the engine.
 //!
 //! An engine is reached only through its socket, never through its command line: a killed `podman
 //! build` can leave a store in which podman cannot list any image. This crate reads no environment
@@ -16,7 +16,12 @@
 //! Futures may be dropped at any point; this is how a build is cancelled. On docker, the `RUN` ends
 //! with the connection. podman continues to the end of the `RUN`, so each podman build gets its own
 //! `podman system service`, which is ended together with everything that it runs. If the user named
-//! a socket, podman cannot be stopped.
+//! a socket, the `RUN` cannot be stopped.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod attach;
 mod build;

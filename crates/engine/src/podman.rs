@@ -17,7 +17,7 @@ use crate::wire::ByteStream;
 #[derive(Debug)]
 pub(crate) struct Podman {
     connection: Connection,
-    /// The service for everything except builds, once it has been needed.
+    /// The service for everything except builds, once it has been started.
     service: Mutex<Option<Service>>,
     endings: Endings,
 }
@@ -100,7 +100,7 @@ impl Drop for Ending {
                 drop(held);
             });
             let mut endings = self.endings.lock().unwrap_or_else(PoisonError::into_inner);
-            endings.retain(|ending| !ending.is_finished());
+            endings.retain(|earlier| !earlier.is_finished());
             endings.push(ending);
         }
     }
@@ -139,12 +139,12 @@ impl Podman {
                 build::build(&client, Builder::Podman, request, context, &held, on_event).await
             }
             Connection::Private(settings) => {
-                let service = Service::start(settings, Purpose::Build).await?;
-                let client = Client::new(EngineKind::Podman, service.socket())?;
+                let started = Service::start(settings, Purpose::Build).await?;
+                let client = Client::new(EngineKind::Podman, started.socket())?;
                 let held = Answer::default();
                 let endings = Arc::clone(&self.endings);
                 let mut ending =
-                    Ending { service: Some(service), held: Arc::clone(&held), endings };
+                    Ending { service: Some(started), held: Arc::clone(&held), endings };
                 let built =
                     build::build(&client, Builder::Podman, request, context, &held, on_event).await;
                 if let Some(service) = ending.service.take() {
@@ -155,8 +155,8 @@ impl Podman {
         }
     }
 
-    /// Returns whether a probe may look for a working OCI runtime. If the caller chose a runtime,
-    /// it may not.
+    /// Returns whether a probe may look for a working OCI runtime: only if the caller has not
+    /// chosen one.
     pub(crate) fn may_choose_runtime(&self) -> bool {
         matches!(&self.connection, Connection::Private(settings) if settings.runtime.is_none())
     }

@@ -2,7 +2,7 @@
 //!
 //! Measured on podman 4.3.1 and docker 20.10 (classic builder and BuildKit):
 //!
-//! - podman runs `CMD` and `ENTRYPOINT` in shell form with `/bin/sh -c`, whatever `SHELL` says;
+//! - podman runs `CMD` and `ENTRYPOINT` in shell form with `/bin/sh -c`, regardless of `SHELL`;
 //!   docker uses `SHELL`. [`portable_dockerfile`] writes them as lists, which all engines read in
 //!   the same way.
 //! - If a second `HEALTHCHECK` omits an option, docker's classic builder uses the value of the
@@ -25,7 +25,7 @@ pub enum NotPortable {
     /// A `RUN` after a `VOLUME`.
     #[error(
         "line {run}: this RUN comes after VOLUME (line {volume}); podman and docker's classic \
-         builder drop what it writes to the volume, BuildKit keeps it: move VOLUME after the last \
+         builder drop what it writes to the volume, but BuildKit keeps it: move VOLUME after the last \
          RUN"
     )]
     RunAfterVolume {
@@ -47,14 +47,14 @@ pub enum NotPortable {
     },
 }
 
-/// The reason why a Dockerfile does not make an image on the base `${BASE}`.
+/// Why the image of a Dockerfile is not based on `${BASE}`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOnBase {
     /// There is no `FROM`.
     #[error("the Dockerfile has no FROM")]
     NoFrom,
     /// The last `FROM` names something else.
-    #[error("the image is made on `{image}`, not on the base of the track")]
+    #[error("the image is based on `{image}`, not on the track's base")]
     Other {
         /// The line of the `FROM`, counted from 1.
         line: usize,
@@ -79,18 +79,18 @@ impl NotOnBase {
     }
 }
 
-/// Checks that the image of a Dockerfile is made on the build argument `BASE`: its last `FROM`
-/// names that, or a stage that is made on it.
+/// Checks that the image of a Dockerfile is based on the build argument `BASE`: its last `FROM`
+/// must name `${BASE}`, or a stage based on it.
 ///
 /// # Errors
-/// Fails if it is made on anything else.
+/// Fails if it is based on anything else.
 pub fn check_base(text: &str) -> Result<(), NotOnBase> {
-    // The line of the FROM with `${BASE}` that a stage is made on, by the stage's name.
+    // For each stage based on `${BASE}`, the line of the FROM that names `${BASE}`.
     let mut on_base: BTreeMap<String, usize> = BTreeMap::new();
     let mut is_declared = false;
     let mut last = Err(NotOnBase::NoFrom);
-    for Instruction { line, text, .. } in instructions(text) {
-        let mut words = text.split(' ');
+    for Instruction { line, text: instruction, .. } in instructions(text) {
+        let mut words = instruction.split(' ');
         match words.next() {
             Some("ARG") if last == Err(NotOnBase::NoFrom) => {
                 let mut names = words.filter_map(|word| word.split('=').next());
@@ -191,7 +191,7 @@ impl Stages {
 ///
 /// # Errors
 /// Fails if a `RUN` comes after a `VOLUME` of its stage or of a stage that it is based on, or if
-/// podman cannot read an `EXPOSE` back.
+/// podman cannot read back an `EXPOSE`.
 pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
     let mut stages = Stages::default();
     for instruction in instructions(text) {
@@ -213,8 +213,8 @@ pub fn check_dockerfile(text: &str) -> Result<(), NotPortable> {
     Ok(())
 }
 
-/// Returns the lines on which a `WORKDIR` comes after a `USER` that is not root. `has_user` tells
-/// whether the base has a user other than root.
+/// Returns the lines on which a `WORKDIR` comes after a `USER` that is not root. `has_user` is set
+/// if the base has a user other than root.
 pub fn unclear_owners(text: &str, has_user: bool) -> Vec<usize> {
     let mut stages = Stages::on(Stage { has_user, ..Stage::default() });
     let is_unclear = |instruction: &Instruction| {
@@ -250,8 +250,8 @@ pub fn portable_dockerfile(text: &str, shell: Option<Vec<String>>) -> String {
         let keyword = stages.read(&instruction);
         let written = match (keyword.as_str(), &stages.current.shell) {
             ("HEALTHCHECK", _) if health_check != Some(instruction.line) => String::new(),
-            ("CMD" | "ENTRYPOINT", Some(shell)) if is_shell_form(&instruction.arguments) => {
-                let words: Vec<_> = shell.iter().chain([&instruction.arguments]).collect();
+            ("CMD" | "ENTRYPOINT", Some(stage_shell)) if is_shell_form(&instruction.arguments) => {
+                let words: Vec<_> = stage_shell.iter().chain([&instruction.arguments]).collect();
                 format!("{keyword} {}", serde_json::json!(words))
             }
             _ => continue,

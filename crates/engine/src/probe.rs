@@ -1,6 +1,6 @@
 //! Determines what an engine can really do on this machine, with a `RUN` that needs no image.
 //!
-//! Versions and settings do not show this: podman takes `networkmode=none` for the host's network,
+//! Versions and settings do not show this: podman treats `networkmode=none` as the host's network,
 //! and an installed runtime may not support this kernel's cgroups. So the probe builds a program of
 //! a few hundred bytes `FROM scratch`, which prints the network that it sees.
 
@@ -42,7 +42,7 @@ pub struct RunProbe {
     pub network_namespace: String,
     /// The network interfaces that it sees.
     pub interfaces: Vec<String>,
-    /// Whether it is isolated: in another namespace than this process, with only `lo`.
+    /// Whether it is isolated: not in the namespace of this process, and with only `lo`.
     pub is_isolated: bool,
 }
 
@@ -76,7 +76,7 @@ fn executable(salt: &str) -> Vec<u8> {
 /// Returns the Dockerfile of the probe. Each of its steps gets the label of the run.
 fn dockerfile(builder: Builder, run: &RunId) -> String {
     let mount = match builder {
-        // Stages use RUN --mount, which BuildKit in early versions of docker rejects.
+        // The Dockerfiles of stages use RUN --mount, which BuildKit in early versions of docker rejects.
         Builder::BuildKit => "--mount=type=cache,target=/cache ",
         Builder::Podman | Builder::Classic => "",
     };
@@ -156,8 +156,8 @@ pub async fn retried<T>(
     call().await
 }
 
-/// Returns a text that is unique to this probe. Two simultaneous probes with the same layers would
-/// interfere: one would remove what the other builds on.
+/// Returns a string that is unique to this probe. Two simultaneous probes with the same layers
+/// would interfere: one would remove images that the other builds on.
 fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +171,7 @@ async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
     let name = format!("probe-{}", unique());
     let run = RunId::parse(&name).ok_or_else(|| nonsense(format!("bad run `{name}`")))?;
     let probed = retried(async || run_once(engine, &run).await).await;
-    // podman keeps the steps of an image, and those of a RUN that fails. An interrupted attempt may
+    // podman keeps the images of a build's steps, even if a RUN fails. An interrupted attempt may
     // have left its image.
     let is_answered = matches!(&probed, Ok(_) | Err(EngineError::Runtime { .. }));
     if is_answered && let Err(error) = engine.clean(&run).await {
@@ -217,9 +217,9 @@ fn nonsense(detail: String) -> EngineError {
     EngineError::Nonsense { action: ACTION.to_owned(), detail }
 }
 
-/// Messages of daemons that do not have BuildKit. The first ones come from the classic builder when
-/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others
-/// answer a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
+/// Messages of daemons that do not have BuildKit. The first two come from the classic builder when
+/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others are
+/// responses to a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
 /// `api/server/router/build`).
 const NO_BUILDKIT: [&str; 5] = [
     "the --mount option requires buildkit",
@@ -229,14 +229,14 @@ const NO_BUILDKIT: [&str; 5] = [
     "buildkit is not supported",
 ];
 
-/// What docker 26 with the containerd image store answers to a build with BuildKit whose context is
-/// in the request (moby#47717): it requests the context from a host that does not exist, or a proxy
-/// refuses the request.
+/// The error of docker 26 with the containerd image store if the context of a BuildKit build is in
+/// the request (moby#47717): docker then fetches the context from a host that does not exist, or a
+/// proxy refuses that.
 const NO_CONTEXT: &str = "failed to read downloaded context";
 const NO_CONTEXT_REASONS: [&str; 3] =
     ["lookup build-context-", "proxyconnect tcp", "invalid response status"];
 
-/// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine answered that it
+/// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine reported that it
 /// does not have BuildKit, or that its BuildKit cannot read the context.
 fn judged(error: EngineError, builder: Builder) -> EngineError {
     let detail = match &error {

@@ -20,8 +20,9 @@ use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
 
-/// How long a service may take until it answers. With a cold cache and a large store this takes
-/// seconds, on a busy machine more. If a service cannot start, it exits and there is no wait.
+/// How long a service may take until it answers. With a cold cache and a large store, this takes
+/// seconds; on a busy machine, it takes longer. If a service cannot start, it exits and there is no
+/// wait.
 const START: Duration = Duration::from_secs(120);
 /// How long to wait for the remaining output of a service that has ended. Another process may hold
 /// its standard error open.
@@ -35,15 +36,15 @@ const WORDS: usize = 8 << 10;
 ///
 /// It runs as a separate process, so that it outlives this one. `PR_SET_PDEATHSIG` would take
 /// effect when the *thread* that started the child ends, which in an asynchronous runtime can
-/// happen at any time. Its standard output is the folder, locked: if a folder is not locked, its
+/// happen at any time. Its standard output is the locked folder: if a folder is not locked, its
 /// watchdog was killed.
 const WATCHDOG: &str = include_str!("watchdog.sh");
 
 /// The purpose of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One build. When told to stop, podman gives the build as much time to remove its container as
-    /// the build may be idle. The watchdog does not wait that long.
+    /// One build. When told to stop, podman waits as long as its idle timeout (`--time`) for the
+    /// build to remove its container. The watchdog does not wait that long.
     Build,
     /// Any calls, at any time. When told to stop, podman takes at most a second.
     Calls,
@@ -128,7 +129,7 @@ impl Service {
             }
             if Instant::now() > deadline {
                 let words = self.words();
-                return Err(format!("no answer after {} s: {words}", START.as_secs()));
+                return Err(format!("no response after {} s: {words}", START.as_secs()));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -219,8 +220,8 @@ impl Place {
                 // podman keeps caches in its TMPDIR, and they must outlive this folder. (Before
                 // buildah 1.29 the name had no number.)
                 let user = rustix::process::getuid().as_raw();
-                for name in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
-                    std::os::unix::fs::symlink(&settings.caches, folder.join(name))
+                for cache in ["buildah-cache".to_owned(), format!("buildah-cache-{user}")] {
+                    std::os::unix::fs::symlink(&settings.caches, folder.join(cache))
                         .map_err(|error| failed(&folder, &error))?;
                 }
                 let socket = settings.sockets.join(format!("{name}.sock"));
@@ -229,7 +230,7 @@ impl Place {
         }
     }
 
-    /// Returns the place for a folder whose watchdog was killed.
+    /// Locks a folder whose watchdog was killed, and returns it with its socket.
     fn left(settings: &ServiceSettings, folder: PathBuf) -> Option<Self> {
         let name = folder.file_name()?.to_str()?;
         if !name.starts_with(PREFIX) {
@@ -289,7 +290,7 @@ pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
     for place in places_left(settings) {
         let mut command = place.watchdog();
         command.stdin(Stdio::null()).stderr(Stdio::null());
-        // It holds the lock until the folder is removed.
+        // The watchdog holds the lock until the folder is removed.
         command.stdout(Stdio::from(place.lock));
         if let Err(error) = command.status().await {
             tracing::warn!(%error, folder = %place.folder.display(), "cannot clean up a folder");

@@ -202,8 +202,8 @@ impl Transcript {
         done.into_iter().for_each(|line| self.line(line, emit));
         match (self.error.take(), self.image.take()) {
             (Some(error), _) => {
-                // BuildKit works on several vertices at once, so the last one that started need not
-                // be the failed one.
+                // BuildKit works on several vertices at once, so the last vertex that started is
+                // not necessarily the failed one.
                 let is_cause = |vertex: &&Vertex| {
                     !vertex.error.is_empty()
                         && vertex.step.is_some()
@@ -219,7 +219,7 @@ impl Transcript {
         }
     }
 
-    /// Maps the error message of a failed build.
+    /// Turns the error message of a failed build into an [`EngineError`].
     pub(crate) fn judge(&self, detail: &str) -> EngineError {
         let owned = detail.to_owned();
         if is_disk_full(detail) {
@@ -258,11 +258,12 @@ impl Transcript {
             return EngineError::CacheGone { detail: owned };
         }
         if said(&BASE_WORDS) || unresolved || from.is_some() {
-            let detail = match from {
-                Some(from) => format!("{from}: {owned}"),
-                None => owned,
+            return EngineError::BaseMissing {
+                detail: match from {
+                    Some(from) => format!("{from}: {owned}"),
+                    None => owned,
+                },
             };
-            return EngineError::BaseMissing { detail };
         }
         EngineError::Dockerfile { detail: owned, line: step.and_then(|step| step.line) }
     }
@@ -343,8 +344,8 @@ fn fraction(text: &str) -> Option<(u32, u32)> {
 
 fn podman_id(text: &str) -> Option<String> {
     let text = text.trim_end();
-    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    (text.len() == 64 && is_hex(text)).then(|| text.to_owned())
+    let is_hex_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == 64 && text.bytes().all(is_hex_digit)).then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -377,7 +378,8 @@ mod tests {
         let gone = "failed to compute cache key: \"/x\" not found: not found";
         let failed = vertex("copy", "[2/2] RUN x", gone);
         let from = || vertex("from", "[1/2] FROM a", "");
-        // In each order, and with the end of the base in between, which BuildKit reports again.
+        // In both orders, and with a second report of the base's vertex in between: BuildKit reports a
+        // vertex again when it ends.
         for pieces in [
             vec![from(), failed.clone(), Piece::Error(gone.into())],
             vec![failed.clone(), from(), Piece::Error(format!("failed to solve: {gone}"))],

@@ -7,7 +7,7 @@
 # podman cannot be relied on to end its RUN. On SIGTERM, it forwards the signal once to the process
 # that runs the OCI runtime. If the RUN has not started yet, that process dies and leaves a RUN that
 # continues, or a container that waits to be started. If there is no RUN at that moment, the signal
-# is lost and the next RUN may start. So the watchdog itself ends RUNs, again and again, until podman
+# is lost and the next RUN may start. So the watchdog kills RUNs itself, repeatedly, until podman
 # has exited. It recognises them by their mounts: files of their bundles, which are in FOLDER.
 folder=$1
 socket=$2
@@ -91,7 +91,8 @@ remove='cut -d " " -f 5 /proc/self/mountinfo | grep -F "/$1/" | sort -r |
     while read -r point; do umount "$(printf "%b" "$point")"; done
 grep -qF "/$1/" /proc/self/mountinfo || rm -rf "$2"'
 sh -c "$remove" sh "$name" "$folder"
-# Rootless podman mounts in its own namespace, and unpacks files whose owners only podman can act for.
+# Rootless podman mounts in its own namespace, and unpacks files that only podman has the rights to
+# remove.
 [ ! -e "$folder" ] || [ "$(id -u)" -eq 0 ] ||
     podman unshare sh -c "$remove" sh "$name" "$folder"
 rm -f "$socket"

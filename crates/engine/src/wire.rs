@@ -1,8 +1,8 @@
 //! HTTP requests over a Unix socket, and their failures.
 //!
 //! Each request has its own connection. Dropping a response closes the connection, which tells the
-//! engine that the client is gone, and no request can get a connection that the engine has already
-//! closed. bollard's typed calls use the same wire.
+//! engine that the client is gone, and no request can reuse a connection that the engine has
+//! already closed. bollard's typed calls use the same wire.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Wire {
         Self { socket: socket.to_owned() }
     }
 
-    /// Returns a bollard client on this wire that speaks at most the API version `version`.
+    /// Returns a bollard client on this wire that uses at most the API version `version`.
     pub(crate) fn docker(&self, version: bollard::ClientVersion) -> Result<Docker, EngineError> {
         let wire = self.clone();
         let transport = move |request: BollardRequest| {
@@ -186,7 +186,7 @@ impl Wire {
         parsed(call.action, &body)
     }
 
-    /// Maps a failure of the connection itself.
+    /// Turns a failure of the connection itself into an [`EngineError`].
     pub(crate) fn failed(&self, action: &str, error: &io::Error) -> EngineError {
         let never_came = [
             io::ErrorKind::NotFound,
@@ -201,7 +201,7 @@ impl Wire {
         EngineError::Lost { action: action.to_owned(), reason }
     }
 
-    /// Maps an error of bollard.
+    /// Turns an error from bollard into an [`EngineError`].
     pub(crate) fn judge_bollard(&self, action: &str, error: bollard::errors::Error) -> EngineError {
         use bollard::errors::Error as E;
         let action_text = action.to_owned();
@@ -239,13 +239,13 @@ fn broken(error: hyper::Error) -> io::Error {
 /// Returns an error and all its causes as a single text.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let reason = cause.to_string();
+        if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
         }
-        cause = error.source();
+        next = cause.source();
     }
     text
 }

@@ -1,8 +1,8 @@
 //! Compares sealing with the bare compressor, gzip and pigz, alternately on the same tar.
 //!
-//! `cargo bench -p executor --bench seal` packs a folder of this machine (`-- /usr/lib`, its first
-//! gigabyte). With `-- --made` it generates 4 GB in 100,000 files instead, to measure memory: each
-//! runs once, and gzip and pigz do not run. Needs `pigz` in addition to Debian's base.
+//! `cargo bench -p executor --bench seal` packs the first gigabyte of a folder (`-- /usr/lib`).
+//! With `-- --made` it generates 4 GB in 100,000 files instead, to measure memory: the compressor
+//! and sealing run once each, without gzip and pigz. Needs `pigz` in addition to Debian's base.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -50,8 +50,8 @@ fn main() {
             assert!(sealed.report.bytecode.stale.is_empty(), "bytecode is stale");
         }));
         peak = peak.max(resident_peak());
-        for (peer, times) in peers.iter().zip(&mut times[2..]) {
-            times.push(timed(|| run(peer, &tar)));
+        for (peer, of_peer) in peers.iter().zip(&mut times[2..]) {
+            of_peer.push(timed(|| run(peer, &tar)));
         }
     }
     let names = ["the compressor", "sealing"].into_iter().chain(peers.iter().copied());

@@ -21,8 +21,8 @@ pub struct BaseImage {
     pub manifest: Manifest,
     /// The bytes of the config.
     pub config: Bytes,
-    /// The layers on top that were made here, from own files of the project. The registry of the
-    /// base does not have them.
+    /// The layers on top that were made here from the project's own files. The registry of the base
+    /// does not have them.
     pub own_layers: Vec<Descriptor>,
     /// Whether nothing had to be fetched.
     pub was_cached: bool,
@@ -56,9 +56,9 @@ pub async fn fetch_base(
             let chosen = index.choose(platform);
             let chosen =
                 chosen.map_err(|e| ExecuteError::media(format!("`{image}` cannot be used"), e))?;
-            let (document, cached) = source.document(&chosen.digest, Some(chosen)).await?;
+            let (chosen_document, cached) = source.document(&chosen.digest, Some(chosen)).await?;
             was_cached &= cached;
-            match document {
+            match chosen_document {
                 Document::Manifest(manifest) => {
                     (Some(pinned.clone()), chosen.digest.clone(), manifest)
                 }

@@ -74,7 +74,7 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
     made.collect()
 }
 
-/// Returns the steps that must run, in order: those that the last step depends on, without those
+/// Returns the steps that must run, in order: the steps that the last step depends on, except those
 /// that only finished steps depend on.
 fn wanted<'a>(plan: &'a Plan, finished: &Products, settings: &Settings) -> Vec<&'a Step> {
     let steps: BTreeMap<&str, &Step> = plan.steps.iter().map(|step| (&*step.id, step)).collect();
@@ -203,7 +203,7 @@ impl Run {
         Ok((product, StepState::Done))
     }
 
-    /// Fetches something for a build context, or checks what was fetched.
+    /// Fetches a source, packages or wheels, or checks fetched wheels.
     async fn run_fetch(
         &self,
         build_env: &BuildEnv,
@@ -241,7 +241,7 @@ impl Run {
         })
     }
 
-    /// Adds own files of the project to an image. `None` if the product is not an image.
+    /// Adds the project's own files to an image. Returns `None` if the product is not an image.
     fn with_files(
         &self,
         build_env: &BuildEnv,
@@ -273,7 +273,7 @@ impl Run {
         created: &str,
     ) -> Result<StoredImage, ExecuteError> {
         let (tree, _folder) = build_env.bootstrap_context(packages, set, seal.epoch)?;
-        // Each step that an engine keeps from the build needs the label of this run.
+        // Each intermediate image that the engine keeps needs the label of this run.
         let run = build_env.run.as_str();
         let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
         let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
@@ -377,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Returns the version that an image makes ROCm see, unless the last step sets another one.
+    /// Returns the GPU version that an image makes ROCm see, unless the last step sets another one.
     fn forced(&self, image: &StoredImage) -> Option<GfxVersion> {
         let edit = self.plan.image_edit();
         let is_set_later = edit.env.contains_key(pins::OVERRIDE);
@@ -408,7 +408,7 @@ impl Run {
         Ok(made)
     }
 
-    /// Pushes what earlier runs finished here to shared stores that lack it.
+    /// Pushes the steps that earlier runs finished here to the shared stores that lack them.
     pub(crate) async fn publish_finished(&self, finished: &Products) -> Result<(), ExecuteError> {
         let Some(build_env) = &self.settings.build_env else { return Ok(()) };
         for step in &self.plan.steps {
@@ -458,8 +458,7 @@ impl Run {
         }
     }
 
-    /// Returns the step that makes the image for which a step does the work: a build is sealed by
-    /// another step.
+    /// Returns the step whose result is the sealed image of a step. For a build, this is another step.
     fn result_step<'a>(&'a self, step: &'a Step) -> Option<&'a Step> {
         let is_seal = |one: &&Step| matches!(&one.action, Action::SealImage { image, .. } if *image == step.id);
         match &step.action {
@@ -469,13 +468,13 @@ impl Run {
         }
     }
 
-    /// Returns whether a build must not use what the engine has of it.
+    /// Returns whether a build must not use the engine's caches.
     fn builds_again(&self, build_env: &BuildEnv, step: &Step) -> bool {
         let key = self.result_step(step).and_then(|step| self.keys.get(&step.id));
         key.map_or(build_env.is_fresh, |key| build_env.runs_again(key))
     }
 
-    /// Merges the trees of steps and own files into one build context.
+    /// Merges the trees of steps and the project's own files into one build context.
     async fn context(
         &self,
         build_env: &BuildEnv,
@@ -566,5 +565,5 @@ fn base_of(product: Option<&Product>) -> Option<StoredImage> {
 }
 
 fn cannot_use(step: &Step, need: &str) -> ExecuteError {
-    ExecuteError::plan(format!("step `{}` cannot use what `{need}` makes", step.id))
+    ExecuteError::plan(format!("step `{}` cannot use the result of `{need}`", step.id))
 }

@@ -1,6 +1,6 @@
-//! Copies a layer to disk: from a file of this machine if one has it, else from a registry.
+//! Copies a layer to disk: from a file on this machine if one contains it, else from a registry.
 //!
-//! What an interrupted copy has left is kept, and checked together with the rest.
+//! The data of an interrupted copy is kept, and checked together with the rest.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _, Write as _};
@@ -23,7 +23,7 @@ pub(crate) struct LayerCopy {
     pub(crate) client: RegistryClient,
     /// The repository that has it, unless it is only on this machine.
     pub(crate) repository: Option<Repository>,
-    /// What this machine may have of it.
+    /// The files on this machine that may contain it.
     pub(crate) local: LocalBlobs,
     pub(crate) transfer: Transfer,
     pub(crate) layer: Descriptor,
@@ -31,8 +31,8 @@ pub(crate) struct LayerCopy {
 
 /// Copies layers into files, several at once. `done` is called for each.
 ///
-/// Each copy is a task of `running`. If one fails, the others are stopped, but each ends a moment
-/// later; until then it may write into a file that the next run would continue.
+/// Each copy is a task of `running`. If one fails, the others are stopped. A stopped copy may go
+/// on for a moment, and write into a file that the next run would continue.
 pub(crate) async fn copy_into_files(
     layers: Vec<(LayerCopy, PathBuf)>,
     running: &TaskTracker,
@@ -82,7 +82,8 @@ impl LayerCopy {
         let Self { client, repository, local, layer, .. } = self;
         let mut beginning =
             block_in_place(|| sink.beginning(layer)).map_err(|e| self.writing(e))?;
-        // A copy on this machine is faster than the rest from the registry, and needs no network.
+        // Copying from this machine is faster than fetching the rest from the registry, and needs
+        // no network.
         if beginning.length() < layer.size
             && let Some(stream) = local.layer(layer)
         {
@@ -124,8 +125,8 @@ impl LayerCopy {
                 block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
                 let whole = client.blob_stream(repository, &layer.digest, layer.size).await;
                 let stream = whole.map_err(|e| self.fetching(e))?;
-                let copied = self.write(stream, sink, &self.transfer.ticker(layer)).await?;
-                copied.map(|()| How::Copied).map_err(|e| self.fetching(e))
+                let written = self.write(stream, sink, &self.transfer.ticker(layer)).await?;
+                written.map(|()| How::Copied).map_err(|e| self.fetching(e))
             }
             Err(error) => {
                 if error.kind() == ErrorKind::Integrity {
@@ -136,8 +137,8 @@ impl LayerCopy {
         }
     }
 
-    /// Checks what an earlier copy has left of a blob that is only on this machine, and copies the
-    /// blob again if that is wrong.
+    /// Checks an earlier copy of a blob that is only on this machine, and copies the blob again if
+    /// the copy is damaged.
     async fn kept(&self, beginning: Prefix, sink: &mut impl Sink) -> Result<How, ExecuteError> {
         if beginning.is(&self.layer) {
             return Ok(How::There);
@@ -150,7 +151,7 @@ impl LayerCopy {
         copied.map(|()| How::There).map_err(|error| self.fetching(error))
     }
 
-    /// Writes a stream. The inner error is that of the stream.
+    /// Writes a stream. The inner error comes from the stream.
     async fn write(
         &self,
         mut stream: BlobStream,

@@ -24,7 +24,7 @@ use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 /// The digest that a target tag points to, requested in advance.
 pub(crate) type Target = Option<JoinHandle<Result<Option<Digest>, RegistryError>>>;
 
-/// Asks every target registry in the background what the tag currently points to.
+/// Asks every target registry, in the background, which digest the tag points to.
 pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     let ask = |output: &Output| match output {
         Output::Registry { reference } if reference.tag.is_some() => {
@@ -46,11 +46,11 @@ pub(crate) async fn deliver(
     image: &DerivedImage,
     targets: Vec<Target>,
 ) -> Result<(), ExecuteError> {
-    // The repositories that have the image by now.
+    // The repositories that already have the image.
     let mut pushed = Vec::new();
     for (output, target) in run.settings.outputs.iter().zip(targets) {
         let name = output.to_string();
-        // The recorded state if this is never completed.
+        // This state remains if the output is never completed.
         let begun = OutputOutcome {
             output: name.clone(),
             state: OutputState::Interrupted,
@@ -153,7 +153,7 @@ impl Delivery<'_> {
         let holds = layout::holds(path, self.image, name);
         let mut lacking = self.lacking(path).await;
         if !with_layers {
-            // They stay in the base's registry. A damaged local copy must not stay.
+            // The base's layers stay in its registry. Damaged local copies are removed.
             let is_own = |layer: &Descriptor| {
                 self.base.own_layers.iter().any(|own| own.digest == layer.digest)
             };
@@ -163,9 +163,10 @@ impl Delivery<'_> {
             if !damaged.is_empty() {
                 layout::check_target(path, name).map_err(|e| self.writing(e))?;
             }
-            for path in damaged {
-                let removed = std::fs::remove_file(&path);
-                removed.map_err(|source| self.writing(LayoutError::Write { path, source }))?;
+            for file in damaged {
+                let removed = std::fs::remove_file(&file);
+                removed
+                    .map_err(|source| self.writing(LayoutError::Write { path: file, source }))?;
             }
         }
         if with_layers {
@@ -293,24 +294,25 @@ impl Delivery<'_> {
         {
             return Ok(OutputState::UpToDate);
         }
-        let target = &reference.repository;
+        let repository = &reference.repository;
         let locations = self.client().locations(self.source());
         // A repository that served the base's manifest also has its layers, because the registry
-        // checked that. A repository that might have served it must be asked for every layer.
+        // checked that. If another repository may have served the manifest, every layer must be
+        // checked.
         let has_served = !self.base.was_cached
             && self.base.own_layers.is_empty()
-            && locations == std::slice::from_ref(target);
+            && locations == std::slice::from_ref(repository);
         if !has_served {
-            self.layers_to(target).await?;
+            self.layers_to(repository).await?;
         }
         let config = self
             .client()
-            .push_blob(target, &self.image.config_digest, self.image.config.clone())
+            .push_blob(repository, &self.image.config_digest, self.image.config.clone())
             .await;
         config.map_err(|e| self.pushing(e))?;
         let named = match &reference.tag {
             Some(_) => reference.clone(),
-            None => target.at(&self.image.manifest_digest),
+            None => repository.at(&self.image.manifest_digest),
         };
         let pushed =
             self.client().push_manifest(&named, OCI_MANIFEST, self.image.manifest.clone()).await;

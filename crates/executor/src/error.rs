@@ -63,7 +63,7 @@ pub enum ErrorKind {
     Packages,
     /// The packages, or the system made from them, differ from the lock.
     Lock,
-    /// A store has another result for the key of a step.
+    /// A store has a different result for the key of a step.
     StoreDiffers,
     /// The plan contains something that no plan should contain: a bug.
     Plan,
@@ -131,7 +131,7 @@ impl ExecuteError {
             plan::ManifestKind::Index => plan::ManifestKind::Manifest,
             plan::ManifestKind::Manifest => plan::ManifestKind::Index,
         };
-        let what = format!("`{image}` is pinned as an {pinned} and is an {found}")
+        let what = format!("`{image}` is pinned as an {pinned}, but is an {found}")
             .replace("an manifest", "a manifest");
         Self { what, kind: ErrorKind::Integrity, source: None }
     }
@@ -183,7 +183,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn no_engine(wants: &str) -> Self {
-        let what = format!("{wants} needs an engine, and this run has none");
+        let what = format!("{wants} needs an engine, but this run has none");
         Self { what, kind: ErrorKind::Engine, source: None }
     }
 
@@ -201,13 +201,13 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::GpuCode, source: Some(Box::new(source)) }
     }
 
-    /// Returns the error for an image that is not slimmed.
+    /// Returns the error for an image that cannot be slimmed.
     pub(crate) fn slim(image: &str, source: slim::Refusal) -> Self {
         let what = format!("code for other GPUs is not removed from `{image}`");
         Self { what, kind: ErrorKind::Slim, source: Some(Box::new(source)) }
     }
 
-    /// Returns the error for an image whose config or manifest prevents that it is slimmed.
+    /// Returns the error for an image whose config or manifest prevents slimming.
     pub(crate) fn slim_config(image: &str, source: DeriveError) -> Self {
         let what = format!("code for other GPUs cannot be removed from `{image}`");
         Self { what, kind: ErrorKind::Base, source: Some(Box::new(source)) }
@@ -234,7 +234,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn own_files(source: seal::SealError) -> Self {
-        let what = "cannot make the layer with own files".to_owned();
+        let what = "cannot make the layer with the project's own files".to_owned();
         let kind = match &source {
             seal::SealError::Write(error) => disk_kind(error),
             _ => ErrorKind::Disk { full: false },

@@ -69,7 +69,7 @@ pub enum Event {
         step: String,
         /// The number of its entries, or 0 if nothing changed.
         entries: usize,
-        /// The number of entries that were left out because the base has the same.
+        /// The number of entries that were left out because the base has identical ones.
         unchanged: u64,
         /// The number of paths that the scrub list removed.
         scrubbed: usize,
@@ -97,7 +97,7 @@ pub enum Event {
         /// The size of the layer after, in bytes.
         after: u64,
     },
-    /// Writing an output started.
+    /// The write to an output started.
     OutputBegun {
         /// The output, in the syntax of `--output`.
         output: String,
@@ -111,13 +111,13 @@ pub enum Event {
         output: String,
         /// The layer.
         layer: Digest,
-        /// Bytes copied so far. If the first event of a layer contains its whole size, the output
-        /// has it already.
+        /// The number of bytes copied so far. If this is the full size in a layer's first event,
+        /// the output already had the layer.
         done: u64,
         /// The layer's size in bytes.
         total: u64,
     },
-    /// Writing an output ended.
+    /// The write to an output ended.
     OutputEnded {
         /// The output.
         output: String,

@@ -25,7 +25,7 @@ use crate::copy::{LayerCopy, copy_into_files};
 use crate::place::{LayerSource, LayerTarget, Placed, Transfer};
 use crate::{BlobCache, BuildEnv, ExecuteError, fetch_base};
 
-/// Collects what plans fetch.
+/// Collects everything that plans fetch.
 #[derive(Debug)]
 pub struct Collector<'a> {
     client: &'a RegistryClient,
@@ -34,13 +34,13 @@ pub struct Collector<'a> {
     collected: Collected,
 }
 
-/// What plans fetch: lists, and where the blobs are.
+/// Everything that plans fetch: the lists, and where the blobs are.
 #[derive(Debug)]
 pub struct Collected {
     /// One list per plan.
     pub lists: Vec<InputList>,
     files: LocalBlobs,
-    /// The repositories of layers, which stay there until they are copied.
+    /// The repository of each layer. The layers stay there until they are copied.
     layers: BTreeMap<Digest, Repository>,
     work: TempDir,
 }
@@ -49,7 +49,7 @@ impl<'a> Collector<'a> {
     /// Creates a collector.
     ///
     /// # Errors
-    /// There is no space for temporary files.
+    /// Fails if there is no space for temporary files.
     pub fn new(
         client: &'a RegistryClient,
         cache: &'a BlobCache,
@@ -67,10 +67,10 @@ impl<'a> Collector<'a> {
     }
 
     /// Fetches everything that a plan needs, except the layers of images, and lists it. `stands_in`
-    /// says that the base is a stand-in, which each rehearsal makes itself.
+    /// is set if the base is a stand-in, which each rehearsal makes itself.
     ///
     /// # Errors
-    /// Something cannot be fetched.
+    /// Fails if something cannot be fetched.
     pub async fn add_plan(&mut self, plan: &Plan, stands_in: bool) -> Result<(), ExecuteError> {
         let text = plan.canonical_text();
         let mut blobs = vec![self.text(InputKind::Plan, &plan.name, text.into())?];
@@ -83,10 +83,10 @@ impl<'a> Collector<'a> {
         self.add_list(&plan.name, blobs)
     }
 
-    /// Fetches one input and lists it under a name of its own.
+    /// Fetches one input and lists it under its own name.
     ///
     /// # Errors
-    /// It cannot be fetched.
+    /// Fails if the input cannot be fetched.
     pub async fn add_input(&mut self, name: &str, input: &Input) -> Result<(), ExecuteError> {
         let blobs = self.input(input, &Platform::linux_amd64()).await?;
         self.add_list(name, blobs)
@@ -95,8 +95,8 @@ impl<'a> Collector<'a> {
     fn add_list(&mut self, name: &str, blobs: Vec<InputBlob>) -> Result<(), ExecuteError> {
         let list = InputList::new(name, blobs);
         if list.is_too_long() {
-            let (name, count) = (list.track, list.blobs.len());
-            let too_many = LayoutError::TooMany { name, count };
+            let count = list.blobs.len();
+            let too_many = LayoutError::TooMany { name: list.track, count };
             return Err(ExecuteError::layout("listing the inputs failed".to_owned(), too_many));
         }
         self.collected.lists.push(list);
@@ -110,9 +110,9 @@ impl<'a> Collector<'a> {
             (Action::FetchSource { .. }, Some(input)) => {
                 self.input(input, &Platform::linux_amd64()).await
             }
-            (Action::FetchPackages { input: path, sets }, Some(Input::Lock { digest })) => {
-                let packages = self.build_env.fetch_packages(path, digest, sets).await?;
-                let mut blobs = vec![self.lock(path, digest)?];
+            (Action::FetchPackages { input: lock_path, sets }, Some(Input::Lock { digest })) => {
+                let packages = self.build_env.fetch_packages(lock_path, digest, sets).await?;
+                let mut blobs = vec![self.lock(lock_path, digest)?];
                 for file in packages.files() {
                     let (locked, path) = (&file.package, file.path.clone());
                     let at = At { digest: digest_of(&locked.sha256)?, size: locked.size, path };
@@ -120,9 +120,9 @@ impl<'a> Collector<'a> {
                 }
                 Ok(blobs)
             }
-            (Action::FetchWheels { input: path }, Some(Input::Lock { digest })) => {
-                let wheels = self.build_env.fetch_wheels(path, digest).await?;
-                let mut blobs = vec![self.lock(path, digest)?];
+            (Action::FetchWheels { input: lock_path }, Some(Input::Lock { digest })) => {
+                let wheels = self.build_env.fetch_wheels(lock_path, digest).await?;
+                let mut blobs = vec![self.lock(lock_path, digest)?];
                 for (name, wheel) in wheels.files() {
                     let path = wheel.path().to_owned();
                     let at = At { digest: digest_of(&wheel.sha256)?, size: wheel.size, path };
@@ -179,8 +179,8 @@ impl<'a> Collector<'a> {
         let mut blobs = vec![self.text(InputKind::Manifest, &image.to_string(), bytes)?];
         if base.index.is_some() {
             let name = repository.at(&base.manifest_digest).to_string();
-            let bytes = self.document(image, &base.manifest_digest).await?;
-            blobs.push(self.text(InputKind::Manifest, &name, bytes)?);
+            let manifest = self.document(image, &base.manifest_digest).await?;
+            blobs.push(self.text(InputKind::Manifest, &name, manifest)?);
         }
         let name = repository.to_string();
         blobs.push(self.text(InputKind::Config, &name, base.config.clone())?);
@@ -272,7 +272,7 @@ impl Collected {
     /// Writes a bundle. An interrupted write is continued.
     ///
     /// # Errors
-    /// A layer cannot be fetched, or the file cannot be written.
+    /// Fails if a layer cannot be fetched or the file cannot be written.
     pub async fn write_bundle(
         &self,
         path: &Path,
@@ -292,10 +292,11 @@ impl Collected {
         block_in_place(|| archive.finish()).map_err(failed)
     }
 
-    /// Copies everything into a folder, which keeps what it has.
+    /// Copies everything into a folder. Blobs that are already there are kept.
     ///
     /// # Errors
-    /// A layer cannot be fetched, or the folder contains something else or cannot be written.
+    /// Fails if a layer cannot be fetched, or if the folder contains something else or cannot be
+    /// written.
     pub async fn copy_to_folder(
         &self,
         folder: &Path,
@@ -329,7 +330,7 @@ impl Collected {
     /// Copies everything into a repository, and gives each list the tag of its track.
     ///
     /// # Errors
-    /// A layer cannot be fetched, or the registry refuses something.
+    /// Fails if a layer cannot be fetched or the registry refuses something.
     pub async fn copy_to_registry(
         &self,
         repository: &Repository,

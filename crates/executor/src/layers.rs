@@ -32,7 +32,7 @@ pub enum LayerError {
     #[error("there is data after the end of the layer's tar")]
     Trailing,
     /// Its content does not match the digest in the config.
-    #[error("the layer's content is `{found}`, but the image's config says `{wanted}`")]
+    #[error("the layer's content is `{found}`, but the image's config specifies `{wanted}`")]
     DiffId {
         /// The digest in the config.
         wanted: Digest,
@@ -53,7 +53,7 @@ impl From<SealError> for LayerError {
 /// Lists a layer, which may be compressed with gzip or zstd.
 ///
 /// # Errors
-/// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`.
+/// Fails if the layer cannot be read completely, is not a tar, or does not match `diff_id`.
 pub(crate) fn list_layer(
     reader: impl Read,
     diff_id: Option<&Digest>,
@@ -66,11 +66,11 @@ pub(crate) fn list_layer(
     Ok(listing)
 }
 
-/// Reads a layer to its end, and passes what it contains to `visitor`. The layer may be compressed
-/// with gzip or zstd.
+/// Reads a whole layer, and passes its entries to `visitor`. The layer may be compressed with gzip
+/// or zstd.
 ///
 /// # Errors
-/// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`, and if
+/// Fails if the layer cannot be read completely, is not a tar, or does not match `diff_id`, or if
 /// the visitor fails.
 pub fn visit_layer(
     reader: impl Read,
@@ -156,7 +156,7 @@ impl<R: Read> Read for Hashed<R> {
 /// Reads a layer from a registry with `read`. Transfers the whole layer.
 ///
 /// # Errors
-/// Fails if the layer cannot be fetched or does not match its digest, and if `read` fails.
+/// Fails if the layer cannot be fetched or does not match its digest, or if `read` fails.
 pub async fn read_remote_layer<T: Send + 'static>(
     client: &RegistryClient,
     image: &ImageRef,

@@ -1,10 +1,15 @@
 //! Executes a plan and reports every step as an event.
 //!
 //! Start at [`Executor::execute`]. The executor makes no choices: the plan contains what to fetch,
-//! what to write and every label, and [`Settings`] contains the outputs. `run` starts each step as
-//! soon as its dependencies are finished. The result is always an [`Execution`], even after a
-//! failure or a signal, so that a record can always be written. This crate prints nothing and reads
-//! no environment variables.
+//! what to write and every label, and [`Settings`] contains the outputs. The module `run` starts
+//! each step as soon as its dependencies are finished. The result is always an [`Execution`], even
+//! after a failure or a signal, so that a record can always be written. This crate prints nothing
+//! and reads no environment variables.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod base;
 mod build_env;
@@ -66,9 +71,10 @@ pub struct Settings {
     pub nearby: Vec<PathBuf>,
     /// Where to write the image, in this order.
     pub outputs: Vec<Output>,
-    /// The step after which a run ends without an image. `None` means that it makes the image.
+    /// The step after which the run ends without an image. If `None`, the run makes the image.
     pub last_step: Option<String>,
-    /// What tracks that an engine builds need. Also set if an image is loaded into an engine.
+    /// The environment for tracks that an engine builds. Also set if an image is loaded into an
+    /// engine.
     pub build_env: Option<Arc<BuildEnv>>,
 }
 
@@ -136,14 +142,14 @@ pub enum End {
     /// Something failed; this is the first failure. Other plans may have failed for the same
     /// reason.
     Failed(Arc<ExecuteError>),
-    /// The caller interrupted it first.
+    /// The caller interrupted it.
     Interrupted,
     /// The caller never started it.
     NotBegun,
 }
 
 impl Execution {
-    /// Returns the execution of a plan of which no step was started.
+    /// Returns the execution of a plan without any started step.
     pub fn not_begun(plan: &Plan, end: End) -> Self {
         let steps = in_order(plan, &[]);
         Self {
@@ -180,7 +186,7 @@ pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
 pub struct Job {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The environment for it.
+    /// The environment for executing it.
     pub settings: Settings,
     /// Receives the events of this plan.
     pub on_event: OnEvent,
@@ -201,9 +207,9 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Takes the engine that all plans of the run share. It must be set if one of them needs an
-    /// engine ([`needs_engine`]): the caller finds and tests it before it fetches anything for the
-    /// plans.
+    /// Creates an executor for a run, whose plans share `engine`. It must be set if one of them needs
+    /// an engine ([`needs_engine`]): the caller finds and tests the engine before anything is fetched
+    /// for the plans.
     pub fn new(engine: Option<Engine>) -> Self {
         Self { shared: Arc::new(Shared::new(engine)), build_envs: Mutex::default() }
     }
@@ -221,7 +227,7 @@ impl Executor {
         run.execution(end)
     }
 
-    /// Removes what this run left in the engine. No plan may be running.
+    /// Removes what this run left in the engine. Call this only if no plan is running.
     pub async fn close(self) {
         let Some(engine) = &self.shared.engine else { return };
         for build_env in self.build_envs.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -231,7 +237,7 @@ impl Executor {
     }
 }
 
-/// Makes the image of a plan on a fetched base, without writing it anywhere.
+/// Derives the image of a plan from a fetched base, without writing it anywhere.
 ///
 /// # Errors
 /// Fails if the base is not an image for the platform, or if its parts do not fit together.

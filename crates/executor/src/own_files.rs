@@ -1,4 +1,4 @@
-//! Makes layers from own files of the project and adds them to images, and puts own files into
+//! Makes layers from the project's own files and adds them to images, and copies own files into
 //! build contexts.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::build_env::{BuildEnv, StoredImage};
 use crate::layers::PIECE;
 use crate::{BaseImage, ExecuteError, Materials, Store};
 
-/// Makes layers from own files of the project. Each file is compared with its digest in the plan.
+/// Makes layers from the project's own files. Each file is compared with its digest in the plan.
 #[derive(Debug)]
 pub struct FilesMaker<'a> {
     /// Where the files are.
@@ -91,8 +91,8 @@ impl FilesMaker<'_> {
             if let OwnFile::File { from, .. } = file {
                 let source = self.materials.own_files.get(from);
                 let source = source.ok_or_else(|| ExecuteError::changed(from))?;
-                let opened = open(source).and_then(|file| file.metadata());
-                size = opened.map_err(|error| unreadable(from, error))?.len();
+                let metadata = open(source).and_then(|opened| opened.metadata());
+                size = metadata.map_err(|error| unreadable(from, error))?.len();
                 sources.insert(place.clone(), (from, source));
             }
             entries.insert(place, entry(file, size));
@@ -127,8 +127,8 @@ impl FilesMaker<'_> {
 }
 
 impl FilesMaker<'_> {
-    /// Copies the own files of a build context into an empty folder, and compares them with the
-    /// plan.
+    /// Copies the project's own files for a build context into an empty folder, and compares them
+    /// with the plan.
     ///
     /// # Errors
     /// Fails if a file differs from the plan or cannot be read, or if a copy cannot be written.
@@ -147,7 +147,7 @@ impl FilesMaker<'_> {
                 fs::create_dir_all(parent).map_err(failed)?;
             }
             match file {
-                // A folder has a file or link below it.
+                // A folder is created with the files and links below it.
                 OwnFile::Folder { .. } => {}
                 OwnFile::Link { target, .. } => symlink(target, &place).map_err(failed)?,
                 OwnFile::File { from, mode, .. } => {
@@ -169,11 +169,11 @@ impl FilesMaker<'_> {
     }
 }
 
-/// Where the contents of a layer are: the name of the input and the file, by the path in the image.
+/// The sources of a layer's contents: the name of the input and the file, by the path in the image.
 type Sources<'a> = BTreeMap<EntryPath, (&'a str, &'a Path)>;
 
-/// Returns the error for a layer that could not be made: a file changed meanwhile, or the disk
-/// failed.
+/// Returns the error for a layer that could not be made: a file changed in the meantime, or the
+/// disk failed.
 fn failed(plan: &Plan, sources: &Sources<'_>, error: SealError) -> ExecuteError {
     if matches!(error, SealError::Write(_)) {
         return ExecuteError::own_files(error);
@@ -211,7 +211,8 @@ fn added(
     }
 }
 
-/// Returns the entry of a layer for an own file. `size` is the size of a file's content.
+/// Returns the layer's entry for one of the project's own files. `size` is the size of a file's
+/// content.
 fn entry(file: &OwnFile, size: u64) -> Entry {
     match file {
         OwnFile::File { mode, uid, gid, .. } => {
@@ -229,7 +230,7 @@ fn entry(file: &OwnFile, size: u64) -> Entry {
     }
 }
 
-/// Returns the digest of an own file in the plan.
+/// Returns the plan's digest of one of the project's own files.
 fn digest_of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Digest> {
     match plan.inputs.get(from)? {
         Input::File { digest } => Some(digest),
@@ -237,7 +238,7 @@ fn digest_of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Digest> {
     }
 }
 
-/// Returns the error for an own file that cannot be opened.
+/// Returns the error for one of the project's own files that cannot be opened.
 fn unreadable(from: &str, error: io::Error) -> ExecuteError {
     match error.kind() {
         // It was a regular file when the plan was made.
@@ -332,7 +333,7 @@ mod tests {
         refuse("removed");
         fs::create_dir(&file).unwrap();
         refuse("a folder");
-        // Nothing but the planned layer is kept.
+        // Only the planned layer is kept.
         assert_eq!(fs::read_dir(folder.path().join("store/blobs")).unwrap().count(), 1);
         assert_eq!(fs::read_dir(folder.path().join("store/work")).unwrap().count(), 0);
     }

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 
 use crate::{Event, ExecuteError, OnEvent};
 
-/// How many layers are copied at once. More streams do not use a connection better, and registries
-/// limit connections (podman and skopeo copy 6, docker 3).
+/// How many layers are copied at once. More streams do not make better use of a connection, and
+/// registries limit connections (podman and skopeo copy 6, docker 3).
 pub(crate) const LAYERS_AT_ONCE: usize = 4;
 
 /// The number of bytes of a layer between two progress reports.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Transfer {
 }
 
 impl Transfer {
-    /// Starts to count.
+    /// Creates a transfer whose byte count is 0.
     pub fn new(output: String, on_event: OnEvent) -> Self {
         Self { output, on_event, bytes: Arc::default() }
     }
@@ -63,13 +63,13 @@ impl Transfer {
         self.ticker_after(layer, 0)
     }
 
-    /// Returns the same for a layer of which `kept` bytes need no transfer.
+    /// Like [`Self::ticker`], but for a layer of which `kept` bytes need no transfer.
     pub(crate) fn ticker_after(&self, layer: &Descriptor, kept: u64) -> Ticker {
         let (transfer, layer, total) = (self.clone(), layer.digest.clone(), layer.size);
-        let done = AtomicU64::new(kept);
+        let counter = AtomicU64::new(kept);
         Box::new(move |more| {
             transfer.bytes.fetch_add(more, Ordering::Relaxed);
-            let before = done.fetch_add(more, Ordering::Relaxed);
+            let before = counter.fetch_add(more, Ordering::Relaxed);
             let done = before + more;
             let is_end = done == total && total > PROGRESS_STEP;
             if before / PROGRESS_STEP != done / PROGRESS_STEP || is_end {
@@ -121,14 +121,14 @@ pub struct Placed {
     pub mounted: usize,
 }
 
-/// A repository that is to get the layers of an image.
+/// A repository that receives the layers of an image.
 #[derive(Debug)]
 pub struct LayerTarget<'a> {
     /// Talks to the registries.
     pub client: &'a RegistryClient,
     /// The repository.
     pub repository: &'a Repository,
-    /// Counts what is transferred.
+    /// Counts the transferred bytes.
     pub transfer: &'a Transfer,
 }
 
@@ -182,7 +182,7 @@ impl Placed {
     }
 }
 
-/// Returns the layers in the order of their digests, each once.
+/// Returns the distinct layers, in the order of their digests.
 pub(crate) fn distinct(layers: &[Descriptor]) -> Vec<&Descriptor> {
     let mut layers: Vec<&Descriptor> = layers.iter().collect();
     layers.sort_by_key(|layer| &layer.digest);
@@ -201,7 +201,7 @@ pub(crate) enum How {
     Copied,
 }
 
-/// A layer on its way.
+/// A layer to be transferred.
 struct OneLayer {
     client: RegistryClient,
     layer: Descriptor,

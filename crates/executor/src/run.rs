@@ -1,5 +1,5 @@
-//! A running plan: decides when each step runs, and passes the products of steps to those that need
-//! them.
+//! A running plan: decides when each step runs, and passes the products of steps to the steps that
+//! need them.
 //!
 //! A step starts as soon as its dependencies are finished. If a step fails, no further step starts.
 //! Running steps are completed and their images sealed, so that the next run can use them.
@@ -28,8 +28,8 @@ use crate::{
 };
 
 /// How many images are built at the same time. With two, one can compile on all cores while the
-/// other installs packages on one. More would only share the memory that compilers rely on when
-/// they start.
+/// other installs packages on one. More would only compete for the memory that compilers count on
+/// when they start.
 const IMAGES_AT_ONCE: usize = 2;
 
 /// How long the end of a run waits for stores that do not answer.
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 }
 
 /// The product of a step that several plans may need. The plan that runs the step holds the lock.
-/// It stays empty if that plan is interrupted.
+/// The cell stays empty if that plan is interrupted.
 type StepCell = Arc<tokio::sync::Mutex<Option<Outcome>>>;
 
 /// The product of a step, or the reason for its failure.
@@ -69,7 +69,7 @@ impl Shared {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) keys: BTreeMap<String, Digest>,
-    /// Where the layers of the bases of steps are.
+    /// The image whose repository has the layers of a step's base, by the step's name.
     pub(crate) remotes: BTreeMap<String, ImageRef>,
     pub(crate) settings: Settings,
     pub(crate) on_event: OnEvent,
@@ -81,7 +81,7 @@ pub(crate) struct Run {
     progress: Mutex<Progress>,
 }
 
-/// What is known so far. An interruption drops the work but keeps this.
+/// The results that are known so far. An interruption drops the work but keeps them.
 ///
 /// A step or output is recorded as interrupted from its start, so that a dropped one is not
 /// reported as never started.
@@ -95,7 +95,7 @@ pub(crate) struct Progress {
     failure: Option<Arc<ExecuteError>>,
 }
 
-/// What a step passes to those that need it.
+/// The product that a step passes to the steps that need it.
 #[derive(Clone)]
 pub(crate) enum Product {
     Base(Arc<BaseImage>),
@@ -148,7 +148,7 @@ impl Run {
                 claim.release().await;
             }
         };
-        // Without an answer, other runs notice it a little later.
+        // If this times out, other runs notice it a little later.
         drop(tokio::time::timeout(RELEASE, release).await);
     }
 
@@ -176,7 +176,7 @@ impl Run {
             plan_digest: self.plan.digest(),
             steps: self.plan.steps.len(),
         });
-        // Asks for the current target of each tag while the base is fetched.
+        // Looks up the current target of each tag while the base is fetched.
         let found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         self.publish_finished(&products).await.map_err(Arc::new)?;
@@ -213,13 +213,13 @@ impl Run {
         }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
         let Some(Product::Image(made)) = last else {
-            let bug = ExecuteError::plan("its last step does not label an image".to_owned());
+            let bug = ExecuteError::plan("the plan's last step does not label an image".to_owned());
             return Err(Arc::new(bug));
         };
         deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)
     }
 
-    /// Runs a step, or takes the product that another plan got from it.
+    /// Runs a step, or returns the result if another plan has already run it.
     async fn step(self: Arc<Self>, step: Step, needs: Products) -> FinishedStep {
         let key = self.keys.get(&step.id).cloned().filter(|_| is_shared(&step.action));
         let Some(key) = key else {
@@ -249,7 +249,8 @@ impl Run {
 
     /// Runs one step and records its result.
     async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
-        // A run that waits here must not have a turn, which its other steps need.
+        // Claims the step before taking a turn, because the run's other steps may need the turn
+        // while this step waits.
         if let Some(made) = self.claim(step).await {
             self.end_step(&step.id, StepState::Cached, 0, made.origin.clone());
             return Ok(Product::Stored(Arc::new(made)));
@@ -261,7 +262,7 @@ impl Run {
             None
         };
         let begun = Instant::now();
-        // The recorded state if this is never completed.
+        // This state remains if the step is never completed.
         self.note_step(&step.id, StepState::Interrupted, 0, None);
         (self.on_event)(Event::StepBegun {
             step: step.id.clone(),
@@ -427,9 +428,9 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::SealImage { .. } => "seal the layers".to_owned(),
         Action::SlimImage { gpus, if_present, .. } => {
             let kept: Vec<&str> = gpus.iter().chain(if_present).map(GpuTarget::as_str).collect();
-            format!("remove code for other GPUs than {}", kept.join(", "))
+            format!("remove code for GPUs other than {}", kept.join(", "))
         }
-        Action::AddFiles { .. } => "add own files of the project".to_owned(),
+        Action::AddFiles { .. } => "add the project's own files".to_owned(),
         Action::AuditImage { gpu, .. } => format!("check that there is code for {gpu}"),
         Action::AuditWheels { gpu, .. } => format!("check that the wheels are for {gpu}"),
     }

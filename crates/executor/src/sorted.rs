@@ -42,7 +42,7 @@ impl SortedLayer {
     /// Reads a layer. `folder` is for the temporary files of large layers.
     ///
     /// # Errors
-    /// Fails if the layer cannot be read to its end, is not a tar, or does not match `diff_id`.
+    /// Fails if the layer cannot be read completely, is not a tar, or does not match `diff_id`.
     pub fn read(
         reader: impl Read,
         diff_id: Option<&Digest>,

@@ -1,5 +1,7 @@
-//! Probes run confined: hostile ones reach nothing of the machine, as root and as an ordinary user.
+//! Probes run confined: hostile probes cannot reach the machine, neither as root nor as an ordinary
+//! user.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 use std::collections::BTreeMap;
@@ -31,7 +33,7 @@ fn python(script: &str) -> ProbeJob {
     }
 }
 
-/// Returns what a script printed, which must have succeeded.
+/// Returns the output of a script that must have succeeded.
 fn printed(run: ProbeRun) -> String {
     match run {
         ProbeRun::Ended { success: true, stdout, .. } => String::from_utf8(stdout).unwrap(),
@@ -284,11 +286,11 @@ fn a_missing_tool_is_no_pass() {
         other => panic!("{other:?}"),
     };
     assert_eq!(not_run(empty.path()), "python3 is not installed");
-    // A program outside of the system's folders is code that nobody installed for this.
+    // A program outside the system folders is code that nobody installed for this purpose.
     let own = empty.path().join("python3");
     fs::write(&own, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(not_run(empty.path()).contains("is not in a folder of the system"));
+    assert!(not_run(empty.path()).contains("is not in a system folder"));
 }
 
 #[test]
@@ -301,7 +303,7 @@ fn a_failure_is_told_with_its_last_words() {
 
 #[test]
 fn a_machine_that_cannot_confine_runs_nothing_unless_asked_to() {
-    // A user namespace in which no further namespace may be made, like many containers.
+    // Set in a user namespace that allows no further namespaces, as in many containers.
     const INNER: &str = "PROBE_WITHOUT_NAMESPACES";
     if std::env::var_os(INNER).is_some() {
         let mark = std::env::temp_dir().join(format!("probe-ran-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The failures of libraries, each with its kind and with what to do next.
+//! Turns library errors into failures: each gets its kind, and hints for what to do next.
 
 use std::error::Error;
 
@@ -8,10 +8,12 @@ use planner::{PlanError, UsedPins};
 
 use crate::{Failure, Kind, unknown_gpu};
 
-/// Adds hints about the pins that a plan uses instead of the given one.
+/// Adds hints for a given pin that the plan does not use: which pins it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
-        [] => told.hint("it uses no image pins, and `--set` changes only images: leave it out"),
+        [] => told.hint(
+            "the track uses no image pins, and `--set` changes only images: leave out `--set`",
+        ),
         images => {
             let all: Vec<String> = images.iter().map(|name| format!("`--set {name}=…`")).collect();
             told.hint(format!("the track uses other image pins: write {}", all.join(" or ")))
@@ -21,7 +23,7 @@ fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
         return told;
     }
     let others = used.others.join("`, `");
-    told.hint(format!("its other pins are `{others}`; change them in `versions/`"))
+    told.hint(format!("the track's other pins are `{others}`; change them in `versions/`"))
 }
 
 impl From<PlanError> for Failure {
@@ -32,7 +34,7 @@ impl From<PlanError> for Failure {
                 "`build-pipeline plan --track {track}` shows the plan"
             )),
             PlanError::UnknownVariant { known, .. } if known.len() == 1 => {
-                told.hint(format!("leave out `--variant`; the only one is `{}`", known.join("")))
+                told.hint(format!("leave out `--variant`; the only variant is `{}`", known.join("")))
             }
             PlanError::UnknownVariant { variant, known, .. } => told.did_you_mean(
                 variant,
@@ -52,7 +54,7 @@ impl From<PlanError> for Failure {
             }
             PlanError::NoLock { track, lock, has_rehearsal } => {
                 let told = told.hint(format!(
-                    "`build-pipeline lock {lock}` creates it, on a network that reaches its index"
+                    "`build-pipeline lock {lock}` creates it; this needs network access to its package index"
                 ));
                 let rehearse = format!(
                     "`build-pipeline --track {track} --rehearse` rehearses the track without this lock"
@@ -75,10 +77,10 @@ impl From<PlanError> for Failure {
             PlanError::Unresolved { pin, image, tag, has_rehearsal } => {
                 let by_tag = match tag {
                     Some(tag) => format!(
-                        "for this run, `--set {pin}={tag}` asks the registry for the tag's current digest, and records it"
+                        "for this run, `--set {pin}={tag}` looks up the tag's current digest in the registry, and records it"
                     ),
                     None => format!(
-                        "for this run, `--set {pin}=TAG` asks the registry for a tag's current digest, and records it"
+                        "for this run, `--set {pin}=TAG` looks up a tag's current digest in the registry, and records it"
                     ),
                 };
                 let told = told.hint(format!(
@@ -117,7 +119,7 @@ impl From<PlanError> for Failure {
                 format!("it contains {}", known.join(", ")),
             ),
             PlanError::NoSpoof { gpu } => told
-                .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` with the version that you name")
+                .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` builds with that version")
                 .hint(format!("or add `spoof` to `[{gpu}]` in `versions/gpus.toml`")),
             PlanError::NotASpoofTrack { .. } => {
                 told.hint("leave out `--spoof`, or build a track that has `spoof = true` in versions/tracks.toml")
@@ -173,12 +175,12 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file meanwhile, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
-                .hint("the lines above are the last ones of its log; finished steps are cached")
+                .hint("the lines above are the end of its log; finished steps are cached")
                 .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
             ExecuteKind::GpuCode => told
-                .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET, and that the wheels of the lock are for it")
+                .hint("check that the Dockerfiles build for the GPU in the build argument GPU_TARGET, and that the lock's wheels contain code for it")
                 .hint("`gpu-code` in versions/tracks.toml turns this check on and off; nothing was written to the outputs"),
             ExecuteKind::Slim => told.hint(
                 "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",
@@ -198,7 +200,7 @@ impl From<&executor::ExecuteError> for Failure {
 /// Where Debian packages come from, and how to change that.
 pub const DEBIAN_MIRROR: &str = "packages come from the mirrors in `/etc/apt`, or from https://deb.debian.org if it names none; `--mirror https://deb.debian.org=URL` selects another mirror";
 
-/// Adds hints for the case that no engine can build.
+/// Adds hints for a machine on which no engine can build.
 pub fn engine_hints(told: Failure) -> Failure {
     told.hint(
         "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
@@ -224,7 +226,8 @@ fn cause_of<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<
     }
 }
 
-/// Adds hints for a registry error. They are about the location that explains the failure best.
+/// Adds hints for a registry error. They refer to the location (mirror or registry) that best
+/// explains the failure.
 pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
     let host = error.host();
     let who = if error.is_at_mirror() { "mirror" } else { "registry" };
@@ -232,7 +235,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
     let is_copy_missing = copy.is_some();
     let told = match copy {
         Some((image, copy)) => told.hint(format!(
-            "the mirror has no copy: `skopeo copy --all docker://{image} docker://{copy}` adds it, on a machine that reaches both"
+            "the mirror has no copy: on a machine that can reach both, add it with `skopeo copy --all docker://{image} docker://{copy}`"
         )),
         None => told,
     };
@@ -249,7 +252,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             "{who} `{host}` denies access: check the repository's name and the account's rights, or log in with another account (`podman login {host}`)"
         )),
         RegistryKind::RateLimited { .. } => told.hint(format!(
-            "{who} `{host}` limits the rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
+            "{who} `{host}` limits the request rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
         )),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
             .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach"))
@@ -277,21 +280,21 @@ pub fn missing_image(told: Failure, host: &str) -> Failure {
     ))
 }
 
-/// Why a place without a mirror may not be asked.
+/// The reason why a host without a mirror must not be contacted.
 pub const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or `mirror-only` in `~/.config/build-pipeline/config.toml` forbids all hosts without a mirror rule";
 
-/// Adds hints for a server of sources that has no mirror, although only mirrors may be asked.
+/// Adds hints for a source server without a mirror, when only mirrors may be contacted.
 pub fn no_mirror_hint(told: Failure, server: &str) -> Failure {
-    // FROM is apart from the URL, because a port before a `=` looks like a password.
+    // FROM is named separately, because a port in front of `=` looks like a password.
     told.hint(format!(
         "name a mirror with `--mirror FROM=URL`, where FROM is `{server}`; `--mirror FROM=FROM` allows the server itself"
     ))
     .hint(MIRROR_ONLY)
 }
 
-/// Adds the hint for a mirror that sends the tool to a host that may not be asked.
+/// Adds the hint for a mirror that redirects to a host that must not be contacted.
 fn redirected_hint(told: Failure) -> Failure {
-    told.hint("the mirror sent the tool to that host; `--mirror HOST=HOST` allows it")
+    told.hint("the mirror redirected the request to that host; `--mirror HOST=HOST` allows it")
         .hint(MIRROR_ONLY)
 }
 
@@ -326,7 +329,7 @@ fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
             .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
             SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
             SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
-            SourceKind::Integrity => told.hint("nothing of it was used; if it comes from a mirror, check what the mirror serves"),
+            SourceKind::Integrity => told.hint("none of it was used; if it comes from a mirror, check what the mirror serves"),
             SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
             SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
             SourceKind::NoMirror => match error.without_mirror() {

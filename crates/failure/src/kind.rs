@@ -1,6 +1,6 @@
 //! The kinds of failure.
 
-/// What kind of failure it is, in the order of severity in which `outdated` reports them.
+/// The kind of a failure. The order of these kinds is the order of severity in `outdated`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// No failure: the reader closed the output.
@@ -13,7 +13,7 @@ pub enum Kind {
     Machine,
     /// A registry needs other credentials.
     Authentication,
-    /// A registry cannot be reached, or failed after all tries.
+    /// A registry cannot be reached, or failed on every try.
     Network,
     /// Content does not match its digest or pin.
     Integrity,
@@ -37,7 +37,7 @@ pub enum Kind {
     Rewritten,
     /// A release was yanked.
     Yanked,
-    /// A pin is gone from its source.
+    /// A pinned input no longer exists upstream.
     Vanished,
     /// A bug in build-pipeline.
     Bug,

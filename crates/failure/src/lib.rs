@@ -1,8 +1,8 @@
 //! Failures, as a person sees them: what went wrong, why, and what to do next.
 //!
-//! Library errors know nothing about flags and commands. `conversions` turns them into failures, and
-//! adds the hints. `kind` lists the kinds of failure; the command gives each of them an exit code.
-//! `unknown` words the failures of unknown names.
+//! Library errors know nothing about flags and commands. `conversions` turns them into failures,
+//! and adds the hints. `kind` lists the kinds of failure; the command gives each of them an exit
+//! code. `unknown` creates the failures for unknown names.
 
 mod conversions;
 mod kind;
@@ -26,7 +26,7 @@ pub struct Failure {
     pub message: Message,
     /// The causes of the error, outermost first.
     pub causes: Vec<String>,
-    /// The last log lines of what failed, if there are any.
+    /// The last log lines of the failed command or step, if there are any.
     pub log: Vec<String>,
     /// What to do next. Each hint names a command or a file.
     pub hints: Vec<String>,
@@ -88,19 +88,19 @@ impl Failure {
         self
     }
 
-    /// Adds what to do next.
+    /// Adds a hint about what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Adds what to do next, before the other hints.
+    /// Adds a hint in front of the other hints.
     pub fn first_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.insert(0, hint.into());
         self
     }
 
-    /// Adds which of several things went wrong.
+    /// Puts `what` in front of the message, to show which of several items failed.
     pub fn within(mut self, what: &str) -> Self {
         if let Message::Line(line) = &mut self.message {
             *line = format!("{what}: {line}");
@@ -124,9 +124,9 @@ impl Failure {
 fn chain(error: &dyn Error) -> Vec<String> {
     let mut all = vec![error.to_string()];
     let mut next = error.source();
-    while let Some(error) = next {
-        all.push(error.to_string());
-        next = error.source();
+    while let Some(cause) = next {
+        all.push(cause.to_string());
+        next = cause.source();
     }
     all
 }

@@ -1,11 +1,11 @@
-//! Failures of names that nothing has: what was probably meant, or which names there are.
+//! Failures for unknown names: they suggest a similar name, or list the names that exist.
 
 use names::GpuTarget;
 
 use crate::{Failure, Kind};
 
 impl Failure {
-    /// Adds a hint for a name that nothing has: the closest of `known`, or else `otherwise`.
+    /// Adds a hint for an unknown name: the closest of `known`, or else `otherwise`.
     pub fn did_you_mean<'a>(
         self,
         typed: &str,
@@ -19,7 +19,7 @@ impl Failure {
     }
 }
 
-/// Returns the closest of `known` to the given text, if one is close enough.
+/// Returns the name in `known` that is closest to `typed`, if one is close enough.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
     let (distance, name) = scored.min()?;
@@ -31,7 +31,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// Parses the name of a GPU target. `gpus.toml` need not contain it.
 ///
 /// # Errors
-/// It is not the name of a target.
+/// `text` is not the name of a target.
 pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
     text.parse().map_err(|error: names::ParseNameError| {
         Failure::caused(Kind::Input, format!("cannot use `--gpu {text}`"), &error).hint(
@@ -40,7 +40,7 @@ pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
     })
 }
 
-/// Returns the failure of a GPU target that `gpus.toml` does not contain. `known` are the targets
+/// Returns the failure for a GPU target that `gpus.toml` does not contain. `known` are the targets
 /// in the file.
 pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
     let known: Vec<&str> = known.into_iter().collect();
@@ -56,9 +56,9 @@ pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> F
     ))
 }
 
-/// Returns whether a target has the form of those that LLVM lists (AMDGPUUsage): `gfx`, the major
-/// version, and two digits, the last of them hexadecimal. It is then another GPU, not a typing
-/// error, and code for a similar one would not run on it.
+/// Returns whether a name has the form of the targets that LLVM lists (AMDGPUUsage): `gfx`, the
+/// major version, and two digits, the last of them hexadecimal. Such a name means another GPU and
+/// is not a typo, and code for a similar GPU would not run on it.
 fn is_well_formed(gpu: &str) -> bool {
     let Some(version) = gpu.strip_prefix("gfx") else { return false };
     let length = if version.starts_with('1') { 4 } else { 3 };
@@ -66,10 +66,10 @@ fn is_well_formed(gpu: &str) -> bool {
 }
 
 /// Returns whether two targets have the same major version, for example gfx11. In gfx9, the last
-/// digits tell generations apart, so that no target is like another.
+/// digits distinguish generations, so no two targets count as similar.
 fn is_of_family(gpu: &str, other: &str) -> bool {
     let major =
-        |gpu: &str| gpu.get(..5).filter(|start| start.starts_with("gfx1")).map(str::to_owned);
+        |target: &str| target.get(..5).filter(|start| start.starts_with("gfx1")).map(str::to_owned);
     major(gpu).is_some() && major(gpu) == major(other)
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 
 use gpu_code::{Owner, Spool, scan};
 
-#[expect(clippy::print_stdout, reason = "the output is what the example is for")]
+#[expect(clippy::print_stdout, reason = "the purpose of the example is its output")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in std::env::args().skip(1) {
         let objects = scan(&path, &Spool::of_file(File::open(&path)?)?)?;

@@ -11,13 +11,15 @@ use crate::spool::Spool;
 pub(crate) const PLAIN: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 /// The first bytes of a compressed bundle.
 pub(crate) const COMPRESSED: &[u8] = b"CCOB";
-/// The most entries of a bundle. There are fewer than 70 processors, each with few features.
+/// The maximum number of entries in a bundle. There are fewer than 70 processors, each with few
+/// features.
 const MOST_ENTRIES: u64 = 1024;
 /// The longest ID of an entry, in bytes.
 const LONGEST_ID: u64 = 256;
 /// The largest size of a bundle before compression, in bytes.
 const LARGEST: u64 = 8 << 30;
-/// The most that a compressed bundle may grow. Real ones grow less than 100 times.
+/// The maximum ratio between the sizes after and before decompression. In real bundles, it is below
+/// 100.
 const MOST_GROWTH: u64 = 2000;
 /// The buffer size, in bytes.
 const PIECE: usize = 64 << 10;
@@ -27,7 +29,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct Bundle {
     /// Its position in the file, in bytes.
     pub(crate) start: u64,
-    /// The end of its head, of its last entry that is not empty, or of its compressed data.
+    /// The end of its header, of its last entry that is not empty, or of its compressed data.
     pub(crate) end: u64,
     /// How it is compressed.
     pub(crate) packing: Option<Packing>,
@@ -38,7 +40,7 @@ pub(crate) struct Bundle {
 /// How a bundle is compressed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packing {
-    /// The version of the head.
+    /// The version of the header.
     pub(crate) version: u16,
     pub(crate) method: Method,
     /// The position of the compressed data in the file.
@@ -76,7 +78,10 @@ pub(crate) fn read_all(
         } else if magic.starts_with(COMPRESSED) {
             compressed(file, next, end)?
         } else {
-            return Err(ScanError::at(next, "a bundle is expected, but these bytes are none"));
+            return Err(ScanError::at(
+                next,
+                "a bundle is expected here, but these bytes are not a bundle",
+            ));
         };
         position = bundle.end;
         *count += bundle.entries.len();
@@ -114,7 +119,7 @@ fn plain(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
 fn compressed(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     let damaged = |why: String| ScanError::at(start, why);
     let mut head = Part { file, position: start + COMPRESSED.len() as u64, end };
-    let cut = |_| damaged("the head of the compressed bundle is truncated".to_owned());
+    let cut = |_| damaged("the header of the compressed bundle is truncated".to_owned());
     let version = head.number::<2>().map_err(cut)?;
     let number = head.number::<2>().map_err(cut)?;
     let (total, size) = match version {
@@ -129,7 +134,7 @@ fn compressed(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     };
     head.number::<8>().map_err(cut)?;
     let data = head.position;
-    // Version 1 does not say where it ends; the compressed data does.
+    // Version 1 has no total size; the compressed data marks its own end.
     let stop = match total {
         None => end,
         Some(total) => start
@@ -216,7 +221,7 @@ fn decompressed(
     }
 }
 
-/// Bytes that are read forward.
+/// Bytes that are read from start to end.
 trait Input {
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()>;
     fn skip(&mut self, count: u64) -> io::Result<()>;
@@ -281,16 +286,16 @@ impl<R: Read> Input for Forward<R> {
     }
 }
 
-/// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file, or that of the
-/// compressed bundle that it comes from, which then has `size` bytes. Also returns the end of its
-/// head or of its last entry that is not empty.
+/// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file. For a decompressed
+/// bundle, `at` and `compressed_size` are the position and size of the compressed one. Also returns
+/// the end of the header or of the last entry that is not empty.
 fn read_bundle(
     input: &mut impl Input,
     limit: u64,
     at: u64,
-    size: Option<u64>,
+    compressed_size: Option<u64>,
 ) -> Result<(Vec<Entry>, u64), ScanError> {
-    let cut = |error: io::Error| match size {
+    let cut = |error: io::Error| match compressed_size {
         Some(_) => ScanError::at(at, format!("cannot decompress the bundle: {error}")),
         None => ScanError::at(at, "the bundle is truncated"),
     };
@@ -298,7 +303,7 @@ fn read_bundle(
     let mut magic = [0; PLAIN.len()];
     input.fill(&mut magic).map_err(cut)?;
     if magic != PLAIN {
-        return Err(damaged("what is compressed is no bundle".to_owned()));
+        return Err(damaged("the decompressed content is not a bundle".to_owned()));
     }
     let count = input.number::<8>().map_err(cut)?;
     if count > MOST_ENTRIES {
@@ -327,18 +332,18 @@ fn read_bundle(
         entries.push(Entry { id, object });
     }
     if position > limit {
-        return Err(damaged(format!("the head of the bundle is larger than its {limit} bytes")));
+        return Err(damaged(format!("the header of the bundle is larger than its {limit} bytes")));
     }
     let mut order: Vec<usize> = (0..entries.len()).collect();
-    order.sort_by_key(|at| entries[*at].object.offset);
+    order.sort_by_key(|number| entries[*number].object.offset);
     for number in order {
         let object = &mut entries[number].object;
-        object.is_compressed = size.is_some();
+        object.is_compressed = compressed_size.is_some();
         if object.size == 0 {
             continue;
         }
         let ahead = object.offset.checked_sub(position).ok_or_else(|| {
-            damaged(format!("entry {} overlaps with another or with the head", number + 1))
+            damaged(format!("entry {} overlaps with another or with the header", number + 1))
         })?;
         input.skip(ahead).map_err(cut)?;
         let mut head = [0; elf::HEADER];
@@ -353,7 +358,7 @@ fn read_bundle(
     Ok((entries, position))
 }
 
-/// Returns who uses an entry, according to its ID: `kind-triple-target`.
+/// Returns the owner of an entry, according to its ID: `kind-triple-target`.
 fn owner(id: &[u8]) -> Result<Owner, String> {
     let id = str::from_utf8(id).ok().filter(|id| id.bytes().all(|b| b.is_ascii_graphic()));
     let id = id.ok_or("its ID is not text")?;
@@ -370,13 +375,13 @@ fn owner(id: &[u8]) -> Result<Owner, String> {
     }
 }
 
-/// Checks that the first bytes of an entry are code for its target. Returns who uses the entry.
+/// Checks that the first bytes of an entry are code for its target. Returns the owner of the entry.
 fn checked(head: &[u8], owner: Owner) -> Result<Owner, String> {
     let Owner::Gpu(target) = owner else { return Ok(owner) };
     if target.is_portable() && head.starts_with(&SPIRV) {
         return Ok(Owner::Gpu(target));
     }
-    // The runtime does not load code that is not compiled or not linked to its end.
+    // The runtime does not load code that is not fully compiled and linked.
     if head.starts_with(&BITCODE) || head.starts_with(&SPIRV) {
         return Ok(Owner::Data(target));
     }
@@ -386,7 +391,7 @@ fn checked(head: &[u8], owner: Owner) -> Result<Owner, String> {
         Some(Elf::Host) => {
             return Err(format!("its ID names {target}, but it is for another machine"));
         }
-        None => return Err(format!("its ID names {target}, but it is no code object")),
+        None => return Err(format!("its ID names {target}, but it is not a code object")),
     };
     if found.is_known() && target.is_known() && found.processor() != target.processor() {
         return Err(format!("its ID names {target}, but its code is for {found}"));

@@ -21,7 +21,7 @@ const FATBIN: &[u8] = b".hip_fatbin\0";
 type Header = FileHeader64<LittleEndian>;
 type Section = SectionHeader64<LittleEndian>;
 
-/// What a file with an ELF header is.
+/// The kind of a file with an ELF header.
 #[derive(Debug)]
 pub(crate) enum Elf {
     /// A code object that the HSA runtime loads.
@@ -32,7 +32,7 @@ pub(crate) enum Elf {
     Host,
 }
 
-/// Reads the header at the start of `bytes`. Returns `None` if there is none of the kind that
+/// Reads the header at the start of `bytes`. Returns `None` if it is not a header of the kind that
 /// ROCm uses.
 pub(crate) fn identify(bytes: &[u8]) -> Option<Elf> {
     let header = header(bytes)?;
@@ -87,7 +87,7 @@ pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
         let start = section.sh_offset.get(LittleEndian);
         let name = names.checked_add(section.sh_name.get(LittleEndian).into());
         let mut text = [0; FATBIN.len()];
-        // A shorter name may stand at the very end of the file.
+        // A shorter name may be at the very end of the file.
         let is_read = name.is_some_and(|name| file.read_at(name, &mut text).is_ok());
         if !is_read || text != FATBIN || section.sh_type.get(LittleEndian) == SHT_NOBITS {
             continue;
@@ -101,7 +101,7 @@ pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
             }
         }
     }
-    // Thousands of sections with the same content would take forever.
+    // Reading thousands of sections with the same content would take too long.
     found.sort_unstable();
     match found.windows(2).find(|pair| pair[0].1 > pair[1].0) {
         Some(pair) => Err(ScanError::at(pair[1].0, "two sections `.hip_fatbin` overlap")),

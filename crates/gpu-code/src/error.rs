@@ -8,7 +8,7 @@ pub enum ScanError {
     /// The file, or a temporary file, cannot be read or written.
     #[error("cannot read it")]
     Read(#[from] io::Error),
-    /// The file contradicts its format.
+    /// The file violates its format.
     #[error("at byte {offset}: {why}")]
     Damaged {
         /// The position in the file, in bytes.

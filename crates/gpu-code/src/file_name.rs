@@ -1,4 +1,4 @@
-//! Kernel files, which say in their names which GPU they are for.
+//! Kernel files, whose names tell which GPU they are for.
 
 use crate::target::CodeTarget;
 
@@ -15,7 +15,7 @@ pub(crate) enum Content {
     Data,
 }
 
-/// The ends of the names of kernel files.
+/// The endings of the names of kernel files.
 const ENDS: [(&str, Content); 8] = [
     // Tensile and hipBLASLt.
     (".hsaco", Content::Objects),
@@ -31,15 +31,15 @@ const ENDS: [(&str, Content); 8] = [
 ];
 const AOTRITON: &str = ".aks2";
 
-/// What the path of a kernel file says.
+/// The facts in the path of a kernel file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) target: CodeTarget,
     pub(crate) content: Content,
 }
 
-/// Returns what the path of a file says about its content. `None` if it is not a kernel file, or
-/// if it names no known target.
+/// Returns the target and the kind of content that the path of a file names. Returns `None` if it
+/// is not a kernel file, or if it names no known target.
 pub(crate) fn named(path: &str) -> Option<Named> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let (end, content) = *ENDS.iter().find(|(end, _)| name.ends_with(end))?;
@@ -50,7 +50,7 @@ pub(crate) fn named(path: &str) -> Option<Named> {
         return Some(Named { target, content });
     }
     let stem = name.strip_suffix(end)?;
-    // The last name counts: a fallback may name the target that it replaces first.
+    // The last target counts, because a fallback may first name the target that it replaces.
     let target = stem.rmatch_indices("gfx").find_map(|(at, _)| target_at(&stem[at..]))?;
     Some(Named { target, content })
 }

@@ -1,4 +1,4 @@
-//! Whether a GPU can run what a file contains.
+//! Whether a GPU can run the code in a file.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::target::{CodeTarget, Fit};
 pub struct Wish {
     /// The GPU.
     pub gpu: GpuTarget,
-    /// The version that the runtime is told (`HSA_OVERRIDE_GFX_VERSION`). It then loads code for
-    /// that version only.
+    /// The version that the runtime must assume (`HSA_OVERRIDE_GFX_VERSION`). It then loads only
+    /// code for that version.
     pub forced: Option<GfxVersion>,
     /// A version that the GPU can imitate, for [`Verdict::Spoof`].
     pub spoof: Option<GfxVersion>,
@@ -44,7 +44,7 @@ impl Wish {
         }
         let own = GfxVersion::of_target(&self.gpu);
         if let Some(forced) = self.forced.filter(|forced| Some(*forced) != own) {
-            // The instructions of another generation are different.
+            // Another generation has different instructions.
             let is_similar = own.is_some_and(|own| own.major() == forced.major());
             let is_possible = is_similar || self.spoof == Some(forced);
             let fit = imitated(forced).filter(|_| is_possible);
@@ -64,7 +64,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Native => f.write_str("native"),
             Self::Generic => f.write_str("generic"),
-            Self::Spoof(version) => write!(f, "only by spoof {version}"),
+            Self::Spoof(version) => write!(f, "only with spoof {version}"),
             Self::None => f.write_str("none"),
             Self::HostOnly => f.write_str("host only"),
         }

@@ -1,4 +1,4 @@
-//! kpack archives (rocm-kpack, `kpack.py`): a head, kernels, and a table in MessagePack.
+//! kpack archives (rocm-kpack, `kpack.py`): a header, kernels, and a table in MessagePack.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,15 +12,15 @@ use crate::spool::Spool;
 
 /// The first bytes of an archive.
 pub(crate) const MAGIC: &[u8] = b"KPAK";
-/// The only version.
+/// The only supported version.
 const VERSION: u32 = 1;
-/// The size of the head, in bytes.
+/// The size of the header, in bytes.
 const HEAD: usize = 16;
 /// The largest table, in bytes. A kernel takes about 120 bytes of it.
 const LARGEST_TABLE: u64 = 4 << 20;
 
-/// The most levels of a table. Its kernels are on the fourth; the default is enough for a thread's
-/// stack to overflow.
+/// The maximum nesting depth of a table. Its kernels are on the fourth level; the library's default
+/// depth could overflow a thread's stack.
 const MOST_LEVELS: usize = 32;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Table {
     compression_scheme: String,
     /// The kernels, by binary and by target.
     toc: Pairs<Pairs<Kernel>>,
-    /// The kernels' places, if they are not compressed.
+    /// The positions of the kernels, if they are not compressed.
     #[serde(default)]
     blobs: Vec<Blob>,
 }
@@ -77,21 +77,21 @@ struct Blob {
 pub(crate) fn read(file: &Spool, found: &mut Vec<CodeObject>) -> Result<(), ScanError> {
     let mut head = [0; HEAD];
     file.read_at(0, &mut head).map_err(|_| ScanError::at(0, "the archive is truncated"))?;
-    let [_, _, _, _, v0, v1, v2, v3, offset @ ..] = head;
+    let [_, _, _, _, v0, v1, v2, v3, start @ ..] = head;
     let version = u32::from_le_bytes([v0, v1, v2, v3]);
     if version != VERSION {
         return Err(ScanError::at(4, format!("the archive has the unknown version {version}")));
     }
-    let offset = u64::from_le_bytes(offset);
-    let length = file.size().checked_sub(offset).filter(|length| *length <= LARGEST_TABLE);
+    let start = u64::from_le_bytes(start);
+    let length = file.size().checked_sub(start).filter(|length| *length <= LARGEST_TABLE);
     let length = length.and_then(|length| usize::try_from(length).ok());
     let length = length.ok_or_else(|| {
         ScanError::at(8, "the table of the archive is outside the file, or larger than 4 MiB")
     })?;
-    let mut table = vec![0; length];
-    file.read_at(offset, &mut table)?;
-    let damaged = |why: String| ScanError::at(offset, format!("the table of the archive: {why}"));
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(&table);
+    let mut bytes = vec![0; length];
+    file.read_at(start, &mut bytes)?;
+    let damaged = |why: String| ScanError::at(start, format!("the table of the archive: {why}"));
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(&bytes);
     decoder.set_max_depth(MOST_LEVELS);
     let table = Table::deserialize(&mut decoder).map_err(|error| damaged(error.to_string()))?;
     let is_compressed = match table.compression_scheme.as_str() {

@@ -1,9 +1,10 @@
-//! Finds the AMD GPU code in a file, decides whether it runs on a GPU, and removes the code of other
-//! GPUs.
+//! Finds the AMD GPU code in a file, decides whether it runs on a GPU, and removes the code for
+//! other GPUs.
 //!
 //! Start at [`scan()`]: it takes a file as a [`Spool`] and returns its code objects, each with its
-//! target and its size. [`is_candidate`] decides by the first bytes whether a file is worth it.
-//! [`Wish::judge`] turns the targets of a file into a [`Verdict`], and [`slim()`] removes code.
+//! target and its size. [`is_candidate`] decides by the path and the first bytes whether a file may
+//! contain GPU code. [`Wish::judge`] turns the targets of a file into a [`Verdict`], and [`slim()`]
+//! removes code.
 //!
 //! | Format | Specification |
 //! |---|---|
@@ -13,8 +14,13 @@
 //! | kernel files of Tensile, hipBLASLt, MIOpen and AOTriton | their names |
 //! | kpack archives (`KPAK`) | rocm-kpack |
 //!
-//! Nothing in a file is trusted: sizes are checked before memory is used, and a damaged file is an
-//! error that names the position.
+//! Nothing in a file is trusted: sizes are checked before memory is used, and a damaged file
+//! results in an error that names the position.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod bundle;
 mod elf;

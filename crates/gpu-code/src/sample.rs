@@ -1,4 +1,4 @@
-//! The smallest files with GPU code, for rehearsals. No GPU can run what is in them.
+//! The smallest files with GPU code, for rehearsals. No GPU can run their content.
 
 use names::GpuTarget;
 
@@ -9,8 +9,8 @@ use crate::target::CodeTarget;
 /// The alignment of code in a bundle, in bytes.
 const PAGE: usize = 4096;
 
-/// Returns a bundle with a code object for each of the GPUs, without those whose number is not known
-/// here.
+/// Returns a bundle with a code object for each of the GPUs. GPUs whose ELF number this program does
+/// not know are left out.
 pub fn sample_bundle(gpus: &[GpuTarget]) -> Vec<u8> {
     let code: Vec<(String, Vec<u8>)> = gpus
         .iter()
@@ -38,11 +38,11 @@ pub fn sample_bundle(gpus: &[GpuTarget]) -> Vec<u8> {
     head
 }
 
-/// Returns a code object: the head of an ELF file (LLVM, AMDGPUUsage, "ELF Code Object"), and text.
-/// Returns `None` if the number of the GPU is not known here.
+/// Returns a code object: an ELF header (LLVM, AMDGPUUsage, "ELF Code Object") and text. Returns
+/// `None` if this program does not know the ELF number of the GPU.
 pub fn sample_object(gpu: &GpuTarget) -> Option<Vec<u8>> {
     let number = CodeTarget::number_of(gpu)?;
-    // 64 bits, little-endian, version 1, for HSA, version 5 of code objects.
+    // 64-bit, little-endian, version 1, for HSA, code object version 5.
     let mut elf = b"\x7fELF\x02\x01\x01\x40\x03".to_vec();
     elf.resize(16, 0);
     // A library for machine 224, version 1.

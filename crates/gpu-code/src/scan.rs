@@ -8,13 +8,13 @@ use crate::kpack;
 use crate::spool::Spool;
 use crate::target::CodeTarget;
 
-/// How many bytes [`is_candidate`] looks at.
+/// The number of bytes that [`is_candidate`] examines.
 pub const HEAD: usize = elf::HEADER;
 
-/// The most code objects of a file. The largest libraries have some ten thousand.
+/// The maximum number of code objects in a file. The largest libraries have about ten thousand.
 const MOST_OBJECTS: usize = 250_000;
 
-/// The first bytes of a database of SQLite (its file format, "The Database Header").
+/// The first bytes of an SQLite database (SQLite's file format, "The Database Header").
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// A part of a file for one machine.
@@ -26,27 +26,27 @@ pub struct CodeObject {
     pub offset: u64,
     /// Its size after decompression, in bytes.
     pub size: u64,
-    /// Who uses it.
+    /// The processor or GPU that uses it.
     pub owner: Owner,
     /// Whether it is compressed.
     pub is_compressed: bool,
 }
 
-/// Who uses a part of a file.
+/// The processor or GPU that uses a part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// A processor that is not a GPU. Bundles have such an entry, which is usually empty.
     Host,
-    /// A GPU: it is code.
+    /// A GPU. The part is code.
     Gpu(CodeTarget),
-    /// A GPU: it describes code, for example the choice of a kernel.
+    /// A GPU. The part describes code, for example the choice of a kernel.
     Data(CodeTarget),
     /// A GPU of another vendor. This is the ID of the entry.
     Other(String),
 }
 
 impl CodeObject {
-    /// Returns a file that belongs to one machine as a whole.
+    /// Creates the code object for a file that as a whole is for one machine.
     fn whole(size: u64, owner: Owner) -> Self {
         Self { bundle: None, offset: 0, size, owner, is_compressed: false }
     }
@@ -90,7 +90,7 @@ pub fn is_library(head: &[u8]) -> bool {
     matches!(elf::identify(head), Some(Elf::Host))
 }
 
-/// What a file is, with the code in it.
+/// The format of a file, with the code in it.
 #[derive(Debug)]
 pub(crate) enum Form {
     /// A program or a library, with the bundles of each section `.hip_fatbin`.
@@ -101,7 +101,7 @@ pub(crate) enum Form {
     Archive(Vec<CodeObject>),
     /// A code object.
     Object(Owner),
-    /// None of these. Its name may still say which GPU it is for.
+    /// None of these. Its name may still tell which GPU it is for.
     Other,
 }
 
@@ -163,17 +163,17 @@ impl Form {
     }
 }
 
-/// Lists the code objects of a file, in the order of the file. `path` decides about files that say
-/// in their names which GPU they are for.
+/// Lists the code objects of a file, in the order of the file. `path` matters for files whose names
+/// tell which GPU they are for.
 ///
 /// # Errors
-/// The file cannot be read, contradicts its format, or contains code for another GPU than its name
-/// says.
+/// The file cannot be read, violates its format, or contains code for a GPU other than the one in
+/// its name.
 pub fn scan(path: &str, file: &Spool) -> Result<Vec<CodeObject>, ScanError> {
     Ok(examine(path, file)?.1)
 }
 
-/// Returns what a file is, and its code objects as [`scan()`] does.
+/// Returns the format of a file, and its code objects like [`scan()`].
 pub(crate) fn examine(path: &str, file: &Spool) -> Result<(Form, Vec<CodeObject>), ScanError> {
     let mut head = [0; HEAD];
     let length = usize::try_from(file.size()).unwrap_or(HEAD).min(HEAD);
@@ -190,13 +190,13 @@ pub(crate) fn examine(path: &str, file: &Spool) -> Result<(Form, Vec<CodeObject>
         let owner = match content {
             Content::Database if head.starts_with(DATABASE) => Owner::Gpu(target),
             Content::Database => {
-                let why = format!("its name says {target}, but it is no SQLite database");
+                let why = format!("its name contains {target}, but it is not an SQLite database");
                 return Err(ScanError::at(0, why));
             }
             Content::Packed => Owner::Gpu(target),
             Content::Data => Owner::Data(target),
             Content::Objects => {
-                let why = format!("its name says {target}, but it is no code object");
+                let why = format!("its name contains {target}, but it is not a code object");
                 return Err(ScanError::at(0, why));
             }
         };
@@ -204,7 +204,7 @@ pub(crate) fn examine(path: &str, file: &Spool) -> Result<(Form, Vec<CodeObject>
     }
     if targets().all(|one| one.processor() != target.processor()) {
         let others: Vec<String> = targets().map(ToString::to_string).collect();
-        let why = format!("its name says {target}, but its code is for {}", others.join(", "));
+        let why = format!("its name contains {target}, but its code is for {}", others.join(", "));
         return Err(ScanError::at(0, why));
     }
     Ok((form, found))

@@ -23,15 +23,15 @@ enum Place {
 }
 
 impl Spool {
-    /// Returns an empty one. `folder` is for the temporary file, if the content is large.
+    /// Creates an empty spool. `folder` is for the temporary file, if the content is large.
     pub fn new(folder: Option<&Path>) -> Self {
         Self { place: Place::Memory(Vec::new()), size: 0, folder: folder.map(Path::to_owned) }
     }
 
-    /// Takes an open file, and reads it where it is.
+    /// Creates a spool that reads an open file in place.
     ///
     /// # Errors
-    /// The file has no size.
+    /// The size of the file cannot be read.
     pub fn of_file(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         Ok(Self { place: Place::Disk(file), size, folder: None })
@@ -95,7 +95,7 @@ pub struct SpoolReader {
 }
 
 impl Spool {
-    /// Returns a reader for all of it.
+    /// Returns a reader for the whole content.
     pub fn into_reader(self) -> SpoolReader {
         SpoolReader { spool: self, position: 0 }
     }

@@ -65,7 +65,7 @@ const PROCESSORS: [(u8, &str); 63] = [
     (0x5a, "gfx1251"),
     (0x5b, "gfx12-5-generic"),
     (0x5f, "gfx9-4-generic"),
-    // Names without a number that is known here; they occur in bundles.
+    // Processors whose number this program does not know; their names occur in bundles.
     (0, "gfx1154"),
     (0, "gfx1170"),
     (0, "gfx1171"),
@@ -114,7 +114,7 @@ pub enum Fit {
 }
 
 impl CodeTarget {
-    /// Returns the target of a processor that is known here, with any feature.
+    /// Returns the target of a processor that this program knows, with any feature.
     pub(crate) fn of_processor(name: &str) -> Option<Self> {
         let (_, name) = PROCESSORS.iter().find(|(_, known)| *known == name)?;
         Some(Self { processor: (*name).to_owned(), sramecc: None, xnack: None })
@@ -133,19 +133,19 @@ impl CodeTarget {
         is_name.then(|| Self { processor: name.to_owned(), sramecc: None, xnack: None })
     }
 
-    /// Returns the target of a code object whose number is not known here.
+    /// Returns the target of a code object whose number this program does not know.
     pub(crate) fn of_new_number(flags: u32) -> Self {
         let processor = format!("unknown ({:#04x})", flags & 0xff);
         Self { processor, sramecc: None, xnack: None }
     }
 
-    /// Returns the number of a processor in the flags of ELF files, if it is known here.
+    /// Returns the number of a processor in the flags of ELF files, if this program knows it.
     pub(crate) fn number_of(gpu: &GpuTarget) -> Option<u8> {
         let (number, _) = PROCESSORS.iter().find(|(_, known)| *known == gpu.as_str())?;
         Some(*number).filter(|number| *number != 0)
     }
 
-    /// Returns whether a GPU is one that this program knows code for.
+    /// Returns whether this program knows the processor of a GPU.
     pub fn knows(gpu: &GpuTarget) -> bool {
         Self::of_processor(gpu.as_str()).is_some()
     }
@@ -169,11 +169,11 @@ impl CodeTarget {
         Some((Self::of_processor(longest)?, &text[longest.len()..]))
     }
 
-    /// Returns the target that the header of a code object names. `None` if its number is not
-    /// known here.
+    /// Returns the target that the header of a code object names. `None` if this program
+    /// does not know its number.
     ///
-    /// `version` is `e_ident[EI_ABIVERSION]`; from 2 (code object V4) on, features have two bits
-    /// each, in earlier versions one.
+    /// `version` is `e_ident[EI_ABIVERSION]`. Since version 2 (code object V4), each feature has two
+    /// bits; before, it had one.
     pub(crate) fn of_flags(flags: u32, version: u8) -> Option<Self> {
         let number = u8::try_from(flags & 0xff).ok().filter(|number| *number != 0)?;
         let (_, name) = PROCESSORS.iter().find(|(known, _)| *known == number)?;
@@ -196,7 +196,7 @@ impl CodeTarget {
         self.processor == SPIRV
     }
 
-    /// Returns whether the processor is known here.
+    /// Returns whether this program knows the processor.
     pub(crate) fn is_known(&self) -> bool {
         Self::of_processor(&self.processor).is_some()
     }
@@ -206,9 +206,9 @@ impl CodeTarget {
         &self.processor
     }
 
-    /// Returns whether a GPU might run this code: it fits, or that cannot be said. The latter holds
-    /// for families of processors, and for generic targets and numbers that are newer than this
-    /// program.
+    /// Returns whether a GPU might run this code: it fits, or whether it fits is unknown. The second
+    /// case applies to families of processors, and to generic targets and numbers that are newer than
+    /// this program.
     pub fn may_fit(&self, gpu: &GpuTarget) -> bool {
         let is_of_family = || {
             let family = self.processor.trim_end_matches('x');
@@ -242,7 +242,7 @@ impl CodeTarget {
 impl FromStr for CodeTarget {
     type Err = String;
 
-    /// Parses `processor[:feature±]…`. The error says what is wrong.
+    /// Parses `processor[:feature±]…`. The error names the problem.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let processor = parts.next().unwrap_or_default();

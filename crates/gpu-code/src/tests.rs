@@ -1,4 +1,4 @@
-//! Tests what callers cannot test: names of files, flags, and where bytes are held.
+//! Tests parts that callers cannot test: file names, flags, and where bytes are held.
 
 use std::io::{ErrorKind, Write as _};
 

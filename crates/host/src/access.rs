@@ -1,5 +1,5 @@
-//! Who may use the GPU: device nodes, the user, the groups, and the installed container engines, as
-//! far as files show it. The caller adds what engines answer.
+//! Who may use the GPU: device nodes, the user, the groups, and the installed container engines.
+//! All of it is read from files; the caller adds what the engines report.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -53,10 +53,10 @@ pub struct Engine {
     pub version: Option<String>,
     /// The OCI runtime that starts its containers, for example `crun`.
     pub runtime: Option<String>,
-    /// The builder for Dockerfiles, if the engine answered.
+    /// The builder for Dockerfiles, if the engine reported it.
     pub builder: Option<Builder>,
-    /// The release of the kernel that its containers use. Docker answers this; podman is not asked,
-    /// because its answer takes long.
+    /// The release of the kernel that its containers use. Docker reports it; podman is not queried,
+    /// because its response takes long.
     pub kernel: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Access {
 }
 
 impl DeviceNode {
-    /// Returns whether that user may read and write the node.
+    /// Returns whether the user may read and write the node.
     pub fn is_open_to(&self, user: &User) -> bool {
         let bits = match () {
             () if user.uid == 0 => return true,
@@ -177,7 +177,7 @@ fn recorded_device(line: &str) -> Option<DeviceNode> {
 
 /// Returns the path of an installed program.
 fn program(root: &Root, name: &str) -> Option<String> {
-    // The last one is NixOS's.
+    // The last folder is for NixOS.
     ["usr/bin", "usr/local/bin", "bin", "run/current-system/sw/bin"]
         .iter()
         .map(|folder| format!("{folder}/{name}"))

@@ -13,8 +13,8 @@ pub const RUN: Form = Form {
 
 /// The row of a track.
 pub const ROW: Form = Form::of(
-    "What a container of a track needs. A track without a row is run as the track that it is based \
-     on.",
+    "What a container of a track needs. A track without a row uses the row of the track that it is \
+     based on.",
     &[&[
         Key::required(
             "gpu",
@@ -39,7 +39,7 @@ pub const ROW: Form = Form::of(
         Key::required(
             "models",
             Kind::Text,
-            "The folder of the host with models; `~` is your home.",
+            "The host's folder with models; `~` is your home.",
             "models = \"~/.cache/huggingface\"",
         ),
         Key::required(
@@ -51,7 +51,7 @@ pub const ROW: Form = Form::of(
         Key::optional(
             "work",
             Kind::Flag,
-            "Whether the folder that it is started from becomes its working folder, /work.",
+            "Whether the current folder becomes the container's working folder, /work.",
             "`false`",
             "work = true",
         ),
@@ -72,15 +72,21 @@ pub const SMOKE: Form = Form::of(
         Key::optional(
             "import",
             Kind::Table(&TRIAL),
-            "The programs of the image start.",
+            "The image's programs start.",
             "not tested",
             "",
         ),
-        Key::optional("device", Kind::Table(&TRIAL), "They find the GPU.", "not tested", ""),
+        Key::optional(
+            "device",
+            Kind::Table(&TRIAL),
+            "The programs find the GPU.",
+            "not tested",
+            "",
+        ),
         Key::optional(
             "compute",
             Kind::Table(&TRIAL),
-            "They compute on it, with correct results.",
+            "The programs compute on the GPU, with correct results.",
             "not tested",
             "",
         ),
@@ -121,7 +127,7 @@ pub const TRIAL: Form = Form::of(
         Key::required(
             "expect",
             Kind::Text,
-            "A regular expression that its output must match: a program that falls back to the processor exits with 0 too.",
+            "A regular expression that its output must match: a program that falls back to the CPU exits with 0 too.",
             "expect = '^device 0:'",
         ),
         Key::optional(
@@ -144,7 +150,7 @@ pub const FAILURES: Form = Form::of(
         Key::optional(
             "about",
             Kind::TableByName(&SUBJECT),
-            "Subjects, which decide whether a log is about this hardware at all.",
+            "Subjects: what a log can be about, such as a GPU or ROCm.",
             "none",
             "about.strix-halo = { signs = ['gfx1151'] }",
         ),
@@ -159,13 +165,13 @@ pub const SUBJECT: Form = Form::of(
         Key::required(
             "signs",
             Kind::Texts,
-            "Patterns that show that a log is about it.",
+            "Patterns that show that a log is about the subject.",
             "signs = ['gfx1151', 'Strix Halo']",
         ),
         Key::optional(
             "against",
             Kind::Texts,
-            "Patterns that show that it is about something else.",
+            "Patterns that show that a log is about something else.",
             "none",
             "against = ['NVIDIA GeForce']",
         ),
@@ -179,7 +185,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "any",
             Kind::Texts,
-            "Patterns of which one must match.",
+            "Patterns, at least one of which must match.",
             "`all` is given",
             "any = ['Memory access fault by GPU node-[0-9]+']",
         ),
@@ -193,7 +199,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "within",
             Kind::Number,
-            "The number of lines that the matches of `all` may be apart.",
+            "How many lines apart the matches of `all` may be.",
             "`30`",
             "within = 60",
         ),
@@ -214,7 +220,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "harmless",
             Kind::Flag,
-            "Whether the message means nothing.",
+            "Whether the program continues normally after the message.",
             "`false`",
             "harmless = true",
         ),
@@ -222,7 +228,7 @@ pub const FAILURE: Form = Form::of(
             "cause",
             Kind::Text,
             "What happened.",
-            "cause = \"the GPU read memory that is not there\"",
+            "cause = \"the GPU read unmapped memory\"",
         ),
         Key::required(
             "fix",

@@ -28,8 +28,8 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Returns the number of its KFD node, which `HSA_OVERRIDE_GFX_VERSION_<node>` uses. Processors
-    /// are nodes too, so the first GPU usually is node 1.
+    /// Returns the number of its KFD node, which `HSA_OVERRIDE_GFX_VERSION_<node>` uses. CPUs are
+    /// nodes too, so the first GPU is usually node 1.
     pub fn node_number(&self) -> Option<u32> {
         self.node.as_ref()?.strip_prefix(NODES)?.split('/').nth(1)?.parse().ok()
     }
@@ -43,7 +43,7 @@ const PCI: &str = "sys/bus/pci/devices";
 const AMD: u64 = 0x1002;
 
 /// Returns the GPUs of the machine at `root`. Those that KFD lists come first, in KFD's order,
-/// which is that of `ROCR_VISIBLE_DEVICES`.
+/// which `ROCR_VISIBLE_DEVICES` uses too.
 pub fn gpus(root: &Path) -> Vec<Gpu> {
     read(&Root::new(root))
 }

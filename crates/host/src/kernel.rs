@@ -11,15 +11,15 @@ pub struct Kernel {
     pub build: Option<String>,
     /// `ID-VERSION_ID` of os-release, for example `fedora-43`.
     pub distribution: Option<String>,
-    /// The distributions that it is like (`ID_LIKE`), the closest one first.
+    /// The distributions that it derives from (`ID_LIKE`), the closest one first.
     pub like: Vec<String>,
-    /// The name of the system in os-release, for readers.
+    /// The system's display name (`PRETTY_NAME` of os-release).
     pub system: Option<String>,
     /// Module parameters, from the command line and from modprobe.d.
     pub parameters: Vec<Parameter>,
     /// Other words of the command line, for example `amd_iommu=off`.
     pub words: Vec<String>,
-    /// Those of the modules of interest that are loaded and have a folder in `/sys/module`.
+    /// The modules of interest that are loaded: those with a folder in `/sys/module`.
     pub modules: Vec<String>,
     /// Parameters that the loaded module does not have, so that the kernel ignores them.
     pub unknown: Vec<Parameter>,
@@ -41,7 +41,7 @@ pub struct Parameter {
 /// The GPU's firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// The version of the MES scheduler's firmware, for each GPU. Only root may read it.
+    /// The version of the MES scheduler's firmware, for each GPU. Only root can read it.
     pub mes: Vec<u32>,
     /// The packages that contain firmware.
     pub packages: Vec<FirmwarePackage>,
@@ -54,8 +54,8 @@ pub struct FirmwarePackage {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The date in its version, which is how linux-firmware numbers its releases, for example
-    /// `20251125`.
+    /// The date in its version, for example `20251125`: linux-firmware numbers its releases by
+    /// date.
     pub date: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Kernel {
         };
         // Arch and Debian testing have no version.
         let distribution = field("ID").map(|id| match field("VERSION_ID") {
-            Some(version) => format!("{id}-{version}"),
+            Some(version_id) => format!("{id}-{version_id}"),
             None => id,
         });
         let (mut parameters, mut words) = (Vec::new(), Vec::new());
@@ -165,7 +165,7 @@ const OPEN: [&str; 3] = ["amdgpu", "ttm", "amdttm"];
 /// The parameters that the kernel accepts for every module.
 const COMMON: [&str; 2] = ["async_probe", "dyndbg"];
 
-/// Returns whether a module of the GPU is loaded and does not have that parameter.
+/// Returns whether the parameter belongs to a loaded GPU module that does not have it.
 fn is_unknown(root: &Root, parameter: &Parameter) -> bool {
     let folder = format!("sys/module/{}/parameters", parameter.module);
     let known = root.names(&folder);
@@ -250,7 +250,7 @@ fn debian_packages(status: &str) -> Vec<FirmwarePackage> {
         let starts = status.match_indices(&head).map(|(at, _)| at);
         for at in starts.filter(|at| *at == 0 || status[..*at].ends_with('\n')) {
             let fields = status[at..].split("\n\n").next().unwrap_or_default();
-            let field = |name: &str| fields.lines().find_map(|line| line.strip_prefix(name));
+            let field = |key: &str| fields.lines().find_map(|line| line.strip_prefix(key));
             if field("Status: ").is_some_and(|state| state.ends_with(" installed"))
                 && let Some(version) = field("Version: ")
             {
@@ -288,7 +288,7 @@ impl Memory {
                     root.number(&format!("sys/module/{module}/parameters/pages_limit"))
                 })
                 .and_then(|pages| pages.checked_mul(PAGE)),
-            free: root.text("proc/buddyinfo").and_then(|text| free_blocks(&text)),
+            free: root.text("proc/buddyinfo").as_deref().and_then(free_blocks),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 const MOST: usize = 64 << 20;
 
 /// Returns the content of `/dev/kmsg` in `root`, one record after another as the kernel writes
-/// them, or `None` if this user may not read it.
+/// them, or `None` if this user cannot read it.
 pub fn kernel_log(root: &Path) -> Option<String> {
     let never_waits = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut file =

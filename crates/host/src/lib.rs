@@ -1,10 +1,10 @@
-//! Examines the machine that images run on, and judges it.
+//! Examines the machine that images run on, and finds its problems.
 //!
 //! Start at [`Snapshot::read`], which reads a machine from a root directory, so a recorded machine
 //! works too. Then see [`rules::check`], which applies pure rules to a snapshot and the data under
 //! `versions/`. [`failures`] recognises known failures in logs. [`run`] decides which rights a
-//! container of a track gets, and writes the files that start one. Nothing here calls an engine,
-//! changes the machine, reads the environment ([`Caller`] contains it) or prints.
+//! container of a track gets, and writes files that start it. Nothing here calls an engine, changes
+//! the machine, reads the environment (the caller passes it in [`Caller`]) or prints.
 
 mod access;
 pub mod failures;

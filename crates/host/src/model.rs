@@ -1,7 +1,7 @@
-//! The memory that a language model needs on a GPU: its weights, and the cache of keys and values.
+//! The memory that a language model needs on a GPU: its weights, and the key-value cache.
 //!
-//! [`read`] reads the head of a GGUF file (ggml, `docs/gguf.md`, versions 2 and 3), or a folder as
-//! Hugging Face publishes it: `config.json` and safetensors files. It reads no weights.
+//! [`read`] reads the header of a GGUF file (ggml, `docs/gguf.md`, versions 2 and 3), or a folder
+//! in Hugging Face's layout: `config.json` and safetensors files. It reads no weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,26 +17,25 @@ pub struct Model {
     pub name: String,
     /// The size of its files with weights, in bytes.
     pub weights: u64,
-    /// Its cache, if the model says enough about it.
+    /// Its cache, if the model's metadata describes it.
     pub cache: Option<Cache>,
-    /// The longest context that it was made for, in tokens.
+    /// The longest context that it supports, in tokens.
     pub context: Option<u64>,
 }
 
-/// The cache of keys and values, with numbers of 16 bits, which is the default of llama.cpp and
-/// vLLM.
+/// The key-value cache with 16-bit numbers, the default of llama.cpp and vLLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cache {
-    /// The bytes for each token of the context, at most.
+    /// The maximum number of bytes for each token of the context.
     pub per_token: u64,
-    /// The longest context for which the cache is that large. Layers with a sliding window, or with a
-    /// state instead of a cache, make it smaller. 0 if the architecture is not one of those whose
-    /// cache is known.
+    /// The longest context, in tokens, for which the cache has exactly this size. Beyond it, layers
+    /// with a sliding window, or with a state instead of a cache, need less. 0 if it is not known
+    /// how the architecture uses its cache.
     pub exact_until: u64,
 }
 
 /// Architectures in which all layers have the same kind of cache, as GGUF files and `config.json`
-/// name them. A sliding window is a key of its own.
+/// name them. A sliding window has its own key.
 const PLAIN: [&str; 20] = [
     "glm4",
     "glm4_moe",
@@ -64,13 +63,13 @@ const PLAIN: [&str; 20] = [
 fn exact_until(architecture: &str, window: Option<u64>) -> u64 {
     match window {
         _ if !PLAIN.contains(&architecture) => 0,
-        // No window at all.
+        // No sliding window.
         None | Some(0) => u64::MAX,
         Some(window) => window,
     }
 }
 
-/// A file or folder is not a model that can be read.
+/// The reason why a file or folder cannot be used as a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A file cannot be read.
@@ -81,7 +80,7 @@ pub enum ModelError {
         /// The reason.
         source: io::Error,
     },
-    /// It is something else, or damaged.
+    /// It is not a model, or it is damaged.
     #[error("cannot use `{}` as a model: {why}", path.display())]
     NotAModel {
         /// The file or folder.
@@ -91,7 +90,7 @@ pub enum ModelError {
     },
 }
 
-/// Reads what a model says about its size.
+/// Determines the size of a model's weights and of its cache.
 ///
 /// # Errors
 /// `path` is neither a GGUF file nor a folder with `config.json` and safetensors files, or a file
@@ -100,20 +99,20 @@ pub fn read(path: &Path) -> Result<Model, ModelError> {
     if path.is_dir() { hugging_face(path) } else { gguf(path) }
 }
 
-/// Bytes of one number in the cache.
+/// The size of one number in the cache, in bytes.
 const NUMBER: u64 = 2;
-/// The largest file of JSON that is read, in bytes.
+/// The largest JSON file that is read, in bytes.
 const LARGEST_JSON: u64 = 64 << 20;
-/// The most keys and array elements of a GGUF file that are read. Vocabularies have fewer than a
-/// million.
+/// The maximum number of keys and array elements that are read from a GGUF file. Vocabularies have
+/// fewer than a million.
 const MOST_VALUES: u64 = 1 << 22;
 /// The longest text that is kept, in bytes.
 const LONGEST_TEXT: u64 = 1 << 16;
 /// The longest list that is kept. It has a number for each layer.
 const LONGEST_LIST: u64 = 1 << 12;
-/// The most dimensions of a tensor; ggml has 4.
+/// The maximum number of dimensions of a tensor; ggml has 4.
 const MOST_DIMENSIONS: u32 = 8;
-/// How deep arrays may be inside each other.
+/// How deeply arrays may be nested.
 const DEEPEST: u32 = 4;
 
 fn wrong(path: &Path, why: impl Into<String>) -> ModelError {
@@ -124,7 +123,7 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> ModelError {
     move |source| ModelError::Read { path: path.to_owned(), source }
 }
 
-/// Returns the name for readers, without characters that control a terminal.
+/// Returns the name for display, without control characters.
 fn name_of(path: &Path) -> String {
     let own = path.file_name().map(ToOwned::to_owned);
     let real = || Some(path.canonicalize().ok()?.file_name()?.to_owned());
@@ -139,7 +138,7 @@ fn size_of(path: &Path) -> Result<u64, ModelError> {
 
 // --- GGUF ---
 
-/// A value in the head of a GGUF file. Long texts and lists are not kept.
+/// A value in the header of a GGUF file. Long texts and lists are not kept.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Number(u64),
@@ -150,9 +149,9 @@ enum Value {
 
 fn gguf(path: &Path) -> Result<Model, ModelError> {
     let parts = parts(path)?;
-    let mut heads = parts.iter().map(|part| head(part));
-    let (values, first) = heads.next().unwrap_or_else(|| head(path))?;
-    let weights = heads.try_fold(first, |sum, head| Ok(sum + head?.1))?;
+    let mut headers = parts.iter().map(|part| head(part));
+    let (values, first) = headers.next().unwrap_or_else(|| head(path))?;
+    let weights = headers.try_fold(first, |sum, head| Ok(sum + head?.1))?;
     let path = parts.first().map_or(path, PathBuf::as_path);
     let Some(Value::Text(architecture)) = values.get("general.architecture") else {
         return Err(wrong(path, "it has no key `general.architecture`"));
@@ -162,13 +161,13 @@ fn gguf(path: &Path) -> Result<Model, ModelError> {
         Some(Value::Number(number)) => Some(*number),
         _ => None,
     };
-    // A number for all layers, or one for each.
+    // One number for all layers, or a number for each.
     let of_layer = |key: &str, layer: u64| match get(key)? {
-        Value::Number(number) => Some(*number),
+        Value::Number(common) => Some(*common),
         Value::List(list) => list.get(usize::try_from(layer).ok()?).copied(),
         _ => None,
     };
-    // Values are a part of the keys there (multi-head latent attention).
+    // With multi-head latent attention, the values are a part of the keys.
     let has_latent = get("attention.key_length_mla").is_some();
     let cache_of_layer = |layer: u64| {
         let heads = of_layer("attention.head_count", layer)?;
@@ -192,7 +191,7 @@ fn gguf(path: &Path) -> Result<Model, ModelError> {
     Ok(Model { name: name_of(path), weights, cache, context })
 }
 
-/// Reads the head of a file, and returns the size of the file.
+/// Reads the header of a file. Returns its values, and the size of the file.
 fn head(path: &Path) -> Result<(BTreeMap<String, Value>, u64), ModelError> {
     let size = size_of(path)?;
     let file = File::open(path).map_err(unreadable(path))?;
@@ -205,7 +204,7 @@ fn head(path: &Path) -> Result<(BTreeMap<String, Value>, u64), ModelError> {
     Ok((values, size))
 }
 
-/// Returns all files of a model that is split as `gguf-split` does it: `NAME-00001-of-00003.gguf`.
+/// Returns all files of a model that `gguf-split` has split: `NAME-00001-of-00003.gguf`.
 fn parts(path: &Path) -> Result<Vec<PathBuf>, ModelError> {
     let split = || {
         let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
@@ -218,13 +217,13 @@ fn parts(path: &Path) -> Result<Vec<PathBuf>, ModelError> {
     let Some((name, count)) = split() else { return Ok(vec![path.to_owned()]) };
     let part = |number| path.with_file_name(format!("{name}-{number:05}-of-{count:05}.gguf"));
     let parts: Vec<PathBuf> = (1..=count).map(part).collect();
-    match parts.iter().find(|part| !part.exists()) {
+    match parts.iter().find(|file| !file.exists()) {
         Some(missing) => Err(wrong(path, format!("its part `{}` is missing", missing.display()))),
         None => Ok(parts),
     }
 }
 
-/// Reads the head of a GGUF file.
+/// Reads the header of a GGUF file.
 struct Head {
     reader: BufReader<File>,
     /// The size of the file.
@@ -245,9 +244,9 @@ impl Head {
         }
         match u32::from_le_bytes(self.bytes()?) {
             2 | 3 => {}
-            // The bytes of a small number in the other order.
+            // A small number in big-endian byte order.
             version if version > 0xffff => return Err(invalid("its numbers are big-endian")),
-            version => return Err(invalid(format!("GGUF version {version} is not known"))),
+            version => return Err(invalid(format!("GGUF version {version} is not supported"))),
         }
         let (tensors, keys) = (self.number()?, self.number()?);
         let mut values = BTreeMap::new();
@@ -266,7 +265,7 @@ impl Head {
         Ok(values)
     }
 
-    /// Reads the description of a tensor, and returns where it begins after the head.
+    /// Reads the description of a tensor. Returns the offset of its data after the header.
     fn tensor(&mut self) -> io::Result<u64> {
         self.count()?;
         self.text()?;
@@ -311,7 +310,7 @@ impl Head {
 
     fn array(&mut self, depth: u32) -> io::Result<Value> {
         if depth == DEEPEST {
-            return Err(invalid("its arrays are too deep"));
+            return Err(invalid("its arrays are nested too deeply"));
         }
         let kind = u32::from_le_bytes(self.bytes()?);
         let length = self.number()?;
@@ -327,7 +326,7 @@ impl Head {
         Ok(if is_whole { Value::List(list) } else { Value::NotKept })
     }
 
-    /// Reads a text; `None` if it is long, or not UTF-8.
+    /// Reads a text; `None` if it is too long, or not UTF-8.
     fn text(&mut self) -> io::Result<Option<String>> {
         let length = self.number()?;
         if length > self.size {
@@ -358,17 +357,20 @@ impl Head {
 fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
     let config = folder.join("config.json");
     if !config.is_file() {
-        return Err(wrong(folder, "it has no `config.json`; name a .gguf file or such a folder"));
+        return Err(wrong(
+            folder,
+            "it has no `config.json`; name a .gguf file, or a folder with a `config.json`",
+        ));
     }
     let whole = json(&config)?;
     if !whole.is_object() {
-        return Err(wrong(&config, "it is not an object"));
+        return Err(wrong(&config, "it is not a JSON object"));
     }
-    // Models that also read images have a part for text.
+    // For models that also read images, `text_config` contains the settings of the language model.
     let text = whole.get("text_config").filter(|part| part.is_object()).unwrap_or(&whole);
     let is_given = |key: &str| text.get(key).is_some_and(|value| !value.is_null());
     let number = |key: &str| text.get(key)?.as_u64().filter(|number| *number > 0);
-    // A key that is there and is no number makes the result unknown.
+    // If a key exists but is not a number, the result is unknown.
     let or = |key: &str, usual: Option<u64>| if is_given(key) { number(key) } else { usual };
     let per_token = || {
         let layers = number("num_hidden_layers")?;
@@ -393,8 +395,8 @@ fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
     Ok(Model { name: name_of(folder), weights: safetensors(folder)?, cache, context })
 }
 
-/// Returns the size of the files with weights. A folder may contain the same weights twice, so an
-/// index or `model.safetensors` decides.
+/// Returns the size of the files with weights. A folder may contain the same weights twice, so only
+/// the files in the index count, or, without an index, `model.safetensors`.
 fn safetensors(folder: &Path) -> Result<u64, ModelError> {
     let index = folder.join("model.safetensors.index.json");
     let single = folder.join("model.safetensors");
@@ -402,7 +404,7 @@ fn safetensors(folder: &Path) -> Result<u64, ModelError> {
         let (path, index) = (index.clone(), json(&index)?);
         let map = index.get("weight_map").and_then(Json::as_object);
         let names = map.into_iter().flat_map(|map| map.values()).filter_map(Json::as_str);
-        // A name with a folder leads out of the model's.
+        // A name with a `/` could point outside the model's folder.
         let names: BTreeSet<PathBuf> =
             names.filter(|name| !name.contains('/')).map(|name| folder.join(name)).collect();
         if names.is_empty() {
@@ -422,8 +424,8 @@ fn safetensors(folder: &Path) -> Result<u64, ModelError> {
     files.iter().map(|file| size_of(file)).sum()
 }
 
-/// Returns whether a file has weights. Some folders contain all of them a second time, in the form
-/// of the model's authors.
+/// Returns whether a file contains weights to count. Some folders contain all weights a second
+/// time, in the format of the model's authors.
 fn is_weights(path: &Path) -> bool {
     let is_second = path
         .file_name()

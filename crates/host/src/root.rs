@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of bytes read from one file. The longest one is dpkg's status file.
+/// The maximum number of bytes read from one file. The largest one is dpkg's status file.
 const LONGEST_FILE: u64 = 32 << 20;
 
 /// A directory that takes the place of `/`.

@@ -60,7 +60,7 @@ pub struct Snapshot {
     pub selinux_enforces: Option<bool>,
     /// Whether SELinux allows containers to use devices.
     pub selinux_devices: Option<bool>,
-    /// Container engines; the caller may add their answers.
+    /// Container engines; the caller may add what they report.
     pub engines: Vec<Engine>,
     /// The program that starts compose files.
     pub compose: Option<String>,
@@ -127,7 +127,7 @@ fn container(root: &Root) -> Option<String> {
     })
 }
 
-/// Returns whether the processor reports a hypervisor.
+/// Returns whether the CPU reports a hypervisor.
 fn is_virtual(root: &Root) -> bool {
     let text = root.text("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags"));

@@ -9,7 +9,7 @@ use crate::root::Root;
 pub struct Disk {
     /// The directory.
     pub path: String,
-    /// The bytes that a user can still write.
+    /// The number of bytes that an ordinary user can still write.
     pub free: u64,
 }
 

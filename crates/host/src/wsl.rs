@@ -1,4 +1,4 @@
-//! WSL2, where Windows passes the GPU on as `/dev/dxg`, and ROCm reaches it through librocdxg.
+//! WSL2, where Windows passes the GPU through as `/dev/dxg`, and ROCm reaches it through librocdxg.
 
 use crate::root::Root;
 
@@ -15,7 +15,7 @@ pub struct Wsl {
 const FOLDERS: [&str; 4] = ["opt/rocm/lib", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib64"];
 
 impl Wsl {
-    /// Reads the facts; `None` if the kernel is not that of WSL2.
+    /// Reads the facts; `None` if the kernel is not WSL2's.
     pub(crate) fn read(root: &Root, release: Option<&str>) -> Option<Self> {
         let is_wsl = release.is_some_and(|release| release.to_lowercase().contains("microsoft"));
         let is_library = |name: &String| name.starts_with("librocdxg.so");

@@ -1,4 +1,4 @@
-//! What the caller of a container adds to it: variables and volumes.
+//! The variables and volumes that the caller adds to a container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ pub struct Additions {
     pub volumes: Vec<String>,
 }
 
-/// What the options say.
+/// The parsed options.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Added {
     /// The variables.
     pub(crate) variables: Variables,
-    /// The values of variables that files only name, if they are set.
+    /// The values of the variables that files from `run --print` contain only by name, if set.
     pub(crate) secrets: BTreeMap<String, Secret>,
     /// The folders and files.
     pub(crate) volumes: Vec<Folder>,
@@ -61,7 +61,7 @@ impl Added {
         self.variables.passed.iter().filter(|name| !self.secrets.contains_key(*name))
     }
 
-    /// Adds a variable, which replaces earlier ones of its name.
+    /// Adds a variable, which replaces earlier ones of the same name.
     fn add(&mut self, variable: &Secret) -> Result<(), Failure> {
         let text = variable.expose();
         let name = text.split('=').next().unwrap_or_default();

@@ -32,7 +32,7 @@ pub struct FoundEngine {
 }
 
 /// Finds and tests the engine for a build: the given one, or the first that answers. `store` is the
-/// folder of finished steps, and `tell` gets the warnings about the choice.
+/// folder of finished steps, and `tell` receives the warnings about the choice.
 ///
 /// # Errors
 /// No engine answers, none works, or it is unknown whether the first one that answers works.
@@ -67,7 +67,7 @@ pub async fn find(
 }
 
 /// Finds the engine to run containers with, and its properties: the given one, or the first that
-/// answers. Does not test it. `tell` gets the warnings about the choice.
+/// answers. Does not test it. `tell` receives the warnings about the choice.
 ///
 /// # Errors
 /// No engine answers.
@@ -98,8 +98,8 @@ pub async fn reach(
     Ok((engine, facts))
 }
 
-/// Asks an engine for its properties. Podman is asked only for its version: files contain the rest,
-/// and reading them is faster.
+/// Asks an engine for its properties. Podman is asked only for its version, because files contain
+/// the rest, and reading them is faster.
 ///
 /// # Errors
 /// The engine does not answer.
@@ -128,13 +128,13 @@ pub async fn facts(
         });
     }
     let version = Some(engine.version().await?);
-    let owner = |socket: &String| {
-        std::fs::metadata(socket).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok()
+    let owner = |path: &String| {
+        std::fs::metadata(path).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok()
     };
     let owner = socket.as_ref().map_or(Some(machine.user.uid), owner);
     let is_rootless = owner.is_some_and(|owner| owner != 0);
-    let known = machine.engines.iter().find(|engine| engine.kind == kind);
-    let runtime = known.and_then(|engine| engine.runtime.clone());
+    let known = machine.engines.iter().find(|one| one.kind == kind);
+    let runtime = known.and_then(|known| known.runtime.clone());
     let builder = Some(Builder::Podman);
     let kernel = None;
     Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder, kernel })
@@ -236,7 +236,7 @@ impl Search {
     fn surroundings(&self) -> Surroundings {
         let mut around = Surroundings { wanted: self.asked, ..environment::engines() };
         if self.asked == Some(EngineKind::Podman) {
-            // They may lead to podman, but podman's own variables do so reliably.
+            // Docker's settings may point to podman, but only podman's own settings do so reliably.
             (around.docker_host, around.docker_context) = (None, None);
             around.docker_config = None;
         }
@@ -348,7 +348,7 @@ impl Search {
     }
 }
 
-/// Returns the error that an engine could not be tested.
+/// Returns the error for an engine that could not be tested.
 fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
     let what = format!("cannot test the engine (found by {})", candidate.origin);
     let told = Failure::caused(Kind::Machine, what, error);
@@ -358,7 +358,7 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
     )
 }
 
-/// Returns the error that docker lacks the BuildKit that was asked for.
+/// Returns the error for a docker without BuildKit, although `DOCKER_BUILDKIT` requires it.
 fn no_buildkit(candidate: &Candidate, detail: String) -> Failure {
     let what = format!(
         "docker's BuildKit cannot be used (found by {}), but DOCKER_BUILDKIT requires it",

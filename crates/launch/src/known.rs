@@ -15,7 +15,7 @@ pub struct Known {
     pub fix: Vec<String>,
     /// How this is known: the vendor, a maintainer, independent reports, or one source.
     pub known: String,
-    /// Whether programs go on as if nothing had happened.
+    /// Whether programs continue normally.
     pub harmless: bool,
     /// The source of this information.
     pub evidence: String,

@@ -1,13 +1,13 @@
-//! What `run` and `smoke` start: the engine, the machine and containers, and cleaning up after
-//! them.
+//! Starts containers for `run` and `smoke`, finds engines, reads the state of the machine, and
+//! cleans up after interrupted runs.
 //!
-//! `engines` finds the engine and tests it. `machine` looks at the machine, and finds the data files
-//! for that. `prepare` decides what the container of a track gets, `additions` reads what its caller
-//! adds, `session` starts it and connects
-//! it to its caller, and `smoke` tries a track's image level by level. `clean` removes what
-//! interrupted runs left behind, in engines and on disk. `known` describes known failures.
+//! `engines` finds the engine and tests it. `machine` reads the state of the machine, and finds the
+//! data files to check it against. `prepare` defines the container of a track, `additions` reads
+//! the caller's variables and volumes, `session` starts it and connects it to its caller, and
+//! `smoke` tests a track's image level by level. `clean` removes leftovers of interrupted runs, in
+//! engines and on disk. `known` describes known failures.
 //!
-//! The crate prints nothing: what a person should know meanwhile is a [`Notice`] for a function of
+//! The crate prints nothing: it passes each message for the user as a [`Notice`] to a function of
 //! the caller.
 
 pub mod additions;

@@ -1,7 +1,7 @@
 //! The machine to check, and the data files it is checked against.
 //!
-//! `doctor`, `env` and `diagnose` are also useful outside a project. There, the data files are those
-//! of the program.
+//! `doctor`, `env` and `diagnose` are also useful outside a project. There, they use the built-in
+//! data files.
 
 use std::path::{Path, PathBuf};
 
@@ -34,13 +34,13 @@ impl Data {
         self.project.folder()
     }
 
-    /// Returns the root of the project; without one, the current folder.
+    /// Returns the root of the project, or the current folder if there is no project.
     pub fn root(&self) -> &Path {
         &self.project.root
     }
 
-    /// Returns the folder of the host that is the home of containers of a track. Tracks of the
-    /// program have the same one in all projects, because their images are the same.
+    /// Returns the host folder that is the home directory in a track's containers. A built-in track
+    /// has the same folder in all projects, because its image is the same.
     ///
     /// # Errors
     /// A data file cannot be read, or something in it is wrong.
@@ -94,7 +94,7 @@ impl Data {
     pub fn compat(&self) -> Result<Compat, Failure> {
         match self.project.compat()? {
             Some(compat) => Ok(compat),
-            // Says what is missing.
+            // This reports that the file is missing.
             None => self.project.parse("versions/compat.toml", pins::parse_compat),
         }
     }
@@ -118,7 +118,7 @@ impl Data {
         let parse = |file: &str, text: &str| parse_rows(file, text, &tracks);
         const FILE: &str = "versions/run.toml";
         let replaced = self.project.own_tracks()?;
-        // The program's row is for the program's track.
+        // A built-in row applies only to the built-in track.
         let without_replaced = |mut rows: Rows| {
             rows.retain(|track, _| !replaced.contains(track));
             rows
@@ -168,14 +168,14 @@ pub fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
 }
 
-/// Asks the engines of this machine for what no file contains: version, runtime, builder, and
+/// Asks the engines of this machine for facts that no file contains: version, runtime, builder, and
 /// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
 /// that variables name.
 ///
 /// # Errors
 /// The machine cannot start threads, or there is no home directory.
 pub fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
-    // podman would create a store if there is none, but asking must change nothing.
+    // podman would create a store if there is none, but this check must not change anything.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = project::runtime::start()?;
     machine.engines.extend(runtime.block_on(engines::others(&machine.engines))?);
@@ -204,13 +204,12 @@ async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine
     facts
 }
 
-/// Returns the asked GPU target, or that of one of the GPUs that were `found`, or else the default
-/// target of images; and its origin. Prefers the GPU that images are built for, then one that is not
-/// integrated into the processor.
-/// `tell` hears what is unusual about the choice.
+/// Returns the GPU target and its origin: `asked`, else the target of a GPU in `found`, else the
+/// default target of images. Among the GPUs in `found`, prefers the one that images are built for,
+/// then one that is not integrated into the CPU. `tell` receives notices about an unusual choice.
 ///
 /// # Errors
-/// The asked target is unknown, or a data file is wrong.
+/// The requested target is unknown, or a data file is wrong.
 pub fn choose_gpu(
     asked: Option<&str>,
     gpus: &Gpus,
@@ -248,7 +247,7 @@ pub fn choose_gpu(
 
 /// Returns the variable that hides the other GPUs, if there are any.
 pub fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
-    let targets: Vec<&GpuTarget> = found.iter().filter_map(|gpu| gpu.target.as_ref()).collect();
+    let targets: Vec<&GpuTarget> = found.iter().filter_map(|one| one.target.as_ref()).collect();
     let own: Vec<String> = targets
         .iter()
         .enumerate()

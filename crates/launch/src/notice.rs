@@ -1,6 +1,6 @@
-//! What a person should know while a command works.
+//! Messages for the user while a command runs.
 
-/// Something that a person should know, although the work goes on.
+/// A message for the user that does not stop the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A warning.

@@ -1,4 +1,4 @@
-//! Defines a track's container from what is asked, data files, the machine and the engine.
+//! Defines a track's container from the request, the data files, the machine and the engine.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -20,22 +20,22 @@ use crate::engines;
 use crate::machine::{self, Data};
 use crate::notice::Notice;
 
-/// What somebody wants of a container.
+/// The requested properties of a container.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The image, by its name in the engine; without one, that of the track.
+    /// The name of the image in the engine; if `None`, the track's image.
     pub image: Option<String>,
-    /// The GPU target; without one, that of the machine.
+    /// The GPU target; if `None`, the machine's.
     pub gpu: Option<String>,
-    /// The engine; without one, the first that answers.
+    /// The engine; if `None`, the first one that answers.
     pub engine: Option<EngineKind>,
-    /// The folder with models; without one, that of `versions/run.toml`.
+    /// The models folder; if `None`, the one in `versions/run.toml`.
     pub models: Option<PathBuf>,
     /// Whether the container gets the GPU.
     pub has_gpu: bool,
     /// The container's network.
     pub network: run::Network,
-    /// Where device nodes and the GPU are looked for, if not below `/`.
+    /// Where to look for device nodes and the GPU; if `None`, below `/`.
     pub host_root: Option<PathBuf>,
     /// The working folder.
     pub work: Option<PathBuf>,
@@ -48,9 +48,9 @@ pub struct Asked {
 pub struct Prepared {
     /// The track.
     pub track: TrackName,
-    /// What `versions/run.toml` says about it.
+    /// Its row in `versions/run.toml`.
     pub row: Row,
-    /// The option that builds the image for the same GPU, if that is not the project's.
+    /// The option that builds the image for the same GPU, if that is not the project's GPU.
     pub gpu_option: String,
     /// The machine.
     pub machine: Snapshot,
@@ -77,9 +77,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Reads all inputs. Paths are relative to `here`. If the container `is_started`, the engine must
-    /// answer and the device nodes must exist; otherwise, the information in files is enough. `tell`
-    /// hears about unusual choices.
+    /// Reads all inputs. Paths are relative to `here`. If the container `is_started`, the engine
+    /// must answer and the device nodes must exist; otherwise, the information in files is enough.
+    /// `tell` receives notices about unusual choices.
     ///
     /// # Errors
     /// A data file or a path is wrong, or no engine answers although one must.
@@ -94,7 +94,7 @@ impl Prepared {
         let tracks = data.tracks()?;
         let track = request::track(track, &tracks)?;
         let mut rows = data.run()?;
-        // A track without a row has that of the track that it is based on.
+        // A track without a row uses the row of the track that it is based on.
         let row = tracks.chain(&track).into_iter().find_map(|(name, _)| rows.remove(name));
         let row = row.unwrap_or_default();
         let root = machine::root(here, asked.host_root.as_deref())?;
@@ -152,7 +152,7 @@ impl Prepared {
     /// Returns the container's settings; the caller can add more.
     ///
     /// # Errors
-    /// A variable for the owner of files is wrong.
+    /// `LOCAL_UID` or `LOCAL_GID` is invalid.
     pub fn wish(&self) -> Result<Wish<'_>, Failure> {
         Ok(Wish {
             track: self.track.clone(),
@@ -200,7 +200,7 @@ impl Prepared {
         let Some(root) = self.project.as_deref().filter(|_| !self.is_image_named) else {
             return Ok(());
         };
-        // A missing image is reported when it is started.
+        // A missing image is reported when the container starts.
         let Ok(image) = self.engine()?.inspect(&self.image).await else { return Ok(()) };
         let Some(plan) = image.labels.get(labels::PLAN_DIGEST) else { return Ok(()) };
         let track = &self.track;
@@ -219,13 +219,13 @@ impl Prepared {
             .hint(format!("to keep both, load this one under another name, `--output engine:localhost/NAME/{track}:latest`, and name it with `--image`")))
     }
 
-    /// Checks that the image contains code for this machine's GPU, if its label says for which
-    /// GPUs it was checked. `asked` is the target that replaces the machine's.
+    /// Checks that the image contains code for this machine's GPU, if its label lists the GPUs that
+    /// it was checked for. `asked` is a target to use instead of the machine's.
     ///
     /// # Errors
     /// The image contains no code for any GPU of this machine.
     pub async fn check_gpu(&self, asked: Option<&str>) -> Result<(), Failure> {
-        // A missing image is reported when it is started.
+        // A missing image is reported when the container starts.
         let Ok(image) = self.engine()?.inspect(&self.image).await else { return Ok(()) };
         let Some(checked) = image.labels.get(labels::GPU_TARGETS) else { return Ok(()) };
         let found = self.machine.gpus.iter().filter_map(|gpu| gpu.target.as_ref());
@@ -234,7 +234,7 @@ impl Prepared {
             None => found.map(ToString::to_string).collect(),
         };
         let has = |gpu: &str| checked.split(' ').any(|one| one == gpu);
-        // An image that imitates another GPU runs the code of that one.
+        // An image that makes ROCm see another GPU runs the code for that GPU.
         let spoof =
             image.labels.get(labels::SPOOF).and_then(|text| text.parse::<GfxVersion>().ok());
         if spoof.and_then(|version| version.target()).is_some_and(|gpu| has(gpu.as_str())) {
@@ -247,7 +247,7 @@ impl Prepared {
         let what = format!("`{}` was built for {checked}, but the GPU is {gpus}", self.image);
         Err(Failure::new(Kind::Failed, what)
             .hint(format!("build it for this GPU: `--gpu {gpus}`"))
-            .hint("`--force` starts it all the same"))
+            .hint("`--force` starts it anyway"))
     }
 
     /// Returns the name of the engine.
@@ -324,14 +324,13 @@ fn variables(
     let is_spoof = tracks.is_spoof(track);
     // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));
-    // A variable that the track sets differently is meant that way.
-    let own = |name: &str| chain.iter().find_map(|(_, track)| track.image.env.get(name));
+    // If the track sets a variable to another value, that value is intended.
+    let own = |name: &str| chain.iter().find_map(|(_, link)| link.image.env.get(name));
     set.retain(|setting| own(&setting.name).is_none_or(|value| *value == setting.value));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
 }
 
-/// Refuses a folder that is the whole machine, or a whole home directory whose files SELinux would
-/// have to relabel.
+/// Refuses `/`, and the home directory if SELinux would have to relabel all of its files.
 fn check_size(folder: &str, purpose: &str, machine: &Snapshot) -> Result<(), Failure> {
     let is_home = machine.variable("HOME").is_some_and(|home| Path::new(home) == Path::new(folder));
     let is_relabelled = machine.selinux_enforces == Some(true);
@@ -380,7 +379,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
     let inside = address.trim_start_matches('[').trim_end_matches(']');
     match TcpListener::bind((inside, *host)) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-        // The engine may have other rights.
+        // Other errors do not count: the engine may have other permissions.
         _ => return Ok(()),
     }
     let track = &container.track;
@@ -392,7 +391,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
         .hint(format!("`ss -ltnp sport = :{host}` shows the program that uses it")))
 }
 
-/// Turns the error of an impossible container into a command error with hints.
+/// Converts the error of an impossible container into a failure with hints.
 pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
         RunError::NoDevice { .. } => Kind::Machine,
@@ -426,12 +425,12 @@ pub fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
 /// Creates the host folders that a container needs, if this tool may create them.
 ///
 /// # Errors
-/// A folder cannot be made.
+/// A folder cannot be created.
 pub fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Failure> {
     for folder in container.folders.iter().filter(|folder| folder.is_made) {
         let path = on_host(&folder.host, home)?;
         std::fs::create_dir_all(&path).map_err(|error| {
-            let what = format!("making the folder `{}` failed", path.display());
+            let what = format!("creating the folder `{}` failed", path.display());
             Failure::caused(Kind::Machine, what, &error)
                 .hint("check its permissions, or name another with `--models DIR`")
         })?;

@@ -35,16 +35,16 @@ pub type Input = mpsc::Receiver<Vec<u8>>;
 /// Passes on a piece of output, and whether it is standard error.
 pub type PassOn = dyn Fn(&[u8], bool) -> Result<(), Failure>;
 
-/// The caller of a container, which a person or a program attends.
+/// The caller of an attended container: a person or a program.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
-    /// Whether both ends are a terminal.
+    /// Whether input and output are both a terminal.
     pub has_terminal: bool,
     /// Whether input is passed on.
     pub has_input: bool,
     /// Returns the terminal's rows and columns.
     pub size: fn() -> Option<(u16, u16)>,
-    /// Gets the output.
+    /// Receives the output.
     pub output: &'a PassOn,
 }
 
@@ -98,7 +98,7 @@ pub async fn detached(
     let request = request(prepared, container, None)?;
     let id = engine.create_container(&request).await.map_err(failed)?;
     if let Err(error) = engine.start_container(&id).await {
-        // Nothing knows a container that was never started.
+        // Nothing else would remove a container that was never started.
         drop(engine.remove_container(&id).await);
         return Err(failed(error));
     }
@@ -270,9 +270,9 @@ fn request(
     })
 }
 
-/// Returns the limits to request from podman when it runs as root. By default it requests more than
-/// a machine may allow, and then starts nothing; its service also raises its own process limit to
-/// the maximum. Other engines know their limits.
+/// Returns the limits to request from podman when it runs as root. By default, it requests more
+/// than a machine may allow, and then cannot start the container; its service also raises its own
+/// process limit to the maximum. Other engines choose valid limits themselves.
 fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
     if prepared.engine_name() != "podman" || prepared.machine.user.uid != 0 {
         return (None, None);

@@ -1,4 +1,4 @@
-//! Tries a track's image, level by level, each in its own container.
+//! Smoke-tests a track's image, level by level, each in its own container.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ pub enum Outcome {
 /// How many of the last output lines are shown.
 const SHOWN: usize = 12;
 
-/// What to try.
+/// What to test.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The last level to run; without one, all levels of the track.
@@ -79,11 +79,13 @@ pub struct Asked {
     pub model: Option<String>,
 }
 
-/// Tries the image of a track, level by level. `here` is the folder that `prepared` was read from;
-/// `prepared` has an engine that answered, and loses its GPU if the machine lacks one.
+/// Smoke-tests the image of a track, level by level. `here` is the folder that `prepared` was read
+/// from. `prepared` must have an engine that answered. If the machine lacks the GPU's device nodes,
+/// the containers get no GPU.
 ///
 /// # Errors
-/// The engine fails, a data file is wrong, or the track has no levels. A level that fails is no error.
+/// The engine fails, a data file is wrong, or the track has no levels. A level that fails is not an
+/// error.
 pub async fn levels(
     here: &Path,
     mut prepared: Prepared,
@@ -150,7 +152,7 @@ impl Session<'_> {
         })
     }
 
-    /// Returns what a level needs but does not have.
+    /// Returns a message if something that a level needs is missing.
     fn lacking(&self, trial: &Trial) -> Option<String> {
         if trial.needs == Needs::Gpu && !self.prepared.has_gpu {
             return Some(format!("it needs a GPU: {}", self.why));

@@ -73,7 +73,8 @@ impl Digest {
         &self.0["sha256:".len()..]
     }
 
-    /// Returns the algorithm and the first 12 digits, for display only. Never compare with it.
+    /// Returns the algorithm and the first 12 digits, for display only. Never use them to compare
+    /// digests.
     pub fn short(&self) -> &str {
         &self.0[.."sha256:".len() + 12]
     }

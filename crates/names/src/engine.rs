@@ -1,4 +1,4 @@
-//! The container engines, and their programs that build images.
+//! The container engines and their image builders.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,7 @@ pub enum Builder {
     Podman,
     /// Docker's classic builder.
     Classic,
-    /// BuildKit, which docker includes since 18.09.
+    /// BuildKit, which docker has included since 18.09.
     BuildKit,
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The names at the top of a build context that engines give a meaning. No other file has them.
+/// The file names in the root of a build context that have a special meaning for engines. Files of
+/// a step must not use them.
 pub const CONTEXT_NAMES: [&str; 4] =
     [".containerignore", ".dockerignore", "Dockerfile", "Dockerfile.dockerignore"];
 
@@ -24,7 +25,7 @@ pub enum ParseFileModeError {
     /// The text is not an octal number of three or four digits.
     #[error("`{0}` is not a file mode; write four octal digits, for example `0755`")]
     Form(String),
-    /// It has the setuid, setgid or sticky bit.
+    /// The mode sets the setuid, setgid or sticky bit.
     #[error("`{text}` sets the {bit} bit; write `{plain}`")]
     Special {
         /// The text that was given.
@@ -37,9 +38,9 @@ pub enum ParseFileModeError {
 }
 
 impl FileMode {
-    /// The mode of a file that cannot be executed, as git has it.
+    /// Git's mode for a file that is not executable.
     pub const PLAIN: Self = Self(0o644);
-    /// The mode of a folder, and of a file that can be executed, as git has it.
+    /// The mode of a folder, and git's mode for an executable file.
     pub const EXECUTABLE: Self = Self(0o755);
 
     /// Returns the bits.
@@ -47,8 +48,8 @@ impl FileMode {
         self.0.into()
     }
 
-    /// Returns the mode of a folder whose files have this mode: everyone who can read the files can
-    /// enter the folder.
+    /// Returns the mode for a folder that contains files with this mode: everyone who can read the
+    /// files can enter the folder.
     #[must_use]
     pub fn of_folder(self) -> Self {
         Self(self.0 | ((self.0 & 0o444) >> 2))

@@ -22,7 +22,7 @@ pub struct GfxVersion {
 pub enum ParseGfxVersionError {
     /// The text is a target name instead of a version.
     #[error(
-        "`{text}` is a target name, and the HSA runtime does not start with it; write the version of that target, `{version}`"
+        "`{text}` is a target name, which the HSA runtime refuses; write the target's version, `{version}`"
     )]
     TargetName {
         /// The text that was given.
@@ -30,7 +30,7 @@ pub enum ParseGfxVersionError {
         /// The version of the same target.
         version: GfxVersion,
     },
-    /// The text is not three numbers in range.
+    /// The text does not consist of three numbers in the allowed ranges.
     #[error(
         "`{0}` is not accepted by the HSA runtime; write `major.minor.stepping`, for example `11.0.0`, at most `63.255.255`"
     )]
@@ -84,7 +84,7 @@ impl GfxVersion {
     pub fn target(&self) -> Option<GpuTarget> {
         let Self { major, minor, stepping } = self;
         let target = format!("gfx{major}{minor:x}{stepping:x}").parse().ok()?;
-        // From 16 on, a number would have two digits: 1.1.16 is not `gfx1110`.
+        // From 16 on, a number would need two hexadecimal digits: 1.1.16 is not `gfx1110`.
         (Self::of_target(&target) == Some(*self)).then_some(target)
     }
 }

@@ -22,12 +22,12 @@ impl Default for Hasher {
 }
 
 impl Hasher {
-    /// Starts a hash of no bytes.
+    /// Starts a new hash.
     pub fn new() -> Self {
         Self(Context::new(&SHA256))
     }
 
-    /// Adds bytes.
+    /// Adds bytes to the hash.
     pub fn update(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.update(bytes.as_ref());
     }

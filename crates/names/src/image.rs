@@ -1,5 +1,5 @@
-//! What plans and images have in common: the terms of the OCI image specification, and the changes to
-//! a base.
+//! Types that plans and images share: terms of the OCI image specification, and the changes to a
+//! base image.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The label and annotation of every image of this tool: its track.
+/// The key of the label and annotation that record an image's track.
 pub const TRACK_LABEL: &str = "io.github.build-pipeline.track";
 
 /// The kind of object that a digest identifies.
@@ -22,17 +22,17 @@ pub enum ManifestKind {
     Manifest,
 }
 
-/// A platform of the OCI image index specification.
+/// A platform, as defined in the OCI image index specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// The operating system, in Go's terms.
+    /// The operating system, as a `GOOS` value.
     pub os: String,
-    /// The processor architecture, in Go's terms.
+    /// The CPU architecture, as a `GOARCH` value.
     pub architecture: String,
 }
 
-/// The differences between the config and manifest of an image and those of its base.
+/// The changes to the config and manifest of a base image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImageEdit {
@@ -42,7 +42,7 @@ pub struct ImageEdit {
     pub created_by: String,
     /// Environment variables to set; they replace the base's variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// The entrypoint, in place of the base's. The base's arguments (`Cmd`) are dropped with it.
+    /// The entrypoint, in place of the base's. If set, the base's arguments (`Cmd`) are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<String>>,
     /// The default arguments, in place of the base's.

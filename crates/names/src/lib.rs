@@ -2,9 +2,9 @@
 //! (git), versions (PEP 440), GPU targets (LLVM), file modes, and the names of pins and container
 //! engines.
 //!
-//! Each type is parsed once, where text enters the program, so a value of the type is always valid.
+//! Text is parsed once, where it enters the program, so a value of these types is always valid.
 //! Image references are always fully qualified. Short names such as `fedora:43` are refused,
-//! because each machine resolves them to different registries (containers-registries.conf(5)). The
+//! because machines resolve them to different registries (containers-registries.conf(5)). The
 //! grammar is that of the OCI distribution specification 1.1 ("Pulling manifests") and of Docker's
 //! reference library, including ports: `127.0.0.1:5000/x` is a host with a port, never a tag
 //! `5000/x`.
@@ -13,6 +13,11 @@
 //! of any other text.
 //!
 //! This crate does not access the network or files.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod digest;
 mod engine;

@@ -28,7 +28,7 @@ pub struct Tag(String);
 
 /// A fully qualified image reference: a repository with an optional tag and an optional digest.
 ///
-/// If it has both, the digest identifies the image and the tag is only for readers.
+/// If it has both, the digest identifies the image and the tag is only for people.
 #[derive(
     Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -37,7 +37,7 @@ pub struct Tag(String);
 pub struct ImageRef {
     /// The repository that contains the image.
     pub repository: Repository,
-    /// The tag; only for readers if there is also a digest.
+    /// The tag; only for people if there is also a digest.
     pub tag: Option<Tag>,
     /// The digest of the manifest or index.
     pub digest: Option<Digest>,
@@ -80,7 +80,7 @@ pub enum ParseImageRefError {
         "`{host}` is not a registry host; a host is a DNS name or an address, with an optional `:port`"
     )]
     Host {
-        /// The text in place of the host.
+        /// The text where the host should be.
         host: String,
     },
     /// The repository path does not follow the grammar.
@@ -223,8 +223,8 @@ impl FromStr for ImageRef {
     }
 }
 
-/// Refuses a text that contains a secret before any part of it is shown. A password can contain
-/// every character that separates the parts of a reference.
+/// Refuses a text that contains a secret. This check comes first, so that no error shows a part of
+/// the secret: a password can contain every character that separates the parts of a reference.
 fn check_secret(text: &str) -> Result<(), ParseImageRefError> {
     let secret = Secret::new(text);
     if secret.is_secret() {
@@ -236,7 +236,7 @@ fn check_secret(text: &str) -> Result<(), ParseImageRefError> {
 /// Checks a host: DNS labels, an IPv4 address or a bracketed IPv6 address, and an optional port.
 fn check_host(text: &str) -> Result<(), ParseImageRefError> {
     let refuse = || ParseImageRefError::Host { host: text.to_owned() };
-    let (host, port) = match text.strip_prefix('[') {
+    let (host, behind) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, behind) = rest.split_once(']').ok_or_else(refuse)?;
             address.parse::<std::net::Ipv6Addr>().map_err(|_| refuse())?;
@@ -259,9 +259,9 @@ fn check_host(text: &str) -> Result<(), ParseImageRefError> {
     let is_port = |port: &str| {
         port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
     };
-    match port.strip_prefix(':') {
+    match behind.strip_prefix(':') {
         Some(port) if is_port(port) => Ok(()),
-        None if port.is_empty() => Ok(()),
+        None if behind.is_empty() => Ok(()),
         _ => Err(refuse()),
     }
 }
@@ -325,7 +325,7 @@ impl fmt::Display for ImageRef {
     }
 }
 
-/// Implements `Debug` and serde for each type with the text of its `Display`.
+/// Implements `Debug` and the serde conversions of each type by means of its `Display`.
 macro_rules! as_text {
     ($($type:ty),*) => {$(
         impl fmt::Debug for $type {

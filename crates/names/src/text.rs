@@ -1,4 +1,5 @@
-//! The small validated texts that pins and tracks are made of: names, commits, hashes, GPU targets.
+//! The small validated strings that pins and tracks consist of: names, commits, hashes, GPU
+//! targets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +33,7 @@ macro_rules! checked_text {
             }
         }
 
-        // A map with such keys can be asked with any text.
+        // A map with such keys can be searched for any `&str`.
         impl std::borrow::Borrow<str> for $type {
             fn borrow(&self) -> &str {
                 &self.0

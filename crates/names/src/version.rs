@@ -2,8 +2,8 @@
 //!
 //! `pep440_rs` is not used: its repository is archived (the code continues inside uv), and some
 //! versions here do not come from Python packages (`b9010`, `v0.20.0-rc1`). The order is PEP 440's
-//! total order, so `<0.11.1` contains `0.11.1rc1`: a patch is tried on a release candidate, and the
-//! candidate's text decides whether it fits.
+//! total order, so `<0.11.1` contains `0.11.1rc1`: a patch is also tried on a release candidate,
+//! and the candidate's source decides whether it applies.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -104,9 +104,9 @@ fn parse_key(text: &str) -> Option<Key> {
         Some((public, local)) => (public, Some(local)),
         None => (text, None),
     };
-    let is_local = |local: &str| {
-        !local.is_empty()
-            && local.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+    let is_local = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
     };
     if local.is_some_and(|local| !is_local(local)) {
         return None;

@@ -1,4 +1,4 @@
-//! Fuzzes names: every input is refused, or has one spelling that parses to the same value.
+//! Fuzzes names: every input is refused, or is printed in a spelling that parses to the same value.
 
 use names::{Digest, GfxVersion, ImageRef, Version};
 use testkit::{Corpus, fuzz_some};
@@ -64,7 +64,7 @@ fn fuzzed_image_references_have_one_spelling() {
         assert!(spelt.bytes().all(|b| b.is_ascii_graphic()), "{text}");
         let repository = &reference.repository;
         assert!(repository.registry().contains(['.', ':', '[']) || spelt.starts_with("localhost/"));
-        // A path on a registry must not lead above it, and must not turn into another request.
+        // A repository path must not leave the registry's root, and must not change the request.
         for part in repository.path().split('/') {
             assert!(!matches!(part, "" | "." | ".."), "{text}");
         }

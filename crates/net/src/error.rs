@@ -21,7 +21,7 @@ pub struct Error {
 /// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no connection, or it broke.
+    /// The connection failed, or was lost.
     Unreachable,
     /// The server took too long.
     Timeout,
@@ -31,11 +31,11 @@ pub enum ErrorKind {
     Protocol,
     /// The response is larger than allowed.
     TooLarge,
-    /// The address is more internal than allowed.
+    /// The address is less public than allowed.
     Refused,
-    /// Only other hosts may be asked.
+    /// Requests to this host are not allowed.
     OtherHost,
-    /// This machine cannot set up a client.
+    /// The HTTP client cannot be set up on this machine.
     Setup,
 }
 
@@ -102,7 +102,7 @@ fn judge(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     None
 }
 
-/// Returns the messages of an error and of its causes, sanitised. Leaves out repetitions.
+/// Returns the messages of an error and of its causes, sanitised. Leaves out repeated messages.
 pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! The hosts that may be asked.
+//! The hosts that requests may go to.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub enum Hosts {
     /// All hosts.
     #[default]
     All,
-    /// Only these: `HOST` for the usual port, otherwise `HOST:PORT`.
+    /// Only these: `HOST` for the default port, otherwise `HOST:PORT`.
     Only(BTreeSet<String>),
 }
 
@@ -21,7 +21,7 @@ impl Hosts {
         let (Self::Only(hosts), Some(host)) = (self, url.host_str()) else { return true };
         let named = url.port_or_known_default().map(|port| format!("{host}:{port}"));
         (url.port().is_none() && hosts.contains(host))
-            || named.is_some_and(|host| hosts.contains(&host))
+            || named.is_some_and(|name| hosts.contains(&name))
     }
 }
 

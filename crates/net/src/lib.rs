@@ -1,15 +1,20 @@
-//! Sends HTTP requests under one policy. Registries, package indexes and git servers are all asked
-//! through this crate.
+//! Sends HTTP requests under one policy. All requests to registries, package indexes and git
+//! servers go through this crate.
 //!
 //! Where to start:
-//! - [`check_hop`] and [`check_realm`] decide where a server may send this tool.
-//! - [`Hosts`] says which hosts may be asked at all, and [`Proxies`] through which proxies.
-//! - [`Transport::send`] sends one request and returns the head of the response. It follows no
-//!   redirect; its caller decides.
-//! - [`usual_wait`] and [`retry_time`] say when a request may be sent again.
+//! - [`check_hop`] and [`check_realm`] decide which URLs a server may send this tool to.
+//! - [`Hosts`] lists the hosts that requests may go to, and [`Proxies`] the proxies to use.
+//! - [`Transport::send`] sends one request and returns the head of the response. It does not follow
+//!   redirects; its caller decides.
+//! - [`usual_wait`] and [`retry_time`] determine when a request may be sent again.
 //! - [`clean`] and [`quoted`] make text from servers safe to print.
 //!
 //! This crate knows nothing about registries, git or packages, and reads no files.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod error;
 mod hosts;

@@ -6,8 +6,8 @@ use tokio::time::timeout;
 
 use crate::error::{Error, ErrorKind};
 
-/// The speed of a transfer. Only the time spent waiting for the server counts, not that of the
-/// consumer.
+/// The speed of a transfer. Only time spent waiting for the server counts, not the time that the
+/// consumer takes.
 #[derive(Debug)]
 pub struct Pace {
     idle: Duration,

@@ -1,16 +1,16 @@
-//! Decides where a registry may send this tool: redirects, token servers, upload locations.
+//! Decides which URLs a registry may send this tool to: redirects, token servers, upload locations.
 //!
 //! Start at [`check_hop`] and [`check_realm`]. A registry on the internet must not be able to make
 //! this tool contact a machine behind the user's firewall, or switch from https to http
-//! (CVE-2024-3727 and the 2026 series of go-containerregistry). The rule: a hop may never lead to a
-//! more internal network than the registry's own, and never to link-local or unspecified addresses,
-//! where clouds run their metadata servers. This module opens no connections.
+//! (CVE-2024-3727 and the 2026 series of go-containerregistry). The rule: a hop must never lead to
+//! a less public network than the registry's own, nor to link-local or unspecified addresses, where
+//! clouds run their metadata servers. This module opens no connections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// How internal an address is, ordered from the internet to this machine.
+/// How public an address is, ordered from the internet to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// The internet.
@@ -38,7 +38,7 @@ pub enum RefusedHop {
     /// The target is http, but the URL that names it is https.
     #[error("it leads from https to http")]
     Downgrade,
-    /// The target is more internal than the registry.
+    /// The target is less public than the registry.
     #[error("`{host}` is {reach}, but the registry is not", reach = .reach.in_words())]
     Inward {
         /// The host of the target.
@@ -159,7 +159,7 @@ pub fn check_hop(
     }
 }
 
-/// Checks that a host with the reach `reach` is not more internal than `registry_reach`.
+/// Checks that a host with the reach `reach` is at least as public as `registry_reach`.
 pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<(), RefusedHop> {
     if reach == Reach::Never || reach > registry_reach {
         return Err(RefusedHop::Inward { host: host.to_owned(), reach });
@@ -179,8 +179,9 @@ pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result
     }
 }
 
-/// Checks the location at which an upload continues: on the registry itself, with the same scheme.
-/// No registry in use continues uploads elsewhere, and the session's URL is itself a secret.
+/// Checks the location at which an upload continues: it must be on the registry itself, with the
+/// same scheme. No registry in use continues uploads elsewhere, and the session's URL is itself a
+/// secret.
 pub fn check_upload(registry: &Url, location: &Url) -> Result<(), RefusedHop> {
     check_hop(registry, Reach::Loopback, registry, location)?;
     if is_same_host(registry, location) && registry.scheme() == location.scheme() {

@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 use crate::error::{Error, ErrorKind};
 
-/// Hosts that are never asked through a proxy: this machine.
+/// The hosts that are never contacted through a proxy: this machine.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
 /// The proxies of a client.
@@ -16,8 +16,8 @@ pub struct Proxies {
     pub http: Option<ProxyUrl>,
     /// For `https://`.
     pub https: Option<ProxyUrl>,
-    /// Hosts that are asked directly: names with all their subdomains, addresses, networks such as
-    /// `10.0.0.0/8`, and `*` for all.
+    /// Hosts that are contacted directly: names with all their subdomains, addresses, networks such
+    /// as `10.0.0.0/8`, and `*` for all.
     pub except: Vec<String>,
 }
 
@@ -25,13 +25,13 @@ pub struct Proxies {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyUrl(Secret);
 
-/// A text is not the URL of a proxy.
+/// The reason why a text is not the URL of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseProxyError {
-    /// It is not `http` or `https`.
+    /// The scheme is not `http` or `https`.
     #[error("{0} is not an http or https proxy")]
     Scheme(Secret),
-    /// It is not a URL with a host.
+    /// The text is not a URL with a host and without a path.
     #[error("{0} is not the URL of a proxy")]
     Url(Secret),
 }

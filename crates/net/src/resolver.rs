@@ -1,7 +1,8 @@
-//! Resolves names for the connections of a client, and refuses internal addresses.
+//! Resolves names for the connections of a client, and refuses addresses that are not public
+//! enough.
 //!
-//! The check happens when connecting, and not before: two lookups of the same name may give
-//! different addresses.
+//! The check happens on connecting, not before: two lookups of the same name may give different
+//! addresses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,14 +13,13 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use crate::policy::{Reach, check_reach};
 use crate::transport::{FixedName, lock};
 
-/// The resolver of a client: applies fixed names first, and refuses addresses that are too
-/// internal.
+/// The resolver of a client: applies fixed names first, and refuses addresses that are not public
+/// enough.
 pub(crate) struct Names {
     pub(crate) fixed: Vec<FixedName>,
-    /// The most internal network that connections may reach, if there is a limit.
+    /// The least public reach that an address may have, if there is a limit.
     pub(crate) limit: Option<Reach>,
-    /// The hosts that registries named. The name of a proxy is checked only if a registry names the
-    /// same host.
+    /// The hosts that registries named. A proxy is checked only if a registry also names its host.
     pub(crate) judged: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(refused.to_string(), "`localhost` is this machine, but the registry is not");
         assert!(resolve(names(Some(Reach::Loopback), judged.clone())).await.is_ok());
         assert!(resolve(names(None, judged)).await.is_ok());
-        // The name of a proxy is not one that a registry named.
+        // A name that no registry gave is the name of a proxy, which is not checked.
         assert!(resolve(names(Some(Reach::Public), BTreeSet::new())).await.is_ok());
     }
 }

@@ -2,18 +2,19 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the wait after `tries` attempts: the first one, three times as long after each attempt,
-/// plus up to a tenth, so that many clients do not return at the same moment.
+/// Returns the wait after `tries` attempts: `first` after the first one, and three times as long
+/// after each further one. Up to a tenth is added, so that many clients do not retry at the same
+/// moment.
 pub fn usual_wait(first: Duration, tries: u32) -> Duration {
     let wait = first * 3_u32.pow(tries.saturating_sub(1).min(8));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     wait + wait.mul_f64(f64::from(now.subsec_nanos() % 1000) / 10_000.0)
 }
 
-/// Returns the time that a `Retry-After` or a similar header names: a number of seconds, seconds
-/// since 1970, or a date.
+/// Returns the time in a `Retry-After` or similar header: a number of seconds, seconds since 1970,
+/// or a date.
 pub fn retry_time(text: &str, now: SystemTime) -> Option<SystemTime> {
-    // Numbers from this one on are times since 1970: as a wait, it would be 31 years.
+    // Numbers of at least this size are times since 1970. As a wait, this number would be 31 years.
     const LEAST_EPOCH: u64 = 1_000_000_000;
     let text = text.trim();
     match text.parse::<u64>() {

@@ -1,10 +1,10 @@
 //! Sends one HTTP request and reads the response: connections, timeouts and counters.
 //!
-//! There are several `reqwest` clients, created when first needed. The one for this machine has no
-//! TLS roots and no proxy, because loading roots takes longer than deriving an image. The clients
-//! for redirects and token servers compare every resolved address with the registry's own [`Reach`]
-//! when they connect, so that a second lookup cannot give another result. With a proxy, the proxy
-//! resolves names, so only literal addresses can be checked.
+//! There are several `reqwest` clients, created when first needed. The one for connections to this
+//! machine has no TLS roots and no proxy, because loading roots takes longer than deriving an
+//! image. The clients for redirects and token servers compare every resolved address with the
+//! registry's own [`Reach`] when they connect, so that a second lookup cannot bypass the check.
+//! With a proxy, the proxy resolves names, so only literal addresses can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,7 +37,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Until a small document (manifest, config, token) is complete.
     pub document: Duration,
-    /// Until a server has stored an upload after its last byte. Some registries copy it again.
+    /// Until a server has stored an upload, counted from the last byte sent. Some registries copy
+    /// the upload first.
     pub commit: Duration,
 }
 
@@ -83,7 +84,7 @@ pub struct FixedName {
     pub name: String,
     /// The address to connect to.
     pub address: IpAddr,
-    /// The reach that the host is treated as having when redirects are checked.
+    /// The reach to assume for the host when redirects are checked.
     pub reach: Reach,
 }
 
@@ -107,14 +108,14 @@ pub struct TransportSettings {
     pub hosts: Hosts,
 }
 
-/// How a request gets to its target, which decides the addresses that it may reach.
+/// How a request gets to its target. The route decides which addresses it may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// To this machine.
     Loopback,
     /// To a server that the caller named.
     Direct,
-    /// To a host that a server named. More internal addresses than this are refused.
+    /// To a host that a server named. Less public addresses are refused.
     Hop(Reach),
 }
 
@@ -218,7 +219,7 @@ impl Transport {
         Arc::clone(&self.meter)
     }
 
-    /// Returns the reach of the host in `url`: that of its least internal address.
+    /// Returns the reach of the host in `url`: that of its most public address.
     ///
     /// A name that cannot be resolved here counts as public, because a proxy will resolve it.
     pub async fn reach_of(&self, url: &Url) -> Reach {
@@ -244,12 +245,12 @@ impl Transport {
     /// followed.
     ///
     /// # Errors
-    /// Fails if there is no response, if it does not arrive in time, or if the host may not be
-    /// asked.
+    /// Fails if there is no response, if it does not arrive in time, or if requests to the host are
+    /// not allowed.
     pub async fn send(&self, route: Route, out: Outgoing) -> Result<Incoming, Error> {
         if !self.settings.hosts.allows(&out.url) {
             let host = quoted(out.url.host_str().unwrap_or_default());
-            let detail = format!("{host} may not be asked, because no mirror rule names it");
+            let detail = format!("{host} must not be contacted, because no mirror rule names it");
             return Err(Error::new(ErrorKind::OtherHost, detail));
         }
         let reach = out.url.host().as_ref().and_then(literal_reach);
@@ -263,7 +264,7 @@ impl Transport {
         }
         let timeouts = self.settings.timeouts;
         let patience = if out.method == Method::PUT { timeouts.commit } else { timeouts.idle };
-        // Neither a query nor user information, because both may be secret.
+        // Without query and user information, because both may be secret.
         let origin = out.url.origin().ascii_serialization();
         let shown = format!("{} {origin}{}", out.method, out.url.path());
         let mut request = slot.client.request(out.method, out.url.clone()).headers(out.headers);
@@ -276,7 +277,8 @@ impl Transport {
                 }
             }
             Body::Stream(body, size, sent) => {
-                // With an explicit length, hyper does not use chunks, which some registries refuse.
+                // With an explicit length, hyper does not use chunked encoding, which some
+                // registries refuse.
                 request = request.header(CONTENT_LENGTH, HeaderValue::from(size)).body(body);
                 progress = Some((size, sent));
             }
@@ -331,7 +333,7 @@ impl Transport {
             .http2_adaptive_window(true)
             .dns_resolver(Arc::new(names))
             .tls_backend_preconfigured(self.tls(route)?);
-        // The proxies of the environment are among the settings.
+        // The settings already include the environment's proxies.
         let mut builder = builder.no_proxy();
         if route != Route::Loopback {
             for proxy in self.settings.proxies.clients()? {
@@ -373,7 +375,8 @@ impl Transport {
     }
 }
 
-/// Waits for the response to an upload, as long as the body makes progress.
+/// Waits for the response to an upload. Fails if the body makes no progress for the idle time, or if
+/// the response takes too long after the last byte.
 async fn watched<T>(
     answer: impl Future<Output = T>,
     timeouts: Timeouts,
@@ -385,7 +388,7 @@ async fn watched<T>(
     loop {
         let now = sent.load(Ordering::Relaxed);
         let patience = if now >= size { timeouts.commit } else { timeouts.idle };
-        // The first round includes the time for connecting.
+        // The first wait includes the time for connecting.
         let patience = if before.is_none() { patience + timeouts.connect } else { patience };
         if before == Some(now) {
             return Err(hung(patience));
@@ -403,7 +406,7 @@ fn hung(patience: Duration) -> Error {
 }
 
 impl IncomingBody {
-    /// Returns the length in the head of the response.
+    /// Returns the length in the response's `Content-Length` header.
     pub fn stated_length(&self) -> Option<u64> {
         let text = self.response.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
         text.parse().ok()

@@ -2,8 +2,7 @@
 //! loads them as `docker-archive`.
 //!
 //! The archive depends only on the image: the order of entries is fixed, and times and owners are
-//! zero. Layers are streamed into the file from wherever the caller has them, and none is held in
-//! memory.
+//! zero. Layers are streamed into the file and never held in memory as a whole.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,9 +23,9 @@ use crate::{DerivedImage, Verified};
 
 /// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
 ///
-/// An archive that is not finished leaves its layers in a file next to it ([`part_of`]). A new
-/// writer of the same image continues there: it compares what it is told to write with what the
-/// file contains, and truncates the file where they differ.
+/// A writer that does not finish leaves its layers in a file next to the archive ([`part_of`]). A
+/// new writer of the same image continues with this file: it compares each write with the file's
+/// content, and truncates the file where they differ.
 #[derive(Debug)]
 pub struct ArchiveWriter {
     path: PathBuf,
@@ -46,7 +45,7 @@ pub struct ArchiveWriter {
 fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let found = match fs::metadata(path) {
-        // If nothing can be written there, the write itself reports it.
+        // If the path cannot be written, the write reports it.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
@@ -60,12 +59,12 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     Err(LayoutError::NotAnArchive(path.to_owned()))
 }
 
-/// Returns whether a file has the size of a tar and starts like one: with a header whose checksum
-/// fits, or with zeros, as an empty tar does.
+/// Returns whether a file starts with a complete tar block: a header whose checksum is correct, or
+/// zeros, as in an empty tar.
 fn is_tar(path: &Path) -> io::Result<bool> {
-    let mut header = Vec::new();
-    files::open(path)?.take(512).read_to_end(&mut header)?;
-    let Ok(block) = <[u8; 512]>::try_from(header) else { return Ok(false) };
+    let mut start = Vec::new();
+    files::open(path)?.take(512).read_to_end(&mut start)?;
+    let Ok(block) = <[u8; 512]>::try_from(start) else { return Ok(false) };
     let header = tar::Header::from_byte_slice(&block);
     let fields = block.iter().enumerate().map(|(at, byte)| match at {
         148..156 => u32::from(b' '),
@@ -74,8 +73,8 @@ fn is_tar(path: &Path) -> io::Result<bool> {
     Ok(block == [0; 512] || header.cksum().is_ok_and(|sum| sum == fields.sum::<u32>()))
 }
 
-/// Returns whether a file starts like an OCI archive: with a tar header (POSIX.1-1988, ustar) of
-/// one of the entries of an OCI image layout.
+/// Returns whether a file starts like an OCI archive: with a ustar header (POSIX.1-1988) for an
+/// entry of an OCI image layout.
 fn is_archive(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
     files::open(path)?.take(512).read_to_end(&mut header)?;
@@ -111,10 +110,10 @@ impl ArchiveWriter {
         Ok(archive)
     }
 
-    /// Starts the archive at `path` with the file that marks an OCI layout.
+    /// Starts the archive at `path` with the `oci-layout` file.
     pub(crate) fn open(path: &Path) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
-        // Otherwise this would be noticed only after all layers have been copied.
+        // Otherwise a folder at this path would be noticed only after all layers have been copied.
         if path.is_dir() {
             return Err(write(io::ErrorKind::IsADirectory.into()));
         }
@@ -122,14 +121,14 @@ impl ArchiveWriter {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }
-        // A link stays, and the file that it leads to is replaced.
+        // A symbolic link is kept, and its target is replaced.
         let path = match fs::symlink_metadata(path) {
             Ok(found) if found.is_symlink() => fs::canonicalize(path).map_err(write)?,
             _ => path.to_owned(),
         };
         let file = open_part(&path)?;
-        // A replaced archive keeps its permissions. Until it is complete, the next run of the same
-        // user has to be able to continue it.
+        // A replaced archive keeps its permissions. Until the archive is complete, the next run of
+        // the same user must be able to continue it.
         if let Ok(replaced) = fs::metadata(&path) {
             let mut permissions = replaced.permissions();
             permissions.set_mode(permissions.mode() | 0o200);
@@ -143,7 +142,7 @@ impl ArchiveWriter {
         Ok(archive)
     }
 
-    /// Says that only layers follow. If an earlier writer left some, they are kept.
+    /// Declares that only layers follow. If an earlier writer left layers, the unfinished file is kept.
     pub(crate) fn expect_layers(&mut self) {
         self.is_wanted = self.length > self.position;
     }
@@ -169,8 +168,8 @@ impl ArchiveWriter {
         Ok(())
     }
 
-    /// Returns the beginning of the current layer that an earlier writer left, and leaves it in
-    /// place. The caller checks it together with the rest.
+    /// Reads the beginning of the current layer that an earlier writer left, and keeps it in the
+    /// file. The caller checks it together with the rest.
     ///
     /// # Errors
     /// Fails if the file cannot be read.
@@ -182,7 +181,7 @@ impl ArchiveWriter {
         Ok(prefix)
     }
 
-    /// Starts the current layer again, without what an earlier writer left.
+    /// Restarts the current layer, and discards the part that an earlier writer left.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -227,7 +226,8 @@ impl ArchiveWriter {
         LayoutError::Read { path: self.part.clone(), source }
     }
 
-    /// Returns the error of a failed write. What was written is removed: the disk may be full.
+    /// Returns the error for a failed write. The unfinished file will be removed, because the disk
+    /// may be full.
     fn writing(&mut self, source: io::Error) -> LayoutError {
         self.is_wanted = false;
         LayoutError::Write { path: self.path.clone(), source }
@@ -288,7 +288,7 @@ impl Drop for ArchiveWriter {
     }
 }
 
-/// Returns the header of an entry. All archives of this tool have the same.
+/// Returns the header of an entry. It depends only on the name and the size.
 pub(crate) fn header_of(name: &str, size: u64) -> io::Result<tar::Header> {
     let mut header = tar::Header::new_ustar();
     header.set_path(name)?;
@@ -301,7 +301,7 @@ pub(crate) fn header_of(name: &str, size: u64) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// A part of a file, whatever its current position is.
+/// A part of a file, read without changing the file's current position.
 struct Part<'a> {
     file: &'a File,
     position: u64,
@@ -318,8 +318,8 @@ impl io::Read for Part<'_> {
     }
 }
 
-/// Removes what an interrupted writer of another image left next to a complete archive, unless
-/// another run is writing it.
+/// Removes the unfinished file that an interrupted writer of another image left next to a complete
+/// archive, unless another run is writing it.
 pub fn remove_unfinished(path: &Path) {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let part = part_of(&path);
@@ -337,7 +337,7 @@ pub(crate) fn blobs_of(path: &Path) -> io::Result<BTreeMap<Digest, Place>> {
     let mut blobs = BTreeMap::new();
     let mut archive = tar::Archive::new(files::open(path)?);
     for entry in archive.entries_with_seek()?.take(ENTRY_CAP) {
-        // What comes before a damaged header is still useful.
+        // The entries before a damaged header are still useful.
         let Ok(entry) = entry else { break };
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let hex = name.trim_start_matches("./").strip_prefix("blobs/sha256/");
@@ -350,8 +350,8 @@ pub(crate) fn blobs_of(path: &Path) -> io::Result<BTreeMap<Digest, Place>> {
     Ok(blobs)
 }
 
-/// Returns a file of at most 4 MiB in an archive, without reading others. `None` if there is none,
-/// or if it is not an archive.
+/// Returns a file of at most 4 MiB from an archive, without reading other files. Returns `None` if
+/// there is no such file, or if `path` is not an archive.
 pub(crate) fn small_file(path: &Path, name: &str) -> io::Result<Option<Bytes>> {
     let mut archive = tar::Archive::new(files::open(path)?);
     for entry in archive.entries_with_seek()?.take(ENTRY_CAP) {
@@ -364,10 +364,10 @@ pub(crate) fn small_file(path: &Path, name: &str) -> io::Result<Option<Bytes>> {
 }
 
 /// Returns whether the archive at `path` contains exactly this image under this name, with all its
-/// layers. A large archive is read only if it has changed since the last time.
+/// layers. A large archive is read only if it has changed since the last check.
 pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified) -> bool {
     let mut known = verified.of(path);
-    // The name of the image is not in its digest.
+    // The digest of the image does not cover its name.
     let key = Digest::of(format!("{}\n{name}", image.manifest_digest).as_bytes());
     if known.is_known(&key) {
         return true;

@@ -27,7 +27,7 @@ use crate::layout::{self, LayoutError, MARKER, REF_NAME, blob_path, blobs_folder
 use crate::local::LocalBlobs;
 use crate::media::{Descriptor, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST};
 
-/// A folder of artifacts. Clones share what they have read.
+/// A folder of artifacts. Clones share a cache of `index.json`.
 #[derive(Debug, Clone)]
 pub struct ArtifactFolder {
     path: PathBuf,
@@ -46,22 +46,22 @@ type Entries = BTreeMap<String, Value>;
 /// Inode, size and time of a file.
 type Stamp = (u64, u64, i64, i64);
 
-/// What was removed from a folder.
+/// The result of [`ArtifactFolder::clean`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// The number of entries.
+    /// The number of entries that were removed, or would be removed in a dry run.
     pub entries: usize,
-    /// The size of the blobs that nothing uses any more, in bytes.
+    /// The size of their blobs that are no longer used, in bytes.
     pub bytes: u64,
 }
 
 impl ArtifactFolder {
-    /// Sets the folder. Nothing is created yet.
+    /// Returns the artifact folder at `path`. Nothing is created yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, known: Arc::default() }
     }
 
-    /// Returns the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,7 +73,8 @@ impl ArtifactFolder {
         self.blob(&descriptor, MANIFEST_CAP).map(Some)
     }
 
-    /// Notes that the artifact under a tag is used now. `clean` removes what was not used for long.
+    /// Records that the artifact under a tag was used now. `clean` removes artifacts that have not
+    /// been used for a long time.
     pub fn note_use(&self, tag: &Tag) {
         let touch = || {
             let entry = self.entry(tag.as_str()).ok()??;
@@ -81,7 +82,7 @@ impl ArtifactFolder {
             File::options().write(true).open(path).ok()?.set_modified(SystemTime::now()).ok()
         };
         if touch().is_none() {
-            tracing::debug!(tag = tag.as_str(), "cannot note the use of an artifact");
+            tracing::debug!(tag = tag.as_str(), "cannot record the use of an artifact");
         }
     }
 
@@ -104,11 +105,11 @@ impl ArtifactFolder {
         local.layer(blob).ok_or_else(|| self.missing(&blob.digest))
     }
 
-    /// Checks that the folder is absent or empty, or contains only artifacts. With `kind`, they must
-    /// be of this type.
+    /// Checks that the folder is absent or empty, or contains only artifacts. If `kind` is given,
+    /// they must be of this type.
     ///
     /// # Errors
-    /// It contains something else, or cannot be read.
+    /// Fails if it contains something else, or cannot be read.
     pub fn check(&self, kind: Option<&str>) -> Result<(), LayoutError> {
         let names = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let names: Vec<OsString> = names.map(|entry| entry.file_name()).collect();
@@ -116,7 +117,7 @@ impl ArtifactFolder {
             let is_kind = |entry: &Value| kind.is_none_or(|kind| entry["artifactType"] == kind);
             self.path.join("index.json").exists() && self.entries()?.values().all(is_kind)
         } else {
-            // Another process writes its first artifact now, or was interrupted while it did.
+            // Another process is writing the first artifact, or was interrupted while doing so.
             let is_ours = |name: &OsString| {
                 name == "blobs"
                     || name == "oci-layout"
@@ -169,8 +170,8 @@ impl ArtifactFolder {
         self.write(entries)
     }
 
-    /// Removes the artifacts of some types that were not used since a time, and the blobs that no
-    /// other artifact uses. Nothing is removed if `is_dry` is set.
+    /// Removes the artifacts of the types `kinds` that have not been used since a given time, and
+    /// the blobs that no other artifact uses. Nothing is removed if `is_dry` is set.
     ///
     /// # Errors
     /// Fails if the folder contains something other than artifacts, or cannot be read or written.
@@ -212,7 +213,7 @@ impl ArtifactFolder {
         Ok(removed)
     }
 
-    /// Returns whether an entry stays. Adds its blobs to `used` if it does.
+    /// Returns whether to keep an entry. If so, adds its blobs to `used`.
     fn keeps(&self, entry: &Value, unused_since: SystemTime, used: &mut BTreeSet<String>) -> bool {
         let Ok(descriptor) = self.descriptor(entry) else { return false };
         let path = blob_path(&self.path, &descriptor.digest);
@@ -220,7 +221,7 @@ impl ArtifactFolder {
         if modified.map_or(true, |time| time <= unused_since) {
             return false;
         }
-        // A damaged artifact helps nobody.
+        // A damaged artifact is useless.
         let Ok(bytes) = self.blob(&descriptor, MANIFEST_CAP) else { return false };
         let Ok(Document::Manifest(manifest)) = Document::parse(&bytes, None) else { return false };
         let blobs = manifest.layers.iter().chain([&manifest.config, &descriptor]);
@@ -273,8 +274,9 @@ impl ArtifactFolder {
         write_file(&self.path.join("index.json"), index.to_string().as_bytes())
     }
 
-    /// Waits until no other process changes `index.json`. The lock is on the folder of the blobs: a
-    /// command that writes into the whole folder holds a lock on that one.
+    /// Waits until no other process is changing `index.json`, and locks it. The lock is on the
+    /// folder of the blobs, because a command that writes to the whole folder already holds a lock
+    /// on that folder.
     fn lock(&self) -> Result<File, LayoutError> {
         let blobs = blobs_folder(&self.path);
         let locked = File::open(&blobs).and_then(|folder| folder.lock().map(|()| folder));
@@ -315,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// Adds an artifact with one layer of these bytes.
+    /// Adds an artifact with `layer` as its only layer.
     fn add(folder: &ArtifactFolder, tag: &str, layer: &[u8]) {
         let config = b"{}".as_slice();
         let blobs = blobs_folder(folder.path());
@@ -325,7 +327,7 @@ mod tests {
             json!({ "mediaType": "m", "digest": Digest::of(bytes), "size": bytes.len() })
         };
         let (config, layer) = (descriptor(config), descriptor(layer));
-        // Artifacts of different tags have different manifests, as the steps of different keys do.
+        // Artifacts with different tags have different manifests, like steps with different keys.
         let tags = json!({ "tag": tag });
         let manifest = json!({
             "schemaVersion": 2, "artifactType": "step", "config": config, "layers": [layer],

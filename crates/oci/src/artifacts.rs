@@ -1,7 +1,7 @@
 //! Artifacts by tag, in a repository of a registry or in a folder.
 //!
-//! Both places return bytes only if they match their digest. What an artifact says is for its
-//! reader to check.
+//! Both places return bytes only if they match their digest. The reader of an artifact must check
+//! its content.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,13 +27,13 @@ pub enum ArtifactPlace {
 /// Why a text is not a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParsePlaceError {
-    /// It has neither of the two forms.
+    /// The text has neither of the two forms.
     #[error("`{0}` is neither `registry:HOST/NAME` nor `dir:PATH`")]
     Form(String),
     /// The repository is not valid.
     #[error("`{0}` is not a repository: {1}")]
     Repository(String, String),
-    /// It names one artifact.
+    /// The text names a single artifact.
     #[error(
         "`{0}` has a tag or digest; each artifact gets a tag of its own, so name only the repository"
     )]
@@ -72,16 +72,16 @@ impl fmt::Display for ArtifactPlace {
 /// Why a place cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
-    /// The registry failed.
+    /// Access to the registry failed.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The folder failed.
+    /// Access to the folder failed.
     #[error(transparent)]
     Folder(#[from] LayoutError),
 }
 
 impl ArtifactError {
-    /// Returns whether the place answered, and what it has is wrong or missing.
+    /// Returns whether the place can be read, but its content is wrong or missing.
     pub fn is_about_content(&self) -> bool {
         match self {
             Self::Registry(error) => matches!(
@@ -136,7 +136,7 @@ impl ArtifactPlace {
         }
     }
 
-    /// Returns a blob as a stream that checks it.
+    /// Returns a blob as a stream that verifies it.
     ///
     /// # Errors
     /// Fails if the blob is missing.
@@ -153,10 +153,10 @@ impl ArtifactPlace {
         }
     }
 
-    /// Adds a blob, unless it is there.
+    /// Adds a blob, unless the place already has it.
     ///
     /// # Errors
-    /// Fails if the stream breaks, or if the place cannot be written.
+    /// Fails if the stream fails, or if the place cannot be written.
     pub async fn push(
         &self,
         client: &RegistryClient,
@@ -174,7 +174,7 @@ impl ArtifactPlace {
         }
     }
 
-    /// Writes a manifest under a tag. Its blobs are already there.
+    /// Writes a manifest under a tag. Its blobs must already be there.
     ///
     /// # Errors
     /// Fails if the place cannot be written.

@@ -1,6 +1,6 @@
 //! Assembles an image from a pinned base and sealed layers: the JSON half of the contract `seal/1`.
 //!
-//! Engines write configs that contain the engine, the host and the time. Only what the Dockerfile
+//! Engines write configs that name the engine, the host and the time. Only what the Dockerfile
 //! defines is kept. Everything else comes from the pinned base and the plan, so that identical
 //! builds have identical image IDs, whichever engine ran them:
 //!
@@ -8,9 +8,9 @@
 //!   Labels that engines add about themselves are removed. The edit's environment, entrypoint and
 //!   labels are set as in `derive/1`. The volumes of the base and of the built image are merged. A
 //!   range of exposed ports is split into single ports.
-//! - `created` comes from the edit. `history` is that of the base plus one entry per layer.
-//!   `rootfs` lists the layers of the base and the new ones. Platform keys come from the base. All
-//!   keys are sorted.
+//! - `created` comes from the edit. `history` is the base's, plus one entry for each new layer.
+//!   `rootfs` lists the base's layers and the new ones. Platform keys come from the base. All keys
+//!   are sorted.
 //! - The manifest lists the base's layers as in the pinned manifest, never as the engine describes
 //!   them, and the new ones as gzip. Media types and annotations are as in `derive/1`.
 
@@ -61,7 +61,7 @@ pub struct NewLayer {
     pub created_by: String,
 }
 
-/// The image that a new one is made from.
+/// The base of a new image.
 #[derive(Debug, Clone, Copy)]
 pub struct Base<'a> {
     /// Its manifest.
@@ -142,8 +142,8 @@ pub fn assemble(
     Ok(finished(base.manifest, config, layers, edit, &edit.labels, reset))
 }
 
-/// Returns an image with other layers in place of some of its own. `new` has an element for each
-/// layer, lowest first. Of the edit, only the labels are used; everything else stays.
+/// Returns an image with some of its layers replaced. `new` has an element for each layer, lowest
+/// first; `None` keeps the layer. Only the edit's labels are used; everything else stays unchanged.
 ///
 /// # Errors
 /// Fails if the image is damaged or not for the platform.
@@ -156,10 +156,10 @@ pub fn replace_layers(
     let mut config = parse_config(base.manifest, base.config, platform)?;
     let mut diff_ids = diff_ids(&config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
     let mut layers = base.manifest.layers.iter().map(oci_layer).collect::<Result<Vec<_>, _>>()?;
-    for ((diff_id, layer), new) in diff_ids.iter_mut().zip(&mut layers).zip(new) {
-        if let Some(new) = new {
-            *diff_id = json!(new.diff_id);
-            *layer = descriptor(new);
+    for ((diff_id, layer), replacement) in diff_ids.iter_mut().zip(&mut layers).zip(new) {
+        if let Some(replacement) = replacement {
+            *diff_id = json!(replacement.diff_id);
+            *layer = descriptor(replacement);
         }
     }
     config.insert("rootfs".to_owned(), json!({ "type": "layers", "diff_ids": diff_ids }));
@@ -173,8 +173,8 @@ pub fn replace_layers(
     Ok(finished(base.manifest, config, layers, edit, &edit.labels, reset))
 }
 
-/// Returns an image with another layer on top, and an entry of its history. Nothing else changes,
-/// except that the manifest is OCI's.
+/// Returns an image with another layer on top, and a history entry for it. Nothing else changes,
+/// except that the manifest becomes an OCI manifest.
 ///
 /// # Errors
 /// Fails if the image is damaged or not for the platform.
@@ -199,7 +199,7 @@ pub fn add_layer(
     Ok(finished(base.manifest, config, layers, &ImageEdit::default(), &BTreeMap::new(), Vec::new()))
 }
 
-/// Returns the layers in a config.
+/// Returns the `rootfs.diff_ids` of a config.
 fn diff_ids(config: &Map<String, Value>) -> Option<Vec<Value>> {
     config.get("rootfs")?.get("diff_ids")?.as_array().cloned()
 }
@@ -247,13 +247,13 @@ fn sealed_inner(
     edit_env(&mut inner, edit)?;
     edit_entrypoint(&mut inner, edit)?;
     edit_labels(&mut inner, edit, &edit.labels, reset)?;
-    // Last, because the edit and the list above may have emptied values.
+    // This comes last, because the edit and the list above may have left empty values.
     inner.retain(|_, value| !is_blank(value));
     Ok(inner)
 }
 
-/// Adds the volumes of the base. Engines build on a base without volumes, because they treat files
-/// that a `RUN` writes there differently.
+/// Adds the base's volumes. Engines build on a base without volumes, because they differ in how
+/// they treat files that a `RUN` writes to a volume.
 fn add_volumes(inner: &mut Map<String, Value>, base: &Map<String, Value>) {
     let volumes = base.get("config").and_then(|config| config.get("Volumes"));
     let Some(Value::Object(volumes)) = volumes else { return };

@@ -1,9 +1,9 @@
 //! Finds the credential for a repository in the files of podman and docker.
 //!
 //! Start at [`CredentialFiles::find`]. The caller provides the files in order; this module reads no
-//! environment variables. Within a file, the most specific key wins, as containers-auth.json(5)
-//! describes, and the first file that *has* a credential ends the search. Errors and `Debug` output
-//! never contain text from a file or a secret.
+//! environment variables. Within a file, the most specific key wins (containers-auth.json(5)). The
+//! first file that *has* a credential ends the search. Errors and `Debug` output never contain text
+//! from a file or a secret.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,8 @@ use names::Repository;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// The time limit of a credential helper. Helpers may ask a key ring, never a person.
+/// The time limit of a credential helper. Helpers may query a key ring, but must not prompt the
+/// user.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum size of a credential file or of a helper's response.
 const MAX_SIZE: u64 = 1 << 20;
@@ -160,8 +161,8 @@ struct HelperAnswer {
 }
 
 impl CredentialFiles {
-    /// Returns the credential for `repository`: that of the most specific key in the first file
-    /// that has one.
+    /// Returns the credential for `repository`: the most specific entry in the first file that
+    /// has one.
     pub async fn find(
         &self,
         repository: &Repository,
@@ -310,7 +311,8 @@ fn judge(
     answer: &[u8],
 ) -> Result<Option<Credential>, CredentialError> {
     if !status.success() {
-        // The helper protocol has no code for this, only the message of docker-credential-helpers.
+        // The helper protocol has no exit code for a missing credential, only the message of
+        // docker-credential-helpers.
         return if String::from_utf8_lossy(answer).contains("credentials not found") {
             Ok(None)
         } else {

@@ -5,18 +5,18 @@
 //! following:
 //!
 //! - The config keeps the base's keys and their order. In `config.Env`, the edit's variables
-//!   replace existing ones in place, and new ones follow in alphabetical order. If the base
-//!   contains one of them twice, it remains only once, because runtimes disagree on which one
-//!   counts. `config.Labels` contains the base's labels without the reset ones, plus the edit's,
+//!   replace existing ones in place, and new ones follow in alphabetical order. If the base sets
+//!   such a variable twice, only one remains, because runtimes disagree on which one counts.
+//!   `config.Labels` contains the base's labels that the edit does not reset, plus the edit's,
 //!   sorted. The edit's entrypoint replaces `config.Entrypoint` and removes `config.Cmd`; its
-//!   arguments, user and working folder replace those of the base. The edit's words are put in
-//!   front of `config.Entrypoint` unless they are already there. `created` and one
-//!   empty-layer history entry contain the edit's time. Keys that describe the container in which
-//!   the base was made are dropped.
+//!   arguments, user and working folder replace those of the base. The edit's words are put in front of
+//!   `config.Entrypoint` unless they are already there. `created` and one empty-layer history entry
+//!   contain the edit's time. Keys that describe the container in which the base was made are
+//!   dropped.
 //! - The manifest is an OCI image manifest, because docker's format has no annotations. Its layer
-//!   descriptors are those of the base, digest by digest, with the OCI name of the same media type.
-//!   Its annotations are those of the base without the reset ones, plus all of the edit's labels,
-//!   sorted.
+//!   descriptors are the base's, with the same digests and the OCI names of the same media types.
+//!   Its annotations are the base's annotations that the edit does not reset, plus all of the
+//!   edit's labels, sorted.
 //! - Both are written as JSON without white space.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 use crate::document::{DocumentError, read_config};
 use crate::media::{Descriptor, Manifest, OCI_CONFIG, OCI_MANIFEST};
 
-/// A finished image whose layers are stored with those of the base.
+/// A finished image: its manifest and config, and the descriptors of its layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivedImage {
     /// The manifest's bytes.
@@ -39,7 +39,7 @@ pub struct DerivedImage {
     pub config: Bytes,
     /// The config's digest, which is the image ID on podman and in docker's classic store.
     pub config_digest: Digest,
-    /// The layers of the base, lowest first.
+    /// The descriptors of the layers, lowest first.
     pub layers: Vec<Descriptor>,
     /// Labels and annotations of the base that were dropped because they would be wrong.
     pub reset: Vec<String>,
@@ -63,7 +63,7 @@ pub enum DeriveError {
         wanted: String,
     },
     /// The config and the manifest do not match.
-    #[error("the base's config names {diff_ids} layers, its manifest {layers}")]
+    #[error("the base's config lists {diff_ids} layers, but its manifest lists {layers}")]
     LayerCount {
         /// The number of layers in the config.
         diff_ids: usize,
@@ -83,10 +83,10 @@ pub enum DeriveError {
     },
 }
 
-/// Makes the image that `edit` describes from a base. `labels` contains all labels to set.
+/// Derives an image from a base, with the changes in `edit`. `labels` contains all labels to set.
 ///
 /// # Errors
-/// Fails if the base's config is not that of an image for `platform`, or does not match its
+/// Fails if the base's config is not an image config for `platform`, or does not match its
 /// manifest.
 pub fn derive(
     base: &Manifest,
@@ -102,7 +102,8 @@ pub fn derive(
     Ok(finished(base, config, layers, edit, labels, reset))
 }
 
-/// Writes a config, and the manifest for it and the layers with the edit's annotations.
+/// Serialises a config, and a manifest that lists the config and `layers` and has the edit's
+/// annotations.
 pub(crate) fn finished(
     base: &Manifest,
     config: Map<String, Value>,
@@ -138,7 +139,8 @@ pub(crate) fn finished(
 /// Returns the GPU targets for which the base's PyTorch was built, according to its config
 /// (`PYTORCH_ROCM_ARCH`).
 ///
-/// The variable has no effect at run time. The images of AMD and vLLM contain it from their build.
+/// The variable has no effect at run time. The images of AMD and vLLM still have it from their
+/// build.
 pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
     let value = variable(base_config, "PYTORCH_ROCM_ARCH").unwrap_or_default();
     let targets = value.split([';', ',', ' ']);
@@ -249,7 +251,7 @@ pub(crate) fn edit_entrypoint(
     Ok(())
 }
 
-/// Drops the reset labels and sets the edit's.
+/// Drops the labels that the edit resets, and sets the edit's labels.
 pub(crate) fn edit_labels(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,
@@ -258,7 +260,7 @@ pub(crate) fn edit_labels(
 ) -> Result<(), DeriveError> {
     let inherited = match inner.get("Labels") {
         None | Some(Value::Null) => None,
-        Some(Value::Object(labels)) => Some(labels),
+        Some(Value::Object(inherited)) => Some(inherited),
         Some(_) => return Err(DeriveError::Field("config.Labels")),
     };
     let labels = merged(inherited, edit, labels, reset);
@@ -296,7 +298,8 @@ pub(crate) fn edit_env(
     Ok(())
 }
 
-/// Returns the inherited keys without the reset ones, overlaid with the new ones, sorted.
+/// Returns the inherited keys that the edit does not reset, plus the new keys, sorted. New values
+/// replace inherited values.
 fn merged(
     inherited: Option<&Map<String, Value>>,
     edit: &ImageEdit,

@@ -1,4 +1,4 @@
-//! Opens files that others may have put there: only regular files, and never blocks.
+//! Opens untrusted files: only regular files, and without blocking.
 
 use std::fs::{self, File};
 use std::io;
@@ -40,7 +40,7 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
 /// Returns the SHA-256 of a reader's content.
 ///
 /// # Errors
-/// Fails if the content cannot be read to its end.
+/// Fails if the content cannot be read completely.
 pub fn hash(mut reader: impl io::Read) -> io::Result<Digest> {
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 * 1024];

@@ -48,16 +48,16 @@ pub enum LayoutError {
         #[source]
         source: io::Error,
     },
-    /// The folder contains something else.
+    /// The folder contains files, but is not a layout.
     #[error("`{}` contains files but is not an OCI image layout", .0.display())]
     NotALayout(PathBuf),
     /// The folder is for artifacts, but contains something else.
-    #[error("`{}` contains something other than what build-pipeline shares or copies", .0.display())]
+    #[error("`{}` contains something other than shared steps or copied inputs", .0.display())]
     NotArtifacts(PathBuf),
-    /// A file has the name of the layout.
+    /// There is a file at the path of the layout.
     #[error("`{}` is a file, not a folder", .0.display())]
     NotAFolder(PathBuf),
-    /// The file is something else and is not replaced.
+    /// The file is not an OCI archive, so it is not replaced.
     #[error("`{}` exists and is not an OCI archive", .0.display())]
     NotAnArchive(PathBuf),
     /// The layout contains an image that another tool put there.
@@ -76,7 +76,7 @@ pub enum LayoutError {
         /// The number of images.
         count: usize,
     },
-    /// Another run writes the same file.
+    /// Another run is writing the same file.
     #[error("another run is writing `{}`", .0.display())]
     Busy(PathBuf),
     /// A list or an archive would be longer than readers accept.
@@ -178,11 +178,11 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
         && is(blob_path(path, &image.config_digest), &image.config)
 }
 
-/// Checks that the image `name` may be written as a layout at `path`: there is nothing, or a layout
-/// with an image made by this tool, which is replaced.
+/// Checks that the image `name` may be written as a layout at `path`: the path has no content yet,
+/// or a layout with an image made by this tool, which will be replaced.
 ///
 /// # Errors
-/// Fails if there is something else, or if it cannot be read.
+/// Fails if `path` contains something else, or cannot be read.
 pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let entries = match fs::read_dir(path) {
@@ -204,8 +204,9 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
         };
     }
     // A run that was killed before its first rename leaves folders and blobs.
-    let is_left_over =
-        |name: &std::ffi::OsStr| name == "blobs" || name.to_str().is_some_and(is_half_file);
+    let is_left_over = |file_name: &std::ffi::OsStr| {
+        file_name == "blobs" || file_name.to_str().is_some_and(is_half_file)
+    };
     if entries.iter().all(|entry| is_left_over(&entry.file_name())) && has_only_blobs(path) {
         Ok(())
     } else {
@@ -221,7 +222,7 @@ pub(crate) fn is_half_file(name: &str) -> bool {
 
 /// Returns an image in the layout that is not called `name` and was not made by this tool.
 fn foreign_image(path: &Path, name: &str) -> Option<String> {
-    // Not parsed strictly: an image that this tool would refuse was also made by another tool.
+    // The JSON is not parsed strictly, so that images with unusual documents are found too.
     let json = |file: PathBuf| -> Option<Value> {
         let bytes = files::open(&file).and_then(read_capped).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -292,7 +293,7 @@ pub fn remove_old_blobs(path: &Path, image: &DerivedImage) -> Result<(), LayoutE
     clean(path, is_half_file)
 }
 
-/// Removes the files of a folder for whose names `old` returns true.
+/// Removes the files in a folder for whose names `old` returns true.
 fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
     let entries = fs::read_dir(folder)
         .map_err(|source| LayoutError::Read { path: folder.to_owned(), source })?;
@@ -344,8 +345,8 @@ impl LayoutImage {
         let [entry] = entries else {
             return Err(LayoutError::Count { path: path.to_owned(), count: entries.len() });
         };
-        let digest = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
-        let manifest_digest: Digest = digest.parse().map_err(|source| {
+        let text = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
+        let manifest_digest: Digest = text.parse().map_err(|source| {
             unreadable(MediaError::Digest { field: "manifests[0]".to_owned(), source })
         })?;
         let name =
@@ -364,15 +365,15 @@ impl LayoutImage {
             let bytes = files.small_file(&format!("blobs/sha256/{}", digest.hex()))?;
             // The file was read again after it was hashed, so it is hashed again.
             match Digest::of(&bytes) {
-                found if found == *digest => Ok(bytes),
-                found => {
+                rehashed if rehashed == *digest => Ok(bytes),
+                rehashed => {
                     let digest = digest.clone();
-                    Err(LayoutError::Integrity { path: path.to_owned(), digest, found })
+                    Err(LayoutError::Integrity { path: path.to_owned(), digest, found: rehashed })
                 }
             }
         };
         let manifest = blob(&manifest_digest)?;
-        // Other tools refuse a layout whose index lacks the right size.
+        // Other tools refuse a layout whose index has a wrong size for the manifest.
         let stated = entry.get("size").and_then(Value::as_u64).unwrap_or_default();
         check_size(&manifest_digest, stated, manifest.len() as u64).map_err(unreadable)?;
         let parsed = parse_manifest(&manifest).map_err(unreadable)?;
@@ -418,7 +419,7 @@ impl LayoutImage {
         open().map_err(|source| LayoutError::Read { path: path.clone(), source })
     }
 
-    /// Returns where the layers are that are present.
+    /// Returns the locations of the layers that are present.
     pub fn blobs(&self) -> LocalBlobs {
         LocalBlobs::of(self.places.clone())
     }
@@ -473,7 +474,7 @@ pub(crate) fn read_capped(reader: impl io::Read) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     reader.take(crate::media::MANIFEST_CAP + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > crate::media::MANIFEST_CAP {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 4 MiB"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 4 MiB"));
     }
     Ok(bytes.into())
 }

@@ -2,19 +2,24 @@
 //! registry.
 //!
 //! Where to start:
-//! - [`derive()`] makes a new config and manifest from a base. It is pure. So is [`assemble()`],
-//!   which makes them for sealed layers on a base.
+//! - [`derive()`] makes a new config and manifest from a base, and [`assemble()`] makes them for
+//!   sealed layers on a base. Both are pure.
 //! - [`client::RegistryClient`] reads from and pushes to registries, and checks every byte.
-//! - [`read_config()`] and [`media::Document::parse`] read documents in such a way that all parsers
-//!   agree on them.
+//! - [`read_config()`] and [`media::Document::parse`] read documents, and refuse those that parsers
+//!   interpret differently.
 //! - [`layout`] and [`archive`] write images to disk; [`LayoutImage`] reads them back.
 //! - [`inputs`] describes everything that plans need as an OCI artifact, and reads it from files.
-//! - [`ArtifactPlace`] is a place for artifacts by tag: a repository, or a folder.
+//! - [`ArtifactPlace`] stores artifacts by tag, in a repository or a folder.
 //! - [`loopback::LoopbackRegistry`] is an in-process registry; [`stand_in`] makes the small bases
 //!   that a rehearsal serves from it.
 //!
-//! This crate reads no environment variables and prints nothing: the caller provides paths, such as
-//! those of credential files.
+//! This crate reads no environment variables and prints nothing: the caller provides paths, for
+//! example of credential files.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 pub mod archive;
 mod artifact_folder;

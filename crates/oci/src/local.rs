@@ -19,7 +19,7 @@ use crate::{LayoutError, archive, layout};
 /// How many bytes are read at once.
 const PIECE: usize = 256 << 10;
 
-/// How long a transfer that was interrupted may still have its file open.
+/// How long to wait for an interrupted transfer to release its file.
 const ENDING: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ impl Place {
 /// A part of a file.
 pub(crate) type Part = tokio::io::Take<tokio::fs::File>;
 
-/// Where blobs are on this machine.
+/// The locations of blobs on this machine.
 #[derive(Debug, Clone, Default)]
 pub struct LocalBlobs {
     layouts: Vec<PathBuf>,
@@ -65,7 +65,7 @@ pub struct LocalBlobs {
 }
 
 impl LocalBlobs {
-    /// Finds the blobs in layouts and archives. A path at which there is neither is skipped.
+    /// Finds the blobs in layouts and archives. Other paths are skipped.
     pub fn find(paths: &[PathBuf]) -> Self {
         let mut all = Self::default();
         for path in paths {
@@ -87,7 +87,8 @@ impl LocalBlobs {
         Self { layouts: Vec::new(), places }
     }
 
-    /// Returns a layer as a stream that checks it, or `None` if no file has its size.
+    /// Returns a layer as a stream that verifies it, or `None` if no file has it with the right
+    /// size.
     pub fn layer(&self, layer: &Descriptor) -> Option<BlobStream> {
         let place = self.place(layer)?;
         Some(BlobStream::new(layer.digest.clone(), layer.size, move || place.stream(0)))
@@ -97,7 +98,7 @@ impl LocalBlobs {
         self.found(&layer.digest).find(|place| place.size == layer.size)
     }
 
-    /// Returns where a blob is, whatever its size.
+    /// Returns the location of a blob, whatever its size.
     pub(crate) fn find_blob(&self, digest: &Digest) -> Option<Place> {
         self.found(digest).next()
     }
@@ -123,8 +124,8 @@ pub fn part_of(path: &Path) -> PathBuf {
 /// Opens the unfinished file of a transfer to `path`, or creates it, and locks it until it is
 /// closed. Its content may come from an earlier transfer.
 ///
-/// Runs with another state folder, for example of another user, do not share our locks of outputs.
-/// Without this lock, two of them would write into one file.
+/// Runs with different state folders, for example of different users, do not share output locks.
+/// Without this lock, two such runs would write to the same file.
 ///
 /// # Errors
 /// Fails if another run is writing the file, or if it is not a regular file.

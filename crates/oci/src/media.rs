@@ -12,8 +12,8 @@ use crate::document::{self, DocumentError};
 pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// OCI image manifest.
 pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The config of an artifact without a config, and its type (image specification, "Guidance for an
-/// Empty Descriptor").
+/// The config of an artifact that needs none (image specification, "Guidance for an Empty
+/// Descriptor").
 pub const EMPTY_CONFIG: &[u8] = b"{}";
 /// The type of [`EMPTY_CONFIG`].
 pub const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
@@ -73,10 +73,10 @@ pub struct Manifest {
 /// Why bytes are not a supported manifest or index.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// The manifest or index is not JSON, or parsers disagree on its meaning.
+    /// The manifest or index is not JSON, or parsers interpret it differently.
     #[error("cannot read the manifest")]
     Document(#[source] DocumentError),
-    /// The config is not JSON, or parsers disagree on its meaning.
+    /// The config is not JSON, or parsers interpret it differently.
     #[error("cannot read the config")]
     Config(#[source] DocumentError),
     /// The format was retired before content addressing.
@@ -87,8 +87,8 @@ pub enum MediaError {
     /// The media type is not that of an image.
     #[error("`{0}` is not the media type of an image manifest or index")]
     MediaType(String),
-    /// The body has another media type than the registry or the pin declared.
-    #[error("the body says media type `{body}`, but `{stated}` was declared")]
+    /// The media type in the body is not the declared one.
+    #[error("the document has the media type `{body}`, but `{stated}` was declared")]
     Disagrees {
         /// The type in the body.
         body: String,
@@ -111,7 +111,7 @@ pub enum MediaError {
         source: ParseDigestError,
     },
     /// The size in a descriptor is wrong.
-    #[error("`{digest}` has {found} bytes, but its descriptor says {stated}")]
+    #[error("`{digest}` has {found} bytes, but its descriptor specifies {stated}")]
     Size {
         /// The digest of the target.
         digest: Digest,
@@ -135,7 +135,7 @@ impl Document {
     /// declared.
     ///
     /// # Errors
-    /// Fails if the bytes are not an image manifest or index, or have another type than declared.
+    /// Fails if the bytes are not an image manifest or index, or do not have the declared type.
     pub fn parse(bytes: &[u8], stated: Option<&str>) -> Result<Self, MediaError> {
         let json = document::read(bytes, document::MANIFEST).map_err(MediaError::Document)?;
         let json = Value::Object(json);
@@ -152,8 +152,8 @@ impl Document {
         if has("manifests") && (has("layers") || has("config")) {
             return Err(MediaError::Ambiguous);
         }
-        // An OCI document need not contain its own type. In that case its fields determine the
-        // type.
+        // An OCI document need not contain its own type. Without it, the document's fields
+        // determine the type.
         let guessed = if has("manifests") { OCI_INDEX } else { OCI_MANIFEST };
         match body.or(stated).unwrap_or(guessed) {
             OCI_INDEX | DOCKER_LIST => Index::from_json(&json).map(Self::Index),

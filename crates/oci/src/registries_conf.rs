@@ -3,8 +3,9 @@
 //!
 //! Start at [`RegistriesConf::parse`]. The caller provides the texts, in the order of
 //! containers-registries.conf.d(5): a later `[[registry]]` replaces an earlier one with the same
-//! prefix. Short names are refused everywhere in this project, so their settings are ignored, and
-//! so are unknown settings. `insecure` allows plain http; it never disables certificate checks.
+//! prefix. Short names are refused everywhere in this project, so their settings are ignored.
+//! Unknown settings are ignored too. `insecure` allows plain http; it never disables certificate
+//! checks.
 
 use serde::Deserialize;
 
@@ -66,7 +67,7 @@ pub enum ParseRegistriesConfError {
         source: Box<toml::de::Error>,
     },
     /// The text has the format that podman dropped in 2022.
-    #[error("`{name}` has version 1 of the registries.conf format; write `[[registry]]` tables")]
+    #[error("`{name}` uses version 1 of the registries.conf format; write `[[registry]]` tables")]
     Version1 {
         /// The file's name, as given by the caller.
         name: String,
@@ -194,14 +195,14 @@ impl RawRegistry {
             (prefix, location) if location.is_empty() => (prefix.clone(), prefix),
             both => both,
         };
-        let check = |location: &str| {
-            if is_location(location) {
+        let check = |text: &str| {
+            if is_location(text) {
                 Ok(())
             } else {
                 Err(ParseRegistriesConfError::Location {
                     name: name.to_owned(),
                     prefix: prefix.clone(),
-                    location: names::mask(location).into_owned(),
+                    location: names::mask(text).into_owned(),
                 })
             }
         };
@@ -210,14 +211,14 @@ impl RawRegistry {
         }
         let mut mirrors = Vec::new();
         for raw in self.mirror {
-            let location = trim(&raw.location);
-            check(&location)?;
+            let mirror = trim(&raw.location);
+            check(&mirror)?;
             let pull = if self.mirror_by_digest_only {
                 PullFromMirror::DigestOnly
             } else {
                 raw.pull_from_mirror
             };
-            mirrors.push(MirrorSettings { location, insecure: raw.insecure, pull });
+            mirrors.push(MirrorSettings { location: mirror, insecure: raw.insecure, pull });
         }
         Ok(RegistrySettings {
             prefix,
@@ -233,7 +234,7 @@ impl RawRegistry {
 pub(crate) fn is_location(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     let dotted = host.contains(['.', ':', '[']) || host == "localhost";
-    // In the grammar of image references, any port makes a single label a host.
+    // In the grammar of image references, a single label with a port is a host.
     let probe =
         if dotted { format!("{text}/x") } else { format!("{host}:1{}/x", &text[host.len()..]) };
     probe.parse::<names::Repository>().is_ok()
@@ -325,7 +326,7 @@ mod tests {
                  pull-from-mirror='never'",
                 "`conf` is not a valid registries.conf",
             ),
-            ("[registries.search]\nregistries = []", "`conf` has version 1"),
+            ("[registries.search]\nregistries = []", "`conf` uses version 1"),
             ("[[registry]]\ninsecure = true", "has no `prefix` and no `location`"),
             ("[[registry]]\nlocation = 'https://a.io'", "`https://a.io` of `https://a.io`"),
             (

@@ -1,5 +1,5 @@
-//! Small stand-in bases for a rehearsal: the shape of the real ones in a few kilobytes, generated
-//! when needed.
+//! Small stand-in bases for a rehearsal. They have the structure of the real ones in a few
+//! kilobytes, and are generated when needed.
 //!
 //! A stand-in depends only on the repository that it replaces and on the files that the caller
 //! adds. Its layers are gzip without compression, so that its digest does not depend on the version
@@ -20,7 +20,7 @@ pub struct StandIn {
     repository: Repository,
     /// The digest for the plan: that of the index, or of the manifest if there is no index.
     pub digest: Digest,
-    /// Which of the two it is.
+    /// Whether the digest is that of an index or of a manifest.
     pub kind: ManifestKind,
     manifests: Vec<(&'static str, Bytes)>,
     blobs: Vec<Bytes>,
@@ -28,7 +28,8 @@ pub struct StandIn {
 
 impl StandIn {
     /// Makes the stand-in for an image in `repository`, as an index or as a bare docker manifest.
-    /// `more` is the content of one more layer: paths and bytes. Without any, there is no such layer.
+    /// `more` is the content of one more layer, as paths and bytes. If it is empty, there is no
+    /// such layer.
     pub fn new(repository: &Repository, kind: ManifestKind, more: &[(String, Vec<u8>)]) -> Self {
         let name = repository.to_string();
         let text = |path: &str, text: String| tar_of(&[(path.to_owned(), text.into_bytes())]);
@@ -50,12 +51,12 @@ impl StandIn {
         } else {
             "application/vnd.oci.image.layer.v1.tar+gzip"
         };
-        let layers: Vec<_> = blobs.iter().map(|blob| descriptor(layer_type, blob)).collect();
+        let descriptors: Vec<_> = blobs.iter().map(|blob| descriptor(layer_type, blob)).collect();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": manifest_type,
             "config": descriptor(if docker { DOCKER_CONFIG } else { OCI_CONFIG }, &config),
-            "layers": layers,
+            "layers": descriptors,
         });
         let manifest = Bytes::from(manifest.to_string());
         let mut manifests = vec![(manifest_type, manifest.clone())];
@@ -75,7 +76,7 @@ impl StandIn {
         &self.repository
     }
 
-    /// Puts the stand-in into a registry, under its path on the real one.
+    /// Adds the stand-in to a registry, under the repository path of the real image.
     pub fn serve_from(&self, registry: &LoopbackRegistry) {
         for blob in &self.blobs {
             registry.add_blob(blob.clone());
@@ -125,8 +126,8 @@ fn config_of(diff_ids: &[Digest]) -> Value {
     })
 }
 
-/// Returns an index with the image, one for another processor and an attestation, like those of
-/// vendors.
+/// Returns an index with the image, an image for another architecture and an attestation, like
+/// vendors' indexes.
 fn index_of(manifest: &Bytes) -> Bytes {
     let with_platform = |digest: Value, size: usize, os: &str, architecture: &str| {
         json!({

@@ -1,8 +1,8 @@
 //! Records which files have been verified against their digests.
 //!
-//! Sizes prove nothing: a blob with a flipped byte has the right size. So a blob counts only after
-//! it was hashed, and it is hashed again only if its size, inode or times have changed since then.
-//! The records may be deleted at any time: without them, files are hashed.
+//! Sizes prove nothing: a blob with a flipped byte has the right size. So a blob counts as verified
+//! only after it was hashed, and it is hashed again only if its size, inode or times have changed
+//! since then. The records may be deleted at any time: without them, files are hashed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -17,11 +17,11 @@ use crate::files;
 
 /// The first line of a record. Records with another first line are ignored.
 const FORM: &str = "verified/1";
-/// If a file was changed less than this before it was hashed, it may change again within one tick
+/// If a file was hashed within this time after a change, it may change again within one tick
 /// of the file system's clock and still have the same time ("racy git"). Kernels tick every 1 to 10
 /// ms.
 const TICK: Duration = Duration::from_millis(100);
-/// The same for file systems with a resolution of whole seconds, or of two seconds for FAT.
+/// The same limit for file systems with a resolution of whole seconds, or of two seconds for FAT.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
 /// A folder of records, one for each folder of blobs.
@@ -47,13 +47,13 @@ impl Verified {
         Self { folder: Some(folder) }
     }
 
-    /// Stores no records: every file is hashed.
+    /// Keeps no records, so every file is hashed.
     pub fn none() -> Self {
         Self { folder: None }
     }
 
-    /// Returns the known state of the blobs in a folder, or of an archive, by whatever path it is
-    /// named.
+    /// Returns the known state of the blobs in a folder, or of an archive. Different paths to the
+    /// same folder or archive share one record.
     pub fn of(&self, blobs: &Path) -> VerifiedFolder {
         let identity = fs::metadata(blobs).ok().map(|found| (found.dev(), found.ino()));
         let record = self.folder.as_ref().zip(identity);
@@ -70,7 +70,7 @@ impl Verified {
 
 impl VerifiedFolder {
     /// Returns whether the file at `path` has this digest and size. It is hashed if it has changed
-    /// since the last time.
+    /// since the last check.
     pub fn has(&mut self, path: &Path, digest: &Digest, size: u64) -> bool {
         let Ok(before) = fs::symlink_metadata(path) else { return false };
         if !before.is_file() || before.len() != size {
@@ -93,14 +93,13 @@ impl VerifiedFolder {
         true
     }
 
-    /// Returns whether the file itself, which is an archive, was found to be what `key` stands for,
-    /// and has not changed since then.
+    /// Returns whether the archive itself was recorded under `key`, and has not changed since then.
     pub fn is_known(&self, key: &Digest) -> bool {
         let found = fs::symlink_metadata(&self.blobs).ok().filter(Metadata::is_file);
         found.is_some_and(|found| self.known.get(key.hex()) == Some(&stamp(&found)))
     }
 
-    /// Notes that the file itself is what `key` stands for, unless it may change unnoticed.
+    /// Records the archive itself under `key`, unless it could still change unnoticed.
     pub fn learn(&mut self, key: &Digest) {
         let found = fs::symlink_metadata(&self.blobs).ok().filter(Metadata::is_file);
         if let Some(found) = found.filter(|found| is_old(found, SystemTime::now())) {
@@ -145,7 +144,7 @@ fn stamp(found: &Metadata) -> String {
     )
 }
 
-/// Returns whether a file that is changed at `now` gets a different time from its current one.
+/// Returns whether a change at `now` would give the file a new time.
 fn is_old(found: &Metadata, now: SystemTime) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) =
         (u64::try_from(found.ctime()), u32::try_from(found.ctime_nsec()))
@@ -177,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Checks once, as a run does.
+    /// Checks a blob once, as a run does.
     fn has(folder: &Path, digest: &Digest) -> bool {
         let mut known = Verified::new(folder.join("records")).of(&folder.join("blobs"));
         let has = known.has(&folder.join("blobs").join(Digest::of(b"bytes").hex()), digest, 5);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::Verdict;
 use names::Version;
 
-/// Whether a patch can be retired, and from which version on.
+/// Whether a patch can be retired, and since which version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Retirement {
@@ -22,7 +22,7 @@ pub enum Retirement {
     Never,
 }
 
-/// Returns from which of the versions on a patch can be retired.
+/// Returns whether a patch can be retired, and since which version.
 pub fn retirement<'v>(
     verdicts: impl IntoIterator<Item = (&'v Version, &'v Verdict)>,
 ) -> Retirement {

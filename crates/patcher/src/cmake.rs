@@ -1,13 +1,14 @@
-//! Selects the commands of a CMake file that a probe lets CMake evaluate.
+//! Selects from a CMake file the commands that a probe lets CMake evaluate.
 
 use std::collections::BTreeSet;
 
 /// Commands that name a variable without changing it.
 const READERS: [&str; 5] = ["if", "elseif", "while", "message", "mark_as_advanced"];
 
-/// Returns the commands of a file that `is_wanted` accepts, one in each line, with those that set
-/// the variables in them. Conditions around them are left out: a probe then sees all values that the
-/// file may set. `read` returns the text of an included file that the probe does not have.
+/// Returns the commands of a file that `is_wanted` accepts, one per line, together with the
+/// commands that set the variables in them. Conditions around them are left out, so a probe sees
+/// all values that the file may set. `read` returns the text of an included file that the probe
+/// does not have.
 ///
 /// # Errors
 /// Returns the reason if the file may change the same variables in a way that the selection misses.
@@ -55,10 +56,10 @@ pub(crate) fn selection(
             }
         }
     }
-    Ok(chosen.iter().fold(String::new(), |text, at| text + all[*at].text + "\n"))
+    Ok(chosen.iter().fold(String::new(), |selected, at| selected + all[*at].text + "\n"))
 }
 
-/// A command with its arguments. Quoted ones keep their quotes.
+/// A command with its arguments. Quoted arguments keep their quotes.
 struct Command<'a> {
     text: &'a str,
     /// In lower case.
@@ -71,8 +72,8 @@ struct Command<'a> {
 /// Returns every command of a file.
 fn parsed(text: &str) -> Vec<Command<'_>> {
     let mut depth = 0_usize;
-    let one = |text| {
-        let (name, rest): (&str, &str) = str::split_once(text, '(').unwrap_or((text, ")"));
+    let one = |command| {
+        let (name, rest): (&str, &str) = str::split_once(command, '(').unwrap_or((command, ")"));
         let name = name.trim_end().to_ascii_lowercase();
         match name.as_str() {
             "function" | "macro" => depth += 1,
@@ -80,7 +81,7 @@ fn parsed(text: &str) -> Vec<Command<'_>> {
             _ => {}
         }
         let arguments = arguments(&rest[..rest.len() - 1]);
-        Command { text, name, arguments, is_in_function: depth > 0 }
+        Command { text: command, name, arguments, is_in_function: depth > 0 }
     };
     commands(text).into_iter().map(one).collect()
 }
@@ -113,7 +114,7 @@ fn arguments(text: &str) -> Vec<&str> {
 }
 
 impl<'a> Command<'a> {
-    /// Returns the variable that it sets or changes, as it is written.
+    /// Returns the variable that the command sets or changes, as written.
     fn target(&self) -> Option<&'a str> {
         let word =
             |at: usize| self.arguments.get(at).map_or_else(String::new, |w| w.to_uppercase());
@@ -128,10 +129,11 @@ impl<'a> Command<'a> {
             ("string", ..) => 2,
             _ => return None,
         };
-        self.arguments.get(at).map(|word| word.trim_matches('"'))
+        self.arguments.get(at).map(|argument| argument.trim_matches('"'))
     }
 
-    /// Returns whether the name of its variable is computed, and may be one of `subjects`.
+    /// Returns whether the command computes the name of its target, and the name may be one of
+    /// `subjects`.
     fn may_be(&self, subjects: &BTreeSet<&str>, all: &[Command<'_>]) -> bool {
         let Some((begin, rest)) = self.target().and_then(|name| name.split_once("${")) else {
             return false;
@@ -144,7 +146,7 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// Returns whether it writes the name of a variable into another one.
+    /// Returns whether it stores the name of a variable in another variable.
     fn passes_on(&self, subject: &str) -> bool {
         let values = match (self.name.as_str(), self.arguments.as_slice()) {
             ("set", [_, values @ ..]) => values,
@@ -164,11 +166,11 @@ impl<'a> Command<'a> {
         pieces.filter_map(|piece| piece.split_once('}')).map(|(name, _)| name).collect()
     }
 
-    /// Returns which of the variables it may change, as a command that is not selected.
+    /// Returns one of `subjects` that this command may change. The command is not selected.
     fn changes<'b>(&self, subjects: &BTreeSet<&'b str>) -> Option<&'b str> {
         let names = match self.name.as_str() {
             name if READERS.contains(&name) => return None,
-            // Other commands of that kind set what they set; whether it counts is up to the caller.
+            // Such a command changes only its target; `is_wanted` decides whether that counts.
             _ if self.target().is_some() => return None,
             "foreach" if self.arguments.get(2).is_some_and(|word| *word == "LISTS") => return None,
             "cmake_language" => subjects.iter().find(|name| self.text.contains(**name)),
@@ -179,16 +181,16 @@ impl<'a> Command<'a> {
         names.copied()
     }
 
-    /// Returns the path of the file that it includes, from the folder of the file.
+    /// Returns the path of the file that it includes, relative to the including file's folder.
     fn included(&self) -> Option<String> {
         let path = self.arguments.first().filter(|_| self.name == "include")?.trim_matches('"');
-        let folder = |path: &'a str| path.strip_prefix("${").and_then(|rest| rest.split_once("}/"));
-        Some(folder(path).map_or(path, |(_, rest)| rest).to_owned())
+        let folder = path.strip_prefix("${").and_then(|rest| rest.split_once("}/"));
+        Some(folder.map_or(path, |(_, rest)| rest).to_owned())
     }
 }
 
-/// Returns the text of every command, in order: `set(A "b;c")`. Comments are no commands. What cannot
-/// be a command is left out, and so is an unfinished one.
+/// Returns the text of every command, in order: `set(A "b;c")`. Comments are not commands. Text
+/// that cannot be a command is left out, and so is an unfinished command.
 pub(crate) fn commands(text: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let mut at = 0;
@@ -234,7 +236,7 @@ fn bracket_end(text: &str, at: usize) -> Option<usize> {
     Some(text[start..].find(&close).map_or(text.len(), |end| start + end + close.len()))
 }
 
-/// Returns the end of the command whose arguments start at `at`, behind its closing parenthesis.
+/// Returns the end of the command whose arguments start at `at`, after its closing parenthesis.
 fn arguments_end(text: &str, mut at: usize) -> Option<usize> {
     let mut depth = 1_usize;
     while let Some(next) = text[at..].chars().next() {
@@ -276,7 +278,7 @@ fn quoted_end(text: &str, mut at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Selects what mentions `L`; `odd.cmake` changes it.
+    /// Selects the commands that mention `L`; `odd.cmake` changes `L`.
     fn selected(text: &str) -> Result<String, String> {
         let is_wanted = |command: &str| command.contains("(L") || command.contains(" L ");
         selection(text, is_wanted, |path| (path == "odd.cmake").then(|| "set(L)".to_owned()))

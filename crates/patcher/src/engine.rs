@@ -1,4 +1,4 @@
-//! Computes what patches do to a tree.
+//! Computes the changes that patches make to a tree.
 //!
 //! Start at [`apply`]. It has two phases and writes nothing. First it computes every edit of every
 //! patch in memory; then it checks post-conditions and probes on the result of all patches. It
@@ -49,7 +49,7 @@ pub(crate) struct Running<'p> {
     pub(crate) probes: Vec<ProbeOutcome>,
 }
 
-/// Computes what the patches of `set` do to `tree`. Writes nothing.
+/// Computes the changes that the patches of `set` make to `tree`. Writes nothing.
 pub fn apply(
     set: &PatchSet,
     subject: &Subject<'_>,
@@ -181,7 +181,7 @@ fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selec
 fn is_for(patch: &Patch, gpu: &GpuTarget) -> bool {
     patch.applies.gpus.as_ref().is_none_or(|gpus| {
         let whole = format!("^(?:{})$", fill(gpus, gpu));
-        Pattern::new(&whole).is_ok_and(|gpus| gpus.is_in(gpu.as_str().as_bytes()))
+        Pattern::new(&whole).is_ok_and(|pattern| pattern.is_in(gpu.as_str().as_bytes()))
     })
 }
 
@@ -266,7 +266,8 @@ fn run_patch<'p>(
     Running { patch, edits, verdict, ok, probes: Vec::new() }
 }
 
-/// Looks into the tree whether a version that the patch skips really lacks what the patch edits.
+/// Returns a verdict if the tree contains text that the patch edits, although the patch skips this
+/// version for lack of such text.
 fn contradiction(
     patch: &Patch,
     because: &str,
@@ -288,7 +289,7 @@ fn contradiction(
             let line = work.current(path).and_then(|bytes| prepared.line_of_subject(bytes));
             if let Some(line) = line {
                 let reason = format!(
-                    "line {line}: this text is here, and the patch says it is not ({because}); is the version right?"
+                    "line {line}: the tree has this text, but the patch expects this version not to have it ({because}); is the version right?"
                 );
                 return Some(Verdict::PostConditionFailed { file: path.clone(), reason });
             }
@@ -309,7 +310,7 @@ fn conflict(patch: &Patch, set: &PatchSet, subject: &Subject<'_>) -> Option<Verd
     let found =
         build_env.get(key).map_or_else(|| "is not set".to_owned(), |found| format!("is `{found}`"));
     let reason = format!(
-        "the build's `{key}` {found} and must be `{wanted}`; otherwise the patch breaks the build"
+        "the build's `{key}` {found}, but must be `{wanted}`; otherwise the patch breaks the build"
     );
     Some(Verdict::Conflict { with: None, reason })
 }
@@ -368,7 +369,7 @@ fn run_edit(
     EditOutcome { file: existing.first().cloned(), verdict }
 }
 
-/// Carries out an edit in memory, based on how it matched the file.
+/// Makes an edit in memory, based on how it matched the file.
 fn settle(
     patch: &str,
     edit: &PreparedEdit<'_>,
@@ -410,7 +411,7 @@ fn settle(
     }
 }
 
-/// Returns whether someone else changed a file.
+/// Returns a verdict if someone else changed a file.
 fn dirty(path: &TreePath, bytes: &[u8], subject: &Subject<'_>) -> Option<Verdict> {
     // A receipt for another version does not describe the files of this one.
     let version = subject.version.map(ToString::to_string);

@@ -5,13 +5,13 @@ use pins::form::{Form, Key, Kind};
 /// `patches/COMPONENT/ID.toml`.
 pub const PATCH: Form = Form::of(
     "A patch: edits of the files of one component, each anchored by a regular expression that must \
-     match exactly as often as the patch says. `{gpu}` stands for the GPU target.",
+     match exactly as often as the patch says. `{gpu}` is replaced with the GPU target.",
     &[&[
         Key::schema(),
         Key::required(
             "id",
             Kind::Text,
-            "The name, which is also that of the file.",
+            "The name, which is also the name of the file.",
             "id = \"vllm-arch-list\"",
         ),
         Key::required(
@@ -24,14 +24,14 @@ pub const PATCH: Form = Form::of(
         Key::required(
             "applies",
             Kind::Table(&APPLIES),
-            "What it is for.",
+            "The versions and GPU targets that it is for.",
             "applies = { versions = \"*\" }",
         ),
         Key::required("edit", Kind::Tables(&EDIT), "The edits.", ""),
         Key::optional(
             "assert",
             Kind::Tables(&ASSERT),
-            "What must be true afterwards.",
+            "Conditions that the patched files must meet.",
             "none",
             "assert = [{ files = [\"CMakeLists.txt\"], matches = 'gfx1151' }]",
         ),
@@ -78,7 +78,7 @@ pub const PROVENANCE: Form = Form::of(
         Key::required(
             "origin",
             Kind::Text,
-            "`upstream`, `backport`, `vendor` or `other`, and after a comma the place.",
+            "`upstream`, `backport`, `vendor` or `other`, followed by a comma and the place.",
             "origin = \"other\"",
         ),
         Key::optional(
@@ -97,7 +97,7 @@ pub const PROVENANCE: Form = Form::of(
         Key::optional(
             "applied_upstream",
             Kind::Text,
-            "Where upstream has it.",
+            "The upstream version or commit that includes it.",
             "nowhere",
             "applied_upstream = \"0.11.1\"",
         ),
@@ -111,15 +111,15 @@ pub const PROVENANCE: Form = Form::of(
             "limits",
             Kind::Text,
             "What it does not do.",
-            "not said",
+            "not stated",
             "limits = \"only for one GPU\"",
         ),
     ]],
 );
 
-/// What a patch is for.
+/// The versions and GPU targets that a patch is for.
 pub const APPLIES: Form = Form::of(
-    "What a patch is for.",
+    "The versions and GPU targets that a patch is for.",
     &[&[
         Key::required(
             "versions",
@@ -172,7 +172,7 @@ pub const OUTSIDE: Form = Form::of(
         Key::required(
             "then",
             Kind::OneOf(&["skip", "leave-alone", "expect-satisfied", "refuse"]),
-            "`skip`: the tree must not contain what the patch edits. `leave-alone`: it may. `expect-satisfied`: upstream must have the change. `refuse`: fail.",
+            "`skip`: the tree must not contain the text that the patch edits. `leave-alone`: the tree may contain it. `expect-satisfied`: upstream must have the change. `refuse`: fail.",
             "then = \"expect-satisfied\"",
         ),
         Key::required("because", Kind::Text, "Why.", "because = \"upstream since 0.11.1\""),
@@ -200,7 +200,7 @@ pub const EDIT: Form = Form::of(
         Key::required(
             "expect",
             Kind::Numbers,
-            "How often the anchor matches: a number, or numbers by range of versions.",
+            "How often the anchor matches: a number, or a number for each range of versions.",
             "expect = 1",
         ),
         Key::required(
@@ -219,28 +219,28 @@ pub const EDIT: Form = Form::of(
             "item",
             Kind::Text,
             "The item. Required for `list-append` and `list-prepend`.",
-            "not such an operation",
+            "not used by other operations",
             "item = \"{gpu}\"",
         ),
         Key::optional(
             "sep",
             Kind::Text,
             "What separates items. Required for `list-append` and `list-prepend`.",
-            "not such an operation",
+            "not used by other operations",
             "sep = \";\"",
         ),
         Key::optional(
             "text",
             Kind::Text,
             "The lines. Required for `insert-before` and `insert-after`.",
-            "not such an operation",
+            "not used by other operations",
             "text = \"set(X 1)\"",
         ),
         Key::optional(
             "with",
             Kind::Text,
             "The new text of the group `value`. Required for `replace-capture`.",
-            "not such an operation",
+            "not used by other operations",
             "with = \"1\"",
         ),
         Key::optional(
@@ -260,7 +260,7 @@ pub const EDIT: Form = Form::of(
         Key::optional(
             "guards",
             Kind::Text,
-            "A regular expression that matches if the file contains what the edit is about, in any form. A skipped version must not match it.",
+            "A regular expression that matches if the file contains the subject of the edit, in any form. A skipped version must not match it.",
             "none",
             "guards = 'gfx11'",
         ),
@@ -277,7 +277,7 @@ const MATCHES: Key = Key::optional(
     "matches",
     Kind::Text,
     "A regular expression that must match.",
-    "`absent` is given, or nothing",
+    "none",
     "matches = 'gfx1151'",
 );
 const COUNT: Key = Key::optional(
@@ -291,19 +291,19 @@ const ABSENT: Key = Key::optional(
     "absent",
     Kind::Text,
     "A regular expression that must not match.",
-    "`matches` is given, or nothing",
+    "none",
     "absent = 'gfx1100'",
 );
 
-/// What must be true afterwards.
+/// A condition that a patched file must meet.
 pub const ASSERT: Form = Form::of(
-    "What must be true of a file afterwards. It has either `matches` or `absent`.",
+    "A condition that a patched file must meet. It has either `matches` or `absent`.",
     &[&[FILES, MATCHES, COUNT, ABSENT]],
 );
 
 /// A probe.
 pub const PROBE: Form = Form::of(
-    "A check that runs a program on the patched files, confined.",
+    "A check that runs a confined program on the patched files.",
     &[&[
         Key::required("name", Kind::Text, "What it checks.", "name = \"cmake keeps the target\""),
         Key::required(
@@ -317,13 +317,13 @@ pub const PROBE: Form = Form::of(
             "script",
             Kind::Text,
             "The script. Required for `cmake-script`.",
-            "not this kind",
+            "not used by other kinds",
             "script = \"message(${X})\"",
         ),
         Key::optional(
             "commands",
             Kind::Text,
-            "A regular expression for the commands of the file that the script includes. Those that set their variables are included, too. Only for `cmake-script`.",
+            "A regular expression that selects commands of the first file, which the script can include. Commands that set their variables are selected, too. Only for `cmake-script`.",
             "none",
             "commands = '^set$'",
         ),
@@ -331,20 +331,20 @@ pub const PROBE: Form = Form::of(
             "defines",
             Kind::Texts,
             "The defined macros. Required for `cpp-macro`.",
-            "not this kind",
+            "not used by other kinds",
             "defines = [\"__HIPCC__\"]",
         ),
         Key::optional(
             "functions",
             Kind::Texts,
             "The functions of the file to load. Required for `python-call`.",
-            "not this kind",
+            "not used by other kinds",
             "functions = [\"is_rdna\"]",
         ),
         Key::optional(
             "prelude",
             Kind::Text,
-            "Code that runs before. Only for `python-call`.",
+            "Code that runs before the functions are defined. Only for `python-call`.",
             "none",
             "prelude = \"import re\"",
         ),
@@ -352,7 +352,7 @@ pub const PROBE: Form = Form::of(
             "call",
             Kind::Text,
             "The code to run. Required for `python-call`.",
-            "not this kind",
+            "not used by other kinds",
             "call = \"print(is_rdna())\"",
         ),
         Key::optional(
@@ -368,9 +368,9 @@ pub const PROBE: Form = Form::of(
     ]],
 );
 
-/// How a patch relates to others.
+/// How a patch relates to other patches.
 pub const RELATIONS: Form = Form::of(
-    "How a patch relates to others of its component.",
+    "How a patch relates to other patches of its component.",
     &[&[
         Key::optional(
             "requires",

@@ -2,7 +2,7 @@
 //!
 //! A *patch* is a TOML file ([`parse_patch`]): a named set of *edits* for one component. Each edit
 //! has an *anchor* (the pattern that finds the place) and the number of times that the anchor must
-//! match. [`apply`] computes what a [`PatchSet`] does to a [`Tree`] and returns an [`Outcome`]: a
+//! match. [`apply`] applies a [`PatchSet`] to a [`Tree`] in memory and returns an [`Outcome`]: a
 //! [`Verdict`] for each edit and patch, and the new contents only if every verdict is good.
 //! [`revert`] undoes the changes of a [`Receipt`].
 //!
@@ -10,6 +10,11 @@
 //! contents through [`Tree`], and passes probes as [`ProbeJob`]s to [`Probes`]. Time and memory are
 //! bounded even for hostile input: files, patterns and compiled patterns have size limits, patterns
 //! run in linear time, and match counting stops one above the expected count.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod audit;
 mod checks;

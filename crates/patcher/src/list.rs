@@ -3,7 +3,7 @@
 //! The text between two neighbours (separator, blanks, newline, indentation, `\`) is copied, so a
 //! list on one line stays on one line, and a list with one item per line keeps that form.
 
-/// Where in the list to insert, and what.
+/// A text to insert into a list, and its place there.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Insertion {
     /// The offset inside the list.
@@ -59,7 +59,7 @@ pub(crate) fn append(list: &str, separator: &str, item: &str) -> Result<Insertio
         );
     }
     let glue = match elements.as_slice() {
-        [.., before, last] => &list[before.end..last.start],
+        [.., before, _] => &list[before.end..last.start],
         _ => separator,
     };
     if !trails {
@@ -86,7 +86,7 @@ pub(crate) fn prepend(list: &str, separator: &str, item: &str) -> Result<Inserti
         return Err("the list begins with a comment or a preprocessor line");
     }
     let glue = match elements.as_slice() {
-        [first, second, ..] if second.start < second.end => &list[first.end..second.start],
+        [_, second, ..] if second.start < second.end => &list[first.end..second.start],
         _ => separator,
     };
     Ok(Insertion { at: first.start, text: format!("{item}{glue}") })

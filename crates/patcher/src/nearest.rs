@@ -36,7 +36,7 @@ pub(crate) fn nearest_line(anchor: &str, text: &[u8]) -> Option<NearestLine> {
             best = Some((score, index + 1, line));
         }
     }
-    best.map(|(_, line, text)| NearestLine { line, text: shown(text) })
+    best.map(|(_, number, line)| NearestLine { line: number, text: shown(line) })
 }
 
 fn pairs(bytes: &[u8]) -> impl Iterator<Item = [u8; 2]> {

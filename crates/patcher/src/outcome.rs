@@ -24,7 +24,7 @@ pub struct Outcome {
     pub version: Option<String>,
     /// The GPU target.
     pub gpu: String,
-    /// The hash of what all patches do.
+    /// The hash of the effect of all patches.
     pub set: Sha256,
     /// Whether every verdict is good. Only then are there changes.
     pub ok: bool,
@@ -39,7 +39,7 @@ pub struct Outcome {
 pub struct PatchOutcome {
     /// The patch.
     pub id: String,
-    /// The hash of what the patch does.
+    /// The hash of the effect of the patch.
     pub sha256: Sha256,
     /// Whether the verdict is good.
     pub ok: bool,
@@ -183,15 +183,15 @@ impl Outcome {
 /// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// Returns the unified diff of a file, in its own bytes. A line ends at `\n` only, as git and patch
-/// see it. Few lines change, so this is fast even on large files.
+/// Returns the unified diff of a file as bytes, without decoding them. Only `\n` ends a line, as in
+/// git and patch. Few lines change, so this is fast even on large files.
 fn unified(path: &TreePath, old: &[u8], new: &[u8]) -> Vec<u8> {
     let lines = |text| <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect::<Vec<_>>();
     let (old, new) = (lines(old), lines(new));
     let changes = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
     // A tab ends a name that contains spaces.
-    let end = if path.as_str().contains(' ') { "\t" } else { "" };
-    let mut diff = format!("--- a/{path}{end}\n+++ b/{path}{end}\n").into_bytes();
+    let name_end = if path.as_str().contains(' ') { "\t" } else { "" };
+    let mut diff = format!("--- a/{path}{name_end}\n+++ b/{path}{name_end}\n").into_bytes();
     for group in similar::group_diff_ops(changes, CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let range = |start: usize, end: usize| match end - start {

@@ -18,7 +18,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern. The error says in one line why it cannot be used.
+    /// Compiles a pattern. The error is one line with the reason why it cannot be used.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         if source.len() > MAX_PATTERN_BYTES {
             return Err(format!(

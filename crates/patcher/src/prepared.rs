@@ -37,7 +37,7 @@ impl Splice {
     }
 }
 
-/// Creates the splices of one edit.
+/// Returns `bytes` with the splices of one edit applied.
 pub(crate) fn splice(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for splice in splices {
@@ -152,7 +152,8 @@ impl<'p> PreparedEdit<'p> {
         }
     }
 
-    /// Returns the first line of a file that the edit is about, whether the edit fits or not.
+    /// Returns the number of the first line with text that the edit is about, even if the edit does
+    /// not fit.
     pub(crate) fn line_of_subject(&self, file: &[u8]) -> Option<usize> {
         let text = Text::new(file);
         let patterns = [Some(&self.anchor), self.satisfied_by.as_ref(), self.guards.as_ref()];
@@ -163,8 +164,8 @@ impl<'p> PreparedEdit<'p> {
         lines.min()
     }
 
-    /// Returns the preprocessor conditions around an item that a list already contains, unless it
-    /// also occurs without any: `#if ROCM_VERSION >= 70000`.
+    /// Returns the preprocessor conditions around an item that a list already contains, for example
+    /// `#if ROCM_VERSION >= 70000`. Returns `None` if the item also occurs without conditions.
     pub(crate) fn condition(&self, path: &TreePath, file: &[u8]) -> Option<String> {
         let (Op::ListAppend(item) | Op::ListPrepend(item)) = &self.op else { return None };
         if !conditions::is_preprocessed(path) {
@@ -176,8 +177,8 @@ impl<'p> PreparedEdit<'p> {
             let (_, captured) = captured(&text, found.group.as_ref()).ok()?;
             let items: Vec<usize> = match &self.already {
                 Some(already) => {
-                    let found = already.find(captured.as_bytes(), "", MOST_CONDITIONS);
-                    found.iter().map(|found| found.whole.start).collect()
+                    let occurrences = already.find(captured.as_bytes(), "", MOST_CONDITIONS);
+                    occurrences.iter().map(|occurrence| occurrence.whole.start).collect()
                 }
                 None => captured.match_indices(item.item.as_str()).map(|(at, _)| at).collect(),
             };
@@ -263,7 +264,7 @@ fn insert_lines(text: &Text<'_>, at: usize, lines: &str) -> Splice {
     }
 }
 
-/// Checks a condition; the error says which part is not met.
+/// Checks a condition; the error names the part that is not met.
 pub(crate) fn check_condition(
     condition: &Condition,
     gpu: &GpuTarget,

@@ -2,7 +2,7 @@
 //!
 //! A [`ProbeJob`] contains a tool, its arguments, its standard input and the files in its working
 //! directory; a [`ProbeRun`] contains the result. Nothing else is needed to run a probe. Probes
-//! execute code of the tree, which nobody has checked; a runner must confine them.
+//! execute unreviewed code from the tree, so a runner must confine them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ impl Probes for NoProbes {
 /// The script of a CMake probe, next to the files that it checks.
 const CMAKE_SCRIPT: &str = "build-pipeline-probe.cmake";
 
-/// The commands of the first file that the script lets CMake evaluate.
+/// The file with the selected commands, which the script includes.
 const CMAKE_COMMANDS: &str = "build-pipeline-commands.cmake";
 
 /// Compiles the files in its arguments, and writes nothing.
@@ -152,7 +152,7 @@ pub fn probe_job(
         ProbeKind::CmakeScript { script, commands } => {
             job.tool = Tool::Cmake;
             if let Some(pattern) = commands {
-                // The parser has compiled the pattern, so it is one.
+                // The parser has compiled the pattern, so it is valid.
                 let pattern = Pattern::new(&fill(pattern, gpu))?;
                 let text = String::from_utf8_lossy(&job.files[&first]);
                 let is_wanted = |command: &str| pattern.is_in(command.as_bytes());

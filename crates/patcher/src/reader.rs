@@ -1,7 +1,7 @@
 //! Wraps the reader of data files (`pins::reader`) for patch files.
 //!
 //! A missing or wrong value is reported and read as `None`, so that one run reports everything that
-//! is wrong with a patch file. Places and wording are those of `pins::reader`.
+//! is wrong with a patch file. Places and wording come from `pins::reader`.
 
 use std::ops::Range;
 

@@ -33,7 +33,7 @@ pub struct Receipt {
 pub struct PatchReceipt {
     /// Its id.
     pub id: String,
-    /// The hash of what it does.
+    /// The hash of its effect.
     pub sha256: Sha256,
 }
 
@@ -70,7 +70,7 @@ pub enum RevertError {
     Missing(TreePath),
     /// The file was changed after the patches were applied.
     #[error(
-        "`{path}` was changed after the patches were applied: its hash is {found}, the receipt says {expected}"
+        "`{path}` was changed after the patches were applied: its hash is {found}, but the receipt has {expected}"
     )]
     Changed {
         /// The file.
@@ -101,8 +101,8 @@ impl Receipt {
 /// manager restored the originals.
 ///
 /// # Errors
-/// Fails if a file is not as the receipt left it, or if the receipt is damaged. In this case no
-/// contents are returned.
+/// Fails if a file changed after the receipt was written, or if the receipt is damaged. In this
+/// case no contents are returned.
 pub fn revert(
     receipt: &Receipt,
     tree: &dyn Tree,

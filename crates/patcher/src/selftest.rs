@@ -21,7 +21,8 @@ pub struct TestFailure {
 
 /// Runs the tests of a patch, without its probes. Returns all failures.
 ///
-/// Besides what a test states, a second run on the result must find every change and make none.
+/// In addition to the test's own conditions, a second run on the result must find every change and
+/// make none.
 pub fn run_tests(patch: &Patch) -> Vec<TestFailure> {
     let failures = patch.tests.iter().filter_map(|test| {
         let reason = run_test(patch, test).err()?;

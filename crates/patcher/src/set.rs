@@ -40,10 +40,10 @@ pub enum PatchSetError {
     Missing {
         /// The patch.
         patch: String,
-        /// What it requires.
+        /// The missing patch.
         required: String,
     },
-    /// The order of patches is circular.
+    /// The patches require each other in a circle.
     #[error("these patches require each other in a circle: {0}")]
     Cycle(String),
 }
@@ -112,7 +112,7 @@ impl PatchSet {
         &self.patches
     }
 
-    /// Returns the SHA-256 of what all patches do, for plan keys and labels.
+    /// Returns the SHA-256 of the effect of all patches, for plan keys and labels.
     pub fn sha256(&self) -> Sha256 {
         let lines: String =
             self.patches.iter().map(|patch| format!("{} {}\n", patch.id, patch.sha256())).collect();

@@ -21,7 +21,7 @@ pub struct Patch {
     pub component: String,
     /// Where it comes from, in the fields of DEP-3.
     pub provenance: Provenance,
-    /// What it applies to.
+    /// The versions and GPU targets that it is for.
     pub applies: Applies,
     /// Its changes, in order. There is at least one.
     pub edits: Vec<Edit>,
@@ -67,7 +67,7 @@ pub struct Applies {
     pub above: Option<Outside>,
     /// A pattern that must match the whole name of a GPU target.
     pub gpus: Option<String>,
-    /// The versions of ROCm to edit for. Only `apply --when auto` knows the version of ROCm.
+    /// The versions of ROCm that the patch is for. Only `apply --when auto` checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rocm: Option<VersionRange>,
     /// What to do if upstream includes a part of it.
@@ -79,7 +79,7 @@ pub struct Applies {
 pub struct Outside {
     /// What to do.
     pub then: Then,
-    /// The reason, for readers.
+    /// The reason, for people.
     pub because: String,
 }
 
@@ -87,11 +87,12 @@ pub struct Outside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// The version does not have what the patch edits: not applicable, if the tree confirms it.
+    /// Not applicable: the version lacks the text that the patch edits. The tree is searched for
+    /// it.
     Skip,
-    /// The version is left as it is, whatever the tree contains: not applicable.
+    /// Not applicable, whatever the tree contains.
     LeaveAlone,
-    /// Upstream must include the change, in the same words or others.
+    /// Upstream must include the change, in the same form or another.
     ExpectSatisfied,
     /// The patch breaks the version: not applicable, and an error.
     Refuse,
@@ -101,7 +102,7 @@ pub enum Then {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfPartial {
-    /// Stop, so that a person can look.
+    /// Stop, so that a person can check.
     Refuse,
     /// Make the missing edits.
     Apply,
@@ -121,13 +122,13 @@ pub struct Edit {
     /// What to do there.
     #[serde(flatten)]
     pub op: Op,
-    /// A pattern that matches when the edit is already done: within the list or value, or in the
-    /// file for insertions.
+    /// A pattern that matches when the edit is already done. It is applied to the list or value;
+    /// for insertions, to the file.
     pub already: Option<String>,
     /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
-    /// A pattern that matches the file when it contains what the edit is about, in any form. A skipped
-    /// version must not match it.
+    /// A pattern that matches the file when it contains the subject of the edit, in any form. A
+    /// skipped version must not match it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guards: Option<String>,
 }
@@ -136,9 +137,9 @@ pub struct Edit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IfAbsent {
-    /// The anchor is missing.
+    /// Treat the anchor as missing.
     Fail,
-    /// The edit is not applicable.
+    /// Treat the edit as not applicable.
     Skip,
 }
 
@@ -163,7 +164,7 @@ pub enum Op {
 pub struct Item {
     /// The item, with its quotes.
     pub item: String,
-    /// The separator, as it is written if the list has only one item.
+    /// The separator to write if the list has only one item.
     pub sep: String,
 }
 
@@ -236,7 +237,7 @@ pub struct Probe {
     /// What to run.
     #[serde(flatten)]
     pub kind: ProbeKind,
-    /// Whether the run must succeed (or must fail).
+    /// Whether the run must succeed; otherwise, it must fail.
     pub success: bool,
     /// The conditions on its standard output.
     pub conditions: Vec<Condition>,
@@ -297,14 +298,14 @@ pub struct PatchTest {
     pub gpu: GpuTarget,
     /// The files before the test.
     pub given: BTreeMap<TreePath, String>,
-    /// The verdict, as [`crate::Verdict`] prints: `applied(1)`, `already-present`.
+    /// The verdict, as [`crate::Verdict`] prints it: `applied(1)`, `already-present`.
     pub verdict: String,
     /// The files after the test. Files that are not listed must not change.
     pub then: BTreeMap<TreePath, String>,
 }
 
 impl Patch {
-    /// Returns the SHA-256 of what the patch does. Comments, provenance and tests do not count.
+    /// Returns the SHA-256 of the effect of the patch. Comments, provenance and tests do not count.
     pub fn sha256(&self) -> Sha256 {
         let Self { id, component, applies, edits, asserts, probes, relations, .. } = self;
         let effect = (SCHEMA, id, component, applies, edits, asserts, probes, relations);

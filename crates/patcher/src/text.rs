@@ -1,5 +1,5 @@
-//! A file as patterns see it: without a byte order mark, and with `
-//! ` at the end of every line.
+//! A file as patterns see it: without a byte order mark, and with `\n` at the
+//! end of every line.
 //!
 //! Offsets are translated back, so an edit changes only its own bytes. Line endings (also mixed
 //! ones), the byte order mark and a missing final newline stay as they are.

@@ -98,7 +98,7 @@ pub enum Verdict {
     },
 }
 
-/// Where a text comes from that is already present.
+/// Where text that is already present comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PresentBy {
@@ -163,7 +163,7 @@ impl Verdict {
         }
     }
 
-    /// Returns a sentence fragment for people with the problem and its place.
+    /// Returns the problem and its place as a phrase for people.
     pub fn explain(&self) -> String {
         match self {
             Self::Applied { count: 1 } => "one place was changed".to_owned(),
@@ -215,7 +215,7 @@ impl Verdict {
             Self::Conflict { with: Some(with), reason } => format!("with `{with}`: {reason}"),
             Self::Conflict { with: None, reason } => reason.clone(),
             Self::BaseDirty { file, expected, found } => {
-                format!("`{file}` was changed by someone: its hash is {found}, expected {expected}")
+                format!("someone changed `{file}`: its hash is {found}, expected {expected}")
             }
             Self::Unreadable { file, reason } => format!("`{file}`: {reason}"),
         }

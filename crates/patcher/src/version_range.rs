@@ -1,4 +1,4 @@
-//! Ranges of versions, and a check whether several of them divide a range without gaps.
+//! Ranges of versions, and a check that several of them cover a range without gaps or overlaps.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -104,7 +104,7 @@ impl VersionRange {
         }
     }
 
-    /// Returns the gap or overlap if `parts` do not divide `self` exactly.
+    /// Returns the gap or overlap if `parts` do not cover `self` exactly.
     pub(crate) fn division_fault(&self, parts: &[&Self]) -> Option<String> {
         let mut parts = parts.to_vec();
         parts.sort_by(|a, b| compare_lower(&a.lower, &b.lower));

@@ -37,7 +37,7 @@ impl<'t> WorkTree<'t> {
         Self { tree, slots: BTreeMap::new(), total: 0, undo: BTreeMap::new() }
     }
 
-    /// Returns the file at `path`, and reads it at the first call.
+    /// Returns the file at `path`. The first call reads it.
     pub(crate) fn slot(&mut self, path: &TreePath) -> &Slot {
         if !self.slots.contains_key(path) {
             let slot = self.load(path);

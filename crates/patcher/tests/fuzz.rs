@@ -1,5 +1,6 @@
 //! Fuzzes patch files: every input is refused or applied, all or nothing, and quickly.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -68,7 +69,7 @@ fn run(seed: u64) {
             for (path, given) in patch.tests.iter().flat_map(|test| &test.given) {
                 tree.entry(path.clone()).or_default().extend_from_slice(given.as_bytes());
             }
-            // One test is enough for syntax mutations; more would be most of the text.
+            // One test is enough for syntax mutations; more tests would make up most of the text.
             let parts: Vec<&str> = text.split_inclusive("\n\n[[test]]\n").collect();
             let text = parts[..parts.len().min(2)].concat();
             inputs.push(text.trim_end_matches("[[test]]\n").as_bytes().to_vec());

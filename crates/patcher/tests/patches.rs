@@ -1,7 +1,7 @@
 //! Parses every patch file of the repository and runs the tests inside it.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the list of patch files is the directory; a test may look"
+    reason = "a test may read the directory with the patch files"
 )]
 
 use std::collections::BTreeMap;

@@ -14,11 +14,12 @@ use crate::prepared::Prepared;
 use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
-/// Writes the changed files of an outcome, the RECORDs that list them, and the receipt: the
-/// receipts, the files, and the receipts again.
+/// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. The order
+/// is: the receipts, the files, and the receipts again.
 ///
 /// # Errors
-/// The tree cannot be written or was changed; it is as it was before.
+/// Fails if the tree cannot be written, or if another program changed it. Unless the error says
+/// otherwise, all files then have their old content.
 pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
     let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
     let component = prepared.component.as_str();
@@ -35,7 +36,7 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
     if let Some(receipt) = &mut receipt {
         receipt.files.extend(records.iter().map(|record| record.receipt.clone()));
     }
-    // Receipts of files that an upgrade replaced would stop a revert if this run is killed.
+    // If this run is killed, receipts of files that an upgrade has replaced would prevent a revert.
     let next = receipt_list.without_replaced(directory, component).with(receipt);
     replace(directory, &all, || next.write(directory), || receipt_list.write(directory))?;
     let settled = next.settled(directory, component);
@@ -46,11 +47,12 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
     Ok(())
 }
 
-/// Replaces files, and calls `announce` before it writes anything. If that fails, `take_back` undoes
-/// what `announce` did.
+/// Replaces files, and calls `announce` before it writes anything. If replacing the files fails,
+/// `take_back` undoes the changes of `announce`.
 ///
 /// # Errors
-/// A file cannot be replaced or was changed; all have their old content.
+/// Fails if a file cannot be replaced or was changed. Unless the error says otherwise, all files
+/// then have their old content.
 pub fn replace(
     directory: &Directory,
     all: &[Replacement<'_>],
@@ -89,7 +91,7 @@ pub fn failed(error: &ReplaceError) -> Failure {
 /// Takes the lock of a tree, which is released on drop.
 ///
 /// # Errors
-/// Another run has it.
+/// Fails if another run holds it, or if locking fails.
 pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
     let failed = |error: &std::io::Error| {
         let shown = directory.path().display();
@@ -110,7 +112,7 @@ pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
 /// Lets `write` write a temporary file, and renames it to `path` when it is complete.
 ///
 /// # Errors
-/// The file cannot be written, or `write` fails.
+/// Fails if the file cannot be written, or if `write` fails.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,

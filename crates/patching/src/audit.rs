@@ -1,4 +1,4 @@
-//! Tries a component's patches on many versions, and lists those that can be retired.
+//! Tries a component's patches on many versions, and lists the patches that can be retired.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::version;
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// What to try the patches on.
+/// The trees to try the patches on.
 #[derive(Debug, Clone, Copy)]
 pub enum Trees<'a> {
     /// All pins of the component.
@@ -32,14 +32,14 @@ pub enum Trees<'a> {
     Folders(&'a [PathBuf]),
 }
 
-/// What to try.
+/// The patches to try, and the trees.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// The component.
     pub component: &'a str,
-    /// What to try its patches on.
+    /// The trees to try its patches on.
     pub trees: Trees<'a>,
-    /// The GPU target; without one, that of the project.
+    /// The GPU target, or `None` for the project's target.
     pub gpu: Option<&'a str>,
     /// Whether to run the patches' probes.
     pub probes: RunProbes,
@@ -56,7 +56,7 @@ pub struct AuditReport {
     pub gpu: String,
     /// One row per version, oldest first; trees without a version come last.
     pub versions: Vec<Row>,
-    /// The version from which on each patch is no longer needed.
+    /// For each patch, the first version that no longer needs it.
     pub retirements: BTreeMap<String, Retirement>,
 }
 
@@ -75,11 +75,13 @@ pub struct Row {
 /// Tries the patches on one tree of the given version.
 type TryOn<'a> = dyn FnMut(&dyn Rooted, Option<Version>) -> Result<(), Failure> + 'a;
 
-/// Tries the patches of a component on many trees. Folders are relative to `here`; `sources` fetches
-/// the others, and `warn` gets the name and the message of a warning about each that is skipped.
+/// Tries the patches of a component on many trees. Folders are relative to `here`; `sources`
+/// fetches all other trees. For each skipped tree, `warn` receives the name and the message of a
+/// warning.
 ///
 /// # Errors
-/// A patch file or a range is wrong, a tree cannot be fetched or read, or there is none.
+/// Fails if a patch file or a range is invalid, if a tree cannot be fetched or read, or if there is
+/// no tree.
 pub fn audit(
     here: &Path,
     project: &Project,
@@ -159,13 +161,14 @@ fn pins(
             format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
-            "name folders of unpacked releases, or use `--releases '*'` for those on the Python index",
+            "name folders of unpacked releases, or use `--releases '*'` for all releases on the Python index",
         )),
         _ => Ok(()),
     }
 }
 
-/// Tries the patches on the releases of the pins' project on the Python index.
+/// Tries the patches on releases from the Python index. A pinned archive of the component names the
+/// project on the index.
 fn releases(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     project: &Project,
@@ -203,7 +206,7 @@ fn releases(
     if found.is_empty() {
         let told =
             format!("the index has no source archive of `{}` in that range", archive.project);
-        return Err(Failure::new(Kind::Input, told).hint("`--releases '*'` selects all"));
+        return Err(Failure::new(Kind::Input, told).hint("`--releases '*'` selects all releases"));
     }
     for (version, file) in found {
         let subdirectory = archive.subdirectory.as_deref();

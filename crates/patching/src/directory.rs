@@ -46,7 +46,7 @@ impl Directory {
 
     /// Opens the directory again.
     pub fn again(&self) -> io::Result<Self> {
-        // Not a copy of the descriptor, which would share the read position and the lock.
+        // A copy of the descriptor would share the read position and the lock.
         let root = openat(&self.root, ".", FOLDER, Mode::empty())?;
         Ok(Self { root: File::from(root), path: self.path.clone() })
     }
@@ -61,7 +61,8 @@ impl Directory {
         &self.root
     }
 
-    /// Opens a folder inside, unless it is missing or reached through a link.
+    /// Opens a folder inside this directory. Returns `None` if it is missing or reached through a
+    /// link.
     pub fn inside(&self, path: &TreePath) -> Option<Self> {
         let place = self.place(path).ok().flatten()?;
         let root = openat(&place.folder, place.name, FOLDER, Mode::empty()).ok()?;

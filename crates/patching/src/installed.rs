@@ -1,4 +1,4 @@
-//! Detects what is installed in a system: Python packages, ROCm and GPUs.
+//! Detects the Python packages, the ROCm version and the GPUs of a system.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::directory::Directory;
 use crate::rooted::Rooted as _;
 use crate::version::dist_infos;
 
-/// Folders below which people install Python packages: the system's, those of users and of
-/// applications. `*` is every folder there.
+/// Folders below which people install Python packages: folders of the system, of users and of
+/// applications. `*` matches every folder.
 const BASES: [&str; 9] =
     ["", "usr", "usr/local", "opt/*", "root", "home/*", "app", "workspace", "srv/*"];
 
-/// Folders below those that contain `lib/python3…`: the folder itself, virtual environments, user
-/// installs, pyenv, conda, uv and pipx.
+/// Subfolders of [`BASES`] that may contain `lib/python3…`: the folder itself, virtual
+/// environments, user installs, pyenv, conda, uv and pipx.
 const ENVIRONMENTS: [&str; 17] = [
     "",
     ".venv",
@@ -41,7 +41,8 @@ const ENVIRONMENTS: [&str; 17] = [
 /// Installations of conda, whose environments are in `envs`.
 const CONDAS: [&str; 5] = ["miniconda3", "miniforge3", "anaconda3", "mambaforge", "micromamba"];
 
-/// Returns the tree itself and its folders of Python packages. Ignores folders behind links.
+/// Returns the tree itself and its folders of Python packages. Ignores folders that are reached
+/// through links.
 pub fn places(root: Directory) -> Vec<Directory> {
     let mut patterns: Vec<String> = Vec::new();
     for base in BASES {
@@ -72,13 +73,14 @@ fn joined(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Returns the names in a folder; none if it does not exist.
+/// Returns the names in a folder, or nothing if it does not exist.
 fn folders(root: &Directory, path: &str) -> Vec<String> {
     let folder = path.parse::<TreePath>().ok().and_then(|path| root.inside(&path));
     folder.map(|folder| folder.names()).unwrap_or_default()
 }
 
-/// Returns the paths that a pattern stands for. Only those with a `*` are looked up.
+/// Returns the paths that match a pattern. Only `*` is looked up in the file system; the other
+/// parts of a path need not exist.
 fn matching(root: &Directory, pattern: &str) -> Vec<String> {
     let mut paths = vec![String::new()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {

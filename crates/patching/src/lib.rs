@@ -1,11 +1,16 @@
 //! Patching: trees on disk, receipts, versions, and trying, applying and undoing patches.
 //!
-//! `directory` reads a tree on disk, `replace` writes it, and `receipts` keeps what was applied.
-//! `sed` shows what `sed -i` in a Dockerfile or script does to a tree. `pinned` is the tree of a
-//! pin, `version` detects the version of a tree, and `installed` detects what is installed in a
-//! system and its GPUs. `prepared` is everything that is needed to try a patch, `apply` writes the
-//! changes, `revert` undoes them, and `audit` tries patches on many versions. The crate `patcher`,
-//! which touches no disk, works out the changes.
+//! `directory` reads a tree on disk, `replace` writes it, and `receipts` records the applied
+//! patches. `sed` shows the effect of `sed -i` in a Dockerfile or script on a tree. `pinned` is the
+//! tree of a pin, `version` detects the version of a tree, and `installed` detects the packages and
+//! GPUs of a system. `prepared` contains everything that is needed to try a patch, `apply` writes
+//! the changes, `revert` undoes them, and `audit` tries patches on many versions. The crate
+//! `patcher`, which does not access the disk, computes the changes.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 pub mod apply;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Finds what to patch: the tree, its version, the patches, and the GPU target.
+//! Determines the tree to patch, its version, the patches, and the GPU target.
 //!
 //! A tree is a writable directory or the source of a pin, which is fetched.
 
@@ -20,16 +20,16 @@ use crate::receipts::ReceiptList;
 use crate::rooted::Rooted;
 use crate::version;
 
-/// Which patches to try, and on what.
+/// The patches to try, and the tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
-    /// Only these patches; without one, all of the component.
+    /// The patches to try; if empty, all patches of the component.
     pub only: &'a [String],
-    /// The pin whose source to patch; without one, that of the component.
+    /// The pin whose source to patch, or `None` for the component's pin.
     pub pin: Option<&'a str>,
-    /// The version of the tree; without one, that of the pin or of the tree's packaging.
+    /// The version of the tree, or `None` to take it from the pin or from the tree's packaging.
     pub version: Option<&'a str>,
-    /// The GPU target; without one, that of the project.
+    /// The GPU target, or `None` for the project's target.
     pub gpu: Option<&'a str>,
 }
 
@@ -38,14 +38,14 @@ pub struct Wanted<'a> {
 pub enum RunProbes {
     /// Confined, or not at all.
     Confined,
-    /// Confined if this machine allows it, otherwise with all rights of this process.
+    /// Confined if this machine allows it, otherwise with all privileges of this process.
     ConfinedIfPossible,
     /// Not at all.
     No,
 }
 
 impl RunProbes {
-    /// Returns what runs the probes.
+    /// Returns the runner for the probes.
     pub fn runner(self) -> Box<dyn Probes> {
         let tools = || Tools::new(&environment::program_path());
         match self {
@@ -67,7 +67,7 @@ pub struct Prepared<T> {
     pub gpu: GpuTarget,
     /// The version of the tree, if it has one.
     pub version: Option<version::Found>,
-    /// What was applied to the tree before.
+    /// The receipts of patches that were applied to the tree before.
     pub receipt_list: ReceiptList,
     /// The tree.
     pub tree: T,
@@ -80,7 +80,7 @@ impl Prepared<PinnedTree> {
     /// Prepares the patches of a component for the source of a pin, which is fetched with `sources`.
     ///
     /// # Errors
-    /// What is wanted or a patch file is wrong, or the source cannot be fetched.
+    /// Fails if `wanted` or a patch file is invalid, or if the source cannot be fetched.
     pub fn pinned(
         sources: impl FnOnce() -> Result<Sources, Failure>,
         project: &Project,
@@ -108,7 +108,7 @@ impl Prepared<Directory> {
     /// Prepares the patches of a component for the directory at `root`, which is relative to `here`.
     ///
     /// # Errors
-    /// What is wanted or a patch file is wrong, or the directory cannot be read.
+    /// Fails if `wanted` or a patch file is invalid, or if the directory cannot be read.
     pub fn new(
         here: &Path,
         project: &Project,
@@ -127,7 +127,7 @@ impl Prepared<Directory> {
     /// Prepares a set of patches for a directory.
     ///
     /// # Errors
-    /// The receipts in the directory cannot be read.
+    /// Fails if the receipts in the directory cannot be read.
     pub fn in_directory(
         component: &str,
         set: PatchSet,
@@ -142,11 +142,11 @@ impl Prepared<Directory> {
         Ok(Self { component, set, gpu, version, receipt_list, tree, is_pristine, base })
     }
 
-    /// Rereads what another run may have changed before the tree was locked, and removes leftovers
-    /// of a killed run.
+    /// Rereads the data that another run may have changed before the tree was locked, and removes
+    /// leftovers of a killed run.
     ///
     /// # Errors
-    /// The receipts in the directory cannot be read.
+    /// Fails if the receipts in the directory cannot be read.
     pub fn refresh(&mut self) -> Result<(), Failure> {
         ReceiptList::sweep(&self.tree);
         let edits = self.set.patches().iter().flat_map(|patch| &patch.edits);
@@ -171,7 +171,7 @@ impl<T: Rooted> Prepared<T> {
         }
     }
 
-    /// Works out what the patches do to the tree.
+    /// Computes the effect of the patches on the tree.
     pub fn outcome(&self, probes: RunProbes) -> Outcome {
         patcher::apply(&self.set, &self.subject(), self.tree(), &*probes.runner())
     }
@@ -182,8 +182,8 @@ impl<T: Rooted> Prepared<T> {
     }
 }
 
-/// Finds the pin whose source to patch: the given one, else the one with the component's name, else
-/// the only one.
+/// Returns the pin whose source to patch: the given pin, else the component's pin with the same
+/// name as the component, else the component's only pin.
 fn pin_of<'a>(
     pins: &'a pins::Pins,
     component: &str,
@@ -199,7 +199,7 @@ fn pin_of<'a>(
     }
     let names: Vec<&str> = of_component.keys().copied().collect();
     match names[..] {
-        [name] => Ok((name, of_component[name])),
+        [only] => Ok((only, of_component[only])),
         [] => Err(Failure::new(
             Kind::Input,
             format!("no pin uses `patches = \"{component}\"`, and no tree was given"),
@@ -207,7 +207,7 @@ fn pin_of<'a>(
         .hint("write `--root DIR`")),
         [first, ..] => Err(Failure::new(
             Kind::Input,
-            format!("several pins have the patches of `{component}`: {}", names.join(", ")),
+            format!("several pins use the patches of `{component}`: {}", names.join(", ")),
         )
         .hint(format!("name one: `--pin {first}`"))),
     }
@@ -216,7 +216,7 @@ fn pin_of<'a>(
 /// Fetches the source of the pin `name` with `sources`.
 ///
 /// # Errors
-/// There is no such pin, it is unresolved, or it cannot be fetched.
+/// Fails if there is no such pin, if it is unresolved, or if it cannot be fetched.
 pub fn fetch(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     project: &Project,
@@ -231,7 +231,7 @@ pub fn fetch(
 /// Opens a directory that was given on the command line.
 ///
 /// # Errors
-/// It is not a directory.
+/// Fails if it is not a directory.
 pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
     Directory::open(&here.join(root)).map_err(|error| {
         Failure::caused(
@@ -246,7 +246,7 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 /// Parses `--gpu`, or returns the project's target.
 ///
 /// # Errors
-/// It is not the name of a target.
+/// Fails if `asked` is not the name of a target.
 pub fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),

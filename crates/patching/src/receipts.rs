@@ -91,7 +91,8 @@ impl ReceiptList {
         tree.write_own(&path(), format!("{text}\n").as_bytes())
     }
 
-    /// Removes what a killed run left of the ledger in a tree. The caller holds the tree's lock.
+    /// Removes leftovers of a killed run that was writing the ledger. The caller holds the tree's
+    /// lock.
     pub fn sweep(tree: &Directory) {
         tree.sweep_own(&path());
     }
@@ -101,14 +102,14 @@ impl ReceiptList {
         self.receipts.iter().flat_map(|receipt| &receipt.files).map(|file| &file.path)
     }
 
-    /// Returns the ledger with another receipt.
+    /// Returns the ledger with an additional receipt.
     pub fn with(&self, receipt: Option<Receipt>) -> Self {
         let receipts = self.receipts.iter().cloned().chain(receipt).collect();
         Self { schema: SCHEMA, receipts }
     }
 
-    /// Returns the ledger without a component's files that an upgrade removed or replaced: nothing can
-    /// be undone there.
+    /// Returns the ledger without the files of a component that an upgrade removed or replaced:
+    /// patches cannot be undone in them.
     pub fn without_replaced(&self, tree: &Directory, component: &str) -> Self {
         let mut kept = self.clone();
         let is_known = |path: &TreePath| {
@@ -123,8 +124,9 @@ impl ReceiptList {
         kept
     }
 
-    /// Returns the ledger with one receipt for a component, which describes the current files. Leaves
-    /// out files that were restored or replaced since. Receipts of other components stay as they are.
+    /// Returns the ledger with one receipt for a component, which describes the current files.
+    /// Leaves out files that have been restored or replaced since. Receipts of other components
+    /// stay as they are.
     pub fn settled(&self, tree: &Directory, component: &str) -> Self {
         let mut receipts: Vec<Receipt> = Vec::new();
         for receipt in &self.receipts {

@@ -24,7 +24,7 @@ pub(crate) struct RecordChange {
 }
 
 /// Returns the RECORDs that list changed files, with the new hashes. A row that was already wrong
-/// before the change stays as it is.
+/// before the change stays unchanged.
 pub(crate) fn changes(tree: &dyn Rooted, files: &[FileChange]) -> Vec<RecordChange> {
     let mut changes = Vec::new();
     for info in dist_infos(tree) {
@@ -58,7 +58,7 @@ fn update(record: &mut String, file: &FileChange) -> Option<Splice> {
     Some(Splice { at, removed, inserted })
 }
 
-/// Returns a hash as RECORD writes it.
+/// Returns a hash in the format of RECORD.
 fn digest(bytes: &[u8]) -> String {
     let hash = Digest::of(bytes);
     let digits = hash.hex();

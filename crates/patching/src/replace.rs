@@ -2,8 +2,8 @@
 //!
 //! All new contents are written next to the old files and synced before the first rename. A failure
 //! undoes the renames. If the process is killed between two renames, some files are old and some
-//! new, but each is complete. The ledger names all files before the first temporary file exists, so
-//! the next run can continue or undo them, and remove what is left: leftovers have fixed names.
+//! new, but each is complete. The ledger lists all files before the first temporary file exists, so
+//! the next run can continue or undo the changes, and remove leftovers, which have fixed names.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ pub struct Replacement<'a> {
     pub new: &'a [u8],
 }
 
-/// Why files were not replaced. All but [`Self::Stuck`] leave every file unchanged.
+/// Why files were not replaced. Every file is then unchanged, except after [`Self::Stuck`].
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
     /// Something else changed a file after it was read.
@@ -49,9 +49,9 @@ pub enum ReplaceError {
         path: String,
         /// The file that cannot be restored.
         stuck: String,
-        /// The file with its old content.
+        /// The file with the old content of `stuck`.
         beside: String,
-        /// Why the first one cannot be written.
+        /// Why `path` cannot be written.
         #[source]
         error: io::Error,
     },
@@ -97,7 +97,8 @@ impl Directory {
         self.replace_announced(all, || ())
     }
 
-    /// Replaces files, all or none. Calls `before_renames` when all new contents are written.
+    /// Replaces files, all or none. Calls `before_renames` after all new contents have been
+    /// written.
     fn replace_announced(
         &self,
         all: &[Replacement<'_>],
@@ -136,7 +137,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes the temporary files that a killed run left. The caller holds the tree's lock.
+    /// Removes the temporary files that a killed run left behind. The caller holds the tree's lock.
     pub fn sweep<'p>(&self, paths: impl IntoIterator<Item = &'p TreePath>) {
         for path in paths {
             if let Ok(Some(place)) = self.place(path) {
@@ -214,8 +215,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what a killed run left of one of the tool's own files: an incomplete new content, and
-    /// the folder if it is empty. The caller holds the tree's lock.
+    /// Removes leftovers of a killed run that was writing one of the tool's own files: the
+    /// incomplete new file, and the folder if it is empty. The caller holds the tree's lock.
     pub fn sweep_own(&self, path: &TreePath) {
         let Ok(Some(place)) = self.place(path) else { return };
         let _ = unlinkat(&place.folder, new_name(place.name), AtFlags::empty());
@@ -250,12 +251,12 @@ const OF_CONTENT: [&str; 2] = ["security.ima", "security.evm"];
 /// The kernel's limit on the size of a file's attributes.
 const MOST_ATTRIBUTES: usize = 64 << 10;
 
-/// Gives a file the extended attributes of another, and no others: SELinux labels, access control
-/// lists, capabilities, and the user's own.
+/// Gives a file exactly the extended attributes of another file: SELinux labels, access control
+/// lists, capabilities, and the user's own attributes.
 fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
     let (wanted, present) = (attributes(from)?, attributes(to)?);
     for name in present.iter().filter(|name| !wanted.contains(name)) {
-        // From the default access control list of the folder.
+        // It comes from the default access control list of the folder.
         fremovexattr(to, name.as_str())?;
     }
     for name in wanted.iter().filter(|name| !OF_CONTENT.contains(&name.as_str())) {
@@ -335,7 +336,8 @@ mod tests {
         let path: TreePath = "a".parse().unwrap();
         std::fs::write(folder.path().join("a"), "old").unwrap();
         let open = || File::open(folder.path().join("a")).unwrap();
-        // Version 2: the owner may do everything, user 7 what is named, the group and the mask read.
+        // Version 2 of the format: the owner has all rights, user 7 has the rights `named`, and the
+        // group and the mask can read.
         let list = |named: u16| {
             let owner = [(1_u16, 7_u16, u32::MAX), (2, named, 7)];
             let others = [(4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
@@ -375,7 +377,7 @@ mod tests {
             directory.replace(&[one], || Ok(())).unwrap();
             assert_eq!(seen(), before, "{new}");
         }
-        // A file without a list does not get the folder's.
+        // A file without an access control list does not get the folder's default list.
         fremovexattr(open(), access).unwrap();
         let before = seen();
         let one = Replacement { path: &path, old: b"old", new: b"new" };

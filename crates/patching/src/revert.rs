@@ -13,7 +13,7 @@ use crate::installed;
 use crate::receipts::{self, ReceiptList};
 use crate::replace::Replacement;
 
-/// What was reverted in one tree.
+/// The patches that were undone in one tree.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Reverted {
     /// The location of the tree.
@@ -44,7 +44,7 @@ impl Tree for Overlay<'_> {
 /// Undoes all patches of a tree and of the Python packages in it.
 ///
 /// # Errors
-/// Nothing was applied, or a tree cannot be restored.
+/// Fails if no patch was applied, or if a tree cannot be restored.
 pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
     let mut reverted = Vec::new();
     let shown = directory.path().display().to_string();
@@ -65,11 +65,11 @@ pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
             Kind::Input,
             format!("no patch was applied to `{shown}` or to Python packages in it"),
         )
-        .hint("`revert` can undo only what `build-pipeline patch apply` did"))
+        .hint("`revert` can undo only changes by `build-pipeline patch apply`"))
     }
 }
 
-/// Removes what a killed run left in a tree before it had changed anything.
+/// Removes leftovers of a run that was killed before it changed any file of the tree.
 fn sweep(directory: &Directory) -> Result<(), Failure> {
     let folder = receipts::FOLDER.parse().ok().and_then(|path| directory.inside(&path));
     if folder.is_some() {
@@ -83,7 +83,7 @@ fn sweep(directory: &Directory) -> Result<(), Failure> {
 /// Undoes the patches of one component in one tree.
 ///
 /// # Errors
-/// Nothing of the component was applied, or the tree was changed since.
+/// Fails if no patch of the component was applied, or if the tree has been changed since.
 pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failure> {
     let lock = lock(directory)?;
     ReceiptList::sweep(directory);
@@ -98,7 +98,7 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
         let others: Vec<&str> =
             receipt_list.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
         let otherwise = if others.is_empty() {
-            "`revert` can undo only what `build-pipeline patch apply` did".to_owned()
+            "`revert` can undo only changes by `build-pipeline patch apply`".to_owned()
         } else {
             format!("there are receipts for {}", others.join(", "))
         };

@@ -1,4 +1,4 @@
-//! Detects the version of a tree from what its packaging wrote into it.
+//! Detects the version of a tree from the files that its packaging wrote.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const SETUP: &str = r#"(?m)^[ \t]*version[ \t]*=[ \t]*["']([0-9][^"'\n]*)["']"#;
 type Source = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
 
 /// Where to find the version of each component, most reliable place first. Metadata of Python
-/// packages takes precedence over them.
+/// packages takes precedence over these places.
 const SOURCES: [Source; 5] = [
     ("vllm", &["vllm"], &[("vllm/_version.py", PYTHON), ("vllm/version.py", PYTHON)]),
     ("flash-attention", &["flash-attn"], &[("flash_attn/__init__.py", PYTHON)]),
@@ -122,7 +122,8 @@ pub fn is_needed(patches: &[Patch]) -> bool {
     })
 }
 
-/// Returns those files of `patches` that match an installed package's RECORD, with their hashes.
+/// Returns the files edited by `patches` that match an installed package's RECORD, with their
+/// hashes.
 /// Other files may have been changed on purpose, so they are left out.
 pub fn untouched(
     tree: &dyn Rooted,

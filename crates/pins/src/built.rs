@@ -33,9 +33,9 @@ pub struct Variant {
     pub base: Base,
     /// The stages, in order; the last one produces the image of the track.
     pub stages: Vec<Stage>,
-    /// Whether the image contains code for the GPU. The build then checks this.
+    /// Whether the image must contain code for its GPU, which the build then checks.
     pub has_gpu_code: bool,
-    /// The GPU targets whose code stays; the code of others is removed. Empty if all stays.
+    /// The GPU targets whose code stays in the image. If empty, all code stays.
     pub slim: Vec<GpuTarget>,
 }
 
@@ -52,7 +52,7 @@ pub struct Stage {
     pub packages: Vec<String>,
     /// A Python lock. Its wheels are put into the folder `python` of the context.
     pub python: Option<String>,
-    /// Own files and folders of the project. They have the same path in the context.
+    /// Files and folders of the project. They have the same path in the context.
     pub files: Vec<TrackFile>,
     /// Build arguments of this variant for the Dockerfile.
     pub args: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub struct Stage {
 /// The name of the only variant of a track that lists its stages without variants.
 const ONLY_VARIANT: &str = "default";
 
-/// Reads the variants in the table of a track. A track with one variant can list its stages
+/// Reads the variants from the table of a track. A track with only one variant can list its stages
 /// directly.
 pub(crate) fn read_variants(
     report: &mut Report<'_>,
@@ -85,42 +85,43 @@ pub(crate) fn read_variants(
     }
     for key in ["base", "track", "packages", "gpu-code", "slim"] {
         let Some(entry) = table.get(key) else { continue };
-        let message = format!("{} has variants, and `{key}` belongs to one of them", table.place());
+        let message = format!("{} has variants, so `{key}` must be in one of them", table.place());
         report.add(&entry.key_span, wrong(message, "move it into `variants.NAME`"));
     }
     let variant = table.required(report, "variant", "variant = \"debian\"", name);
-    let Some(entry) = table.get("variants") else {
+    let Some(section) = table.get("variants") else {
         return Err(table.add_missing(report, "variants", "variants.debian.packages = \"vulkan\""));
     };
-    let place = quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
-    let section = entry.table(report, &place)?;
+    let section_place =
+        quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
+    let section = section.table(report, &section_place)?;
     let variants = collect(report, section.entries(), |report, entry| {
         let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         let place = quote(&format!("[….variants.{}]", entry.key));
-        let table = entry.table(report, &place)?;
-        table.check_form(report, forms::VARIANT.keys);
-        Ok((name, read_variant(report, &table, pins)?))
+        let variant_table = entry.table(report, &place)?;
+        variant_table.check_form(report, forms::VARIANT.keys);
+        Ok((name, read_variant(report, &variant_table, pins)?))
     });
     let rehearsal = table.optional(report, "rehearsal", name);
     let (variant, rehearsal, variants) = (variant?, rehearsal?, variants?);
-    for (key, variant) in [("variant", Some(&variant)), ("rehearsal", rehearsal.as_ref())] {
-        let Some(variant) = variant.filter(|variant| !variants.contains_key(*variant)) else {
+    for (key, named) in [("variant", Some(&variant)), ("rehearsal", rehearsal.as_ref())] {
+        let Some(named) = named.filter(|named| !variants.contains_key(*named)) else {
             continue;
         };
         let Some(entry) = table.get(key) else { continue };
         let known = || variants.keys().map(String::as_str);
-        let help = match nearest(variant, known()) {
+        let help = match nearest(named, known()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the variants are {}", list(known())),
         };
-        let wrong = wrong(format!("`{variant}` is not one of the variants"), help);
+        let wrong = wrong(format!("`{named}` is not one of the variants"), help);
         return Err(report.add(&entry.span, wrong));
     }
     Ok(Variants { variant, variants, rehearsal })
 }
 
-/// Reads `base`, `track` and `packages`, of which a track or variant has exactly one. `example` is
-/// the line that is missing if it has none.
+/// Reads the base of a track or variant, which has exactly one of `base`, `track` and `packages`.
+/// If it has none, the message suggests the line `example`.
 pub(crate) fn read_base(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -140,7 +141,7 @@ pub(crate) fn read_base(
         text.parse().map_err(|error: names::ParseNameError| {
             wrong(
                 format!("{} is not {}", quote(text), error.what),
-                "name another table of this file",
+                "write the name of another track",
             )
         })
     });
@@ -148,18 +149,18 @@ pub(crate) fn read_base(
     let all = [base?.map(Base::Image), track?.map(Base::Track), packages?.map(Base::Packages)];
     let mut given = all.into_iter().flatten();
     match (given.next(), given.next()) {
-        (Some(base), None) => Ok(base),
+        (Some(only), None) => Ok(only),
         (None, _) => Err(table.add_missing(report, "base", example)),
         (Some(_), Some(_)) => {
             let message =
                 format!("{} has more than one of `base`, `track` and `packages`", table.place());
-            let help = "an image pin (`base`), another track (`track`) or a lock of packages (`packages`); keep one";
+            let help = "keep one: an image pin (`base`), another track (`track`) or a package lock (`packages`)";
             Err(report.add(&table.span(), wrong(message, help)))
         }
     }
 }
 
-/// Reads `slim`: the GPU targets whose code stays. Returns none if the key is absent.
+/// Reads `slim`: the GPU targets whose code stays. The list is empty if the key is absent.
 pub(crate) fn read_slim(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -179,18 +180,19 @@ pub(crate) fn read_slim_variants(
     report: &mut Report<'_>,
     table: &Table<'_>,
 ) -> Result<BTreeMap<String, Vec<GpuTarget>>, Reported> {
-    let Some(entry) = table.get("variants") else { return Ok(BTreeMap::new()) };
-    let place = quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
-    let section = entry.table(report, &place)?;
+    let Some(section) = table.get("variants") else { return Ok(BTreeMap::new()) };
+    let section_place =
+        quote(&format!("[{}.variants]", table.place().trim_matches(['[', ']', '`'])));
+    let section = section.table(report, &section_place)?;
     collect(report, section.entries(), |report, entry| {
         let name = name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         let place = quote(&format!("[….variants.{}]", entry.key));
-        let table = entry.table(report, &place)?;
-        table.check_form(report, forms::SLIM_VARIANT.keys);
-        if table.get("slim").is_none() {
-            return Err(table.add_missing(report, "slim", "slim = [\"gfx1151\"]"));
+        let variant_table = entry.table(report, &place)?;
+        variant_table.check_form(report, forms::SLIM_VARIANT.keys);
+        if variant_table.get("slim").is_none() {
+            return Err(variant_table.add_missing(report, "slim", "slim = [\"gfx1151\"]"));
         }
-        Ok((name, read_slim(report, &table)?))
+        Ok((name, read_slim(report, &variant_table)?))
     })
 }
 
@@ -221,18 +223,18 @@ fn read_variant(
 
 fn read_stage(
     report: &mut Report<'_>,
-    entry: &Entry<'_>,
+    item: &Entry<'_>,
     base: &Base,
     pins: Option<&Pins>,
 ) -> Result<Stage, Reported> {
-    let table = entry.table(report, "`[[….stage]]`")?;
+    let table = item.table(report, "`[[….stage]]`")?;
     table.check_form(report, forms::STAGE.keys);
     let stage = table.required(report, "name", "name = \"llama-cpp\"", name);
     let example = "dockerfile = \"dockerfiles/vulkan/debian.Dockerfile\"";
     let dockerfile = table.required(report, "dockerfile", example, checks::project_file);
     let sources = match table.get("sources") {
         None => Ok(BTreeMap::new()),
-        Some(entry) => entry.table(report, "`sources`").and_then(|sources| {
+        Some(sources) => sources.table(report, "`sources`").and_then(|sources| {
             collect(report, sources.entries(), |report, entry| {
                 let folder = checks::subdirectory(entry.key)
                     .map_err(|wrong| report.add(&entry.key_span, wrong))?;
@@ -260,7 +262,7 @@ fn read_stage(
         && let Some(entry) = table.get("packages")
     {
         let message = "`packages` needs a lock, but this variant is not based on packages";
-        let help = "remove it, or write `packages = \"LOCK\"` for the variant instead of its base";
+        let help = "remove it, or replace the variant's base with `packages = \"LOCK\"`";
         return Err(report.add(&entry.key_span, wrong(message, help)));
     }
     Ok(Stage {
@@ -290,8 +292,8 @@ pub(crate) fn read_args(
     report: &mut Report<'_>,
     table: &Table<'_>,
 ) -> Result<BTreeMap<String, String>, Reported> {
-    let Some(entry) = table.get("args") else { return Ok(BTreeMap::new()) };
-    let args = entry.table(report, "`args`")?;
+    let Some(args) = table.get("args") else { return Ok(BTreeMap::new()) };
+    let args = args.table(report, "`args`")?;
     collect(report, args.entries(), |report, entry| {
         let name = argument(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         Ok((name, entry.checked_text(report, line(400))?))
@@ -304,7 +306,10 @@ fn argument(text: &str) -> Result<String, Wrong> {
         && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let is_ours = ["BASE", "GPU_TARGET", "SOURCE_DATE_EPOCH"].contains(&text);
     if is_ours {
-        Err(wrong(format!("{} is set for every Dockerfile", quote(text)), "remove it"))
+        Err(wrong(
+            format!("{} is set automatically for every Dockerfile", quote(text)),
+            "remove it",
+        ))
     } else if is_word {
         Ok(text.to_owned())
     } else {

@@ -1,4 +1,4 @@
-//! Checks single values: urls, git refs, versions, dates, names, environment variables.
+//! Checks single values: URLs, git refs, versions, dates, names, environment variables.
 //!
 //! Each function takes the text of one value, and returns the problem and the correct form if it is
 //! invalid. The reader adds the place. Commits and digests are checked in `hashes`.
@@ -8,7 +8,7 @@ use names::{Repository, Secret, Tag};
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{GfxVersion, GpuTarget, ParseGfxVersionError, PinName};
 
-/// Accepts any text of one line with at most `longest` characters.
+/// Accepts any one-line text of at most `longest` characters.
 pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
     move |text| match text.chars().count() {
         length if length <= longest => Ok(text.to_owned()),
@@ -19,11 +19,10 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts an `https` url without credentials, query and fragment.
+/// Accepts an `https` URL without credentials, query and fragment.
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: String| Err(wrong(format!("{} {why}", quote(text)), help));
-    // This comes before the text is split: a password can contain every character that separates
-    // the parts.
+    // This comes before the text is split, because a password can contain any separator.
     if text.contains('@') && Secret::from(text).is_secret() {
         let masked = Secret::from(text).to_string();
         let bare = masked.split(['?', '#']).next().unwrap_or_default().replace("***@", "");
@@ -41,8 +40,8 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         return refuse(
-            "is not a url",
-            "write the whole url, for example `https://github.com/vllm-project/vllm`".to_owned(),
+            "is not a URL",
+            "write the whole URL, for example `https://github.com/vllm-project/vllm`".to_owned(),
         );
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -59,7 +58,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
         return refuse("has no valid host", "a host is letters, digits, dots and dashes, with an optional `:port`, for example `https://github.com/…`".to_owned());
     }
     if let Some(character) = path.chars().find(|c| !is_path_character(*c)) {
-        return refuse(&format!("has {} in its path", named(character)), "a url has no spaces, quotes or letters outside ASCII; write such a character as `%` and two hexadecimal digits".to_owned());
+        return refuse(&format!("has {} in its path", named(character)), "a URL has no spaces, quotes or letters outside ASCII; write such a character as `%` and two hexadecimal digits".to_owned());
     }
     if path.split('/').any(|part| matches!(part, "." | "..")) || path.contains("//") {
         return refuse(
@@ -70,7 +69,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     Ok(text.to_owned())
 }
 
-/// Accepts the `https` url of a git repository.
+/// Accepts the `https` URL of a git repository.
 pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     let url = https_url(text)?;
     if url.trim_start_matches("https://").trim_end_matches('/').contains('/') {
@@ -78,7 +77,7 @@ pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} contains a host, but no repository", quote(text)),
-            "write the whole url, for example `https://github.com/vllm-project/vllm`",
+            "write the whole URL, for example `https://github.com/vllm-project/vllm`",
         ))
     }
 }
@@ -107,7 +106,7 @@ pub(crate) fn git_ref(text: &str) -> Result<String, Wrong> {
     if matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return refuse(
             "is a commit, not a tag or branch",
-            "write it in `commit`, and write the tag or branch that it was found under in `ref`",
+            "write it in `commit`, and write the tag or branch that it came from in `ref`",
         );
     }
     if text.contains("@{") {
@@ -232,7 +231,7 @@ pub(crate) fn project_file(text: &str) -> Result<String, Wrong> {
     relative(text, "project", "dockerfiles/mine.Dockerfile")
 }
 
-/// Accepts a relative path inside `place`, in the one form that every system reads alike.
+/// Accepts a relative path inside `place`, in the one form that all systems read the same way.
 fn relative(text: &str, place: &str, example: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     let has_drive = text.get(1..2) == Some(":");

@@ -2,7 +2,7 @@
 //!
 //! Start at [`Compat`] and its queries: [`Compat::kernel_support`], [`Compat::fixed_kernel`],
 //! [`Compat::coupling`], [`Compat::bad`], [`Compat::moved_index`]. The caller chooses the machine
-//! or the pins, and decides how severe an answer is.
+//! or the pins, and decides how severe a result is.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Compat {
     pub rocm: BTreeMap<String, RocmRow>,
     /// Firmware that is known to be bad or good.
     pub firmware: BTreeMap<String, FirmwareRow>,
-    /// Packages that must match.
+    /// Packages whose releases must match.
     pub couplings: BTreeMap<String, CouplingRow>,
     /// Releases that are known to fail.
     pub bad: BTreeMap<String, BadRow>,
@@ -37,11 +37,11 @@ pub struct Compat {
 /// The source of a row, and when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// The documents, for readers.
+    /// The documents, for people.
     pub source: String,
     /// The day on which they were read, `YYYY-MM-DD`.
     pub checked: String,
-    /// How the fact is known, if the row says so.
+    /// How the fact is known, if the row records it.
     pub known: Option<Known>,
 }
 
@@ -112,7 +112,7 @@ pub struct FirmwareRow {
     pub good: Vec<Releases>,
     /// Bad versions of the MES scheduler's firmware.
     pub bad_mes: Vec<u32>,
-    /// What happens with the bad versions.
+    /// What goes wrong with the bad versions.
     pub why: String,
     /// The source.
     pub evidence: Evidence,
@@ -141,7 +141,7 @@ pub struct BadRow {
     /// The releases fail only together with these releases of other packages; if empty, they always
     /// fail.
     pub with: BTreeMap<String, Releases>,
-    /// What happens.
+    /// What goes wrong.
     pub why: String,
     /// What to use instead.
     pub instead: String,
@@ -152,7 +152,7 @@ pub struct BadRow {
 /// A package index that moved or gets no new packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRow {
-    /// The prefix of its urls.
+    /// The prefix of its URLs.
     pub url: String,
     /// What has happened to it, for example `has moved`.
     pub why: String,
@@ -174,8 +174,8 @@ pub struct Kernel<'a> {
 }
 
 impl Compat {
-    /// Returns the row about `rocm`, as AMD builds it, on `gpu`, and the status on a kernel with or
-    /// without the fix; `None` if no source covers that release.
+    /// Returns the row about ROCm release `rocm` on `gpu`, and the status on a kernel with or
+    /// without the fix. Returns `None` if no row covers that release.
     pub fn kernel_support(
         &self,
         gpu: &GpuTarget,
@@ -195,12 +195,12 @@ impl Compat {
         rows.flat_map(|row| &row.releases).all(|releases| releases.end_before(rocm))
     }
 
-    /// Returns the row that says `kernel` contains the driver fix for `gpu`.
+    /// Returns the row that lists `kernel` as containing the driver fix for `gpu`.
     pub fn fixed_kernel(&self, gpu: &GpuTarget, kernel: &Kernel<'_>) -> Option<&KernelRow> {
         self.kernels.values().find(|row| row.gpus.contains(gpu) && row.matches(kernel))
     }
 
-    /// Returns the row that refuses `kernel` for `gpu` with every ROCm release: a kernel of the
+    /// Returns the row that rules out `kernel` for `gpu` with every ROCm release: a kernel of the
     /// row's distribution and flavour that is older than the fix.
     pub fn refused_kernel(
         &self,
@@ -222,8 +222,8 @@ impl Compat {
             .find(|row| row.package == package && row.releases.iter().any(|r| r.contains(release)))
     }
 
-    /// Returns the rows that say a release of `package` fails together with `others`, which are
-    /// packages with their releases.
+    /// Returns the rows that list a release of `package` as failing. `others` are the other
+    /// packages, with their releases.
     pub fn bad<'a>(
         &'a self,
         package: &'a str,
@@ -234,21 +234,21 @@ impl Compat {
             let is_listed = row.package == package
                 && row.releases.iter().any(|releases| releases.contains(release))
                 && row.with.iter().all(|(other, releases)| {
-                    others.get(other).is_some_and(|release| releases.contains(release))
+                    others.get(other).is_some_and(|present| releases.contains(present))
                 });
             is_listed.then_some((name.as_str(), row))
         })
     }
 
-    /// Returns the row that says the wheel index at `url` moved.
+    /// Returns the row that lists the wheel index at `url` as moved.
     pub fn moved_index(&self, url: &str) -> Option<&IndexRow> {
         self.indexes.values().find(|row| url.starts_with(&row.url))
     }
 }
 
 impl KernelRow {
-    /// Returns whether the kernel has this row's distribution and flavour. Ubuntu's builds of
-    /// unchanged kernels (`6.17.13-061713-generic`) contain none of a distribution's fixes.
+    /// Returns whether the kernel has this row's distribution and flavour. Ubuntu's mainline builds
+    /// (`6.17.13-061713-generic`) contain none of the distribution's fixes.
     fn is_flavour_of(&self, kernel: &Kernel<'_>) -> bool {
         let flavour = kernel.release.rsplit_once('-').map(|(_, flavour)| flavour);
         let is_unchanged = kernel.release.split('-').nth(1).is_some_and(|abi| abi.starts_with('0'));
@@ -283,19 +283,19 @@ impl Support {
     }
 }
 
-/// Parses the text of `compat.toml`. Messages call it `file`.
+/// Parses the text of `compat.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
     parse_compat_over(file, text, Compat::default())
 }
 
 /// Parses the text of `compat.toml` like [`parse_compat`], and adds its rows to those of `lower`. A
-/// row replaces one with the same name, and `remove` drops rows of `lower`.
+/// row replaces the row with the same name, and `remove` drops rows of `lower`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_compat_over(file: &str, text: &str, lower: Compat) -> Result<Compat, ParseError> {
     let mut report = Report::new(file, text);
     let compat = document(&mut report).and_then(|entries| {
@@ -338,7 +338,8 @@ impl Compat {
         .concat()
     }
 
-    /// Returns the rows of both; those of `self` replace those of `lower`.
+    /// Returns the rows of `self` and `lower`. A row of `self` replaces the row of `lower` with the
+    /// same name.
     fn over(self, lower: Self, removed: &[String]) -> Self {
         fn put<T>(
             table: &str,
@@ -368,10 +369,10 @@ fn rows<T>(
     kind: &str,
     read: impl Fn(&mut Report<'_>, &Table<'_>) -> Result<T, Reported>,
 ) -> Result<BTreeMap<String, T>, Reported> {
-    let Some(entry) = root.get(kind) else { return Ok(BTreeMap::new()) };
-    let place = quote(&format!("[{kind}.name]"));
-    let all = entry.table(report, &place)?;
-    collect(report, all.entries(), |report, entry| {
+    let Some(section) = root.get(kind) else { return Ok(BTreeMap::new()) };
+    let section_place = quote(&format!("[{kind}.name]"));
+    let section = section.table(report, &section_place)?;
+    collect(report, section.entries(), |report, entry| {
         let name = row_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
         let place = quote(&format!("[{kind}.{}]", entry.key));
         let table = entry.table(report, &place)?;
@@ -438,7 +439,7 @@ fn support(text: &str) -> Result<Support, Wrong> {
             Some(near) => format!("did you mean `{near}`? It must be one of {names}"),
             None => format!("write one of {names}"),
         };
-        wrong(format!("{} is not a term of AMD's table", quote(text)), help)
+        wrong(format!("{} is not a support status", quote(text)), help)
     })
 }
 
@@ -451,7 +452,7 @@ fn mes_version(text: &str) -> Result<u32, Wrong> {
     digits.ok_or_else(|| {
         wrong(
             format!("{} is not a version of the MES firmware", quote(text)),
-            "write it as the driver does, for example `0x83`",
+            "write it as the driver prints it, for example `0x83`",
         )
     })
 }
@@ -461,8 +462,8 @@ fn with(
     report: &mut Report<'_>,
     table: &Table<'_>,
 ) -> Result<BTreeMap<String, Releases>, Reported> {
-    let Some(entry) = table.get("with") else { return Ok(BTreeMap::new()) };
-    let packages = entry.table(report, "`with = { torchvision = \"0.26\" }`")?;
+    let Some(packages) = table.get("with") else { return Ok(BTreeMap::new()) };
+    let packages = packages.table(report, "`with = { torchvision = \"0.26\" }`")?;
     collect(report, packages.entries(), |report, entry: &Entry<'_>| {
         let name = package(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
         let releases = entry.checked_text(report, releases);
@@ -572,8 +573,12 @@ fn read_index(report: &mut Report<'_>, table: &Table<'_>) -> Result<IndexRow, Re
     let example = "url = \"https://rocm.nightlies.amd.com/v2/\"";
     let url = table.required(report, "url", example, checks::https_url);
     let why = table.optional(report, "why", line(200));
-    let example = "instead = \"https://repo.amd.com/rocm/whl-multi-arch/\"";
-    let instead = table.required(report, "instead", example, line(300));
+    let instead = table.required(
+        report,
+        "instead",
+        "instead = \"https://repo.amd.com/rocm/whl-multi-arch/\"",
+        line(300),
+    );
     let evidence = read_evidence(report, table);
     let why = why?.unwrap_or_else(|| "has moved".to_owned());
     Ok(IndexRow { url: url?, why, instead: instead?, evidence: evidence? })

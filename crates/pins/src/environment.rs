@@ -1,8 +1,8 @@
-//! The rules for environment variables in images, as data with the sources.
+//! The rules for environment variables in images, as data with their sources.
 //!
-//! A variable that does not exist looks like a setting, but does nothing; a variable for debugging
-//! makes every user slow. Both are refused, with an alternative. The spoof is refused here because
-//! a user must be able to switch it off at run time; the track adds that.
+//! A variable that does not exist looks like a setting, but does nothing; a debugging variable
+//! slows down every user. Both are refused, with an alternative. The spoof is refused here because
+//! users must be able to switch it off at run time; `spoof = true` makes that possible.
 
 use names::Secret;
 
@@ -50,7 +50,7 @@ const REFUSED: [(&str, &str, &str); 9] = [
         "has never existed in any Ollama release",
         "remove it; set the GPU's memory limit on the host with the kernel parameter `ttm.pages_limit`; `OLLAMA_GPU_OVERHEAD` only reserves bytes",
     ),
-    // These wait for every kernel, or log every call, to help find a crash.
+    // To help find a crash, these variables wait for every kernel or log every call.
     ("AMD_SERIALIZE_KERNEL", "is for debugging and runs kernels one by one", RUN_TIME),
     ("AMD_SERIALIZE_COPY", "is for debugging and runs copies one by one", RUN_TIME),
     ("HIP_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
@@ -64,7 +64,7 @@ const REFUSED: [(&str, &str, &str); 9] = [
     (
         "HIP_SUPPORTED_ARCHS",
         "is a name inside vLLM's CMake files and does nothing as an environment variable",
-        "remove it; a patch extends the list of GPUs",
+        "remove it; use a patch to extend the list of GPUs",
     ),
     ("ROC_ENABLE_PRE_VEGA", "is for GPUs older than Vega and does nothing on RDNA", "remove it"),
 ];
@@ -72,7 +72,7 @@ const REFUSED: [(&str, &str, &str); 9] = [
 const RUN_TIME: &str =
     "remove it; if a single run needs it, set it there, for example with `podman run --env`";
 
-/// The spoof; the runtime also reads it with a device number as a suffix.
+/// The variable of the spoof. The runtime also reads it with a device number as a suffix.
 const SPOOF: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 /// Accepts the name of a variable that an image may set.
@@ -89,7 +89,7 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     if text.starts_with(SPOOF) {
         return Err(wrong(
             format!("`{text}` is the spoof, which cannot be set here"),
-            "remove it, and write `spoof = true` in the track: it sets the variable from `spoof` in versions/gpus.toml, in a way that users can switch off at run time",
+            "remove it, and write `spoof = true` in the track: this sets the variable to the value in versions/gpus.toml, and users can switch it off at run time",
         ));
     }
     if let Some((_, why, help)) = REFUSED.iter().find(|(refused, ..)| *refused == text) {
@@ -119,8 +119,8 @@ pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> 
     named.or_else(valued).map(|wrong| (wrong.message, wrong.help))
 }
 
-/// Returns an error if a variable looks like one of Ollama's, but does not exist, with the most
-/// similar real name.
+/// Returns `Some` if a variable looks like one of Ollama's but does not exist. It contains the most
+/// similar real name, if there is one.
 pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
     let is_unknown = name.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&name);
     is_unknown.then(|| nearest(name, OLLAMA_VARIABLES))

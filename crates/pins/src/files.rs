@@ -1,4 +1,4 @@
-//! `files` of a track: own files of the project that go into the image.
+//! `files` of a track: files of the project that go into the image.
 
 use std::ops::Range;
 
@@ -36,11 +36,11 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// The largest user or group. Higher numbers have special meanings on some systems.
+/// The largest user or group ID. Higher IDs have special meanings on some systems.
 const MOST_OWNER: u32 = 2_147_483_646;
 
-/// The folders of a base that a track's files can be in, but that do not belong to the track: they
-/// keep the owner and mode that the base gives them.
+/// Folders that belong to the base: a track can add files to them, but they keep the base's owner
+/// and mode.
 const SYSTEM: [&str; 36] = [
     "/",
     "/boot",
@@ -81,7 +81,7 @@ const SYSTEM: [&str; 36] = [
 ];
 
 /// Folders that are links to `/usr` in most images. A layer with a folder of that name hides the
-/// link, and with it every program behind it.
+/// link, and all programs that are reached through it.
 const LINKS: [&str; 6] = ["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"];
 
 /// Paths that a container replaces with its own when it starts.
@@ -97,12 +97,12 @@ const REPLACED: [&str; 9] = [
     "/var/run",
 ];
 
-/// Folders that every user can write to. A layer cannot have a file there without replacing the
-/// folder's mode on some engines.
+/// Folders that every user can write to. On some engines, a layer with a file there also replaces
+/// the folder's mode.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Returns whether a folder of the image belongs to the base, so that a layer with own files has no
-/// entry for it.
+/// Returns whether a folder of the image belongs to the base. A layer with a track's files has no
+/// entry for such a folder.
 pub fn is_system_folder(path: &str) -> bool {
     SYSTEM.contains(&path)
 }
@@ -110,7 +110,7 @@ pub fn is_system_folder(path: &str) -> bool {
 /// Checks the path of a file in an image.
 ///
 /// # Errors
-/// It is not an absolute path in plain form, or files of a track cannot be there.
+/// The path is not a plain absolute path, or a track cannot add files there.
 pub fn check_destination(text: &str) -> Result<(), Wrong> {
     let example = "write the whole path in the image, for example `/opt/my-server/start`";
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
@@ -136,8 +136,9 @@ pub fn check_destination(text: &str) -> Result<(), Wrong> {
         text.strip_prefix(**folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     if let Some(link) = LINKS.iter().find(is_in) {
-        let why =
-            format!("is in `{link}`, which is a link in most images, and the file would hide it");
+        let why = format!(
+            "is in `{link}`, which is a symbolic link in most images; the file would hide the link"
+        );
         return refuse(&why, &format!("write `/usr{text}`"));
     }
     if let Some(path) = REPLACED.iter().find(is_in) {
@@ -190,7 +191,7 @@ fn owner(text: &str) -> Result<Owner, Wrong> {
         (Some(uid), Some(gid)) => Ok(Owner { uid, gid }),
         _ => Err(wrong(
             format!("{} is not an owner", quote(text)),
-            "write numbers, `UID` or `UID:GID`, for example `1000:1000`; a layer has no names of users",
+            "write numbers, `UID` or `UID:GID`, for example `1000:1000`; a layer contains no user names",
         )),
     }
 }
@@ -258,7 +259,7 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
     })
 }
 
-/// Reads `files` of a stage: own files of the project in its build context. `folders` are the other
+/// Reads `files` of a stage: files of the project in its build context. `folders` are the other
 /// folders of the context.
 pub(crate) fn read_context_files(
     report: &mut Report<'_>,
@@ -284,13 +285,13 @@ pub(crate) fn read_context_files(
 
 /// Accepts the path of a file or folder of the project that can have the same path in a context.
 fn context_file(text: &str, folders: &[&str]) -> Result<(), Wrong> {
-    let path = source(text)?;
     let is_in = |path: &str, folder: &str| {
         path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
+    let path = source(text)?;
     if let Some(name) = CONTEXT_NAMES.iter().find(|name| is_in(&path, name)) {
         let message = format!("{} cannot be in a build context", quote(text));
-        let help = format!("rename it: engines give the name `{name}` a meaning");
+        let help = format!("rename it: `{name}` has a special meaning for engines");
         return Err(wrong(message, help));
     }
     match folders.iter().find(|folder| is_in(&path, folder) || is_in(folder, &path)) {

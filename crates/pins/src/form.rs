@@ -11,7 +11,8 @@ pub struct Form {
     pub about: &'static str,
     /// The keys, in groups.
     pub keys: &'static [&'static [Key]],
-    /// The form of tables with other names, and what these names are.
+    /// A description of the names that users choose for further tables, and the form of these
+    /// tables.
     pub named: Option<(&'static str, &'static Self)>,
 }
 
@@ -30,25 +31,25 @@ pub struct Key {
     pub example: &'static str,
 }
 
-/// What it means if a key is absent.
+/// The meaning of an absent key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// It is an error.
     Error,
-    /// It means this.
+    /// It has this meaning.
     Means(&'static str),
 }
 
 /// The kind of a value.
 #[derive(Debug)]
 pub enum Kind {
-    /// A text.
+    /// A string.
     Text,
-    /// One of these texts.
+    /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// An array of texts.
+    /// An array of strings.
     Texts,
-    /// An array of these texts.
+    /// An array of these strings.
     SomeOf(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
@@ -58,9 +59,9 @@ pub enum Kind {
     Numbers,
     /// A date, without quotes.
     Date,
-    /// A table of texts by name.
+    /// A table of strings by name.
     TextByName,
-    /// A table of arrays of texts by name.
+    /// A table of string arrays by name.
     TextsByName,
     /// A table.
     Table(&'static Form),
@@ -102,8 +103,8 @@ impl Key {
 pub const REMOVE: Key = Key::optional(
     crate::rows::REMOVE,
     Kind::Texts,
-    "Rows of build-pipeline's own file that do not count, as `TABLE.NAME`.",
-    "all its rows count",
+    "Rows of build-pipeline's own file to ignore, as `TABLE.NAME`.",
+    "none are ignored",
     "",
 );
 

@@ -25,13 +25,13 @@ pub struct Gpus {
 /// The facts about one GPU target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// The products with this target, for readers, for example `Strix Halo`.
+    /// The products with this target, such as `Strix Halo`; for people.
     pub name: String,
     /// The family, for example `RDNA 3.5`.
     pub family: String,
-    /// Whether it is part of the processor and shares the host's memory.
+    /// Whether the GPU is part of the CPU chip and shares the host's memory.
     pub is_integrated: bool,
-    /// The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses, if one helps.
+    /// The value of `HSA_OVERRIDE_GFX_VERSION` for a spoof on this GPU, if one helps.
     pub spoof: Option<GfxVersion>,
     /// Whether `env` prints the override only if the user asks for it, because every usable ROCm
     /// release has native code.
@@ -40,12 +40,12 @@ pub struct Gpu {
     pub native_since: Option<String>,
     /// Targets that AMD does not support in the same machine as this one.
     pub not_beside: Vec<GpuTarget>,
-    /// The source of these facts, for readers.
+    /// The source of these facts, for people.
     pub evidence: Option<String>,
 }
 
 impl Gpus {
-    /// Returns these targets and variables, and those of `lower` that are not among them.
+    /// Returns these targets and variables, plus those in `lower` that have other names.
     #[must_use]
     pub fn over(mut self, lower: Self) -> Self {
         for (target, gpu) in lower.gpus {
@@ -58,10 +58,10 @@ impl Gpus {
     }
 }
 
-/// Parses the text of `gpus.toml`. Messages call it `file`.
+/// Parses the text of `gpus.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
     let mut report = Report::new(file, text);
     let gpus = document(&mut report).and_then(|entries| {

@@ -11,7 +11,7 @@ use crate::checks;
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{CommitId, Sha256};
 
-/// The spelling of a value that nobody has been able to verify.
+/// The text in place of a value that nobody has verified yet.
 const UNRESOLVED: &str = "unresolved";
 
 /// The place to look up the value of a pin, for help texts.
@@ -19,9 +19,9 @@ const UNRESOLVED: &str = "unresolved";
 pub(crate) struct Lookup<'a> {
     /// The name of the pin.
     pub(crate) pin: &'a str,
-    /// The url, image or project that it comes from.
+    /// The URL, image or project that it comes from.
     pub(crate) from: &'a str,
-    /// The tag, branch or version that it was found under, if known.
+    /// The tag, branch or version that it was resolved from, if known.
     pub(crate) under: Option<&'a str>,
 }
 
@@ -192,7 +192,7 @@ fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
     })
 }
 
-/// How much a text differs from a row of hexadecimal digits of the right length.
+/// How a text differs from a hexadecimal string of the right length.
 #[derive(Debug)]
 enum HexShape {
     /// The right length, but with upper-case digits; contains them in lower case.

@@ -7,7 +7,7 @@ use crate::problem::{Wrong, quote, wrong};
 /// How a fact is known, from the strongest to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
-    /// The vendor's documents or source code say so.
+    /// The vendor's documents or source code confirm it.
     Vendor,
     /// A maintainer confirmed it.
     Maintainer,
@@ -21,7 +21,7 @@ impl Known {
     /// Parses `vendor`, `maintainer`, `3 reports` or `one source`.
     ///
     /// # Errors
-    /// The text is none of them.
+    /// The text is something else.
     pub fn parse(text: &str) -> Result<Self, Wrong> {
         let reports = text.strip_suffix(" reports").and_then(|number| number.parse().ok());
         match (text, reports) {
@@ -30,7 +30,7 @@ impl Known {
             ("one source", _) => Ok(Self::OneSource),
             (_, Some(number)) if number > 1 => Ok(Self::Reports(number)),
             _ => Err(wrong(
-                format!("{} does not say how a fact is known", quote(text)),
+                format!("{} is not a value of `known`", quote(text)),
                 "write `vendor`, `maintainer`, `3 reports` (two or more) or `one source`",
             )),
         }

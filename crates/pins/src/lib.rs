@@ -1,12 +1,17 @@
 //! Parses the files under `versions/` into typed pins, or reports exactly where they are wrong.
 //!
-//! Start at [`parse_versions`]; in the other direction, [`PinChange`] edits the text. A *pin* is a
-//! name with a digest, a full commit or a hash, together with the tag or git ref that it came from
-//! (for readers). A pin whose value nobody has been able to verify is [`Pinned::Unresolved`]: the
-//! value is never invented, and a build that needs it is refused.
+//! Start at [`parse_versions`], which reads the text, and [`PinChange`], which edits it. A *pin* is
+//! a name with a digest, a full commit or a hash, together with the tag or git ref that it came
+//! from (for people). A pin whose value nobody has been able to verify is [`Pinned::Unresolved`]:
+//! the value is never invented, and a build that needs it is refused.
 //!
 //! This crate does not use files, the network, the environment or a clock. It takes text, and
 //! returns values or a list of [`Problem`]s with spans; all problems are reported at once.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod built;
 mod change;

@@ -7,7 +7,7 @@ use crate::problem::Report;
 use crate::reader::{Table, document};
 use names::PinName;
 
-/// Returns the line of each pin's header, from 1. Pins that cannot be parsed are left out.
+/// Returns the line of each pin's header, counted from 1. Pins that cannot be parsed are left out.
 pub fn pin_lines(text: &str) -> BTreeMap<PinName, usize> {
     let mut report = Report::new("", text);
     let mut lines = BTreeMap::new();

@@ -1,20 +1,20 @@
-//! The problems of a data file, with their places.
+//! The problems in a data file, with their places.
 //!
-//! Start at [`ParseError`], which contains every [`Problem`] of one file. `Report` collects them
+//! Start at [`ParseError`], which contains every [`Problem`] in one file. `Report` collects them
 //! while the file is read. Nothing here renders text for terminals: the command line adds colours
 //! and excerpts.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One problem of a data file.
+/// One problem in a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The bytes of the file with the problem.
+    /// The byte range of the problem in the file.
     pub span: Range<usize>,
-    /// The line of the start of the span, from 1.
+    /// The line where the span starts, counted from 1.
     pub line: usize,
-    /// The column of the start of the span, in characters, from 1.
+    /// The column where the span starts, in characters, counted from 1.
     pub column: usize,
     /// The problem, with the value in backticks. It contains no control characters.
     pub message: String,
@@ -22,7 +22,7 @@ pub struct Problem {
     pub help: String,
 }
 
-/// All problems of one data file: at least one, in file order.
+/// All problems in one data file: at least one, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// The file, as the caller named it.
@@ -67,7 +67,7 @@ pub struct Reported(());
 /// a million.
 const MOST_PROBLEMS: usize = 500;
 
-/// Collects the problems of one file.
+/// Collects the problems in one file.
 #[derive(Debug)]
 pub struct Report<'a> {
     file: &'a str,
@@ -92,7 +92,7 @@ impl<'a> Report<'a> {
         self.text
     }
 
-    /// Returns the proof of a problem once there are so many that there is no point in reading on.
+    /// Returns the proof of a problem if the report is full, so that the caller stops reading.
     pub fn is_full(&self) -> Option<Reported> {
         (self.problems.len() >= MOST_PROBLEMS).then_some(Reported(()))
     }
@@ -122,7 +122,7 @@ impl<'a> Report<'a> {
         Reported(())
     }
 
-    /// Returns the number of the line that contains the byte `at`, from 1.
+    /// Returns the number of the line that contains the byte `at`, counted from 1.
     pub fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
@@ -130,7 +130,7 @@ impl<'a> Report<'a> {
     /// Ends the report: returns the value if there were no problems.
     ///
     /// # Errors
-    /// Returns all problems of the file, in file order.
+    /// Returns all problems in the file, in file order.
     pub fn finish<T>(mut self, value: Result<T, Reported>) -> Result<T, ParseError> {
         match value {
             Ok(value) if self.problems.is_empty() => Ok(value),
@@ -150,7 +150,7 @@ impl Report<'_> {
     /// Ends the report of a reader that returns `None` for everything it has reported.
     ///
     /// # Errors
-    /// Returns all problems of the file.
+    /// Returns all problems in the file.
     pub fn finish_option<T>(self, value: Option<T>) -> Result<T, ParseError> {
         self.finish(value.ok_or(Reported(())))
     }
@@ -213,7 +213,7 @@ pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     if text.len() > 100 {
         return None;
     }
-    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+    let plain = |spelling: &str| spelling.to_ascii_lowercase().replace('_', "-");
     let wanted = plain(text);
     names
         .into_iter()

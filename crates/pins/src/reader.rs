@@ -2,8 +2,8 @@
 //!
 //! Start at [`Report`] and [`document`], then [`Table`]. This module knows TOML, but nothing about
 //! pins: `checks` and the module of each file check the values. It is public for the project's
-//! other data files (patches), so that all of them report problems with the same places and
-//! wording. It is not a public interface.
+//! other data files (patches), so that all of them locate and word problems in the same way. It is
+//! not a public interface.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The longest accepted file: 1 MiB. Files in this project have some kilobytes; a larger one is a
-/// mistake.
+/// The longest accepted file: 1 MiB. The files of this project have a few kilobytes; a larger file
+/// is a mistake.
 const LONGEST_FILE: usize = 1 << 20;
 
 /// The format version of the data files that this program reads and writes.
@@ -87,7 +87,7 @@ impl<'t> Table<'t> {
             Ordering::Greater => (
                 "was made for a newer build-pipeline",
                 format!(
-                    "this build-pipeline reads schema {SCHEMA}; update it; nothing was changed"
+                    "this build-pipeline reads schema {SCHEMA}; update build-pipeline; nothing was changed"
                 ),
             ),
             Ordering::Less => ("does not exist", format!("write `{example}`")),
@@ -217,7 +217,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reads the array of texts of `key`; a missing key means an empty array. Duplicates are
+    /// Reads the array of strings in `key`; a missing key means an empty array. Duplicates are
     /// reported.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl<'t> Entry<'t> {
         quote(unquoted)
     }
 
-    /// Returns the value if it is a text.
+    /// Returns the value if it is a string.
     pub fn text(&self) -> Option<&'t str> {
         match self.value {
             DeValue::String(text) => Some(text),
@@ -297,7 +297,7 @@ impl<'t> Entry<'t> {
         Some(items.iter().map(item).collect())
     }
 
-    /// Returns the value if it is a whole number; a number that is too large is limited to the
+    /// Returns the value if it is a whole number; a number that is too large is clamped to the
     /// range of `i128`.
     pub fn integer(&self) -> Option<i128> {
         match self.value {
@@ -347,7 +347,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// Returns the value as a text without checking its content. If it is not a text, `check`
+    /// Returns the value as a string without checking its content. If it is not a string, `check`
     /// decides whether only the quotes are missing.
     ///
     /// # Errors
@@ -371,7 +371,7 @@ impl<'t> Entry<'t> {
         Err(self.add_type(report, "text in quotes", &help))
     }
 
-    /// Returns the value as a text without control characters and without surrounding spaces.
+    /// Returns the value as a string without control characters and without surrounding spaces.
     ///
     /// # Errors
     /// Fails after adding the problem to the report.

@@ -46,7 +46,7 @@ impl FromStr for Releases {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = || ParseReleasesError(text.to_owned());
-        let release = |text: &str| Release::read(text).ok_or_else(refuse);
+        let release = |part: &str| Release::read(part).ok_or_else(refuse);
         let (from, to) = if let Some((from, to)) = text.split_once(" to ") {
             (Some(release(from)?), Some(release(to)?))
         } else if let Some(from) = text.strip_suffix(" or newer") {
@@ -122,8 +122,8 @@ impl Release {
         own.cmp(&bound.numbers).then_with(|| self.compare_stamp(bound))
     }
 
-    /// Compares with a bound as far as both have numbers, for a text that means all releases that
-    /// start with it.
+    /// Compares only the numbers that both have. Used for a prefix such as `7.2`, which means all
+    /// releases that start with it.
     fn compare_common(&self, bound: &Self) -> Ordering {
         let both = self.numbers.len().min(bound.numbers.len());
         let is_whole = self.numbers.len() >= bound.numbers.len();

@@ -1,11 +1,11 @@
-//! The rows of data files: where they are, and which rows of the program a project drops.
+//! The rows of data files: where they are, and which of build-pipeline's own rows a project drops.
 
 use std::collections::BTreeMap;
 
 use crate::problem::{Report, Reported, list, nearest, quote, wrong};
 use crate::reader::{Table, document};
 
-/// The key that lists rows of the program to drop.
+/// The key that lists build-pipeline's own rows to drop.
 pub const REMOVE: &str = "remove";
 
 /// Keys of data files that are not rows.
@@ -41,15 +41,15 @@ pub fn removed(
 /// The rows of a data file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// The line of each row, from 1, by its name: `KEY`, or `TABLE.NAME` in one of the tables that
-    /// have rows.
+    /// The line of each row, counted from 1, by its name: `KEY`, or `TABLE.NAME` in one of the
+    /// tables that have rows.
     pub lines: BTreeMap<String, usize>,
-    /// The line of each name in `remove`, from 1.
+    /// The line of each name in `remove`, counted from 1.
     pub removed: BTreeMap<String, usize>,
 }
 
-/// Finds the rows in the text of a data file. `tables` are those that have rows. A text that cannot
-/// be parsed has none.
+/// Finds the rows in the text of a data file. `tables` names the tables that have rows. A text that
+/// cannot be parsed has no rows.
 pub fn rows_of(text: &str, tables: &[&str]) -> Rows {
     let (mut report, mut rows) = (Report::new("", text), Rows::default());
     let Ok(entries) = document(&mut report) else { return rows };

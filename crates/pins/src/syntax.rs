@@ -150,13 +150,13 @@ fn last_line(text: &str, at: usize) -> &str {
 /// Returns the number of the earlier line with the same key or header as `line`, which starts at
 /// the byte `at`.
 fn first_of(text: &str, at: usize, line: &str) -> Option<usize> {
-    let key_of = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
+    let key_of = |one: &str| one.split('=').next().unwrap_or_default().trim().to_owned();
     let earlier: Vec<&str> = text[..at].lines().map(str::trim).collect();
     let is_header = line.starts_with('[');
     let from = if is_header {
         0
     } else {
-        earlier.iter().rposition(|line| line.starts_with('[')).map_or(0, |at| at + 1)
+        earlier.iter().rposition(|one| one.starts_with('[')).map_or(0, |header| header + 1)
     };
     let key = key_of(line);
     let found = earlier[from..]

@@ -1,7 +1,7 @@
 //! `versions/tracks.toml`: the settings of each track.
 //!
-//! Start at [`parse_tracks_with`], which also checks that the pins and tracks that tracks are based
-//! on exist. The planner decides what a track does with its settings.
+//! Start at [`parse_tracks_with`], which also checks that the base of each track exists. The
+//! planner decides how the settings of a track take effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub struct Track {
     pub description: String,
     /// The settings of the image.
     pub image: ImageSettings,
-    /// Own files of the project that the image contains.
+    /// Files of the project that the image contains.
     pub files: Vec<TrackFile>,
     /// The disk space that the image needs in an engine's store, if somebody measured it.
     pub disk: Option<Disk>,
@@ -50,19 +50,20 @@ pub enum Build {
     Derive {
         /// The base.
         base: Base,
-        /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`, if
-        /// the track says so. Otherwise, the track below it decides.
+        /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`.
+        /// With `None`, the track that it is based on decides.
         spoof: Option<bool>,
-        /// The GPU targets whose code stays; the code of others is removed. Empty if all stays.
+        /// The GPU targets whose code stays in the image. If empty, all code stays.
         slim: Vec<GpuTarget>,
-        /// The variants on request, by name, each with the GPU targets whose code stays.
+        /// The variants that are built only on request, by name, each with the GPU targets whose
+        /// code stays.
         variants: BTreeMap<String, Vec<GpuTarget>>,
     },
     /// An engine builds it from Dockerfiles.
     Stages(Variants),
 }
 
-/// What an image is made on.
+/// The base of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// An image pin.
@@ -78,7 +79,7 @@ pub enum Base {
 pub struct ImageSettings {
     /// Environment variables, by name.
     pub env: BTreeMap<String, String>,
-    /// Labels, by name; none of them is one that the tool sets.
+    /// Labels, by name, without those that the tool sets itself.
     pub labels: BTreeMap<String, String>,
     /// The program that a container starts, with its first arguments.
     pub entrypoint: Option<Vec<String>>,
@@ -91,8 +92,8 @@ pub struct ImageSettings {
 }
 
 impl ImageSettings {
-    /// Returns the settings of an image that has these settings and whose base has those of
-    /// `lower`. As in a Dockerfile, a new entrypoint drops the arguments of the old one.
+    /// Returns the settings of an image with these settings on a base with the settings `lower`. As
+    /// in a Dockerfile, a new entrypoint drops the arguments of the old one.
     #[must_use]
     pub fn over(&self, lower: &Self) -> Self {
         let mut all = lower.clone();
@@ -119,7 +120,7 @@ pub struct Disk {
 }
 
 impl Tracks {
-    /// Returns the name of the track with that name or letter. A name comes before a letter.
+    /// Returns the name of the track with that name or letter. Names take precedence over letters.
     pub fn find(&self, text: &str) -> Option<&TrackName> {
         let by_name = self.tracks.keys().find(|name| name.as_str() == text);
         by_name.or_else(|| {
@@ -137,7 +138,7 @@ impl Tracks {
         all
     }
 
-    /// Returns the track to begin with: the first one in order.
+    /// Returns the track that new users should start with: the first one in order.
     pub fn first(&self) -> Option<&TrackName> {
         self.in_order().first().map(|(name, _)| *name)
     }
@@ -147,11 +148,11 @@ impl Tracks {
     pub fn chain(&self, name: &TrackName) -> Vec<(&TrackName, &Track)> {
         let mut chain: Vec<(&TrackName, &Track)> = Vec::new();
         let mut next = self.tracks.get_key_value(name);
-        while let Some((name, track)) = next {
-            if chain.iter().any(|(known, _)| *known == name) {
+        while let Some((current, track)) = next {
+            if chain.iter().any(|(known, _)| *known == current) {
                 break;
             }
-            chain.push((name, track));
+            chain.push((current, track));
             next = track.parent().and_then(|parent| self.tracks.get_key_value(parent));
         }
         chain
@@ -169,7 +170,7 @@ impl Tracks {
     }
 
     /// Returns whether a track can be rehearsed: every track of its chain that an engine builds has
-    /// a variant for that.
+    /// a variant for rehearsals.
     pub fn can_be_rehearsed(&self, name: &TrackName) -> bool {
         let variants = |track: &&Track| track.variants().map(|all| all.rehearsal.is_some());
         self.chain(name).iter().filter_map(|(_, track)| variants(track)).all(|has| has)
@@ -185,7 +186,8 @@ impl Track {
         }
     }
 
-    /// Returns the names of the variants on request, if no engine builds the track.
+    /// Returns the names of the variants that are built only on request, if no engine builds the
+    /// track.
     pub fn derived_variants(&self) -> impl Iterator<Item = &String> {
         let variants = match &self.build {
             Build::Derive { variants, .. } => Some(variants.keys()),
@@ -194,7 +196,8 @@ impl Track {
         variants.into_iter().flatten()
     }
 
-    /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`, if the track says so.
+    /// Returns whether the track's image sets `HSA_OVERRIDE_GFX_VERSION`, if the track specifies
+    /// it.
     pub fn spoof(&self) -> Option<bool> {
         match self.build {
             Build::Derive { spoof, .. } => spoof,
@@ -230,8 +233,8 @@ impl Track {
         }
     }
 
-    /// Returns the track that this one is based on: that of its default variant, if it has
-    /// variants.
+    /// Returns the track that this one is based on. If it has variants, its default variant
+    /// decides.
     fn parent(&self) -> Option<&TrackName> {
         let base = match &self.build {
             Build::Derive { base, .. } => Some(base),
@@ -244,20 +247,20 @@ impl Track {
     }
 }
 
-/// What the tracks of a file may refer to.
+/// The pins and tracks that the tracks of a file may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct References<'a> {
     /// The pins.
     pub pins: &'a Pins,
-    /// Tracks that exist in addition to those of the file. A table of the file replaces the track
+    /// Tracks that exist in addition to those in the file. A table in the file replaces the track
     /// of the same name.
     pub tracks: Option<&'a Tracks>,
 }
 
-/// Parses the text of `tracks.toml`. Messages call it `file`.
+/// Parses the text of `tracks.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
     parse(file, text, None)
 }
@@ -266,7 +269,7 @@ pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
 /// it names exist. The result also contains the tracks of `known` that the file does not replace.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_tracks_with(
     file: &str,
     text: &str,
@@ -329,7 +332,7 @@ fn read_track(
         line(400),
     );
     let letter = table.optional(report, "letter", letter);
-    let disk = table.get("disk").map(|entry| read_disk(report, &entry)).transpose();
+    let disk = table.get("disk").map(|disk| read_disk(report, &disk)).transpose();
     let image = read_image(report, &table);
     let files = read_files(report, &table);
     let build = if is_built {
@@ -355,7 +358,7 @@ fn read_track(
     Ok((name, track))
 }
 
-/// Checks what a table alone does not show: bases that are tracks, letters, and names of images.
+/// Checks the relations between tables: bases that are tracks, letters, and names of images.
 fn check_relations<'t>(
     report: &mut Report<'_>,
     entries: impl Iterator<Item = Entry<'t>>,
@@ -382,7 +385,9 @@ fn check_relation(
 ) -> Result<(), Wrong> {
     let bases: Vec<&Base> = match &track.build {
         Build::Derive { base, .. } => vec![base],
-        Build::Stages(all) => all.variants.values().map(|variant| &variant.base).collect(),
+        Build::Stages(variants) => {
+            variants.variants.values().map(|variant| &variant.base).collect()
+        }
     };
     for base in bases {
         let Base::Track(parent) = base else { continue };
@@ -399,7 +404,7 @@ fn check_relation(
             ));
         }
         let chain = all.chain(parent);
-        let last = chain.last().and_then(|(_, track)| track.parent());
+        let last = chain.last().and_then(|(_, end)| end.parent());
         if chain.iter().any(|(known, _)| *known == name)
             || last.is_some_and(|last| all.tracks.contains_key(last))
         {
@@ -468,9 +473,9 @@ fn read_disk(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<Disk, Reporte
     table.check_form(report, forms::DISK.keys);
     let gigabytes = match table.get("gb") {
         None => Err(table.add_missing(report, "gb", "gb = 25")),
-        Some(entry) => match entry.integer().map(u16::try_from) {
+        Some(gb) => match gb.integer().map(u16::try_from) {
             Some(Ok(number)) if number > 0 => Ok(number),
-            _ => Err(entry.add_type(report, "a number from 1 to 65535", "write it without quotes")),
+            _ => Err(gb.add_type(report, "a number from 1 to 65535", "write it without quotes")),
         },
     };
     let source =
@@ -571,9 +576,9 @@ const OWN_LABELS: [&str; 12] = [
 
 fn read_labels(
     report: &mut Report<'_>,
-    entry: &Entry<'_>,
+    labels: &Entry<'_>,
 ) -> Result<BTreeMap<String, String>, Reported> {
-    let table = entry.table(report, "`labels`")?;
+    let table = labels.table(report, "`labels`")?;
     collect(report, table.entries(), |report, entry| {
         let name = label(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
         Ok((name, entry.checked_text(report, line(1000))?))
@@ -585,7 +590,7 @@ fn label(text: &str) -> Result<String, Wrong> {
     if text.starts_with(OWN_PREFIX) || OWN_LABELS.contains(&text) {
         let message = format!("label {} is set by build-pipeline", quote(text));
         let help = if text.ends_with(".title") || text.ends_with(".description") {
-            "remove it; `title` and `description` of the track give its value"
+            "remove it; its value comes from the track's `title` or `description`"
         } else {
             "remove it, or use a name of your own, for example `org.example.team`"
         };
@@ -626,11 +631,11 @@ pub(crate) fn check_base(name: &PinName, pins: &Pins) -> Result<(), Wrong> {
 
 fn read_env(
     report: &mut Report<'_>,
-    entry: &Entry<'_>,
+    env: &Entry<'_>,
 ) -> Result<BTreeMap<String, String>, Reported> {
-    let Some(table) = entry.as_table() else {
+    let Some(table) = env.as_table() else {
         let example = "write `env.VLLM_ROCM_USE_AITER = \"0\"`";
-        return Err(entry.add_type(report, "a table of names and values", example));
+        return Err(env.add_type(report, "a table of names and values", example));
     };
     collect(report, table.entries(), |report, entry| {
         let name =

@@ -1,7 +1,7 @@
 //! The environment variables for a GPU: `[variable.NAME]` in `versions/gpus.toml`.
 //!
-//! Start at [`Gpus::environment`]. The command line does the quoting for shells, and adds what
-//! depends on the machine.
+//! Start at [`Gpus::environment`]. The command line does the quoting for shells, and adds the
+//! variables that depend on the machine.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub enum When {
     Build,
     /// By a running program.
     Run,
-    /// By a program that is being debugged; it is slow.
+    /// By a program that is being debugged; such variables make it slow.
     Debug,
 }
 
@@ -33,9 +33,9 @@ pub struct Variable {
     pub gpus: Vec<GpuTarget>,
     /// The ROCm releases; empty means all.
     pub rocm: Vec<Releases>,
-    /// What it does, for readers.
+    /// What it does, for people.
     pub why: String,
-    /// The source, for readers.
+    /// The source, for people.
     pub evidence: String,
 }
 
@@ -46,7 +46,7 @@ pub struct Setting {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// The requested time at which it is read.
+    /// When it is read; one of the requested times.
     pub when: When,
     /// What it does.
     pub why: String,
@@ -55,7 +55,7 @@ pub struct Setting {
 }
 
 impl When {
-    /// All, in order.
+    /// All times, in order.
     pub const ALL: [Self; 3] = [Self::Build, Self::Run, Self::Debug];
 
     /// Returns the name in the file.
@@ -74,7 +74,7 @@ pub const OVERRIDE: &str = "HSA_OVERRIDE_GFX_VERSION";
 impl Gpus {
     /// Returns the variables for `gpu` that are read at the times `asked`, sorted by name. If an
     /// override is in effect, it comes first, and code is built for the GPU that it names: the
-    /// runtime reports that one, and loads no other code. Rows for particular ROCm releases are
+    /// runtime reports that GPU, and loads only code for it. Rows for particular ROCm releases are
     /// left out if `rocm` is unknown.
     pub fn environment(
         &self,
@@ -91,7 +91,7 @@ impl Gpus {
             value: version.to_string(),
             when: When::Run,
             why: format!(
-                "the runtime reports another GPU than {gpu}, for programs without code for {gpu}; AMD does not support the override"
+                "makes the runtime report a GPU other than {gpu}, for programs without code for {gpu}; AMD does not support the override"
             ),
             evidence,
         });
@@ -123,7 +123,7 @@ impl Gpus {
     }
 
     /// Returns the override that `gpu` needs: its spoof, unless `rocm` supports the GPU natively,
-    /// or the spoof is only for those who ask for it. `7.2` means all releases 7.2.*.
+    /// or the spoof is only used on request. `7.2` means all releases 7.2.*.
     pub fn wanted_override(&self, gpu: &GpuTarget, rocm: Option<&str>) -> Option<GfxVersion> {
         let known = self.gpus.get(gpu)?;
         let is_native = rocm.is_some_and(|rocm| self.is_native(gpu, rocm));
@@ -143,8 +143,8 @@ pub(crate) fn read(
     report: &mut Report<'_>,
     root: &Table<'_>,
 ) -> Result<BTreeMap<String, Variable>, Reported> {
-    let Some(entry) = root.get("variable") else { return Ok(BTreeMap::new()) };
-    let all = entry.table(report, "`[variable.NAME]`")?;
+    let Some(all) = root.get("variable") else { return Ok(BTreeMap::new()) };
+    let all = all.table(report, "`[variable.NAME]`")?;
     collect(report, all.entries(), |report, entry| {
         let place = quote(&format!("[variable.{}]", entry.key));
         let table = entry.table(report, &place)?;
@@ -155,7 +155,7 @@ pub(crate) fn read(
         }
         let is_debug = when.as_ref().is_ok_and(|when| when.as_slice() == [When::Debug]);
         let name = if is_debug {
-            // Variables that images may not set are exactly what debugging needs.
+            // Debugging needs exactly the variables that images must not set.
             Ok(entry.key.to_owned())
         } else {
             environment::name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))
@@ -186,6 +186,6 @@ fn when(text: &str) -> Result<When, Wrong> {
             Some(near) => format!("did you mean `{near}`? It must be one of {names}"),
             None => format!("write one of {names}"),
         };
-        wrong(format!("{} is not a time at which a variable is read", quote(text)), help)
+        wrong(format!("{} is not a value of `when`", quote(text)), help)
     })
 }

@@ -1,5 +1,6 @@
 //! Tests pin changes in a text: only the intended lines change, in every form of the file.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use pins::{ChangeError, Changed, NewValue, PinChange, Pinned, Pins, parse_versions};
@@ -184,13 +185,16 @@ fn refusals_name_what_is_wrong() {
     let error = change("nothing", archive()).apply("f", VERSIONS).unwrap_err();
     assert_eq!(error.to_string(), "there is no pin `nothing`");
     let error = change("vllm", archive()).apply("f", VERSIONS).unwrap_err();
-    assert_eq!(error.to_string(), "pin `vllm` is of kind `source`, but the new value is not");
+    assert_eq!(
+        error.to_string(),
+        "pin `vllm` is of kind `source`, but the new value is for another kind"
+    );
     let error = change("vllm", archive()).apply("f", "schema = 1\nx = 2\n").unwrap_err();
     assert!(matches!(error, ChangeError::Parse(_)));
     let release = change("rocm-wheels", archive()).apply("f", VERSIONS).unwrap_err();
     assert_eq!(
         release.to_string(),
-        "pin `rocm-wheels` is of kind `release`, but the new value is not"
+        "pin `rocm-wheels` is of kind `release`, but the new value is for another kind"
     );
     // A change that the parser would refuse is never written: a version that does not match the
     // ref.

@@ -1,4 +1,6 @@
-//! Fuzzes the data files: each one is parsed, or refused with places that exist.
+//! Fuzzes the data files: each one is parsed, or refused with places that exist in the file.
+
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 
 use pins::{
     ParseError, parse_compat, parse_gpus, parse_package_lock, parse_tracks, parse_versions,

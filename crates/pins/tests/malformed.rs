@@ -4,6 +4,7 @@
 //! is good if a person needs nothing else to act on it: file, line, column, the value, and the next
 //! step.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use std::fmt::Write as _;
@@ -25,7 +26,7 @@ use malformed_cases::tracks::TRACKS;
 use malformed_cases::variables::VARIABLES;
 use malformed_cases::versions::VERSIONS;
 
-/// The start of the cases of `versions.toml`, unless they test it.
+/// The first lines of the cases of `versions.toml`, except where a case tests them.
 const HEAD: &str = "schema = 1\nsource-date-epoch = 1795132800\n";
 
 /// Three images, a source and an archive that the tracks in the cases can use.

@@ -1,5 +1,6 @@
 //! Tests that the data files of this project parse, and that some facts about them are true.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use std::collections::BTreeMap;
@@ -187,13 +188,14 @@ fn every_gpu_has_the_environment_it_needs_and_no_other() {
         text("gfx1151", Some("10.1.0a20260806"), &[When::Run]).contains("IN_THREAD_TRANSPOSE=0")
     );
     assert!(!text("gfx1151", Some("7.14.0"), &[When::Run]).contains("IN_THREAD_TRANSPOSE"));
-    // Only rows for debugging set variables that an image may not set.
+    // Only rows for debugging set variables that an image must not set.
     for (name, variable) in &gpus.variables {
         let is_debug = variable.when == [When::Debug];
         let is_refused = pins::refused_variable(name, &variable.value).is_some();
         assert!(is_debug || !is_refused, "{name}");
     }
-    // With an override, the runtime loads only code of the GPU that it names, so that is built.
+    // With an override, the runtime loads only code for the GPU that it names, so code for it is
+    // built.
     let both = [When::Build, When::Run];
     let built = text("gfx1031", Some("7.2.1"), &both);
     assert!(built.contains("PYTORCH_ROCM_ARCH=gfx1030"), "{built}");
@@ -250,7 +252,7 @@ fn kernels_with_the_fixes_are_told_from_those_without() {
         let is_refused = compat.refused_kernel(&gpu, &kernel).is_some();
         assert_eq!(is_refused, !is_fixed && distribution == Some("ubuntu-24.04"), "{kernel:?}");
     }
-    // Unchanged kernels contain none of Ubuntu's fixes, and Ubuntu's row says nothing about them.
+    // Mainline kernels contain none of Ubuntu's fixes, and Ubuntu's row does not cover them.
     let kernel = Kernel {
         release: "6.17.13-061713-generic",
         build: Some("202512180949"),

@@ -25,10 +25,10 @@ pub struct Draft {
     pub rehearsal: bool,
     /// The time of everything in the image, in seconds since 1970-01-01 UTC.
     pub source_date_epoch: u64,
-    /// The commit for the labels. Absent unless the request asks for it.
+    /// The commit for the labels. Absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// The changes of this run to the data files, by name: image inputs, `variant`, `spoof`, `gpu`,
+    /// The settings that this run overrides, by name: image inputs, `variant`, `spoof`, `gpu`,
     /// `slim`, `source-date-epoch`.
     pub overrides: BTreeMap<String, String>,
     /// Everything that the image is made from, by name. Each input is used by at least one step.
@@ -84,7 +84,7 @@ pub enum InvalidPlan {
     /// An image input has no digest.
     #[error("image `{0}` has no digest")]
     NoDigest(String),
-    /// A layer or a build context with own files cannot have an entry.
+    /// A layer or build context cannot contain one of the project's own files.
     #[error("step `{step}` cannot add `{path}`: {why}")]
     OwnFile {
         /// The step.
@@ -94,10 +94,10 @@ pub enum InvalidPlan {
         /// The reason.
         why: &'static str,
     },
-    /// A change of this run does not affect anything that the plan uses.
+    /// An override of this run does not affect anything that the plan uses.
     #[error("the change `{name}={value}` does not affect anything that the plan uses")]
     UnusedOverride {
-        /// The name of the changed setting.
+        /// The name of the overridden setting.
         name: String,
         /// Its value.
         value: String,
@@ -121,7 +121,7 @@ enum Product {
     Image,
     /// A tree of files for a build context.
     Tree,
-    /// Packages: also a tree, and the input of a base.
+    /// Packages, for a build context or for a bootstrapped base.
     Packages,
     /// The output of an engine, not yet canonical.
     Built,
@@ -203,7 +203,7 @@ impl Draft {
         let commit = revision.map(|revision| revision.commit.to_string());
         let audited = self.steps.iter().flat_map(|step| match &step.action {
             Action::AuditImage { gpu, .. } => std::slice::from_ref(gpu),
-            // An image that imitates another GPU has code for that one, but is for its own.
+            // With `if_present`, the image imitates another GPU, and `gpus` lacks the image's own GPU.
             Action::SlimImage { gpus, if_present, .. } if if_present.is_empty() => gpus,
             _ => &[],
         });
@@ -345,7 +345,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A label may be absent, but it must not contradict the plan.
+    /// Checks that no label contradicts the plan. Labels may be absent.
     fn check_labels(&self) -> Result<(), InvalidPlan> {
         let derived = self.derived_labels();
         for step in &self.steps {

@@ -1,4 +1,4 @@
-//! The layer with own files of the project.
+//! The project's own files in a layer or a build context.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Input, Inputs};
 
-/// Own files: the entries of a layer, by their absolute path in the image, or of a build context,
-/// by their relative path in the context.
+/// The project's own files. The keys are absolute paths in the image for a layer, and relative
+/// paths for a build context.
 pub type OwnFiles = BTreeMap<String, OwnFile>;
 
-/// An entry of a layer or of a build context with own files of the project.
+/// One of the project's own files, folders or links in a layer or a build context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OwnFile {
@@ -48,10 +48,11 @@ pub enum OwnFile {
     },
 }
 
-/// The numbered rules that make a layer from files; the crate `seal` must keep the bytes the same.
+/// The numbered rules that make a layer from files. The crate `seal` must not change the bytes that
+/// a version produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FilesContract {
-    /// `files/1`: equal files give equal bytes.
+    /// `files/1`: the same files always produce the same bytes.
     #[serde(rename = "files/1")]
     Files1,
 }
@@ -64,7 +65,7 @@ impl fmt::Display for FilesContract {
     }
 }
 
-/// Returns one line for each entry: its path, and everything that the image contains of it.
+/// Returns one line for each entry: its path and all its properties in the image.
 pub(crate) fn listing(files: &OwnFiles, inputs: &Inputs) -> String {
     let line = |(path, file): (&String, &OwnFile)| match file {
         OwnFile::File { from, mode, uid, gid } => {
@@ -77,12 +78,13 @@ pub(crate) fn listing(files: &OwnFiles, inputs: &Inputs) -> String {
     files.iter().map(line).collect()
 }
 
-/// Returns the digest of the listings of several layers, lowest first, or `None` if there are none.
+/// Returns the digest of the concatenated listings of all layers, lowest first, or `None` if there
+/// are none.
 pub(crate) fn digest_of(listings: &str) -> Option<Digest> {
     (!listings.is_empty()).then(|| Digest::of(listings.as_bytes()))
 }
 
-/// Returns the reason why a layer cannot have these entries, and the path of one of them.
+/// Returns the path of an entry that a layer cannot contain, and the reason.
 pub(crate) fn refused(files: &OwnFiles) -> Option<(String, &'static str)> {
     if files.is_empty() {
         return Some(("/".to_owned(), "the layer is empty"));
@@ -90,8 +92,8 @@ pub(crate) fn refused(files: &OwnFiles) -> Option<(String, &'static str)> {
     refused_below(files, "/", "it is not a plain absolute path")
 }
 
-/// Returns the reason why a build context cannot have these entries next to its other `folders`,
-/// and the path of one of them.
+/// Returns the path of an entry that a build context with these `folders` cannot contain, and the
+/// reason.
 pub(crate) fn refused_in_context<'a>(
     files: &OwnFiles,
     mut folders: impl Iterator<Item = &'a String>,
@@ -99,7 +101,7 @@ pub(crate) fn refused_in_context<'a>(
     for (path, file) in files {
         let top = path.split('/').next().unwrap_or_default();
         if CONTEXT_NAMES.contains(&top) {
-            return Some((path.clone(), "engines give this name a meaning"));
+            return Some((path.clone(), "this name has a special meaning for engines"));
         }
         let is_git_like = match file {
             OwnFile::File { mode, uid: 0, gid: 0, .. } => {
@@ -131,7 +133,7 @@ pub(crate) fn refused_in_context<'a>(
     refused_below(files, "", "it is not a plain relative path")
 }
 
-/// Returns the reason why there cannot be these entries below `root`, and the path of one of them.
+/// Returns the path of an entry that cannot exist below `root`, and the reason.
 fn refused_below(
     files: &OwnFiles,
     root: &str,

@@ -1,5 +1,4 @@
-//! The inputs of a plan: everything that is fetched or read, identified by a value that cannot
-//! change.
+//! The inputs of a plan: everything that is fetched or read, each identified by an immutable value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +18,7 @@ use crate::ManifestKind;
 pub enum Input {
     /// A container image.
     Image {
-        /// The image, at a digest; the tag is for readers.
+        /// The image with its digest. The tag is only for people.
         reference: ImageRef,
         /// The kind of object that the digest identifies, if the pin states it.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,13 +71,13 @@ impl Input {
         }
     }
 
-    /// Returns whether it comes from outside the project, so that `versions.toml` or a lock pins
-    /// it.
+    /// Returns whether the input comes from outside the project, and is therefore pinned by
+    /// `versions.toml` or a lock.
     pub fn is_pinned(&self) -> bool {
         !matches!(self, Self::File { .. })
     }
 
-    /// Returns the kind, as it is named in the plan's JSON.
+    /// Returns the kind, as the plan's JSON names it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Image { .. } => "image",

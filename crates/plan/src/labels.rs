@@ -6,9 +6,9 @@
 
 /// The time of the image, RFC 3339.
 pub const CREATED: &str = "org.opencontainers.image.created";
-/// The address of the project. Only on request, together with [`REVISION`].
+/// The address of the project. Set only on request, together with [`REVISION`].
 pub const SOURCE: &str = "org.opencontainers.image.source";
-/// The last commit that changed a file that the image is made from. Only on request, because it
+/// The last commit that changed a file that the image is made from. Set only on request, because it
 /// depends on the history of a repository, not on the content of the files (docs/adr/0003).
 pub const REVISION: &str = "org.opencontainers.image.revision";
 /// The version of the main software in the image.
@@ -43,7 +43,7 @@ pub const GPU_TARGETS: &str = "io.github.build-pipeline.gpu-targets";
 /// The contract by which code for other GPUs was removed, and the GPUs whose code was kept. Absent if
 /// the image was not slimmed.
 pub const SLIM: &str = "io.github.build-pipeline.slim";
-/// The digest of the image's manifest before that, if the command `slim` wrote the image.
+/// The digest of the manifest before slimming, if the command `slim` wrote the image.
 pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";
@@ -55,10 +55,10 @@ pub const CONTRACT: &str = "io.github.build-pipeline.contract";
 pub const SPOOF: &str = "io.github.build-pipeline.spoof";
 /// `true` on a rehearsed image, `false` on a real one.
 pub const REHEARSAL: &str = "io.github.build-pipeline.rehearsal";
-/// The changes of this run to the data files, as `name=value` separated by spaces. Absent if there
-/// are none.
+/// The settings that this run overrides, as `name=value` separated by spaces. Absent if there are
+/// none.
 pub const OVERRIDES: &str = "io.github.build-pipeline.overrides";
-/// The ROCm release inside, if the pin states it.
+/// The ROCm release in the image, if the pin states it.
 pub const ROCM_VERSION: &str = "io.github.build-pipeline.rocm.version";
 
 /// The variant of a track that an engine builds.
@@ -71,8 +71,8 @@ pub const PIN_PREFIX: &str = "io.github.build-pipeline.pin.";
 pub const PATCHES: &str = "io.github.build-pipeline.patches";
 /// The SHA-256 of the effects of [`PATCHES`], in order: lines of `component/id effect`.
 pub const PATCHES_DIGEST: &str = "io.github.build-pipeline.patches-digest";
-/// The SHA-256 of the list of own files of the project in the image: lines of path, mode, owner and
-/// digest. Absent if there are none.
+/// The SHA-256 of the list of the project's own files in the image: one line per file, with path,
+/// mode, owner and digest. Absent if there are none.
 pub const FILES_DIGEST: &str = "io.github.build-pipeline.files-digest";
 /// The paths that sealing leaves out of the layers, separated by spaces.
 pub const SCRUBBED: &str = "io.github.build-pipeline.scrubbed";

@@ -1,14 +1,19 @@
-//! Defines a [`Plan`]: inputs, typed steps, final label texts, canonical text and digest.
+//! Defines a [`Plan`]: its inputs, typed steps, final labels, canonical text and digest.
 //!
 //! The planner creates a plan and the executor carries it out; they share nothing else. A plan
 //! leaves no choice to the executor: images are identified by digest, labels have their final text,
-//! and the time is a value. `plan --format json` prints [`Plan::canonical_text`] byte for byte, and
-//! its SHA-256 is the plan digest, which every image has as a label.
+//! and the time is fixed. `plan --format json` prints [`Plan::canonical_text`] byte for byte. The
+//! SHA-256 of that text is the plan digest, which every image carries as a label.
 //!
 //! A [`Draft`] is the plain data; [`Draft::finish`] checks it. Every [`Plan`] is valid, even one
-//! that was read from a file; [`InvalidPlan`] lists what is refused.
+//! that was read from a file; [`InvalidPlan`] lists the possible errors.
 //!
 //! This crate does not use files, the network, the environment or a clock.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod draft;
 mod files;
@@ -36,9 +41,9 @@ pub use steps::{
 /// The version of the plan's JSON format. A reader refuses a newer one.
 pub const SCHEMA: u32 = 2;
 
-/// Everything that is done to produce one image. It is valid, and cannot be changed.
+/// Everything that is done to produce one image. A plan is valid and immutable.
 ///
-/// Its fields are those of [`Draft`].
+/// It dereferences to a [`Draft`], which has the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Plan(Draft);
@@ -51,7 +56,7 @@ pub enum ParsePlanError {
     Json(#[source] serde_json::Error),
     /// A newer build-pipeline created it.
     #[error(
-        "the plan has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update it"
+        "the plan has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update build-pipeline"
     )]
     Newer(u32),
     /// A build-pipeline from before the first release created it.
@@ -88,8 +93,8 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// Returns the name of the image of a track. `variant` and `gpu` are set if they are not the usual
-/// ones, so that all images of a project have different names.
+/// Returns the name of a track's image. Set `variant` and `gpu` only if they differ from the
+/// defaults; all images of a project then have different names.
 pub fn image_name(track: &str, variant: Option<&str>, gpu: Option<&str>) -> String {
     [Some(track), variant, gpu].into_iter().flatten().collect::<Vec<_>>().join("-")
 }
@@ -150,7 +155,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether an engine builds the image, so that its layers exist nowhere else.
+    /// Returns whether an engine builds the image. If so, its layers exist nowhere else.
     pub fn is_built(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::SealImage { .. }))
     }
@@ -166,7 +171,7 @@ impl Plan {
         self.is_built() || self.slim_step().is_some()
     }
 
-    /// Returns whether steps make layers: they build, slim, or add own files of the project.
+    /// Returns whether steps make layers: they build, slim, or add the project's own files.
     pub fn makes_layers(&self) -> bool {
         let adds = |step: &Step| matches!(step.action, Action::AddFiles { .. });
         self.needs_all_layers() || self.steps.iter().any(adds)
@@ -183,8 +188,8 @@ impl Plan {
     }
 
     /// Returns the content of a step: its action, the values of the inputs it reads and, if the
-    /// result depends on it, the GPU target. The steps that it depends on are not included. Of a
-    /// package lock, only the fetched sets count, which the action itself identifies.
+    /// result depends on it, the GPU target. The steps that it depends on are not included. For a
+    /// package lock, only the fetched sets count, and the action itself identifies them.
     pub fn content_of(&self, step: &Step) -> serde_json::Value {
         let is_for_gpu =
             matches!(&step.action, Action::FetchSource { patches, .. } if !patches.is_empty());
@@ -224,7 +229,7 @@ impl Plan {
     }
 
     /// Returns the text whose SHA-256 is the key of a step: everything that determines its result.
-    /// `key` returns the keys of the steps that it depends on.
+    /// `key` returns the key of a step that it depends on.
     pub fn key_text<'a>(&self, step: &Step, key: impl Fn(&str) -> Option<&'a Digest>) -> String {
         let needs: Vec<Option<&Digest>> = step.action.needs().into_iter().map(key).collect();
         serde_json::to_string(&(self.content_of(step), needs))

@@ -75,7 +75,7 @@ pub enum Action {
         args: BTreeMap<String, String>,
         /// The steps whose trees are in the build context, by folder.
         context: BTreeMap<String, String>,
-        /// Own files of the project in the build context, by their path there.
+        /// The project's own files in the build context, by their path there.
         #[serde(default, skip_serializing_if = "OwnFiles::is_empty")]
         files: OwnFiles,
         /// Whether RUN instructions may use the network.
@@ -84,7 +84,7 @@ pub enum Action {
     /// Turns the output of an engine into the canonical image, with the same bytes for every
     /// engine.
     SealImage {
-        /// The step that builds it.
+        /// The step that builds the image.
         image: String,
         /// The step whose image it is based on.
         base: String,
@@ -102,8 +102,8 @@ pub enum Action {
         /// The GPU targets whose code stays. The build stops if the image has no code for one of
         /// them.
         gpus: Vec<GpuTarget>,
-        /// Other GPU targets whose code stays if there is some: the GPU of an image that imitates
-        /// another GPU, for which the imitation can be switched off.
+        /// Other GPU targets whose code stays if the image has some. If the image imitates another
+        /// GPU, this is its own GPU, because the imitation can be switched off.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         if_present: Vec<GpuTarget>,
     },
@@ -114,22 +114,22 @@ pub enum Action {
         /// The GPU target.
         gpu: GpuTarget,
     },
-    /// Checks that the GPU code in wheels is also for a GPU, before they are installed. The build
-    /// stops if it is only for others. Wheels without GPU code pass.
+    /// Checks wheels before they are installed: if they contain GPU code, some of it must be for
+    /// the GPU target. The build stops if it is only for other GPUs.
     AuditWheels {
-        /// The step that fetches the wheels. The next steps take them from this one.
+        /// The step that fetches the wheels. Later steps take them from the audit.
         wheels: String,
         /// The GPU target.
         gpu: GpuTarget,
     },
-    /// Adds own files of the project to an image, as one layer. It needs no engine.
+    /// Adds the project's own files to an image, as one layer. No engine is needed.
     AddFiles {
         /// The step whose image gets the files.
         base: String,
         /// The contract that determines every byte of the layer.
         contract: FilesContract,
-        /// The entries of the layer, by their absolute path in the image. The base's folders above
-        /// them are not in the layer.
+        /// The entries of the layer, by their absolute path in the image. Parent folders that the
+        /// base has are not in the layer.
         files: OwnFiles,
         /// The time of all entries, in seconds since 1970-01-01 UTC.
         epoch: u64,
@@ -138,8 +138,7 @@ pub enum Action {
         /// `created_by` of the layer's history entry.
         created_by: String,
     },
-    /// Writes a new config and manifest on top of a fetched base, by the rules of a numbered
-    /// contract.
+    /// Writes a new config and manifest for a fetched base, by the rules of a numbered contract.
     DeriveImage {
         /// The step that fetches the base.
         base: String,
@@ -158,7 +157,7 @@ pub struct PatchUse {
     pub component: String,
     /// The patch, a file of that folder without `.toml`.
     pub id: String,
-    /// The SHA-256 of what the patch does. Comments, provenance and tests of its file do not count.
+    /// The SHA-256 of the patch's effect. Comments, provenance and tests in its file do not count.
     pub effect: Sha256,
     /// The expected effect on the source.
     pub expect: Expectation,
@@ -174,10 +173,11 @@ pub enum Expectation {
     Upstream,
 }
 
-/// The numbered rules that make layers canonical; the crate `seal` must keep the bytes the same.
+/// The numbered rules that make layers canonical. The crate `seal` must not change the bytes that a
+/// version produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SealContract {
-    /// `seal/1`: equal content gives equal bytes.
+    /// `seal/1`: the same content always produces the same bytes.
     #[serde(rename = "seal/1")]
     Seal1,
 }
@@ -185,7 +185,7 @@ pub enum SealContract {
 /// The numbered rules that remove code for other GPUs; the crate `slim` implements them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SlimContract {
-    /// `slim/1`: equal layers and equal GPUs give equal bytes.
+    /// `slim/1`: the same layers and GPUs always produce the same bytes.
     #[serde(rename = "slim/1")]
     Slim1,
 }
@@ -194,16 +194,17 @@ pub enum SlimContract {
 /// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BootstrapContract {
-    /// `bootstrap/1`: the packages are unpacked over each other, and then installed by their own
-    /// dpkg.
+    /// `bootstrap/1`: all packages are unpacked into one root, and then installed by the dpkg among
+    /// them.
     #[serde(rename = "bootstrap/1")]
     Bootstrap1,
 }
 
-/// The numbered rules that derive an image from a base; `oci::derive` must keep the bytes the same.
+/// The numbered rules that derive an image from a base. `oci::derive` must not change the bytes
+/// that a version produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeriveContract {
-    /// `derive/1`: an equal base and equal edits give equal bytes.
+    /// `derive/1`: the same base and edits always produce the same bytes.
     #[serde(rename = "derive/1")]
     Derive1,
 }
@@ -240,7 +241,7 @@ pub struct Seal {
     pub contract: SealContract,
     /// Patterns for paths to leave out: content that differs between runs and is not needed.
     pub scrub: Vec<String>,
-    /// The latest time of any file, in seconds since 1970-01-01 UTC.
+    /// The latest time that a file can have, in seconds since 1970-01-01 UTC.
     pub epoch: u64,
 }
 
@@ -284,7 +285,7 @@ impl Action {
         inputs
     }
 
-    /// Returns the own files of the project that the action reads, if it reads some.
+    /// Returns the project's own files that the action reads, if there are any.
     pub fn files(&self) -> Option<&OwnFiles> {
         match self {
             Self::AddFiles { files, .. } => Some(files),
@@ -293,8 +294,8 @@ impl Action {
         }
     }
 
-    /// Returns the name of the input that the action reads in addition to own files, if there is
-    /// one.
+    /// Returns the name of the input that the action reads in addition to the project's own files,
+    /// if there is one.
     pub fn input(&self) -> Option<&str> {
         match self {
             Self::FetchBase { input, .. }

@@ -1,4 +1,4 @@
-//! Tests plans: their text, their digest, and what is refused.
+//! Tests plans: their text, their digest and the errors.
 
 use super::*;
 use crate::draft::InvalidPlan;
@@ -173,7 +173,8 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
         text.replace(from, to)
     };
     let not_a_plan = "the text is not a plan of schema 2";
-    let newer = "the plan has schema 3, but this build-pipeline reads only up to 2; update it";
+    let newer =
+        "the plan has schema 3, but this build-pipeline reads only up to 2; update build-pipeline";
     let older =
         "the plan has schema 1, from before the first release, but this build-pipeline reads 2";
     for (text, message, source) in [
@@ -403,7 +404,7 @@ fn a_key_depends_on_everything_that_its_step_is_made_from_and_on_nothing_else() 
         draft.inputs.insert("Dockerfile".to_owned(), Input::File { digest: digest('a') });
     };
     assert_eq!(changed(dockerfile), "build label seal");
-    // Patches write the name of the GPU target.
+    // Patches insert the name of the GPU target.
     let gpu = |draft: &mut Draft| draft.gpu = "gfx1100".parse().unwrap();
     assert_eq!(changed(gpu), "build fetch-vllm label seal");
     let effect = |draft: &mut Draft| {

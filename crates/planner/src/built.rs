@@ -64,7 +64,7 @@ pub struct Needs {
     pub package_locks: BTreeSet<String>,
     /// The tracks whose own files are needed.
     pub own_files: BTreeSet<TrackName>,
-    /// The own files that are needed in build contexts, by their path.
+    /// The project's files that are needed in build contexts, by path.
     pub context_files: BTreeMap<String, TrackFile>,
 }
 
@@ -143,8 +143,7 @@ pub(crate) fn plan(
         warnings: Vec::new(),
     };
     builder.stages(chain)?;
-    let PlanBuilder { draft, warnings, .. } = builder;
-    finished(draft, chain.name, warnings)
+    finished(builder.draft, chain.name, builder.warnings)
 }
 
 /// A plan under construction.
@@ -268,12 +267,12 @@ impl PlanBuilder<'_> {
         let digest = self.file(&path)?;
         let digest_of = |set: &String| {
             let found = self.input.sets.get(&path).and_then(|known| known.get(set));
-            let digest = found.cloned().ok_or_else(|| PlanError::NoSuchSet {
+            let of_set = found.cloned().ok_or_else(|| PlanError::NoSuchSet {
                 track: self.request.track.to_string(),
                 lock: path.clone(),
                 set: set.clone(),
             })?;
-            Ok((set.clone(), digest))
+            Ok((set.clone(), of_set))
         };
         let sets = sets.into_iter().map(digest_of).collect::<Result<_, PlanError>>()?;
         let input = self.add_input(path, Input::Lock { digest });
@@ -317,8 +316,8 @@ impl PlanBuilder<'_> {
         if let Base::Packages(lock) = &variant.base
             && !stage.packages.is_empty()
         {
-            let base = "base".to_owned();
-            let sets = variant.stages.iter().flat_map(|stage| &stage.packages).chain([&base]);
+            let base_set = "base".to_owned();
+            let sets = variant.stages.iter().flat_map(|one| &one.packages).chain([&base_set]);
             let step = self.fetch_packages("fetch-packages", lock, sets)?;
             context.insert("packages".to_owned(), step);
         }

@@ -1,7 +1,7 @@
 //! The track of a request together with the tracks that it is based on.
 //!
-//! A track that is based on another one contains everything that the other one builds and sets. So
-//! its plan has the steps of both, and one step at the end that sets the metadata of both.
+//! A track that is based on another track contains everything that the other track builds and sets.
+//! So its plan has the steps of both, and one last step that sets the metadata of both.
 
 use names::{GpuTarget, TrackName};
 use pins::{Base, Build, ImageSettings, Track, Variant};
@@ -20,26 +20,27 @@ pub(crate) struct Chain<'a> {
     pub(crate) parts: Vec<Part<'a>>,
     /// The name of the track's own variant, if it has variants.
     pub(crate) variant: Option<&'a str>,
-    /// Whether the variant is the one that is built without a request for a variant.
+    /// Whether the variant is the one that is built if no variant is requested.
     pub(crate) is_usual: bool,
     /// Whether the image is a rehearsal.
     pub(crate) is_rehearsal: bool,
     /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION`.
     pub(crate) is_spoof: bool,
-    /// The GPU targets whose code stays, according to the highest track that has `slim`. Empty if
-    /// no track has it.
+    /// The GPU targets whose code stays in the image, from the highest track that has `slim`. Empty
+    /// if no track has it.
     pub(crate) slim: &'a [GpuTarget],
-    /// The settings of all tracks; those of a higher track replace those of a lower one.
+    /// The settings of all tracks, merged. A setting of a higher track replaces that of a lower
+    /// track.
     pub(crate) image: ImageSettings,
 }
 
-/// What one track of a chain adds to the image of the track below it.
+/// The part of an image that one track of a chain adds to the image of the track below it.
 pub(crate) struct Part<'a> {
     /// The name of the track.
     pub(crate) track: &'a TrackName,
     /// The variant that an engine builds, if it builds one.
     pub(crate) variant: Option<&'a Variant>,
-    /// Whether own files of the project follow.
+    /// Whether the track adds files of the project.
     pub(crate) has_files: bool,
 }
 
@@ -66,17 +67,17 @@ impl<'a> Chain<'a> {
             slim: own.slim,
             image: track.image.clone(),
         };
-        // `parse_tracks_with` refuses cycles; the limit is for tracks that were made otherwise.
+        // `parse_tracks_with` refuses cycles; the limit is for tracks that were not parsed.
         for _ in 0..=input.tracks.tracks.len() {
             let Base::Track(parent) = chain.base else { return Ok(chain) };
-            let (name, track) = find(parent, input)?;
-            let link = Link::find(name, track, None, chain.is_rehearsal)?;
+            let (parent, below) = find(parent, input)?;
+            let link = Link::find(parent, below, None, chain.is_rehearsal)?;
             chain.base = link.base;
             if chain.slim.is_empty() {
                 chain.slim = link.slim;
             }
-            chain.parts.insert(0, link.part(name, track));
-            chain.image = chain.image.over(&track.image);
+            chain.parts.insert(0, link.part(parent, below));
+            chain.image = chain.image.over(&below.image);
         }
         Err(PlanError::NoSettings { track: name.to_string() })
     }
@@ -87,7 +88,7 @@ impl<'a> Chain<'a> {
         Chain::find(&request, input).is_ok()
     }
 
-    /// Returns whether an engine builds something of the image.
+    /// Returns whether an engine builds a part of the image.
     pub(crate) fn needs_engine(&self) -> bool {
         self.variants().next().is_some() || matches!(self.base, Base::Packages(_))
     }
@@ -114,7 +115,7 @@ fn find<'a>(
     found.ok_or_else(|| PlanError::NoSettings { track: name.to_string() })
 }
 
-/// What one track adds to a chain.
+/// The settings that one track contributes to a chain.
 struct Link<'a> {
     base: &'a Base,
     variant: Option<&'a Variant>,
@@ -141,10 +142,10 @@ impl<'a> Link<'a> {
                 return Err(PlanError::NoVariants { track: track_name() });
             }
             Build::Derive { base, slim, variants, .. } => {
-                let chosen = asked.map(|name| {
-                    variants.get_key_value(name).ok_or_else(|| PlanError::UnknownVariant {
+                let chosen = asked.map(|wanted| {
+                    variants.get_key_value(wanted).ok_or_else(|| PlanError::UnknownVariant {
                         track: track_name(),
-                        variant: name.clone(),
+                        variant: wanted.clone(),
                         known: variants.keys().cloned().collect(),
                     })
                 });
@@ -152,7 +153,7 @@ impl<'a> Link<'a> {
                 return Ok(Self {
                     base,
                     variant: None,
-                    name: chosen.map(|(name, _)| name.as_str()),
+                    name: chosen.map(|(variant, _)| variant.as_str()),
                     is_usual: chosen.is_none(),
                     is_rehearsal: rehearse,
                     slim: chosen.map_or(slim, |(_, slim)| slim),
@@ -168,18 +169,21 @@ impl<'a> Link<'a> {
             &variants.variant
         };
         let wanted = asked.unwrap_or(usual);
-        let Some((name, variant)) = variants.variants.get_key_value(wanted) else {
+        let Some((chosen, variant)) = variants.variants.get_key_value(wanted) else {
             return Err(PlanError::UnknownVariant {
                 track: track_name(),
                 variant: wanted.clone(),
                 known: variants.variants.keys().cloned().collect(),
             });
         };
-        if is_rehearsal && name != usual {
-            let (variant, rehearsed) = (name.clone(), usual.clone());
-            return Err(PlanError::RehearsedOtherwise { track: track_name(), variant, rehearsed });
+        if is_rehearsal && chosen != usual {
+            return Err(PlanError::RehearsedOtherwise {
+                track: track_name(),
+                variant: chosen.clone(),
+                rehearsed: usual.clone(),
+            });
         }
-        let (base, is_usual, slim) = (&variant.base, name == usual, &variant.slim);
-        Ok(Self { base, variant: Some(variant), name: Some(name), is_usual, is_rehearsal, slim })
+        let (base, is_usual, slim) = (&variant.base, chosen == usual, &variant.slim);
+        Ok(Self { base, variant: Some(variant), name: Some(chosen), is_usual, is_rehearsal, slim })
     }
 }

@@ -3,8 +3,9 @@
 /// The reason why no plan can be made. The command line adds the next step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The track and a track below it have stages of the same name, and so of the same image.
-    #[error("track `{track}` has two stages called `{stage}`, its own and one of a track below it")]
+    /// The track and a track below it have stages with the same name, so their images would have
+    /// the same name.
+    #[error("track `{track}` and a track that it is based on both have a stage `{stage}`")]
     SameStage {
         /// The track.
         track: String,
@@ -62,7 +63,7 @@ pub enum PlanError {
         set: String,
     },
     /// The caller has not read the track's own files.
-    #[error("the own files of track `{track}` were not read")]
+    #[error("the project files of track `{track}` were not read")]
     NoOwnFiles {
         /// The track.
         track: String,
@@ -148,7 +149,7 @@ pub enum PlanError {
         #[source]
         source: names::ParseVersionError,
     },
-    /// A patch breaks the version of the source.
+    /// A patch would break this version of the source.
     #[error("patch `{component}/{patch}` refuses pin `{pin}`: {because}")]
     PatchRefuses {
         /// The pin.

@@ -13,7 +13,7 @@ use crate::{PlanError, PlanningInput};
 /// The contract of layers with own files.
 const CONTRACT: FilesContract = FilesContract::Files1;
 
-/// Own files of a track or in a build context, as they are in the project.
+/// The project's files for a track or a build context, with their current content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnFilesOfTrack {
     /// The entries of the layer or of the context.
@@ -23,8 +23,8 @@ pub struct OwnFilesOfTrack {
     pub digests: BTreeMap<String, Digest>,
 }
 
-/// Adds the step for the project files of one track in a chain, if it has any. Returns the step whose
-/// image the next track is based on.
+/// Adds the step for one track's own files, if it has any. Returns the step whose image the next
+/// track of the chain is based on.
 pub(crate) fn add(
     draft: &mut Draft,
     input: &PlanningInput,
@@ -53,7 +53,7 @@ pub(crate) fn add(
     Ok(id)
 }
 
-/// Adds the inputs for the own files in the build context of a stage. Returns the files.
+/// Adds the inputs for the project's files in the build context of a stage. Returns the files.
 pub(crate) fn in_context(
     draft: &mut Draft,
     input: &PlanningInput,

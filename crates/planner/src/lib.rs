@@ -1,9 +1,15 @@
 //! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
 //! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that only add
-//! metadata to an image, `built` plans those that an engine builds, and `slim` decides which GPUs
-//! keep their code, and `chain` finds the tracks that a track is based on. The planner never reads files, the network, the environment or the clock. Tags are
-//! resolved and files are read before it is called, so equal arguments give byte-equal plans.
+//! metadata to an image, and `built` plans those that an engine builds. `slim` decides which GPU
+//! code stays, and `chain` finds the tracks that a track is based on. The planner never reads
+//! files, the network, the environment or the clock. Tags are resolved and files are read before it
+//! is called, so the same arguments always produce the same plan, byte for byte.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod built;
 mod chain;
@@ -34,8 +40,8 @@ use pins::Base;
 pub struct Planned {
     /// The plan.
     pub plan: plan::Plan,
-    /// Stale or dangerous facts about it, the most important first. They are not part of the plan,
-    /// so a better wording never changes an image's digest.
+    /// The warnings about it, the most important first. They are not part of the plan, so a better
+    /// wording never changes an image's digest.
     pub warnings: Vec<Warning>,
 }
 
@@ -67,7 +73,7 @@ pub fn base_pin<'a>(
     }
 }
 
-/// Returns whether a request is a rehearsal, or asks for the variant of its track that is one.
+/// Returns whether a request is a rehearsal, or requests its track's variant for rehearsals.
 /// Returns `false` if the track or variant does not exist.
 pub fn is_rehearsal(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.is_rehearsal)

@@ -69,7 +69,7 @@ pub(crate) fn plan(
     };
     let base = fetch_base(&mut draft, base);
     let imitated = override_version.and_then(|version| version.target());
-    // Own files stay as they are, so they are added to the slimmed image.
+    // The project's own files are not slimmed, so they are added after slimming.
     let base = crate::slim::add(&mut draft, base, chain, request, input, imitated)?;
     let base = chain
         .parts
@@ -134,7 +134,7 @@ pub(crate) fn derived_labels(draft: &Draft) -> BTreeMap<String, String> {
     derived.filter_map(|(label, value)| Some((label.to_owned(), value?))).collect()
 }
 
-/// Returns the text about the last step for an image's history.
+/// Returns the text in the image's history for the last step.
 pub(crate) fn created_by(track: &TrackName, gpu: &str) -> String {
     format!("build-pipeline {CONTRACT}: {track} for {gpu}")
 }
@@ -161,12 +161,12 @@ pub(crate) fn check_overrides(
         }
         if !matches!(inputs.get(name.as_str()), Some(Input::Image { .. })) {
             let mut used = UsedPins::default();
-            for (name, input) in inputs.iter().filter(|(_, input)| input.is_pinned()) {
-                let list = match input {
+            for (other, pinned) in inputs.iter().filter(|(_, pinned)| pinned.is_pinned()) {
+                let list = match pinned {
                     Input::Image { .. } => &mut used.images,
                     _ => &mut used.others,
                 };
-                list.push(name.clone());
+                list.push(other.clone());
             }
             let (track, pin) = (request.track.to_string(), name.to_string());
             return Err(PlanError::UnusedPin { track, pin, used });

@@ -25,7 +25,7 @@ pub struct BuildRequest {
     pub slim: SlimChoice,
     /// Image pins with another digest in this run: given by the user, or resolved from a tag.
     pub overrides: BTreeMap<PinName, ImageOverride>,
-    /// The time of the image in seconds since 1970-01-01 UTC, if it is not that of `versions.toml`.
+    /// The time of the image in seconds since 1970-01-01 UTC, if not the one in `versions.toml`.
     pub source_date_epoch: Option<u64>,
     /// Whether the base is a stand-in.
     pub rehearse: bool,
@@ -57,24 +57,24 @@ pub struct ImageOverride {
 /// Whether and how an image of a spoof track sets `HSA_OVERRIDE_GFX_VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpoofChoice {
-    /// The value in `gpus.toml`; none if the base is known to support the GPU natively.
+    /// The value in `gpus.toml`, or no value if the base is known to support the GPU natively.
     Auto,
-    /// None.
+    /// No value.
     Off,
     /// This value.
     Version(GfxVersion),
 }
 
-/// Whether code for other GPUs is removed from an image. The code for the image's GPU, and for
-/// one that it imitates, always stays.
+/// Whether code for other GPUs is removed from an image. Code for the image's GPU, and for a GPU
+/// that it imitates, always stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SlimChoice {
-    /// As the track says.
+    /// As the track specifies.
     #[default]
     OfTrack,
-    /// It stays.
+    /// The code stays.
     Off,
-    /// It is removed, except for these GPU targets.
+    /// The code is removed, except for these GPU targets.
     For(BTreeSet<GpuTarget>),
 }
 
@@ -95,9 +95,9 @@ pub struct PlanningInput {
     /// The digests of the sets of each package lock ([`pins::PackageLock::digest_of`]), by the path
     /// of the lock and the name of the set.
     pub sets: BTreeMap<String, BTreeMap<String, Digest>>,
-    /// The own files of each track that has some.
+    /// Each track's own files, if it has any.
     pub own_files: BTreeMap<TrackName, OwnFilesOfTrack>,
-    /// The own files in build contexts, by the path that stages name.
+    /// The project's files in build contexts, by the path that stages name.
     pub context_files: BTreeMap<String, OwnFilesOfTrack>,
 }
 
@@ -134,8 +134,8 @@ impl BuildRequest {
         }
     }
 
-    /// Returns the changes of the request to the data files, in the form for plans and labels. The
-    /// planner adds the choice of `slim` if the track says something else.
+    /// Returns the request's changes to the data files, as plans and labels spell them. The planner
+    /// adds the choice of `slim` if it differs from the track's.
     pub(crate) fn spelled_overrides(&self) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = self
             .overrides
@@ -164,7 +164,7 @@ impl BuildRequest {
     /// Applies the changes in a label [`plan::labels::OVERRIDES`] to the request.
     ///
     /// # Errors
-    /// Fails if an entry does not have the form of a plan's change.
+    /// Fails if an entry is not a change as plans spell it.
     pub fn read_overrides(&mut self, spelled: &str) -> Result<(), ParseOverrideError> {
         spelled.split_whitespace().try_for_each(|entry| {
             self.read_override(entry).ok_or_else(|| ParseOverrideError(entry.to_owned()))

@@ -1,7 +1,7 @@
 //! Decides which GPU code stays in an image, and adds the step that removes the rest.
 //!
-//! The code for the image's GPU always stays, and so does the code for a GPU that the image
-//! imitates. If the image's GPU is not in the list of its track, `--gpu` replaces the list.
+//! Code for the image's GPU always stays, and so does code for a GPU that the image imitates. If
+//! the image's GPU is not in the track's list, `--gpu` replaces the list.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,9 @@ use crate::{BuildRequest, PlanError, PlanningInput, SlimChoice};
 /// The contract of slimmed layers.
 const CONTRACT: SlimContract = SlimContract::Slim1;
 
-/// Adds the step to a plan, if the image is slimmed, and notes a choice that is not the track's.
-/// Returns the step whose image is the slimmed one. `imitated` is the GPU that the image imitates.
+/// Adds the step to a plan, if the image is slimmed, and records the choice if it differs from the
+/// track's. Returns the step with the resulting image. `imitated` is the GPU that the image
+/// imitates.
 pub(crate) fn add(
     draft: &mut Draft,
     image: String,

@@ -65,7 +65,7 @@ pub(crate) fn decide(
             format!("{OVERRIDE_VARIABLE}={version} is not needed: {why}. On ROCm 7.2 and later it crashes programs (ROCm/ROCm#5824)"),
         ));
     } else {
-        let native = match &gpu.native_since {
+        let support = match &gpu.native_since {
             // The reports of crashes are about this GPU.
             Some(release) if gpu.is_spoof_on_request => format!(
                 "ROCm {release} and later support {target} without it, and crash with it (ROCm/ROCm#5824)"
@@ -80,7 +80,7 @@ pub(crate) fn decide(
         warnings.push(Warning::new(
             "spoof-unsupported",
             format!(
-                "{OVERRIDE_VARIABLE}={version} on {target} is a debugging aid that AMD does not support (ROCm/ROCm#5238); {native}; {inside}. Start a container with `-e {OPT_OUT_VARIABLE}=off` to run without it"
+                "{OVERRIDE_VARIABLE}={version} on {target} is a debugging aid that AMD does not support (ROCm/ROCm#5238); {support}; {inside}. Start a container with `-e {OPT_OUT_VARIABLE}=off` to run without it"
             ),
         ));
     }

@@ -1,4 +1,4 @@
-//! Stale or dangerous facts about a plan.
+//! Warnings about a plan: outdated or risky facts.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The environment of builds in an engine: the store, and where to fetch from.
+//! The environment of builds in an engine: the store of finished steps, and where to fetch from.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::num::NonZeroUsize;
@@ -21,15 +21,15 @@ pub struct BuildOptions {
     pub keeps_failed: bool,
     /// The folder of finished steps.
     pub store: PathBuf,
-    /// Where several machines keep finished steps.
+    /// The stores of finished steps that several machines share.
     pub shared: SharedStores,
-    /// Places that keep Debian packages which the mirrors have deleted.
+    /// Places that keep Debian packages after the mirrors have deleted them.
     pub old_packages: Vec<debian::OldPackages>,
 }
 
-/// Returns a name for this run: the process number, by which `clean` sees whether the run is alive,
-/// and a random number. Runs in several containers or on several machines may share an engine and
-/// have the same process number, and no run may remove what belongs to another.
+/// Returns a name for this run: the process number, from which `clean` sees whether the run is
+/// alive, and a random number. Runs in several containers or on several machines may share an
+/// engine and have the same process number, and a run must not remove what belongs to another run.
 ///
 /// # Errors
 /// The name is not valid, which would be a bug.
@@ -43,7 +43,7 @@ pub fn new_run() -> Result<RunId, Failure> {
 /// Returns the environment of a run, which fetches with `sources`. Fetches nothing yet.
 ///
 /// # Errors
-/// No name can be made for the run.
+/// No name can be generated for the run.
 pub fn open(
     sources: Sources,
     materials: Arc<Materials>,

@@ -1,6 +1,6 @@
-//! The data files that are part of the program: those of this repository when it was compiled.
+//! The data files that are part of the program: this repository's files at compile time.
 //!
-//! They are the defaults of every project that does not say `built-in = false` in
+//! They are the defaults of every project that does not set `built-in = false` in
 //! `versions/versions.toml`: the project's own files replace or extend them.
 
 use std::collections::BTreeSet;

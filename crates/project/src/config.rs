@@ -25,7 +25,7 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "output",
             pins::form::Kind::Text,
-            "The output of builds for which you name none. It must contain `{track}`.",
+            "The output of builds if you name none. It must contain `{track}`.",
             "`oci:dist/{track}`",
             "output = \"oci-archive:images/{track}.tar\"",
         ),
@@ -39,42 +39,42 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "cache",
             pins::form::Kind::Text,
-            "The folder for data that can be fetched or built again, an absolute path.",
+            "The folder for data that can be fetched or built again, as an absolute path.",
             "`~/.cache/build-pipeline`",
             "cache = \"/srv/build-pipeline\"",
         ),
         Key::optional(
             "mirror-only",
             pins::form::Kind::Flag,
-            "Whether no host may be contacted that is not the target of a mirror rule.",
+            "Whether only the targets of mirror rules may be contacted.",
             "`false`",
             "mirror-only = true",
         ),
         Key::optional(
             "old-packages",
             pins::form::Kind::Texts,
-            "Places that keep Debian packages which the mirrors have deleted: URLs with `{file}`, `{sha256}`, `{archive}` or `{time}`.",
+            "Places that keep Debian packages after the mirrors have deleted them: URLs with `{file}`, `{sha256}`, `{archive}` or `{time}`.",
             "Debian's snapshot archive",
             "old-packages = [\"file:///srv/packages/{sha256}\"]",
         ),
         Key::optional(
             "store",
             pins::form::Kind::Texts,
-            "Stores of finished steps that several machines share: `registry:HOST/NAME` or `dir:PATH`, with `,ro` at the end to only read. `--store` replaces them.",
+            "Stores of finished steps that several machines share: `registry:HOST/NAME` or `dir:PATH`, with `,ro` at the end for a read-only store. `--store` replaces them.",
             "none",
             "store = [\"registry:registry.example.org/steps,ro\", \"dir:/srv/steps\"]",
         ),
         Key::optional(
             "mirrors",
             pins::form::Kind::TextByName,
-            "Mirrors: the registry or URL to read from, by the registry or URL that it replaces; `all` is for what `mirror` copied, to `registry:HOST/NAME` or `dir:PATH`.",
+            "Mirrors: each key is a registry or URL, and its value is the registry or URL to read instead. The key `all` is for a copy that `mirror` made in `registry:HOST/NAME` or `dir:PATH`.",
             "none",
             "mirrors.\"docker.io\" = \"registry.example.org/hub\"",
         ),
         Key::optional(
             "proxy",
             pins::form::Kind::Table(&PROXY_FORM),
-            "Proxies for all downloads. Those of the environment replace them.",
+            "Proxies for all downloads. Proxies in environment variables replace them.",
             "none",
             "proxy.https = \"http://proxy.example.org:3128\"",
         ),
@@ -83,8 +83,9 @@ pub const FORM: Form = Form::of(
 
 /// The form of `[proxy]`.
 const PROXY_FORM: Form = Form::of(
-    "Proxies for registries, git servers, package indexes and Debian mirrors. This machine is never \
-     asked through a proxy. A URL may contain a user name and a password, which are never printed.",
+    "Proxies for registries, git servers, package indexes and Debian mirrors. Connections to \
+     this machine never use a proxy. A URL may contain a user name and a password, which are never \
+     printed.",
     &[&[
         Key::optional(
             "http",
@@ -103,7 +104,7 @@ const PROXY_FORM: Form = Form::of(
         Key::optional(
             "no-proxy",
             pins::form::Kind::Texts,
-            "Hosts that are asked directly: names with their subdomains, addresses, networks, `*`.",
+            "Hosts that are contacted directly: names (including subdomains), addresses, networks, `*`.",
             "`NO_PROXY`, else none",
             "no-proxy = [\"git.example.org\", \"10.0.0.0/8\"]",
         ),
@@ -113,17 +114,17 @@ const PROXY_FORM: Form = Form::of(
 /// The content of the file. Absent keys mean the program's own defaults.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// The output of builds for which the command line names none.
+    /// The output of builds if the command line names none.
     pub output: Option<Secret>,
     /// The value of `--engine`.
     pub engine: Option<&'static str>,
     /// The folder of the cache.
     pub cache: Option<PathBuf>,
-    /// Whether only mirrors may be asked.
+    /// Whether only mirrors may be contacted.
     pub mirror_only: bool,
-    /// Places that keep Debian packages which the mirrors have deleted.
+    /// Places that keep Debian packages after the mirrors have deleted them.
     pub(crate) old_packages: Option<Vec<OldPackages>>,
-    /// The stores of builds for which the command line names none.
+    /// The stores of builds if the command line names none.
     pub stores: Vec<Secret>,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
@@ -157,7 +158,7 @@ fn parse(name: &str, text: &str) -> Result<Config, ParseError> {
 }
 
 fn config(report: &mut Report<'_>, root: &Table<'_>) -> Result<Config, Reported> {
-    // All problems are collected before the first one ends this.
+    // All problems are collected before the first one is returned.
     let output = root.optional(report, "output", output);
     let engine = root.optional(report, "engine", engine);
     let cache = root.optional(report, "cache", cache);
@@ -250,7 +251,10 @@ fn cache(text: &str) -> Result<PathBuf, Wrong> {
         return Ok(path.to_owned());
     }
     let message = format!("`cache` is not an absolute path: {}", quote(text));
-    Err(wrong(message, "write a path from `/`, such as `cache = \"/srv/build-pipeline\"`"))
+    Err(wrong(
+        message,
+        "write a path that starts with `/`, such as `cache = \"/srv/build-pipeline\"`",
+    ))
 }
 
 #[cfg(test)]

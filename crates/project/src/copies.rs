@@ -1,7 +1,7 @@
-//! Copies of inputs: bundles (`--bundle FILE`), and what `mirror` wrote (`--mirror all=…`).
+//! Copies of inputs: bundles (`--bundle FILE`), and copies that `mirror` wrote (`--mirror all=…`).
 //!
-//! A fetch asks them by digest before any server. For images, the client for registries does this
-//! (`oci::inputs`); for everything else, `sources` asks `InputCopies`.
+//! A fetch looks up a digest in the copies before it contacts a server. For images, the registry
+//! client does this (`oci::inputs`); for all other inputs, `sources` uses `InputCopies`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,10 +21,11 @@ use tokio::sync::OnceCell;
 use crate::mirrors::Mirrors;
 use crate::registry;
 
-/// Opens the bundles and folders of the user's options.
+/// Opens the bundles and folders that the user's options name.
 ///
 /// # Errors
-/// One of them is something else, is damaged, or needs a bundle that is not there.
+/// One of them is neither a bundle nor a folder that `mirror` wrote, is damaged, or needs an older
+/// bundle that is missing.
 pub fn open(paths: &[PathBuf]) -> Result<InputFiles, Failure> {
     InputFiles::open(paths).map_err(|error| {
         let kind = match &error {
@@ -38,15 +39,15 @@ pub fn open(paths: &[PathBuf]) -> Result<InputFiles, Failure> {
             InputsError::Needs { .. } => told
                 .hint("give the older bundle too: `--bundle NEW --bundle OLD`; `build-pipeline bundle --check FILE` prints the ID of a bundle"),
             InputsError::Damaged { path, .. } | InputsError::Lacks { path, .. } => told
-                .hint(format!("copy it again; `build-pipeline bundle --check {}` names what is damaged", path.display())),
+                .hint(format!("copy it again; `build-pipeline bundle --check {}` shows what is damaged", path.display())),
             InputsError::List { .. } => told.hint("use the build-pipeline that wrote it, or a newer one"),
             InputsError::Read { .. } => told,
         }
     })
 }
 
-/// Checks that the bundles have what plans need. Without bundles, there is nothing to check.
-/// Contents of locks are checked when they are fetched.
+/// Checks that the bundles contain the inputs of plans. Without bundles, there is nothing to check.
+/// The packages of locks are checked when they are fetched.
 ///
 /// # Errors
 /// An image, commit or archive is not in them.
@@ -71,7 +72,7 @@ pub fn check_plans<'a>(
         let lists = files.lists().iter();
         let tracks: Vec<&str> = lists.map(|list| list.track.as_str()).collect();
         return Err(Failure::new(Kind::Input, what)
-            .hint(format!("it has the inputs of {}, as they were pinned when it was made", tracks.join(", ")))
+            .hint(format!("it contains the inputs of {}, as they were pinned when the bundle was made", tracks.join(", ")))
             .hint(format!("make a new one on a machine that can download the inputs: `build-pipeline bundle {} -o FILE`", plan.track)));
     }
     Ok(())
@@ -104,7 +105,7 @@ struct RegistryCopy {
 }
 
 impl InputCopies {
-    /// Returns the copies that the rules name, if there are some.
+    /// Returns the copies that the rules name, if any.
     pub(crate) fn of(mirrors: &Mirrors) -> Result<Option<Arc<dyn Copies>>, Failure> {
         if !mirrors.has_copies() {
             return Ok(None);
@@ -132,8 +133,8 @@ impl InputCopies {
         }
         for registry in &self.registries {
             let lists = registry.lists.get_or_try_init(|| registry.read_lists()).await?;
-            let mut all = lists.iter().flat_map(|list| &list.blobs);
-            if let Some(blob) = all.find(|blob| is_wanted(blob)) {
+            let mut listed = lists.iter().flat_map(|list| &list.blobs);
+            if let Some(blob) = listed.find(|blob| is_wanted(blob)) {
                 return registry.download(blob, to).await.map(|()| true);
             }
         }
@@ -167,7 +168,7 @@ impl RegistryCopy {
         };
         for tag in tags {
             let manifest = self.client.manifest(&self.repository.tagged(&tag)).await;
-            // The repository may have something else too.
+            // The repository may contain other artifacts too.
             lists.extend(InputList::parse(&manifest.map_err(failed)?.bytes));
         }
         Ok(lists)

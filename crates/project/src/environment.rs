@@ -1,4 +1,4 @@
-//! The only module that reads environment variables, with a table of all that matter.
+//! The only module that reads environment variables, with a table of those that have an effect.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -66,15 +66,15 @@ pub const TABLE: [(&str, &str); 31] = [
     ),
     (
         "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and similar",
-        "checked by doctor; nothing else uses them",
+        "checked by doctor; env unsets a stale HSA_OVERRIDE_GFX_VERSION",
     ),
     (
         "LOCAL_UID, LOCAL_GID",
-        "the user and group that own files of `run` and `smoke`, if the engine is not rootless (default: the caller's)",
+        "the user and group that own the files created by `run` and `smoke`, if the engine is not rootless (default: the caller's)",
     ),
     (
         "HF_TOKEN",
-        "passed on to the containers of `run` and `smoke`; files that `run --print` writes only name it",
+        "passed on to the containers of `run` and `smoke`; files that `run --print` writes contain only its name",
     ),
     (
         "PIP_INDEX_URL",
@@ -82,7 +82,7 @@ pub const TABLE: [(&str, &str); 31] = [
     ),
     (
         "PATH",
-        "where to find programs: cmake, g++ or clang++, python3, sed for `patch`, apt-get, uv, python3 for `lock`",
+        "where to find programs: cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
     ),
     ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];
@@ -111,11 +111,11 @@ fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
     path_variable(variable).or_else(|| Some(path_variable("HOME")?.join(default)))
 }
 
-/// The folder of the user's configuration for data that can be fetched again.
+/// The folder for data that can be fetched again, from the user's configuration.
 static CACHE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Sets the folder for data that can be fetched again, for the case that the environment does not
-/// say it. Only the first call counts.
+/// Sets the folder for data that can be fetched again, unless the environment sets it. Only the
+/// first call has an effect.
 pub fn use_cache_folder(folder: PathBuf) {
     drop(CACHE.set(folder));
 }
@@ -161,7 +161,7 @@ pub fn store_folder() -> Result<PathBuf, Failure> {
     Ok(cache.join("store"))
 }
 
-/// Returns what the environment and the files of podman and docker say about engines.
+/// Returns the settings for engines in the environment and in the files of podman and docker.
 pub fn engines() -> Surroundings {
     let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
     let containers = under_home("XDG_CONFIG_HOME", ".config").map(|one| one.join("containers"));
@@ -273,19 +273,19 @@ pub fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value != "false" && value != "0")
 }
 
-/// Returns the progress format that BuildKit's variable asks for.
+/// Returns the progress format that BuildKit's variable requests.
 pub fn buildkit_progress() -> Option<String> {
     variable("BUILDKIT_PROGRESS")
 }
 
-/// Returns the proxies for downloads: those of the environment, or else the configured ones.
+/// Returns the proxies for downloads: from the environment, or else from the configuration.
 ///
 /// # Errors
 /// A variable is not the URL of a proxy.
 pub fn proxies(configured: &Proxies) -> Result<Proxies, Failure> {
-    let of = |names: &[&str], configured: &Option<ProxyUrl>| {
+    let of = |names: &[&str], fallback: &Option<ProxyUrl>| {
         let found = names.iter().find_map(|name| Some((*name, variable(name)?)));
-        let Some((name, text)) = found else { return Ok(configured.clone()) };
+        let Some((name, text)) = found else { return Ok(fallback.clone()) };
         text.parse().map(Some).map_err(|error: ParseProxyError| {
             Failure::caused(Kind::Input, format!("cannot use the variable `{name}`"), &error).hint(
                 format!(
@@ -303,8 +303,8 @@ pub fn proxies(configured: &Proxies) -> Result<Proxies, Failure> {
 }
 
 /// Returns the variables that define how programs reach the network. If only some hosts may be
-/// asked and there is no proxy that decides, programs get a proxy that does not exist for all other
-/// hosts.
+/// contacted and there is no proxy, programs get the URL of a proxy that does not exist, which they
+/// use for all other hosts.
 ///
 /// # Errors
 /// A variable is not the URL of a proxy.
@@ -345,10 +345,10 @@ pub fn network_variables(mirrors: &Mirrors) -> Result<BTreeMap<OsString, OsStrin
     Ok(all)
 }
 
-/// A proxy at the port "discard" of this machine.
+/// The URL of a proxy that does not exist: the port "discard" of this machine.
 const NO_PROGRAM_LISTENS: &str = "http://127.0.0.1:9";
 
-/// Returns the directories in which programs are searched.
+/// Returns the directories to search for programs.
 pub fn program_path() -> OsString {
     env::var_os("PATH").unwrap_or_default()
 }
@@ -393,14 +393,14 @@ pub fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
 /// Returns the path of this program.
 ///
 /// # Errors
-/// The system does not tell it.
+/// The system does not report it.
 pub fn program() -> Result<PathBuf, Failure> {
     env::current_exe().map_err(|error| {
         Failure::caused(Kind::Machine, "cannot find this program's own path", &error)
     })
 }
 
-/// Returns where `PATH` finds this program, or a copy of it.
+/// Returns the path at which `PATH` finds this program or a copy of it.
 pub fn program_as_installed() -> Option<PathBuf> {
     let own = program().ok()?.canonicalize().ok()?;
     let found = program_in_path("build-pipeline").filter(|path| path.is_absolute())?;

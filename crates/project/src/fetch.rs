@@ -30,20 +30,20 @@ impl<'a> TreePin<'a> {
     /// # Errors
     /// No pin of a source tree has this name.
     pub fn find(pins: &'a Pins, name: &str) -> Result<Self, Failure> {
-        let of_name = |pin: &&names::PinName| pin.as_str() == name;
-        if let Some(name) = pins.sources.keys().find(of_name) {
-            return Ok(Self::Git(&pins.sources[name]));
+        if let Some(pin) = pins.sources.get(name) {
+            return Ok(Self::Git(pin));
         }
-        if let Some(name) = pins.archives.keys().find(of_name) {
-            return Ok(Self::Archive(&pins.archives[name]));
+        if let Some(pin) = pins.archives.get(name) {
+            return Ok(Self::Archive(pin));
         }
         let told = Failure::new(Kind::Input, format!("`{name}` is not a source pin"));
         let known = pins.sources.keys().chain(pins.archives.keys()).map(names::PinName::as_str);
-        let otherwise = "`[source.…]` and `[archive.…]` in `versions/versions.toml` list them";
+        let otherwise =
+            "`[source.…]` and `[archive.…]` in `versions/versions.toml` list the source pins";
         Err(told.did_you_mean(name, known, otherwise))
     }
 
-    /// Returns all pins of source trees that a component's patches are for, by name.
+    /// Returns all pins of source trees to which a component's patches apply, by name.
     pub fn of_component(pins: &'a Pins, component: &str) -> BTreeMap<&'a str, Self> {
         let fits = |patches: &Option<String>| patches.as_deref() == Some(component);
         let git = pins.sources.iter().filter(|(_, pin)| fits(&pin.patches));
@@ -161,7 +161,7 @@ impl Fetcher {
     /// Returns the files that a project has released on the index that pip uses.
     ///
     /// # Errors
-    /// The index cannot be asked.
+    /// The index cannot be queried.
     pub fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, Failure> {
         let index = url(&python_index())?;
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
@@ -190,7 +190,7 @@ impl Fetcher {
     }
 }
 
-/// Creates the client for sources. `listener` hears what is being fetched.
+/// Creates the client for sources. `listener` receives the events of fetches.
 ///
 /// # Errors
 /// There is no home directory for a cache.
@@ -202,7 +202,7 @@ pub fn sources(
         Failure::new(Kind::Machine, "no home directory to keep sources in")
             .hint("set `HOME` or `XDG_CACHE_HOME` to an absolute path")
     })?;
-    // A mirror rule of the user may point to a path; URLs in data files may not.
+    // A user's mirror rule may point to a local path; a URL in a data file must not.
     let settings = Settings {
         allow_local: mirrors.allows_folders(),
         mirrors: mirrors.sources.clone(),
@@ -232,7 +232,7 @@ pub fn index(named: Option<&str>) -> Result<SourceUrl, Failure> {
 /// Returns the URL after applying mirrors.
 ///
 /// # Errors
-/// A mirror rule gives no valid URL, or there is no rule and only mirrors may be asked.
+/// A mirror rule gives an invalid URL, or no rule applies and only mirrors may be contacted.
 pub fn mirrored(mirrors: &Mirrors, url: &SourceUrl) -> Result<SourceUrl, Failure> {
     let place = Mirror::resolve(&mirrors.sources, url)
         .map_err(|error| Failure::from_chain(Kind::Input, &error))?;
@@ -240,7 +240,7 @@ pub fn mirrored(mirrors: &Mirrors, url: &SourceUrl) -> Result<SourceUrl, Failure
         return Ok(place);
     }
     let server = place.server();
-    let what = format!("`{server}` may not be asked, and no mirror rule covers it");
+    let what = format!("`{server}` must not be contacted, and no mirror rule covers it");
     Err(no_mirror_hint(Failure::new(Kind::Input, what), &server))
 }
 
@@ -258,7 +258,7 @@ fn unresolved(name: &str, key: &str, from: &str) -> Failure {
         .hint(format!(
             "`build-pipeline bump {name}` looks up its `{key}` at `{from}` and writes it into `versions/versions.toml`"
         ))
-        .hint("`--pin NAME` selects another pin, `--root DIR` a tree that you have")
+        .hint("`--pin NAME` selects another pin, and `--root DIR` a local tree")
 }
 
 /// The public index of Python packages, which is pip's default.

@@ -25,7 +25,7 @@ const DATA_FILE_CAP: u64 = 1 << 20;
 /// The maximum size of a lock or Dockerfile in bytes. Locks of many wheels are long.
 const MATERIAL_CAP: u64 = 16 << 20;
 
-/// A folder that contains `versions/versions.toml`, or only the data of the program.
+/// A folder that contains `versions/versions.toml`, or only the program's data.
 #[derive(Debug, Clone)]
 pub struct Project {
     /// The folder.
@@ -45,7 +45,7 @@ impl Project {
     /// # Errors
     /// There is no such folder.
     pub fn find(start: &Path) -> Result<Self, Failure> {
-        // `..` in a path must not make the folders before it parents.
+        // Without this, the folder before a `..` would count as a parent.
         let full = start
             .canonicalize()
             .ok()
@@ -101,7 +101,7 @@ impl Project {
             let text = self.own_text(VERSIONS).ok()?;
             pins::parse_versions(VERSIONS, &text).ok().map(|pins| pins.has_built_in)
         };
-        // A file that is wrong is reported by whoever needs its content.
+        // An invalid file is reported when its content is needed.
         *self.has_built_in.get_or_init(|| !self.has_files || read().unwrap_or(false))
     }
 
@@ -115,8 +115,8 @@ impl Project {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
-    /// Returns the names of the files in a folder of the project, and in that of the program if its
-    /// files are defaults.
+    /// Returns the names of the files in a folder of the project, and in the program's folder of
+    /// that name if the program's files are defaults.
     pub(crate) fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
         let own = own.into_iter().flatten().flatten();
@@ -128,8 +128,8 @@ impl Project {
         names
     }
 
-    /// Returns the text of a file, given its path from the project's root: that in the project's
-    /// folder, or else that in the program. Reads each file once.
+    /// Returns the text of a file, given its path from the project's root: from the project's
+    /// folder, or else from the program. Reads each file once.
     ///
     /// # Errors
     /// The file cannot be read, is too large or is not UTF-8.
@@ -171,13 +171,13 @@ impl Project {
         self.text(name).map_err(|error| self.unreadable(name, &error))
     }
 
-    /// Returns the failure of reading one of the project's files, given its path from the root.
+    /// Returns the error for a file of the project that cannot be read, given its path from the
+    /// root.
     pub fn unreadable(&self, name: &str, error: &std::io::Error) -> Failure {
         unreadable(&self.root, name, error)
     }
 
-    /// Reads the pins: those of the project, and the program's where the project has none of that
-    /// name.
+    /// Reads the pins: the project's, and the program's pins with other names.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
@@ -186,7 +186,7 @@ impl Project {
             return self.built_in(VERSIONS, pins::parse_versions);
         }
         let own = self.parse(VERSIONS, pins::parse_versions)?;
-        // So that the file is parsed only once.
+        // Otherwise, `has_built_in` would parse the file again.
         self.has_built_in.get_or_init(|| own.has_built_in);
         if !self.reads_built_in(VERSIONS) {
             return Ok(own);
@@ -249,7 +249,7 @@ impl Project {
         Ok(all.tracks.into_iter().filter(is_own).map(|(name, _)| name).collect())
     }
 
-    /// Returns whether a track of the project is the same as the program's of that name.
+    /// Returns whether a track of the project is the same as the program's track of that name.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
@@ -305,8 +305,8 @@ impl Project {
         built_in::text(name).filter(|_| self.reads_built_in(name))
     }
 
-    /// Reads a file of the project, and adds what only the program's file has. `over` puts the
-    /// project's content over that of the program.
+    /// Reads a file of the project, and adds what only the program's file has. `over` merges the
+    /// two; the project's content takes precedence.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
@@ -341,7 +341,7 @@ impl Project {
     ) -> Result<T, Failure> {
         let text = built_in::text(name).unwrap_or_default();
         parse(name, text).map_err(|error| {
-            let what = format!("the program's own `{name}` does not fit this project");
+            let what = format!("build-pipeline's own `{name}` does not fit this project");
             Failure::caused(Kind::Input, what, &error)
                 .hint(format!("a pin in `{VERSIONS}` may have the name of another kind of pin; rename it, or set `built-in = false`"))
         })
@@ -389,7 +389,7 @@ pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Fai
             told.hint(format!("`git checkout -- {name}` restores the last committed version"))
         }
         NotFound if built_in::text(name).is_some() => told.hint(format!(
-            "create it, or remove `built-in = false` from {VERSIONS} to use the one of build-pipeline"
+            "create it, or remove `built-in = false` from {VERSIONS} to use build-pipeline's own file"
         )),
         NotFound => told.hint("create it, or correct its name"),
         InvalidData => told.hint("save it as text in UTF-8"),

@@ -48,8 +48,8 @@ enum Place {
 }
 
 impl Image {
-    /// Reads the given image. Searches the project around `folder` for a track's image or one built
-    /// under this name.
+    /// Reads the given image. Searches the project around `folder` for a track's image, or for an
+    /// image that was built under this name.
     ///
     /// # Errors
     /// Nothing has this name, or the image cannot be read.
@@ -175,7 +175,7 @@ impl Image {
         })?;
         let name = path.display().to_string();
         let Manifest { layers, json, .. } = manifest(&name, &image.manifest, None)?;
-        // Only Docker's manifests must contain it (image specification, "mediaType").
+        // Only Docker manifests must contain the media type (image specification, "mediaType").
         let media_type = json.get("mediaType").and_then(|text| text.as_str());
         let media_type = media_type.unwrap_or(OCI_MANIFEST).to_owned();
         Ok(Self {
@@ -195,10 +195,10 @@ impl Image {
         client: &RegistryClient,
         platform: Option<&Platform>,
     ) -> Result<Self, Failure> {
-        let failed = |reference: &ImageRef, error: oci::client::RegistryError| {
+        let failed = |asked: &ImageRef, error: oci::client::RegistryError| {
             let told = Failure::caused(
                 registry_kind(error.kind()),
-                format!("reading `{reference}` failed"),
+                format!("reading `{asked}` failed"),
                 &error,
             );
             registry_hints(told, &error)
@@ -287,8 +287,8 @@ impl Image {
         }
     }
 
-    /// Reads the entries of a layer, sorted by path. Returns `None` if nothing says where to find
-    /// the layer.
+    /// Reads the entries of a layer, sorted by path. Returns `None` if it is not known where to
+    /// find the layer.
     ///
     /// # Errors
     /// The layer cannot be read or is damaged.
@@ -366,7 +366,7 @@ impl Image {
     }
 }
 
-/// Returns the failure of a track without an image.
+/// Returns the error for a track without an image.
 fn no_image(name: &TrackName, project: &Project) -> Failure {
     let folder = project.root.join("dist");
     let path = folder.join(name.as_str());
@@ -377,16 +377,16 @@ fn no_image(name: &TrackName, project: &Project) -> Failure {
     let told = Failure::new(Kind::Input, what);
     let rehearsed = format!("rehearsal-{name}");
     if folder.join(&rehearsed).exists() {
-        told.hint(format!("a rehearsed one exists: `build-pipeline verify {rehearsed}`"))
+        told.hint(format!("a rehearsed image exists: `build-pipeline verify {rehearsed}`"))
     } else {
         told.hint(format!("build it with `build-pipeline --track {name}`"))
     }
 }
 
-/// What to do if an output cannot be written.
-pub(crate) const SPACE: &str = "check the free space and the permissions at the output, and in `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` selects another place than `~/.cache`)";
+/// The hint if an output cannot be written.
+pub(crate) const SPACE: &str = "check the free space and the permissions at the output, and in `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` replaces `~/.cache`)";
 
-/// Returns the failure of reading a layer or a tar. `next` is the hint if it is damaged.
+/// Returns the error for a layer or a tar that cannot be read. `next` is the hint if it is damaged.
 pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
     match error {
         LayerError::Read(cause) if is_of_machine(cause) => machine_failure(what, error),
@@ -397,7 +397,7 @@ pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Fai
     }
 }
 
-/// Returns whether an error is about this machine, and not about what is read.
+/// Returns whether an error is about this machine, and not about the data that is read.
 pub(crate) fn is_of_machine(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
@@ -416,11 +416,11 @@ pub(crate) fn is_of_machine(error: &io::Error) -> bool {
 
 pub(crate) fn machine_failure(what: String, error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::caused(Kind::Machine, what, error).hint(
-        "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` selects another place than `~/.cache`",
+        "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` replaces `~/.cache`",
     )
 }
 
-/// A place of an image that its name starts with, in the form that `--output` prints.
+/// The place of an image whose name has the form of a value of `--output`.
 pub(crate) enum NamedPlace<'a> {
     /// `oci:DIR` or `oci-archive:FILE`.
     Path(&'a str),
@@ -428,18 +428,19 @@ pub(crate) enum NamedPlace<'a> {
     Registry(ImageRef),
 }
 
-/// Returns the place if a name starts with the kind of one.
+/// Returns the place that a name describes, if it starts with `oci:`, `oci-archive:` or
+/// `registry:`.
 pub(crate) fn place_of(name: &str) -> Option<NamedPlace<'_>> {
     let path = ["oci:", "oci-archive:"].iter().find_map(|kind| name.strip_prefix(kind));
     if let Some(path) = path.filter(|path| !path.is_empty()) {
         return Some(NamedPlace::Path(path));
     }
-    // A host may have the name `registry`, but its port is no reference.
+    // In `registry:PORT/NAME`, `registry` is a host. A port is not a valid start of a reference.
     name.strip_prefix("registry:")?.parse().ok().map(NamedPlace::Registry)
 }
 
-/// Returns the failure of a name that means no image. Suggests a track with a similar name, or else
-/// says what can be named.
+/// Returns the error for a name that is not an image. Suggests a track with a similar name, or else
+/// lists what can be named.
 fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Failure {
     let what = format!("`{name}` is not a track, file or image reference");
     let told = Failure::new(Kind::Input, what);
@@ -448,14 +449,16 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
         return told.hint(format!("did you mean `{near}`?"));
     }
     let told = if name.starts_with("engine:") || name == "engine" {
-        told.hint("images in an engine are not read; build with `--output oci:DIR` too")
+        told.hint(
+            "build-pipeline does not read images in an engine; also build with `--output oci:DIR`",
+        )
     } else {
         told.hint(why.to_string())
     };
     told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Returns the track of the project in a folder whose image a name on the command line means.
+/// Returns the track whose image a name on the command line means. `folder` is in the project.
 ///
 /// # Errors
 /// A data file of the project is wrong.

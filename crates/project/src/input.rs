@@ -1,4 +1,4 @@
-//! An input of `audit`: finds what a person named, and reads its files.
+//! The input of `audit`: finds it by the name that the user gave, and reads its files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -74,7 +74,7 @@ impl Input {
         Self::of_file(path)
     }
 
-    /// Decides by its first bytes what a file is.
+    /// Detects the kind of a file from its first bytes.
     fn of_file(path: PathBuf) -> Result<Self, Failure> {
         let failed = |error: io::Error| unreadable(&path, &error);
         let mut file = open(&path).map_err(failed)?;
@@ -103,7 +103,7 @@ impl Input {
             (b"!<arch>\n", "an `ar` archive", "unpack it first: `ar x FILE`"),
         ];
         if let Some((_, what, next)) = unread.iter().find(|(magic, ..)| head.starts_with(magic)) {
-            let what = format!("`{}` is {what}, which is not read", path.display());
+            let what = format!("`{}` is {what}, which build-pipeline cannot read", path.display());
             return Err(Failure::new(Kind::Input, what).hint(*next));
         }
         if head.get(257..262) != Some(b"ustar") {
@@ -126,15 +126,16 @@ impl Input {
         Some(labels.get(plan::labels::GPU)?.as_str()?.to_owned())
     }
 
-    /// Returns the version that the image makes ROCm see.
+    /// Returns the GPU version that the image makes ROCm see.
     ///
     /// # Errors
-    /// The HSA runtime does not start with the value.
+    /// The HSA runtime would not start with this value.
     pub fn forced(&self) -> Result<Option<GfxVersion>, Failure> {
         let Self::Image(image) = self else { return Ok(None) };
         let Some(value) = oci::variable(&image.config, OVERRIDE) else { return Ok(None) };
         value.parse().map(Some).map_err(|error| {
-            let what = format!("the image sets {OVERRIDE}, and ROCm does not start with it");
+            let what =
+                format!("the image sets {OVERRIDE} to a value with which ROCm does not start");
             Failure::caused(Kind::Failed, what, &error).hint(format!(
                 "build the image without it; until then, `-e {OVERRIDE}=VERSION` replaces it"
             ))
@@ -146,11 +147,11 @@ impl Input {
         Some(oci::read_config(&image.config).ok()?.get("config")?.clone())
     }
 
-    /// Reads all files, and returns the GPU code in them. `tell` is called with what is being done
-    /// if that takes a while.
+    /// Reads all files, and returns the GPU code in them. `tell` gets progress messages if this
+    /// takes a while.
     ///
     /// # Errors
-    /// The input cannot be read to its end or is damaged. A damaged file with GPU code is part of
+    /// The input cannot be read completely or is damaged. A damaged file with GPU code is part of
     /// the result.
     pub async fn read(
         &self,
@@ -181,7 +182,7 @@ impl Input {
     }
 }
 
-/// Returns whether a text that names nothing was meant as a path.
+/// Returns whether a name that was not found was meant as a path.
 fn looks_like_a_path(text: &str) -> bool {
     let ends =
         [".co", ".deb", ".gz", ".hsaco", ".kpack", ".rpm", ".so", ".tar", ".whl", ".zip", ".zst"];
@@ -191,7 +192,7 @@ fn looks_like_a_path(text: &str) -> bool {
 }
 
 fn foreign_image(name: &str) -> Failure {
-    Failure::new(Kind::Input, format!("`{name}` is an image in another form than OCI's"))
+    Failure::new(Kind::Input, format!("`{name}` is an image, but not in OCI format"))
         .hint("convert it: `skopeo copy docker-archive:FILE oci-archive:OTHER`, or `skopeo copy dir:FOLDER oci:OTHER`")
 }
 
@@ -199,8 +200,8 @@ fn unreadable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Failure
     Failure::caused(Kind::Input, format!("reading `{}` failed", path.display()), error)
 }
 
-/// Opens a file without waiting for anything: between a check and the opening, somebody could put
-/// a FIFO there.
+/// Opens a file without blocking: between a check and the opening, somebody could replace it with a
+/// FIFO.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -280,7 +281,7 @@ fn read_folder(folder: &Path) -> Result<Found, Failure> {
         let mut read = || -> io::Result<_> {
             let file = open(path)?;
             let metadata = file.metadata()?;
-            // A further name of a file counts once.
+            // A file with several hard links counts once.
             if metadata.nlink() > 1 && !seen.insert((metadata.dev(), metadata.ino())) {
                 return Ok(Ok(None));
             }

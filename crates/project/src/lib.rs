@@ -1,14 +1,21 @@
-//! A project's files, and everything that follows from them without a person: requests, plans,
-//! the history of their files, records, locks, and where to fetch from.
+//! A project's files, and everything that is derived from them: requests, plans, the history of
+//! their files, records, locks, and where to fetch from.
 //!
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
-//! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and `advice` adds what
-//! is known about the pins of a plan. `recipe` asks git for the history of the files. `image` reads
-//! an image that somebody named, and `input` any other file or folder with GPU code. `state` keeps records, and `locks` makes runs with the same output
-//! wait for each other. `mirrors`, `registry`, `fetch` and `rehearsal` say where bytes come from,
-//! `config` reads the user's defaults, and `build_env` supplies what the steps of a build need. Only `environment` reads variables.
+//! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and
+//! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
+//! files. `image` reads the image that the user named, and `input` any other file or folder with
+//! GPU code. `state` keeps records, and `locks` makes runs with the same output wait for each
+//! other. `mirrors`, `registry`, `fetch` and `rehearsal` determine where bytes come from, `config`
+//! reads the user's defaults, and `build_env` sets up what the steps of a build need. Only
+//! `environment` reads environment variables.
 //!
-//! The crate prints nothing. What a person should know meanwhile goes to a function of the caller.
+//! The crate prints nothing. Progress messages go to a callback of the caller.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 pub mod advice;
 pub mod build_env;

@@ -34,7 +34,7 @@ pub struct Locks(Vec<File>);
 /// it exists.
 type Places = BTreeMap<String, (String, Option<PathBuf>)>;
 
-/// How long this run waits, and what it writes about itself.
+/// How long this run waits, and how it describes itself to other runs.
 struct Wait<'a> {
     started: Instant,
     limit: Duration,
@@ -44,8 +44,8 @@ struct Wait<'a> {
 
 impl Locks {
     /// Takes the locks of all outputs of a run, and waits for runs that hold one of them, at most
-    /// `timeout` seconds. `command` is what other runs show about this one, and `tell` gets a
-    /// sentence about each lock that this run waits for.
+    /// `timeout` seconds. `command` is how other runs describe this one, and `tell` gets a sentence
+    /// about each lock that this run waits for.
     ///
     /// # Errors
     /// Another run holds a lock for too long, or the files of the locks cannot be written.
@@ -56,7 +56,7 @@ impl Locks {
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let folder = environment::state_folder()?.join("locks");
-        fs::create_dir_all(&folder).map_err(|error| failed("making", &folder, &error))?;
+        fs::create_dir_all(&folder).map_err(|error| failed("creating", &folder, &error))?;
         let limit = timeout.map_or(TIMEOUT, Duration::from_secs);
         let mut wait = Wait { started: Instant::now(), limit, command, tell };
         loop {
@@ -167,7 +167,7 @@ fn wanted(outputs: &[&Output]) -> Result<Places, Failure> {
 /// Returns whether two outputs are the same place, whatever their names.
 ///
 /// # Errors
-/// The folder of a place cannot be made or read.
+/// The folder of a place cannot be created or read.
 pub fn are_one(one: &Output, other: &Output) -> Result<bool, Failure> {
     let [one, other] = [identities(one)?, identities(other)?];
     Ok(one.iter().any(|(key, _)| other.iter().any(|(found, _)| found == key)))
@@ -182,7 +182,7 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure
             return Ok(vec![(output.to_string(), None)]);
         }
     };
-    // A link stays a link: the output is what it leads to.
+    // Links are followed: a run replaces the target of a link, not the link.
     let real = fs::canonicalize(path).ok();
     let path = real.as_deref().unwrap_or(path);
     let mut all = Vec::new();
@@ -191,7 +191,7 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        fs::create_dir_all(parent).map_err(|error| unusable("making", parent, &error))?;
+        fs::create_dir_all(parent).map_err(|error| unusable("creating", parent, &error))?;
         let found = fs::metadata(parent).map_err(|error| unusable("reading", parent, &error))?;
         all.push((format!("name {} {} {name:?}", found.dev(), found.ino()), None));
     }

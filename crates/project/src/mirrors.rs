@@ -25,8 +25,8 @@ const EXAMPLES: [&str; 3] = [
     "all=registry:registry.example.org/ai/inputs",
 ];
 
-/// The left side of a rule for everything that `mirror` copied. It is not a registry: those have a
-/// dot or a port.
+/// The left side of a rule for everything that `mirror` copied. It cannot be a registry, because
+/// the name of a registry contains a dot or a port.
 const ALL: &str = "all";
 
 /// The rules of a run.
@@ -42,9 +42,9 @@ pub struct Mirrors {
     folders: Vec<PathBuf>,
     /// Repositories that `mirror` wrote.
     pub(crate) repositories: Vec<Repository>,
-    /// Whether nothing but the targets of these rules may be asked.
+    /// Whether only the targets of these rules may be contacted.
     pub only: bool,
-    /// The proxies of the user's configuration, which those of the environment replace.
+    /// The proxies in the user's configuration. Proxies in the environment replace them.
     pub proxies: Proxies,
     /// The places of the user's configuration that keep old Debian packages.
     old_packages: Option<Vec<OldPackages>>,
@@ -117,20 +117,20 @@ impl Mirrors {
         self.only |= !bundles.is_empty();
     }
 
-    /// Returns whether there is a copy that has everything by digest.
+    /// Returns whether there is a copy in which inputs can be looked up by digest.
     pub(crate) fn has_copies(&self) -> bool {
         !(self.bundles.is_empty() && self.folders.is_empty() && self.repositories.is_empty())
     }
 
-    /// Returns the bundles and folders of this machine that have inputs. A folder that `mirror` has
-    /// not finished yet has none.
+    /// Returns the bundles and folders on this machine that contain inputs. Leaves out a folder
+    /// that `mirror` has not finished yet.
     pub(crate) fn local_copies(&self) -> Vec<PathBuf> {
         let folders = self.folders.iter().filter(|folder| folder.join("index.json").exists());
         self.bundles.iter().chain(folders).cloned().collect()
     }
 
-    /// Returns the places that keep Debian packages which the mirrors have deleted: those of the
-    /// user's configuration, or Debian's snapshot archive.
+    /// Returns the places that keep Debian packages after the mirrors have deleted them: those in
+    /// the user's configuration, or Debian's snapshot archive.
     pub fn old_packages(&self) -> Vec<OldPackages> {
         self.old_packages.clone().unwrap_or_else(|| vec![OldPackages::snapshots()])
     }
@@ -141,7 +141,7 @@ impl Mirrors {
         !self.sources.is_empty() || places.any(OldPackages::is_folder)
     }
 
-    /// Returns the hosts that may be asked.
+    /// Returns the hosts that may be contacted.
     pub fn hosts(&self) -> Hosts {
         if !self.only {
             return Hosts::All;
@@ -154,8 +154,8 @@ impl Mirrors {
 }
 
 impl Mirrors {
-    /// Refuses a run with a step that uses the network, if only mirrors may be asked: an engine does
-    /// not know the rules.
+    /// Refuses a run with a step that uses the network, if only mirrors may be contacted: an engine
+    /// does not know the rules.
     ///
     /// # Errors
     /// There is such a step.
@@ -163,7 +163,7 @@ impl Mirrors {
         let step = executor::step_with_network(plan, settings).filter(|_| self.only);
         let Some(step) = step else { return Ok(()) };
         let what = format!(
-            "step `{}` of track `{}` uses the network, and only mirrors may be asked",
+            "step `{}` of track `{}` uses the network, but only mirrors may be contacted",
             step.id, plan.track
         );
         Err(Failure::new(Kind::Input, what)
@@ -173,7 +173,8 @@ impl Mirrors {
     }
 }
 
-/// Returns the rules of the command line, `FROM=TO`. `only` is whether it forbids everything else.
+/// Returns the rules of the command line, `FROM=TO`. `only` is whether the command line forbids all
+/// other hosts.
 ///
 /// # Errors
 /// A rule is wrong or contains a password.
@@ -198,8 +199,8 @@ pub fn read(given: &[Secret], only: bool) -> Result<Mirrors, Failure> {
 
 /// Reads the table `[mirrors]` of a configuration file, which maps FROM to TO.
 pub(crate) fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rule>, Reported> {
-    let Some(entry) = root.get("mirrors") else { return Ok(Vec::new()) };
-    let table = entry.table(report, "`[mirrors]`")?;
+    let Some(mirrors) = root.get("mirrors") else { return Ok(Vec::new()) };
+    let table = mirrors.table(report, "`[mirrors]`")?;
     let mut rules = Vec::new();
     for entry in table.entries() {
         rules.push(entry.checked_text(report, |to| {
@@ -217,7 +218,7 @@ pub(crate) fn rules(report: &mut Report<'_>, root: &Table<'_>) -> Result<Vec<Rul
             })
         }));
     }
-    // All problems are collected before the first one ends this.
+    // All problems are collected before the first one is returned.
     rules.into_iter().collect()
 }
 

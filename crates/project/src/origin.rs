@@ -1,4 +1,4 @@
-//! Where the rows of a project's data come from: its own files, or those of the program.
+//! Where the rows of a project's data come from: the project's files, or the program's.
 
 use crate::built_in;
 use crate::folder::Project;
@@ -34,14 +34,14 @@ pub enum Origin {
     BuiltIn,
     /// The project's file.
     Project {
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
         /// Whether the program has a row of the same name, which is not used.
         replaces: bool,
     },
     /// The project's file drops the program's row.
     Removed {
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
     },
 }

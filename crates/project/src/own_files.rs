@@ -1,4 +1,4 @@
-//! Reads the own files of tracks: what `files` in `tracks.toml` names, as it is in the working tree.
+//! Reads the files that `files` in `tracks.toml` names, as they are in the working tree.
 //!
 //! The result depends only on names, contents, links and executable bits, as in git. Empty folders
 //! are left out, because git does not have them.
@@ -20,13 +20,13 @@ use planner::OwnFilesOfTrack;
 /// The maximum number of files and folders of a track.
 const MOST_ENTRIES: usize = 10_000;
 
-/// The owner's bit for executing a file, which is the only one that git reads.
+/// The owner's execute bit, the only permission bit that git records.
 const EXECUTABLE: u32 = 0o100;
 
-/// Own files of tracks.
+/// The project's files for tracks and build contexts.
 #[derive(Debug, Default)]
 pub(crate) struct ReadFiles {
-    /// What the planner needs of them.
+    /// The files of each track, as the planner needs them.
     pub(crate) tracks: BTreeMap<TrackName, OwnFilesOfTrack>,
     /// The same for files in build contexts, by the path that stages name.
     pub(crate) contexts: BTreeMap<String, OwnFilesOfTrack>,
@@ -34,8 +34,8 @@ pub(crate) struct ReadFiles {
     pub(crate) places: BTreeMap<String, PathBuf>,
 }
 
-/// Reads the own files of tracks and those in build contexts, of the project in `root`. `text` is
-/// that of `name`, the file with the tracks.
+/// Reads the files for tracks and build contexts of the project in `root`. `name` is the file with
+/// the tracks, and `text` is its text.
 ///
 /// # Errors
 /// Returns all problems, each with its place in `name`.
@@ -67,8 +67,8 @@ pub(crate) fn read(
     report.finish(Ok(read)).map_err(|error| Failure::places(error, text.to_owned()))
 }
 
-/// Returns the name of the input for a file of the project. A name without a slash could be that of
-/// a pin.
+/// Returns the name of the input for a file of the project. It always contains a slash, because a
+/// name without one could be the name of a pin.
 fn input_name(path: &str) -> String {
     if path.contains('/') { path.to_owned() } else { format!("./{path}") }
 }
@@ -78,7 +78,7 @@ pub(crate) fn path_of(input: &str) -> &str {
     input.strip_prefix("./").unwrap_or(input)
 }
 
-/// The own files of one track.
+/// The files of one track.
 #[derive(Default)]
 struct Collected {
     own: OwnFilesOfTrack,
@@ -91,7 +91,7 @@ struct Collected {
 struct Found {
     /// Its path from the project's root.
     path: String,
-    /// Its path from the `from` of the row; empty for that itself.
+    /// Its path relative to `from` in the row; empty for `from` itself.
     below: String,
     kind: FoundKind,
 }
@@ -103,7 +103,7 @@ enum FoundKind {
 }
 
 impl Collected {
-    /// Adds what one row of `files` names.
+    /// Adds the files and folders that one row of `files` names.
     fn add(&mut self, root: &Path, row: &TrackFile, report: &mut Report<'_>) {
         let mut found = Vec::new();
         let walked = walk(root, row, &mut found);
@@ -126,7 +126,7 @@ impl Collected {
             }
         }
         if self.origins.len() > MOST_ENTRIES {
-            let message = format!("a track cannot have more than {MOST_ENTRIES} own files");
+            let message = format!("a track cannot add more than {MOST_ENTRIES} files and folders");
             let help = "leave some out, or pack them into an archive that a stage unpacks";
             report.add(&row.from_span, wrong(message, help));
         }
@@ -139,7 +139,7 @@ impl Collected {
             "" => row.to.clone(),
             below => format!("{}/{below}", row.to.trim_end_matches('/')),
         };
-        // The path in a build context is relative, and nothing else is there.
+        // A path in a build context is relative, and a context has no system folders.
         if to.starts_with('/') {
             match (is_system_folder(&to), matches!(kind, FoundKind::Folder)) {
                 (true, true) => return Ok(()),
@@ -168,12 +168,12 @@ impl Collected {
         Ok(())
     }
 
-    /// Checks that nothing else has the place of an entry, and that its parents are folders.
+    /// Checks that no other entry has the same path, and that the entry's parents are folders.
     fn check_place(&self, to: &str, path: &str, file: &OwnFile) -> Result<(), Wrong> {
         let twice = |other: &str| {
             let message =
                 format!("{} would be both {} and {}", quote(to), quote(other), quote(path));
-            wrong(message, "change `to` of one of them, or remove it")
+            wrong(message, "change `to` in one of the rows, or remove the row")
         };
         let origin = |place: &str| self.origins.get(place).map_or("", String::as_str);
         match self.own.files.get(to) {
@@ -187,13 +187,16 @@ impl Collected {
             None => {}
         }
         let is_folder = |place: &str| {
-            self.own.files.get(place).is_none_or(|file| matches!(file, OwnFile::Folder { .. }))
+            self.own.files.get(place).is_none_or(|known| matches!(known, OwnFile::Folder { .. }))
         };
         let mut above =
             to.match_indices('/').filter(|(end, _)| *end > 0).filter_map(|(end, _)| to.get(..end));
         if let Some(above) = above.find(|above| !is_folder(above)) {
             let message = format!("{} is below {}, which is not a folder", quote(to), quote(above));
-            return Err(wrong(message, format!("change `to` of it or of `{}`", origin(above))));
+            return Err(wrong(
+                message,
+                format!("change `to` in this row or in the row of `{}`", origin(above)),
+            ));
         }
         let below = format!("{to}/");
         let is_file = !matches!(file, OwnFile::Folder { .. });
@@ -201,7 +204,7 @@ impl Collected {
             Some((other, _)) if is_file && other.starts_with(&below) => {
                 let message =
                     format!("{} is below {}, which is not a folder", quote(other), quote(to));
-                Err(wrong(message, format!("change `to` of it or of `{path}`")))
+                Err(wrong(message, format!("change `to` in this row or in the row of `{path}`")))
             }
             _ => Ok(()),
         }
@@ -227,14 +230,15 @@ fn without_empty_folders(mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-/// Adds to `found` what a row names, parents first and sorted by name. Returns all problems.
+/// Adds the entries that a row names to `found`, parents first and sorted by name. Returns all
+/// problems.
 fn walk(root: &Path, row: &TrackFile, found: &mut Vec<Found>) -> Vec<Wrong> {
-    let metadata = match find(root, &row.from) {
+    let start_metadata = match find(root, &row.from) {
         Ok(metadata) => metadata,
         Err(wrong) => return vec![wrong],
     };
     let mut problems = Vec::new();
-    let mut open = vec![(row.from.clone(), String::new(), metadata)];
+    let mut open = vec![(row.from.clone(), String::new(), start_metadata)];
     while let Some((path, below, metadata)) = open.pop() {
         if found.len() > MOST_ENTRIES {
             break;
@@ -248,11 +252,11 @@ fn walk(root: &Path, row: &TrackFile, found: &mut Vec<Found>) -> Vec<Wrong> {
         };
         if matches!(kind, FoundKind::Folder) {
             match children(root, &path) {
-                // The last one is taken first.
-                Ok(names) => open.extend(names.into_iter().rev().map(|(name, metadata)| {
+                // `open` is a stack: its last entry is read first.
+                Ok(names) => open.extend(names.into_iter().rev().map(|(name, child_metadata)| {
                     let below =
                         if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-                    (format!("{path}/{name}"), below, metadata)
+                    (format!("{path}/{name}"), below, child_metadata)
                 })),
                 Err(wrong) => problems.push(wrong),
             }
@@ -262,7 +266,7 @@ fn walk(root: &Path, row: &TrackFile, found: &mut Vec<Found>) -> Vec<Wrong> {
     problems
 }
 
-/// Finds the file or folder that a row names. Follows no link.
+/// Finds the file or folder that a row names. Does not follow links.
 fn find(root: &Path, from: &str) -> Result<Metadata, Wrong> {
     let mut folder = String::new();
     let mut parts = from.split('/').peekable();
@@ -320,7 +324,7 @@ fn unreadable(path: &str, error: &io::Error) -> Wrong {
     )
 }
 
-/// Reads what is at a path: a file, a folder, or a link that stays in the copied folder.
+/// Reads the entry at a path: a file, a folder, or a link that stays in the copied folder.
 fn read_one(
     root: &Path,
     row: &TrackFile,

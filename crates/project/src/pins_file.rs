@@ -1,5 +1,4 @@
-//! The file of the pins: its text with the pins in it, the pin that a name means, and the known
-//! problems of pins with each other.
+//! The file with the pins: reads it, finds a pin by name, and lists known problems between pins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +40,8 @@ pub fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
     })
 }
 
-/// Returns the known problems of the pin `name` with the others of its set, one text for each.
+/// Returns the known problems between the pin `name` and the other pins of its set, one string
+/// each.
 pub fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(pin) = pins.sources.get(name) else { return warnings };

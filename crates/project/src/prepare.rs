@@ -34,7 +34,7 @@ pub struct Prepared {
     /// The files that the plan was made from.
     files: recipe::Files,
     root: PathBuf,
-    /// The image that replaces the base, if the plan is a rehearsal of metadata.
+    /// The image that replaces the base, if the plan rehearses a track that only adds metadata.
     pub stand_in: Option<StandIn>,
     /// Labels whose values came from an image because this project cannot confirm them.
     pub unconfirmed: Vec<Unconfirmed>,
@@ -103,7 +103,7 @@ pub fn prepare(
 #[derive(Debug)]
 pub struct Preparer<'a> {
     project: &'a Project,
-    /// What the files read so far contain.
+    /// The content of the files that have been read.
     pub input: PlanningInput,
     materials: Materials,
 }
@@ -187,7 +187,7 @@ impl<'a> Preparer<'a> {
         Ok(())
     }
 
-    /// Reads the own files that a plan is made from.
+    /// Reads the project's own files that a plan needs.
     fn read_own_files(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
         let own = |name: &&TrackName| !self.input.own_files.contains_key(*name);
         let tracks = needs.own_files.iter().filter(own);
@@ -263,18 +263,18 @@ impl<'a> Preparer<'a> {
     }
 }
 
-/// Checks that a Dockerfile makes its image on the base that the plan names.
+/// Checks that a Dockerfile builds on the base that the plan names.
 fn check_base(name: &str, text: &str) -> Result<(), Failure> {
     let Err(error) = engine::check_base(text) else { return Ok(()) };
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let start = lines.map(str::len).sum();
     let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
     let help = "write `ARG BASE` and, as the last FROM, `FROM ${BASE}`; `base`, `track` or \
-                `packages` of the track says what that is";
+                `packages` of the track specifies this base";
     let mut report = Report::new(name, text);
     let reported = report.add(&(start..start + line.len()), wrong(error.to_string(), help));
     let result = report.finish(Err(reported));
-    result.map_err(|error| Failure::places(error, text.to_owned()))
+    result.map_err(|problems| Failure::places(problems, text.to_owned()))
 }
 
 /// Turns an error of the planner into a command error. If the labels of an image request something
@@ -312,8 +312,7 @@ fn refused(project: &Project, error: PlanError, of_image: Option<&str>) -> Failu
     }
 }
 
-/// Returns the existing name that is closest to one that does not exist: of a lock, of a set in a
-/// lock, or of a Dockerfile.
+/// Returns the existing lock, set of a lock or Dockerfile whose name is closest to the missing one.
 fn meant(project: &Project, error: &PlanError) -> Option<String> {
     const LOCKS: &str = "versions/locks";
     let closest = |wanted: &str, known: Vec<String>| {
@@ -324,9 +323,9 @@ fn meant(project: &Project, error: &PlanError) -> Option<String> {
             let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
             let (stem, end) = file.rsplit_once('.').unwrap_or((file, ""));
             let known = project.names_in(folder).into_iter().filter_map(|name| {
-                let (stem, its) = name.rsplit_once('.').unwrap_or((&name, ""));
-                let is_lock = folder != LOCKS || !stem.starts_with("pylock.");
-                (its == end && is_lock).then(|| stem.to_owned())
+                let (known_stem, its) = name.rsplit_once('.').unwrap_or((&name, ""));
+                let is_lock = folder != LOCKS || !known_stem.starts_with("pylock.");
+                (its == end && is_lock).then(|| known_stem.to_owned())
             });
             let stem = closest(stem, known.collect())?;
             let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };

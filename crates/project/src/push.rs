@@ -1,4 +1,4 @@
-//! Pushes finished images, and fills in the names that outputs are given.
+//! Pushes finished images, and replaces placeholders in the names of outputs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub async fn push_image(
     let state = *pushed.as_ref().unwrap_or(&OutputState::Failed);
     let layer_bytes_copied = transfer.bytes();
     on_event(Event::OutputEnded { output: output.clone(), state, layer_bytes_copied });
-    pushed.map(|state| OutputOutcome {
+    pushed.map(|_| OutputOutcome {
         output,
         state,
         layers_copied: placed.copied,
@@ -86,7 +86,7 @@ async fn push(
     Ok(OutputState::Written)
 }
 
-/// What the placeholders in the name of an output stand for.
+/// The values of the placeholders in the name of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameFacts {
     /// The track, for `{track}`.
@@ -117,11 +117,11 @@ impl NameFacts {
     }
 
     /// Replaces `{track}`, `{gpu}`, `{version}` and `{date}` in the name of an output. The date is
-    /// today's in UTC. `_` replaces the characters of a version that no tag may contain
+    /// today's in UTC. `_` replaces the characters of a version that a tag must not contain
     /// (distribution specification, "Pulling manifests").
     ///
     /// # Errors
-    /// The image does not have the value of a placeholder.
+    /// The image has no value for a placeholder.
     pub fn fill_in(&self, name: &str) -> Result<String, Failure> {
         let mut filled = name.to_owned();
         check_placeholders(name)?;
@@ -173,7 +173,7 @@ fn check_placeholders(name: &str) -> Result<(), Failure> {
 /// Checks that the file for an image's digest can be written, before the work starts.
 ///
 /// # Errors
-/// Its folder does not exist, or something else than a file has this name.
+/// Its folder does not exist, or something other than a file has this name.
 pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if folder.is_some_and(|folder| !folder.is_dir()) {

@@ -1,4 +1,4 @@
-//! The state of a plan's files in git: the commit that last changed one of them, and whether they
+//! The state of a plan's files in git: the commit that last changed any of them, and whether they
 //! have uncommitted changes.
 //!
 //! No plan or image depends on it unless the request asks for the commit as a label
@@ -15,11 +15,11 @@ use record::Recipe;
 /// The files of a plan, by path from the project's root, with their SHA-256.
 pub type Files = BTreeMap<String, Digest>;
 
-/// The start of the paths of files that are part of the program.
+/// The path prefix of files that are part of the program.
 pub(crate) const BUILT_IN: &str = "built-in/";
 
-/// Asks the project's history about the files of a plan. Never fails: if the history cannot answer,
-/// the recipe contains the reason.
+/// Asks the project's history about the files of a plan. Never fails: if the history is not
+/// available, the recipe contains the reason.
 pub fn read(root: &Path, files: Files) -> Recipe {
     let mut recipe = Recipe { files, ..Recipe::default() };
     if let Err(why) = ask(root, &mut recipe) {
@@ -56,7 +56,7 @@ pub(crate) fn is_committed(folder: &Path, name: &str) -> bool {
 
 /// Opens the repository whose root is the project. A repository in a parent folder does not count.
 fn open(root: &Path) -> Result<Repository, String> {
-    // Objects are only inspected, not used to build; verifying their hashes takes half of the time.
+    // Objects are only inspected, not used to build; verifying their hashes takes half the time.
     git2::opts::strict_hash_verification(false);
     let opened = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, &[] as &[&Path]);
     opened.map_err(|error| match error.code() {
@@ -105,7 +105,7 @@ fn ask(root: &Path, recipe: &mut Recipe) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the last commit on the first-parent line that changed one of the files. `None` means
+/// Returns the last commit on the first-parent line that changed any of the files. `None` means
 /// that it may be missing from a shallow clone.
 fn last_change(
     repository: &Repository,

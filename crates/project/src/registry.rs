@@ -17,7 +17,7 @@ fn user_agent() -> String {
 /// Creates the client of a real run.
 ///
 /// # Errors
-/// A file of the machine is wrong.
+/// A configuration file of the machine is wrong.
 pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
     let settings = ClientSettings {
         credentials: CredentialFiles {
@@ -36,10 +36,10 @@ pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
 }
 
 /// Creates the client of a rehearsal. It reads everything from the registry inside this process,
-/// and no file of the machine.
+/// and no configuration file of the machine.
 ///
 /// # Errors
-/// A base or the host is not the name of a registry.
+/// A base or the host is not a valid registry name.
 pub fn rehearsal_client(bases: &[&str], host: &str) -> Result<RegistryClient, Failure> {
     let mirrors: Result<_, ParseMirrorError> =
         bases.iter().map(|base| Mirror::new(base, host)).collect();

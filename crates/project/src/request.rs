@@ -1,4 +1,4 @@
-//! Turns what somebody wrote into build requests, and resolves the tags in them.
+//! Turns the user's input into build requests, and resolves the tags in them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SlimChoice,
 
 use crate::environment;
 
-/// The images to build, as somebody wrote them.
+/// The images to build, as the user wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The tracks, by name or letter.
@@ -19,11 +19,11 @@ pub struct Subject {
     pub variant: Option<String>,
     /// Other values for pins, each `PIN=VALUE`.
     pub set: Vec<String>,
-    /// The GPU targets; an image is built for each. None stands for the project's.
+    /// The GPU targets; an image is built for each. If empty, the project's own GPU.
     pub gpus: Vec<String>,
     /// The GPU version that ROCm should see: x.y.z, `off` or `auto`.
     pub spoof: Option<String>,
-    /// The GPUs whose code stays: a list, `off`, or an empty text for the image's GPU.
+    /// The GPUs whose code stays: a list, `off`, or an empty string for the image's GPU.
     pub slim: Option<String>,
     /// Whether to build on stand-ins.
     pub rehearse: bool,
@@ -71,7 +71,7 @@ impl PendingRequest {
     }
 }
 
-/// Returns the failure of `--set` in a rehearsal that `option` asks for.
+/// Returns the error for `--set` in a rehearsal that `option` requests.
 fn set_in_rehearsal(option: &str) -> Failure {
     Failure::new(
         Kind::Input,
@@ -119,8 +119,8 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
             requests.push(request);
         }
     }
-    // A pin that is the base of one of the tracks is meant for that track; if no track uses it, the
-    // planner refuses it.
+    // If a pin is the base of one of the tracks, `--set` applies to that track. If no track uses
+    // it, the planner refuses it.
     let stands_on = |request: &BuildRequest, pin: &PinName| {
         planner::base_pin(request, input).is_some_and(|(base, _)| base == pin)
     };
@@ -133,8 +133,8 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
         for (pin, value) in set.iter().filter(|(pin, _)| is_for(planned, pin)) {
             match value {
                 Value::Digest(digest) => {
-                    let value = ImageOverride { tag: None, digest: digest.clone() };
-                    request.overrides.insert(pin.clone(), value);
+                    let replacement = ImageOverride { tag: None, digest: digest.clone() };
+                    request.overrides.insert(pin.clone(), replacement);
                 }
                 Value::Tag(tag) => tags.push(TagOfPin { pin: pin.clone(), tag: tag.clone() }),
             }
@@ -162,10 +162,10 @@ pub fn followed_tag(
     tag.map(|tag| TagOfPin { pin: name.clone(), tag: tag.clone() })
 }
 
-/// Asks registries for the current digests of a request's tags, and makes them overrides.
+/// Asks registries for the current digests of a request's tags, and adds them as overrides.
 ///
 /// # Errors
-/// A registry cannot be asked, or the tag does not exist.
+/// A registry cannot be reached, or the tag does not exist.
 pub async fn resolve(
     pending: &mut PendingRequest,
     input: &PlanningInput,
@@ -258,8 +258,8 @@ fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failur
     Ok((pin, Value::Tag(tag)))
 }
 
-/// Returns the GPUs of a subject. `None` stands for the project's own, so that an image does not
-/// depend on whether somebody names that GPU.
+/// Returns the GPUs of a subject. `None` means the project's own GPU, so that the image is the same
+/// whether or not the user names that GPU.
 fn gpus(subject: &Subject, own: &GpuTarget) -> Result<Vec<Option<GpuTarget>>, Failure> {
     if subject.gpus.is_empty() {
         return Ok(vec![None]);

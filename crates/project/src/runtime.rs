@@ -1,4 +1,4 @@
-//! The runtime of everything that waits for a network or an engine.
+//! The async runtime for work that waits for a network or an engine.
 
 use failure::{Failure, Kind};
 
@@ -24,7 +24,7 @@ fn check_threads() -> std::io::Result<()> {
     if limit.is_none_or(|limit| limit > MANY_PROCESSES) {
         return Ok(());
     }
-    // One per processor, and one for blocking file access.
+    // One thread per CPU, and one for blocking file access.
     let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let (end, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));

@@ -43,7 +43,7 @@ pub struct SlimImage {
 pub struct SlimRequest<'a> {
     /// The image.
     pub image: &'a Image,
-    /// The version that the image makes ROCm see.
+    /// The GPU version that the image makes ROCm see.
     pub forced: Option<GfxVersion>,
     /// The GPUs whose code stays.
     pub gpus: &'a [GpuTarget],
@@ -51,12 +51,11 @@ pub struct SlimRequest<'a> {
     pub output: &'a Output,
 }
 
-/// Reads an image twice, and writes it without code for other GPUs. `tell` is called with what is
-/// being done.
+/// Reads an image twice, and writes it without code for other GPUs. `tell` gets progress messages.
 ///
 /// # Errors
-/// The image has no code for one of the GPUs, cannot be read, or cannot be written. An image that
-/// was at the output before is then still there.
+/// The image has no code for one of the GPUs, cannot be read, or cannot be written. In
+/// this case, an existing image at the output is kept.
 pub async fn slim_image(
     request: &SlimRequest<'_>,
     client: &RegistryClient,
@@ -104,7 +103,7 @@ pub async fn slim_image(
     })
 }
 
-/// Returns the folder for the new layers: that of the layout, or a temporary one.
+/// Returns the folder for the new layers: the layout's folder, or a temporary one.
 fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
     match output {
         Output::Layout { path, .. } => {
@@ -230,7 +229,7 @@ fn assembled(request: &SlimRequest<'_>, new: &[Option<NewLayer>]) -> Result<Deri
         (labels::GPU_TARGETS, gpus.join(" ")),
     ];
     let edit = ImageEdit {
-        // The plan of the image does not lead to the new one.
+        // The image's plan does not produce the new image.
         reset: vec![labels::PLAN_DIGEST.to_owned()],
         labels: labels.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
         ..ImageEdit::default()

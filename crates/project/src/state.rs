@@ -29,7 +29,7 @@ fn records_folder() -> Result<PathBuf, Failure> {
 /// Checks that records can be written before there is anything to record.
 ///
 /// # Errors
-/// The folder cannot be made or written.
+/// The folder cannot be created or written.
 pub fn check_records() -> Result<(), Failure> {
     let folder = records_folder()?;
     fs::create_dir_all(&folder)
@@ -129,7 +129,8 @@ pub fn name_of(root: &Path) -> String {
     root.canonicalize().as_deref().unwrap_or(root).display().to_string()
 }
 
-/// Returns a name of a project for folders: that of its own folder, with a short hash of its path.
+/// Returns the name of a project in folder names: its own folder's name, with a short hash of its
+/// path.
 pub fn short_name_of(root: &Path) -> String {
     let path = name_of(root);
     let folder = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
@@ -153,8 +154,8 @@ pub fn builder_elsewhere(root: &Path, image: &str, plan: &str) -> Option<String>
     Some(records.into_iter().next()?.place?.project)
 }
 
-/// Returns whether a record belongs to the project in `root`. A record of an older version belongs
-/// to all projects, and so does that of a project that was moved or removed.
+/// Returns whether a record belongs to the project in `root`. A record from an older version
+/// belongs to all projects, and so does a record of a project that was moved or removed.
 pub fn is_of_project(record: &BuildRecord, root: &Path) -> bool {
     let Some(place) = &record.place else { return true };
     let other = Path::new(&place.project);
@@ -197,15 +198,15 @@ pub fn output_path(record: &BuildRecord, root: &Path, path: &str) -> PathBuf {
 /// Which records are old.
 #[derive(Debug, Clone, Copy)]
 pub enum Old {
-    /// All but this many of the newest.
+    /// All except the given number of newest records.
     Beyond(usize),
-    /// Those of runs that started before a time.
+    /// The records of runs that started before the given time.
     Before(Timestamp),
 }
 
-/// Returns the old records among `records`, which are sorted from the oldest to the newest. The
-/// newest record of an image of a project stays, and so does the newest of a build that succeeded, because
-/// `explain` needs it; records of running builds stay too.
+/// Returns the old records among `records`, which are sorted from the oldest to the newest. For
+/// each image of a project, the newest record stays, and so does the newest record of a successful
+/// build, because `explain` needs it. Records of running builds stay too.
 pub fn old_records(records: &[BuildRecord], old: Old) -> Vec<&BuildRecord> {
     let (mut seen, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();

@@ -12,11 +12,11 @@ use crate::mirrors::Mirrors;
 /// Examples of stores.
 pub(crate) const EXAMPLE: &str = "registry:registry.example.org/steps,ro";
 
-/// Returns the stores that somebody named.
+/// Returns the stores that the user named.
 ///
 /// # Errors
-/// A text is not a store, the store is on a host that may not be asked, or a folder contains
-/// something else.
+/// A text does not name a store, the store is on a host that must not be contacted, or its folder
+/// contains other files.
 pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Failure> {
     let hosts = mirrors.hosts();
     let mut stores: Vec<SharedStore> = Vec::new();
@@ -52,7 +52,7 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
 /// Opens the stores of a run.
 ///
 /// # Errors
-/// No name can be made for the run.
+/// No name can be generated for the run.
 pub fn open(client: RegistryClient, stores: Vec<SharedStore>) -> Result<SharedStores, Failure> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let owner = format!("`{}` on {}", new_run()?.as_str(), host.trim());
@@ -80,7 +80,7 @@ mod tests {
             (&[registry, registry][..], &[][..], false, "is named twice"),
             (&[registry], &[], true, "is not the target of a mirror rule"),
             (&["steps"], &[], false, "cannot use `--store steps`"),
-            (&[&other], &[], false, "contains something other than what"),
+            (&[&other], &[], false, "contains something other than"),
         ] {
             let error = parsed(given, rules, only).unwrap_err().lines().join(": ");
             assert!(error.contains(why), "{error}");

@@ -79,11 +79,11 @@ fn inputs(before: &Value, after: &Value) -> Vec<InputChange> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let pairs = names.into_iter().map(|name| (name, before.get(name), after.get(name)));
     pairs
-        .filter(|(_, before, after)| before != after)
-        .map(|(name, before, after)| InputChange {
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, old, new)| InputChange {
             input: name.clone(),
-            before: before.cloned(),
-            after: after.cloned(),
+            before: old.cloned(),
+            after: new.cloned(),
         })
         .collect()
 }
@@ -102,7 +102,7 @@ fn collect(place: String, value: &Value, values: &mut BTreeMap<String, String>) 
     };
     match value {
         Value::Object(entries) => {
-            entries.iter().for_each(|(key, value)| collect(below(key), value, values));
+            entries.iter().for_each(|(key, entry)| collect(below(key), entry, values));
         }
         // An entry of a list is identified by its value or name, not by its index.
         Value::Array(items) => {

@@ -5,6 +5,11 @@
 //! succeeds or not. It contains the whole plan, the result of each step, and the network traffic.
 //! This crate is pure: the time is passed in as text, and the caller writes the file.
 
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
+
 mod changes;
 mod engine;
 mod outcome;
@@ -70,7 +75,7 @@ pub struct BuildRecord {
     pub image: Option<ImageSummary>,
     /// The results of the outputs.
     pub outputs: Vec<OutputOutcome>,
-    /// What was noticed during the run.
+    /// The notes about the run.
     pub notes: Vec<Note>,
     /// The network traffic.
     pub traffic: Traffic,
@@ -97,7 +102,7 @@ pub struct Recipe {
     /// The `https` address of the repository, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The last commit that changed one of the files, if the history contains it.
+    /// The last commit that changed any of the files, if the history contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
     /// Why no commit is known.
@@ -129,7 +134,7 @@ pub enum ParseRecordError {
     Json(#[source] serde_json::Error),
     /// A newer build-pipeline wrote it.
     #[error(
-        "the record has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update it"
+        "the record has schema {0}, but this build-pipeline reads only up to {SCHEMA}; update build-pipeline"
     )]
     Newer(u32),
     /// A build-pipeline from before the first release wrote it.

@@ -64,9 +64,9 @@ pub struct ImageSummary {
 pub struct SlimSummary {
     /// The GPU targets whose code stays.
     pub gpus: Vec<String>,
-    /// The size of all layers as they were stored before, in bytes.
+    /// The stored size of all layers before slimming, in bytes.
     pub layer_bytes_before: u64,
-    /// The size of all layers as they are stored now, in bytes.
+    /// The stored size of all layers after slimming, in bytes.
     pub layer_bytes_after: u64,
     /// The layers that changed, lowest first.
     pub layers: Vec<SlimmedLayer>,
@@ -74,7 +74,7 @@ pub struct SlimSummary {
     pub files_smaller: usize,
     /// The number of files that were removed.
     pub files_removed: usize,
-    /// The files with code for other GPUs that stay as they are, as `path: why`.
+    /// The files with code for other GPUs that were not changed, as `path: why`.
     pub whole: Vec<String>,
 }
 
@@ -87,9 +87,9 @@ pub struct SlimmedLayer {
     pub before: Digest,
     /// Its digest after.
     pub after: Digest,
-    /// Its size as it was stored before, in bytes.
+    /// Its stored size before slimming, in bytes.
     pub bytes_before: u64,
-    /// Its size as it is stored now, in bytes.
+    /// Its stored size after slimming, in bytes.
     pub bytes_after: u64,
 }
 

@@ -68,7 +68,7 @@ pub enum Outcome {
     Proven,
     /// The image differs, although its labels claim the current pins.
     Differs,
-    /// The image's labels claim other pins than the current ones.
+    /// The image's labels claim pins that differ from the current ones.
     OtherPins,
     /// Nothing differs, but an engine built the image. A plan cannot predict its layers; only a
     /// rebuild proves them.
@@ -114,7 +114,7 @@ pub fn compare(
     objects("manifest", rest.each_ref().map(Some), &mut checks);
     // The config's digest and size follow from its bytes, which were compared above.
     let pointer = [&manifest.0, &manifest.1]
-        .map(|m| m.get("config").map(|config| without(config, &["digest", "size"])));
+        .map(|m| m.get("config").map(|descriptor| without(descriptor, &["digest", "size"])));
     objects("manifest config", pointer.each_ref().map(Option::as_ref), &mut checks);
     Ok(checks)
 }
@@ -139,15 +139,15 @@ pub fn compare_with_plan(
     for (what, place) in
         [("label", config.pointer("/config/Labels")), ("annotation", manifest.get("annotations"))]
     {
-        let found = place.and_then(Value::as_object).into_iter().flatten();
-        let found = found.filter(|(key, _)| is_ours(key));
-        let found = found.map(|(key, value)| (key.clone(), value.clone())).collect();
-        objects(what, [Some(&expected), Some(&found)], &mut checks);
+        let entries = place.and_then(Value::as_object).into_iter().flatten();
+        let ours = entries.filter(|(key, _)| is_ours(key));
+        let ours = ours.map(|(key, value)| (key.clone(), value.clone())).collect();
+        objects(what, [Some(&expected), Some(&ours)], &mut checks);
     }
-    let found = env_of(&config);
+    let variables = env_of(&config);
     for (name, value) in &edit.env {
         let field = format!("variable {name}");
-        checks.push(check(&field, Some(value.clone()), values_of(&found, name)));
+        checks.push(check(&field, Some(value.clone()), values_of(&variables, name)));
     }
     let created = config.get("created").map(text_of);
     checks.push(check("image created", Some(edit.created.clone()), created));
@@ -157,8 +157,8 @@ pub fn compare_with_plan(
         ("working folder", "WorkingDir", edit.working_dir.clone().map(Value::from)),
     ] {
         if wanted.is_some() {
-            let found = config.get("config").and_then(|inner| inner.get(key));
-            checks.push(compared(what, wanted.as_ref(), found));
+            let value = config.get("config").and_then(|inner| inner.get(key));
+            checks.push(compared(what, wanted.as_ref(), value));
         }
     }
     let words = config.pointer("/config/Entrypoint").and_then(Value::as_array);

@@ -1,4 +1,5 @@
-//! Determines what a layer changes relative to the layers below, and in what form it is written.
+//! Determines the changes of a layer relative to the layers below, and the form in which they are
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
@@ -19,7 +20,7 @@ use tar_stream::Seekable;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) nodes: BTreeMap<EntryPath, Node>,
-    /// The times of Python sources during the build.
+    /// The times that Python sources had during the build.
     pub(crate) built: Vec<(EntryPath, i64)>,
 }
 
@@ -35,7 +36,8 @@ pub(crate) struct Differ<'a, R> {
 const MAX_DEVICE: u32 = 0o777_7777;
 
 impl<R: Read + Seek> Differ<'_, R> {
-    /// Takes a layer that contains all its directories ([`imply_parents`]).
+    /// Returns the changes of a layer, which must contain all parent directories
+    /// ([`imply_parents`]).
     pub(crate) fn changes(&mut self, mut upper: Upper) -> Result<Changes, SealError> {
         self.report.xattrs = std::mem::take(&mut upper.xattrs);
         let whiteouts = self.whiteouts(&upper);
@@ -79,8 +81,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(changes)
     }
 
-    /// Returns the paths to hide, one by one: opaque directories are expanded, and paths that do
-    /// not exist below are left out.
+    /// Returns the paths that need a whiteout. Opaque directories are expanded, and paths that do
+    /// not exist in the layers below are left out.
     fn whiteouts(&mut self, upper: &Upper) -> BTreeSet<EntryPath> {
         let mut hidden = BTreeSet::new();
         let mut emptied: BTreeSet<&EntryPath> = BTreeSet::new();
@@ -94,7 +96,7 @@ impl<R: Read + Seek> Differ<'_, R> {
             }
             let is_directory = match upper.nodes.get(path) {
                 Some(node) if node.entry.is_directory() => true,
-                // It replaces everything that was there.
+                // A non-directory replaces everything that was there.
                 Some(_) => continue,
                 None => !upper.whiteouts.contains(path),
             };
@@ -110,7 +112,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         hidden
     }
 
-    /// Hides everything in a directory of the layers below that the layer does not create again.
+    /// Hides everything that the layers below have in a directory and that the layer does not
+    /// create again.
     fn hide_below(&self, upper: &Upper, directory: &EntryPath, hidden: &mut BTreeSet<EntryPath>) {
         let mut done: Option<&EntryPath> = None;
         for path in self.view.below(directory) {
@@ -152,7 +155,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         self.report.scrubbed = by_pattern.collect();
     }
 
-    /// Returns the paths at which the layers below show the same, and handles bytecode.
+    /// Returns the paths whose entries are the same in the layers below, and sets the new times for
+    /// bytecode.
     fn unchanged(
         &mut self,
         nodes: &mut BTreeMap<EntryPath, Node>,
@@ -211,7 +215,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(lower.sha256 == Some(sha256))
     }
 
-    /// Returns the new time for the header of bytecode, if it needs to change.
+    /// Returns the new time for the header of a bytecode file, or `None` if the header stays
+    /// unchanged.
     fn bytecode(
         &mut self,
         nodes: &BTreeMap<EntryPath, Node>,
@@ -221,7 +226,7 @@ impl<R: Read + Seek> Differ<'_, R> {
     ) -> Result<Option<u32>, SealError> {
         let counts = &mut self.report.bytecode;
         let lower = self.view.known(source).filter(|known| known.entry.kind == Kind::File);
-        // For the source: its time at compilation, its size, and its time in the image.
+        // The source's time at compilation, its size, and its time in the image.
         let found = match nodes.get(source) {
             Some(node) if node.entry.kind == Kind::File => {
                 let sealed = lower.filter(|_| unchanged.contains(source));
@@ -324,7 +329,7 @@ fn parents<'a>(paths: impl Iterator<Item = &'a EntryPath>) -> BTreeSet<EntryPath
     parents
 }
 
-/// Returns the files whose names are those of bytecode, and their sources.
+/// Returns the files that are named like Python bytecode, and the paths of their sources.
 fn bytecode(nodes: &BTreeMap<EntryPath, Node>) -> Vec<(EntryPath, EntryPath)> {
     let files = nodes.iter().filter(|(_, node)| node.entry.kind == Kind::File);
     files.filter_map(|(path, _)| Some((path.clone(), pyc::source_of(path)?))).collect()

@@ -12,7 +12,7 @@ use crate::path::EntryPath;
 /// The kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The time of the last change.
+    /// The modification time.
     Time,
     /// Python bytecode: its content, or its presence.
     Bytecode,
@@ -28,7 +28,7 @@ pub enum Cause {
     Owner,
     /// The path exists on one side only.
     Path,
-    /// The content or the type. Listings do not show the reason.
+    /// The content or the type. Listings do not show why they differ.
     Content,
 }
 
@@ -73,7 +73,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// An opaque marker is next to its directory.
+    /// Returns the sort key. An opaque marker comes directly after its directory.
     fn key(&self) -> (&EntryPath, bool) {
         (&self.path, self.entry.kind == Kind::Opaque)
     }
@@ -93,7 +93,7 @@ impl PartialOrd for Placed {
 
 /// The entries of a layer, in the order of [`Placed`].
 pub trait Sorted {
-    /// Why they cannot be read.
+    /// The error if the entries cannot be read.
     type Error;
 
     /// Returns the entries from the start.
@@ -121,8 +121,8 @@ impl Sorted for Listing {
 }
 
 /// Compares two layers, and calls `note` for each difference. A path with several kinds of
-/// difference is reported several times. If several entries have the same path, the last one
-/// counts.
+/// difference is reported several times. If several entries have the same path, the last one is
+/// used.
 ///
 /// # Errors
 /// Fails if a layer cannot be read, or if `note` fails.
@@ -142,7 +142,7 @@ pub fn compare<L: Sorted>(
         }
         Ok(())
     })?;
-    // Only the first path at another position is reported; the others follow from it.
+    // Only the first path at a different position is reported; the others are a consequence.
     places.sort_unstable();
     let mut in_order: Vec<u32> = places.iter().map(|(_, other)| *other).collect();
     in_order.sort_unstable();
@@ -163,7 +163,7 @@ fn difference(cause: Cause, left: Option<Placed>, right: Option<Placed>) -> Diff
     Difference { path: path.unwrap_or_else(EntryPath::root), cause, left, right }
 }
 
-/// Calls `each` for each path in either of two layers, with the entries of both.
+/// Calls `each` for every path in at least one of the two layers, with its entry in each.
 fn join<L: Sorted>(
     left: &L,
     right: &L,
@@ -198,8 +198,8 @@ impl<E, I: Iterator<Item = Result<Placed, E>>> Last<I> {
 
     fn next(&mut self) -> Result<Option<Placed>, E> {
         let Some(mut last) = self.0.next().transpose()? else { return Ok(None) };
-        while let Some(Ok(later)) = self.0.peek() {
-            if later.key() != last.key() {
+        while let Some(Ok(peeked)) = self.0.peek() {
+            if peeked.key() != last.key() {
                 break;
             }
             if let Some(later) = self.0.next().transpose()? {
@@ -221,7 +221,7 @@ fn causes(left: Option<&Placed>, right: Option<&Placed>) -> Vec<Cause> {
     }
 }
 
-/// Returns what changed between two entries of a path.
+/// Returns the kinds of difference between two entries of a path.
 fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
     let mut causes = Vec::new();
     let is_same_content = one.kind == other.kind
@@ -242,7 +242,7 @@ fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
     causes
 }
 
-/// Returns the kind of a file that is known to differ from build to build, according to its path.
+/// Returns the kind of difference at a path that is known to vary between builds.
 fn kind_of(path: &EntryPath) -> Option<Cause> {
     let name = path.name();
     let lies_in = |directory: &[u8]| path.as_bytes().starts_with(directory);

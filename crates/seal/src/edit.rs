@@ -17,29 +17,30 @@ use crate::sealer::SealedLayer;
 
 /// Decides which files of a layer change.
 pub trait LayerEditor {
-    /// Returns whether a file may change. If so, its content and then a question follow.
+    /// Returns whether a file may change. If so, [`Self::content`] and then [`Self::replace`] are
+    /// called for it.
     fn wants(&mut self, path: &EntryPath) -> bool;
 
     /// Takes a part of the content of a file that may change.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// Fails if the content cannot be stored.
     fn content(&mut self, part: &[u8]) -> io::Result<()>;
 
-    /// Returns what the file becomes.
+    /// Returns the replacement for the file.
     ///
     /// # Errors
-    /// A temporary file cannot be read or written.
+    /// Fails if a temporary file cannot be read or written.
     fn replace(&mut self, path: &EntryPath) -> io::Result<Replacement>;
 }
 
-/// What a file of a layer becomes.
+/// The replacement for a file of a layer.
 pub enum Replacement {
-    /// It has this content, of this size in bytes.
+    /// A file with this content, and its size in bytes.
     Content(u64, Box<dyn Read>),
-    /// It is not in the layer.
+    /// No entry.
     Nothing,
-    /// It is not in the layer, and hides what is below.
+    /// A whiteout, which hides the file in the layers below.
     Whiteout,
 }
 
@@ -53,9 +54,9 @@ impl std::fmt::Debug for Replacement {
     }
 }
 
-/// Copies an uncompressed layer to a gzip file, with the changes of `editor`. The entries keep
-/// their order and get the headers of `seal/1`, with all extended attributes. Times before 1970
-/// become 0.
+/// Copies an uncompressed layer to a gzip file, and applies the changes of `editor`. The entries
+/// keep their order and get the headers of `seal/1`, with all extended attributes. Times before
+/// 1970 become 0.
 ///
 /// # Errors
 /// Fails if the tar is damaged, if the editor fails, or if the result cannot be written.
@@ -87,7 +88,7 @@ pub fn edit_layer(
     Ok(SealedLayer { diff_id, tar_size: content_size, digest, size, listing })
 }
 
-/// Copies an entry, and returns what was written.
+/// Copies an entry, and returns the written one, or `None` if it was left out.
 fn copy<R: Read, W: Write>(
     gzip: &mut Gzip<W>,
     reader: &mut LayerReader<Forward<R>>,
@@ -114,7 +115,7 @@ fn copy<R: Read, W: Write>(
         let mut hashed = Hashed { out: gzip, hasher: Hasher::new() };
         let copied = io::copy(&mut bytes, &mut hashed)?;
         if copied != size {
-            return Err(io::Error::other("the new content has another size than it said").into());
+            return Err(io::Error::other("the new content does not have the stated size").into());
         }
         located.entry.sha256 = Some(hashed.hasher.finish());
     } else {
@@ -132,7 +133,7 @@ fn write_head(out: &mut impl Write, located: &Located) -> io::Result<()> {
     write_header(out, path, &located.entry)
 }
 
-/// Hashes what is written.
+/// Passes bytes on to a writer, and hashes them.
 struct Hashed<'a, W> {
     out: &'a mut W,
     hasher: Hasher,

@@ -15,7 +15,7 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Symlink,
-    /// A further name of a file. The link is the path of the first.
+    /// A further name of a file. The link is the path of its first name.
     Hardlink,
     /// A character device.
     Character,
@@ -40,13 +40,14 @@ pub struct Entry {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The time of the last change, in seconds since 1970.
+    /// The modification time, in seconds since 1970.
     pub mtime: i64,
     /// The size of the content, in bytes; 0 for everything except files.
     pub size: u64,
     /// The major and minor number of a device.
     pub device: (u32, u32),
-    /// The target of a symbolic link, unchanged, or of a hard link, as a path.
+    /// The target of a link: for a symbolic link as in the tar, for a hard link as a normalised
+    /// path.
     pub link: Box<[u8]>,
     /// The extended attributes.
     pub xattrs: Xattrs,

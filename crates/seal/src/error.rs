@@ -13,7 +13,7 @@ pub enum SealError {
     #[error(transparent)]
     Tar(#[from] TarError),
     /// The parent of an entry is not a directory. Engines unpack this differently.
-    #[error("`{path}` is in `{above}`, which is not a directory in this layer or those below")]
+    #[error("`{path}` is in `{above}`, which is not a directory in this layer or the layers below")]
     NoDirectory {
         /// The entry.
         path: EntryPath,
@@ -22,7 +22,7 @@ pub enum SealError {
     },
     /// The target of a hard link is not a file.
     #[error(
-        "`{path}` is a hard link to `{target}`, which is not a file in this layer or those below"
+        "`{path}` is a hard link to `{target}`, which is not a file in this layer or the layers below"
     )]
     Link {
         /// The link.

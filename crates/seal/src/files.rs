@@ -1,12 +1,13 @@
 //! Makes a layer from files: the contract `files/1`.
 //!
-//! The layer has exactly the given entries, in the order of their components, with the headers and
-//! the compression of `seal/1`. All have the epoch as their time. Names of owners are empty, and
-//! the mode of symbolic links is 0777. There are no entries for other parent directories: they
-//! belong to the layers below, which this contract does not read. So equal entries with equal
-//! content give equal bytes on every machine.
+//! The layer has exactly the given entries, sorted by path components, with the headers and the
+//! compression of `seal/1`. The time of every entry is the epoch. Owner names are empty, and the
+//! mode of symbolic links is 0777. No entries are added for parent directories: they belong to the
+//! layers below, which this contract does not read. So the same entries with the same content give
+//! the same bytes on every machine.
 //!
-//! Golden digests in the tests protect every byte. A different byte is `files/2`.
+//! Golden digests in the tests protect every byte. If any byte changes, the contract becomes
+//! `files/2`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -24,11 +25,11 @@ use crate::path::EntryPath;
 use crate::sealer::SealedLayer;
 
 /// Writes a layer as a gzip file. `open` returns the content of a file and is called once for each,
-/// in order. The listing of the result has the SHA-256 of every content.
+/// in order. The listing of the result has the SHA-256 of every file.
 ///
 /// # Errors
-/// Fails if the epoch does not fit a tar header, if a content cannot be read or does not have the
-/// size of its entry, or if the result cannot be written.
+/// Fails if the epoch does not fit a tar header, if a file cannot be read or does not have the size
+/// in its entry, or if the result cannot be written.
 pub fn layer_of_files<R: Read>(
     entries: BTreeMap<EntryPath, Entry>,
     epoch: u64,
@@ -59,7 +60,7 @@ pub fn layer_of_files<R: Read>(
     Ok(SealedLayer { diff_id, tar_size: content_size, digest, size, listing })
 }
 
-/// Copies the content of a file, and zeros up to the next block. Returns its SHA-256.
+/// Writes the content of a file, and zeros up to the next block. Returns the content's SHA-256.
 fn write_content<W: Write>(
     gzip: &mut Gzip<W>,
     content: impl Read,
@@ -67,7 +68,7 @@ fn write_content<W: Write>(
     size: u64,
 ) -> Result<[u8; 32], SealError> {
     let unreadable = |error| SealError::from(TarError::unreadable(Some(path.as_bytes()), 0, error));
-    // One more byte shows that the file is longer.
+    // One more byte is requested to notice a file that is longer.
     let mut content = content.take(size.saturating_add(1));
     let (mut hasher, mut found) = (Hasher::new(), 0_u64);
     let mut piece = vec![0; 1 << 16];

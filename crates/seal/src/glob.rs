@@ -11,10 +11,10 @@ use crate::path::EntryPath;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Glob(String);
 
-/// Why a text is not a pattern.
+/// The error for a string that is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a pattern for a path in the image: write it relative, without `.`, `..` and `[`"
+    "`{0}` is not a pattern for a path in the image: write a relative path without the components `.` and `..`, and without `[`"
 )]
 pub struct ParseGlobError(String);
 
@@ -55,7 +55,7 @@ impl Glob {
     }
 }
 
-/// Matches a pattern in which some items match any number of items. Only the last of these is ever
+/// Matches a pattern in which some items match any number of items. Only the last such item is ever
 /// retried, so the time is limited by the product of both lengths.
 fn wild<P, T>(
     pattern: &[P],

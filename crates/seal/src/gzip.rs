@@ -1,9 +1,9 @@
-//! Gzip whose bytes depend only on the content and on `seal/1`.
+//! Writes gzip files whose bytes depend only on the content and on `seal/1`.
 //!
 //! The content is split every [`MEMBER`] bytes. Each part is a separate gzip member (RFC 1952,
 //! section 2.2: a file is a sequence of members), compressed by libdeflate at [`LEVEL`]. So the
-//! bytes are the same for any number of threads and any size of writes. The whole file is hashed
-//! while it is written.
+//! bytes do not depend on the number of threads or the sizes of the writes. The whole file is
+//! hashed while it is written.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -128,7 +128,7 @@ fn work(queue: &Mutex<Receiver<Job>>) {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("a thread that compresses or hashes has ended")
+    io::Error::other("a compression or hashing thread stopped unexpectedly")
 }
 
 impl<W: Write> Gzip<W> {

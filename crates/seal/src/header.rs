@@ -10,7 +10,7 @@ use crate::entry::{Entry, Kind};
 /// link longer than 100 bytes or not in ASCII, for a large owner, group or size, and for
 /// extended attributes. The ustar prefix is not used, because a path can have two valid splits.
 ///
-/// The time must fit its field, and a device its numbers; [`crate::Sealer`] ensures both.
+/// The time and the device numbers must fit their fields; [`crate::Sealer`] ensures this.
 pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> io::Result<()> {
     let name = match entry.kind {
         Kind::Directory => [path, b"/"].concat(),
@@ -29,7 +29,7 @@ pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> 
         Kind::Directory => b'5',
         Kind::Fifo => b'6',
     };
-    // A value in PAX is not repeated here: half a name is worse than none.
+    // A value in the PAX header is not repeated here: a truncated name is worse than none.
     let short = |text| if fits(text) { text } else { PAX_NAME.as_bytes() };
     let header = Ustar {
         prefix: b"",
@@ -53,12 +53,12 @@ pub(crate) fn write_header(out: &mut impl Write, path: &[u8], entry: &Entry) -> 
 /// Returns the PAX records of an entry, in the order of their keys.
 fn records(name: &[u8], entry: &Entry) -> Vec<u8> {
     let mut records = Vec::new();
-    for (name, value) in &entry.xattrs {
-        pax_record(&mut records, &[b"SCHILY.xattr.", &**name].concat(), value);
+    for (attribute, value) in &entry.xattrs {
+        pax_record(&mut records, &[b"SCHILY.xattr.", &**attribute].concat(), value);
     }
-    let number = |records: &mut Vec<u8>, key: &[u8], value: u64, most: u64| {
+    let number = |out: &mut Vec<u8>, key: &[u8], value: u64, most: u64| {
         if value > most {
-            pax_record(records, key, value.to_string().as_bytes());
+            pax_record(out, key, value.to_string().as_bytes());
         }
     };
     number(&mut records, b"gid", entry.gid.into(), MAX_OWNER.into());

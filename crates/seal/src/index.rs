@@ -1,4 +1,4 @@
-//! The merged view: what an image's layers show together at every path.
+//! The merged view of an image's layers: the visible entry at every path.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use crate::entry::{Entry, Kind};
 use crate::listing::Listing;
 use crate::path::EntryPath;
 
-/// What the layers so far show. Created from the listings of the base's layers, lowest first.
+/// The merged view of the layers applied so far. To create it, apply the listings of the base's
+/// layers, lowest first.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     paths: BTreeMap<EntryPath, Known>,
@@ -16,20 +17,19 @@ pub struct Index {
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) entry: Entry,
-    /// The time that the engine showed during later builds, which is what Python wrote into
+    /// The time that the engine showed for the path during later builds, and that Python wrote into
     /// bytecode. It differs from the entry's time if the layer was sealed.
     pub(crate) built: i64,
 }
 
 impl Index {
-    /// Returns the view of no layers.
+    /// Returns an empty view.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Applies a layer on top of the previous ones (OCI image-spec, layer.md, "Applying
-    /// Changesets"): whiteouts hide what is in the layers below, and never what is in the same
-    /// layer.
+    /// Changesets"): whiteouts hide paths in the layers below, and never paths in the same layer.
     pub fn apply(&mut self, layer: &Listing) {
         for (path, entry) in &layer.entries {
             match entry.kind {
@@ -56,7 +56,7 @@ impl Index {
         for (path, entry) in layer.entries.iter().filter(|(_, entry)| is_link(entry)) {
             let target = EntryPath::parse(&entry.link).ok();
             let target = target.and_then(|target| self.paths.get(&target));
-            // A link without a target is a file of unknown content, which is never equal to
+            // A link without a target counts as a file of unknown content, never equal to
             // anything.
             let file = target.map_or_else(
                 || Entry { link: Box::default(), ..Entry { kind: Kind::File, ..entry.clone() } },
@@ -82,7 +82,7 @@ impl Index {
         self.paths.get(path).map(|known| &known.entry)
     }
 
-    /// Returns everything, in the order of the paths.
+    /// Returns all paths and their entries, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&EntryPath, &Entry)> {
         self.paths.iter().map(|(path, known)| (path, &known.entry))
     }
@@ -98,7 +98,7 @@ impl Index {
         }
     }
 
-    /// Returns everything below a directory, at any depth, in order.
+    /// Returns all paths below a directory, at any depth, in order.
     pub(crate) fn below(&self, directory: &EntryPath) -> impl Iterator<Item = &EntryPath> {
         below(&self.paths, directory)
     }

@@ -1,4 +1,5 @@
-//! Reads the entries of a layer: what is valid in a tar, and also in an image layer.
+//! Reads the entries of a layer, and refuses those that are valid in a tar but not in an image
+//! layer.
 
 use tar_stream::{Content, Fault, Reader, Skip, TarError};
 
@@ -27,7 +28,7 @@ pub(crate) fn wrong_name(path: &EntryPath, offset: u64) -> TarError {
 /// Reads the entries of a layer one by one.
 pub(crate) struct LayerReader<R> {
     tar: Reader<R>,
-    /// The memory for the entries so far, in bytes.
+    /// The memory needed for the entries read so far, in bytes.
     held: u64,
 }
 
@@ -36,7 +37,7 @@ impl<R: Skip> LayerReader<R> {
         Self { tar: Reader::new(input), held: 0 }
     }
 
-    /// Returns the next entry. Skips the unread content of the last one.
+    /// Returns the next entry. Skips the unread content of the previous one.
     pub(crate) fn next(&mut self) -> Result<Option<Located>, TarError> {
         let Some(found) = self.tar.next()? else { return Ok(None) };
         let located = located(found)?;
@@ -59,7 +60,7 @@ impl<R: Skip> LayerReader<R> {
         self.tar.read(content, take, failed)
     }
 
-    /// Counts the memory that an entry needs.
+    /// Adds the memory that an entry needs, and fails if the limit is exceeded.
     fn hold(&mut self, located: &Located) -> Result<(), TarError> {
         let Located { path, entry, content, offset } = located;
         let map = content.parts() * 16;

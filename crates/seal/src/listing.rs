@@ -18,10 +18,10 @@ const HEAD: &str = "#layer-listing/1";
 ///
 /// As text (`Display`, parsed by `FromStr`), a line consists of: type, mode, owner and group, size
 /// or device, time, SHA-256 of the content, path, then ` -> ` and the target of a link, then
-/// extended attributes. Types are those of mtree and find: `f d l c b p`, `h` for a further name of
-/// a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible ASCII are
-/// written as `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is for display
-/// and cannot be parsed.
+/// extended attributes. Types are written as in mtree and find: `f d l c b p`, `h` for a further
+/// name of a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible
+/// ASCII are written as `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is
+/// for display and cannot be parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries. Whiteouts are listed under the path that they hide, opaque markers under their
@@ -29,7 +29,7 @@ pub struct Listing {
     pub entries: Vec<(EntryPath, Entry)>,
 }
 
-/// Why a text is not a listing.
+/// The error for a string that is not a listing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseListingError {
     /// The first line is wrong.
@@ -49,7 +49,7 @@ impl Listing {
         Ok(Self { entries: Entries::of_layer(tar).collect::<Result<_, _>>()? })
     }
 
-    /// Returns the line of an entry.
+    /// Returns the line for an entry.
     pub fn line(path: &EntryPath, entry: &Entry) -> String {
         let mut line = String::new();
         // Writing to a string cannot fail.
@@ -115,9 +115,9 @@ impl<R: Read> Iterator for Entries<R> {
 /// image.
 pub(crate) fn listed(located: Located) -> Result<Option<(EntryPath, Entry)>, TarError> {
     let Located { path, mut entry, offset, .. } = located;
-    let mut mark = |kind, path| {
+    let mut mark = |kind, marked| {
         entry = Entry { mtime: entry.mtime, ..Entry::new(kind) };
-        path
+        marked
     };
     let path = match path.role() {
         Role::Plain => path,

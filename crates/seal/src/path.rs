@@ -1,4 +1,4 @@
-//! Paths of layer entries: relative, with plain components, in component order.
+//! Paths of layer entries: relative, with plain components, sorted by component.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,7 +19,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// A path in an image: bytes without a leading or trailing `/`, without `.`, `..` and NUL.
 /// The root is the empty path.
 ///
-/// The order is that of components, so that the content of a directory directly follows it: a `/`
+/// Paths are sorted by component, so that the content of a directory directly follows it: a `/`
 /// sorts before every other byte.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EntryPath(Box<[u8]>);
@@ -185,7 +185,7 @@ impl fmt::Debug for EntryPath {
     }
 }
 
-/// Returns the bytes that [`escaped`] wrote, or `None` for any other text.
+/// Reverses [`escaped`]. Returns `None` if an escape sequence is invalid.
 pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

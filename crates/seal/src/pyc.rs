@@ -1,8 +1,8 @@
 //! Python bytecode: the source of a file, and its header.
 //!
-//! The header since Python 3.7 (PEP 552): 4 bytes of magic number, 4 of flags, then time and size
-//! of the source if the flags are 0, or a hash of it. If time and size do not match the source,
-//! Python compiles it again at every start.
+//! The header since Python 3.7 (PEP 552): a magic number of 4 bytes, 4 bytes of flags, then the
+//! time and size of the source if the flags are 0, else a hash of the source. If time and size do
+//! not match the source, Python recompiles it at every start.
 
 use crate::path::EntryPath;
 
@@ -13,7 +13,7 @@ pub(crate) const TIME: std::ops::Range<usize> = 8..12;
 
 /// The magic number of the first Python with this header (3.7 alpha; PEP 552).
 const FIRST_MAGIC: u16 = 3390;
-/// Magic numbers of Python 2 start here; those of Python 3 are much smaller.
+/// The smallest magic number of Python 2. Python 3 has much smaller ones.
 const PYTHON_2: u16 = 20_000;
 
 /// The content of a header.
@@ -40,8 +40,7 @@ pub(crate) fn header(bytes: &[u8; HEADER]) -> Header {
 }
 
 /// Returns the source of a bytecode file: `x.py` for `__pycache__/x.cpython-311.pyc` (PEP 3147,
-/// with the `.opt-1` of PEP 488) and for `x.pyc`. Returns `None` if the path is not that of
-/// bytecode.
+/// with the `.opt-1` of PEP 488) and for `x.pyc`. Returns `None` for any other path.
 pub(crate) fn source_of(path: &EntryPath) -> Option<EntryPath> {
     let name = path.name().strip_suffix(b".pyc")?;
     let source = |module: &[u8]| [module, b".py"].concat();

@@ -1,10 +1,10 @@
-//! What sealing did to a layer, so that nothing is dropped silently.
+//! The report about the sealing of a layer, so that nothing is dropped silently.
 
 use std::collections::BTreeMap;
 
 use crate::path::EntryPath;
 
-/// What was dropped or changed between an engine's layer and the sealed one.
+/// The differences between an engine's layer and the sealed layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Paths that the scrub list dropped, by the first matching pattern.
@@ -17,14 +17,14 @@ pub struct Report {
     pub xattrs: BTreeMap<String, u64>,
     /// Devices in the sealed layer. Not every engine can create them.
     pub devices: Vec<EntryPath>,
-    /// Files that have hard links from a layer below and that a layer changed under only some of
-    /// their names. Storage drivers that copy whole file systems change them under all names.
+    /// Hard-linked files that an upper layer changed under only some of their names. Storage
+    /// drivers that copy whole file systems change such files under all names.
     pub broken_links: Vec<EntryPath>,
-    /// What was done with Python bytecode.
+    /// How Python bytecode was handled.
     pub bytecode: Bytecode,
 }
 
-/// What was done with Python bytecode.
+/// How Python bytecode was handled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bytecode {
     /// The number of files whose headers got the sealed time of their source.
@@ -36,7 +36,7 @@ pub struct Bytecode {
     /// left unchanged.
     pub unchecked: Vec<EntryPath>,
     /// Files that were already invalid for their source before sealing. They are left unchanged.
-    /// Python compiles these sources again at every start, and the bytes of such files are seldom
+    /// Python recompiles their sources at every start, and the bytes of such files are seldom
     /// reproducible.
     pub stale: Vec<EntryPath>,
 }

@@ -18,14 +18,14 @@ use crate::path::{EntryPath, Role};
 use crate::report::Report;
 use crate::upper::{Node, Upper};
 
-/// The input of sealing apart from the layers.
+/// The settings for sealing.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// The latest time in the image, in seconds since 1970. Directories get it, and files keep
-    /// earlier times. It must not be after the start of the build, because otherwise times of the
-    /// build would remain.
+    /// The latest time in the image, in seconds since 1970. Directories get this time, and files
+    /// keep earlier times. It must not be after the start of the build, because otherwise times
+    /// from the build would remain.
     pub epoch: u64,
-    /// The paths to drop from layers: hosts files of engines, logs, caches.
+    /// The paths to drop from layers: hosts files from engines, logs, caches.
     pub scrub: Vec<Glob>,
     /// How many threads compress. The result does not depend on it.
     pub threads: NonZeroUsize,
@@ -39,7 +39,7 @@ impl Rules {
     }
 }
 
-/// Seals layers on a base, one after the other.
+/// Seals layers on top of a base, one after the other.
 #[derive(Debug)]
 pub struct Sealer {
     rules: Rules,
@@ -51,7 +51,7 @@ pub struct Sealer {
 pub struct Sealed {
     /// The layer, or `None` if it changes nothing. In that case nothing was written.
     pub layer: Option<SealedLayer>,
-    /// What was dropped and changed.
+    /// The report of dropped and changed entries.
     pub report: Report,
 }
 
@@ -83,7 +83,7 @@ impl Sealer {
         }
     }
 
-    /// Returns what the base and the layers sealed so far show.
+    /// Returns the merged view of the base and the layers sealed so far.
     pub fn view(&self) -> &Index {
         &self.view
     }
@@ -92,8 +92,8 @@ impl Sealer {
     /// Memory use grows with the number of entries, not with their size.
     ///
     /// # Errors
-    /// Fails if the tar is damaged, if readers disagree on its meaning, or if the result cannot be
-    /// written. The sealer is then unchanged, and the written data is unusable.
+    /// Fails if the tar is damaged, if tar readers disagree on its meaning, or if the result cannot
+    /// be written. The sealer is then unchanged, and the written data is unusable.
     pub fn layer(&mut self, tar: impl Read + Seek, out: impl Write) -> Result<Sealed, SealError> {
         self.squash(vec![tar], out)
     }

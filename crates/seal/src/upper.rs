@@ -25,7 +25,7 @@ pub(crate) struct Node {
     /// The position of the header. Together with the input, it is the same for all paths of one
     /// file.
     pub(crate) offset: u64,
-    /// Whether there are several paths of this file.
+    /// Whether the file has several paths.
     pub(crate) is_shared: bool,
     /// The new time for the header of Python bytecode.
     pub(crate) patch: Option<u32>,
@@ -84,7 +84,7 @@ impl Node {
         Ok(())
     }
 
-    /// Puts the time into a chunk of the content that starts at `position`.
+    /// Writes the new time into `part`, the chunk of the content at `position`.
     pub(crate) fn patch_at(&self, position: u64, part: &mut [u8]) {
         let Some(patch) = self.patch else { return };
         for (at, byte) in crate::pyc::TIME.zip(patch.to_le_bytes()) {
@@ -96,7 +96,7 @@ impl Node {
     }
 }
 
-/// A layer: what it sets and what it hides.
+/// A parsed layer: its entries, and the paths that it hides.
 #[derive(Debug, Default)]
 pub(crate) struct Upper {
     pub(crate) nodes: BTreeMap<EntryPath, Node>,
@@ -104,13 +104,14 @@ pub(crate) struct Upper {
     pub(crate) opaques: BTreeSet<EntryPath>,
     /// How often an extended attribute was dropped.
     pub(crate) xattrs: BTreeMap<String, u64>,
-    /// Names of files with hard links that a layer changed without the other names.
+    /// Names of hard-linked files that a layer changed while other names of the same file stayed
+    /// unchanged.
     pub(crate) broken_links: BTreeSet<EntryPath>,
 }
 
 impl Upper {
     /// Reads a layer; `number` is the index of the input. If a path has several entries, the last
-    /// one counts.
+    /// one is used.
     pub(crate) fn read<R: Read + Seek>(
         input: &mut Seekable<R>,
         number: usize,
@@ -176,7 +177,7 @@ impl Upper {
                     let node = node.clone();
                     self.nodes.insert(path, node);
                 }
-                // The file is in a layer below. A chain is shortened to its end.
+                // The file is in a layer below. A chain of links is shortened to its last target.
                 None => {
                     if let Some(node) = self.nodes.get_mut(&path) {
                         node.entry.link = target.as_bytes().into();
@@ -216,7 +217,7 @@ impl Upper {
             let old = self.nodes.insert(path.clone(), node);
             match (old.is_some_and(|old| !old.entry.is_directory()), is_directory) {
                 (_, false) => remove_below(&mut self.nodes, &path),
-                // What is below is already hidden by something that was not a directory.
+                // The file that was there already hid everything in the layers below.
                 (true, true) => drop(self.opaques.insert(path)),
                 _ => {}
             }
@@ -229,7 +230,7 @@ impl Upper {
 }
 
 impl Upper {
-    /// Records the files that the next layer contains under only some of their names.
+    /// Records the files that the layer above changes under only some of their names.
     fn find_broken_links(&mut self, above: &Self) {
         let mut names: BTreeMap<(usize, u64), Vec<&EntryPath>> = BTreeMap::new();
         for (path, node) in self.nodes.iter().filter(|(_, node)| node.is_shared) {

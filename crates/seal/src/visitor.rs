@@ -1,25 +1,25 @@
-//! What reads a layer tells its caller.
+//! The callbacks for reading a layer.
 
 use std::io;
 
 use crate::entry::Entry;
 use crate::path::EntryPath;
 
-/// Receives what a layer contains, in the order of its tar.
+/// Receives the entries of a layer and their content, in the order of its tar.
 pub trait LayerVisitor {
     /// Takes a part of the content of the file at `path`.
     ///
     /// # Errors
-    /// The visitor cannot go on.
+    /// Fails if the visitor cannot continue.
     fn content(&mut self, path: &EntryPath, part: &[u8]) -> io::Result<()> {
         let _ = (path, part);
         Ok(())
     }
 
-    /// Takes an entry. All of its content was passed before.
+    /// Takes an entry, after all of its content.
     ///
     /// # Errors
-    /// The visitor cannot go on.
+    /// Fails if the visitor cannot continue.
     fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()>;
 }
 

@@ -1,18 +1,19 @@
 //! Removes code for other GPUs from the layers of an image: the contract `slim/1`.
 //!
-//! [`Survey`] is given all layers first, as `audit` reads them. It becomes a [`Slimmer`], which
+//! First, [`Survey`] receives all layers, as `audit` reads them. It returns a [`Slimmer`], which
 //! rewrites the layers that have such code, lowest first. The result depends only on the layers and
-//! the GPUs; [`check`] says whether it would still work. This crate opens no files, except that large files are held in a temporary folder.
+//! the GPUs; [`check`] determines whether it would still work. This crate opens no input
+//! files; it keeps large contents in a temporary folder.
 //!
 //! `slim/1` does the following for a list of GPUs:
 //!
-//! - Code is kept if one of the GPUs might run it: code for the GPU with whatever features, for a
+//! - Code is kept if one of the GPUs might run it: code for the GPU with any features, for a
 //!   generic target or a family that the GPU belongs to, portable code (SPIR-V), and code for
-//!   targets whose number or family is not known here. Other code is removed
+//!   targets whose number or family this program does not know. Other code is removed
 //!   ([`gpu_code::CodeTarget::may_fit`]).
 //! - A file that is only for other GPUs is removed: code objects, bundles, kpack archives, and the
-//!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If a layer below shows something at
-//!   its path, a whiteout takes its place. A file with several names stays.
+//!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If something from a lower
+//!   layer would then be visible at its path, a whiteout takes its place. A file with several names stays.
 //! - In a bundle, the entries for other GPUs are removed. The other entries keep their order, their
 //!   bytes, and their distance from the start of a page of 4096 bytes. A compressed bundle is
 //!   compressed again with the same method and version: zstd at level 10, zlib at level 6. If that
@@ -30,7 +31,7 @@
 //! The command `slim` adds the labels `slim`, `slim-base` and `gpu-targets`. A plan with the step
 //! `slim-image` has the same layers, and its last step writes the labels.
 //!
-//! Golden digests in the tests protect the bytes. A different byte is `slim/2`.
+//! Golden digests in the tests protect the bytes. Any change to the bytes requires `slim/2`.
 
 mod refusal;
 mod report;

@@ -11,7 +11,7 @@ pub enum Refusal {
     #[error("it has no GPU code")]
     NoCode,
     /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for that GPU would be removed.
-    #[error("it makes ROCm see {0}, so it does not work without the code for {0}")]
+    #[error("it makes ROCm treat the GPU as {0}, so it does not work without the code for {0}")]
     Imitates(GpuTarget),
     /// It has no code for a GPU whose code is to stay.
     #[error("it contains no code for {gpu}; its targets: {targets}")]
@@ -23,11 +23,11 @@ pub enum Refusal {
     },
 }
 
-/// Checks that an image works on the GPUs without the code of others. It may have no code for those
-/// in `if_present`. `forced` is the version that it makes ROCm see.
+/// Checks that an image works on the GPUs without code for other GPUs. It need not have code for
+/// the GPUs in `if_present`. `forced` is the version that it makes ROCm assume.
 ///
 /// # Errors
-/// It would not work, or has no code to remove.
+/// The image would not work, or has no code to remove.
 pub fn check(
     found: &Found,
     gpus: &[GpuTarget],

@@ -14,7 +14,7 @@ use seal::{
 
 use crate::report::{ChangedFile, SlimReport, WholeFile};
 
-/// The first reading of an image.
+/// The first pass over an image.
 #[derive(Debug)]
 pub struct Survey {
     gpus: Vec<GpuTarget>,
@@ -25,12 +25,12 @@ pub struct Survey {
     whole: Vec<WholeFile>,
 }
 
-/// A layer after the first reading.
+/// A layer after the first pass.
 #[derive(Debug)]
 struct Surveyed {
     /// The files with code for other GPUs.
     affected: BTreeSet<EntryPath>,
-    /// What it contains, if it will not be read again.
+    /// Its entries, if it will not be read again.
     listing: Listing,
 }
 
@@ -66,8 +66,8 @@ impl Survey {
         self.code.add(layer);
     }
 
-    /// Returns the GPU code of the image, and what rewrites its layers. `folder` is for temporary
-    /// files.
+    /// Returns the GPU code in the image, and the [`Slimmer`] that rewrites its layers. `folder` is
+    /// for temporary files.
     pub fn finish(self, folder: Option<PathBuf>) -> (Found, Slimmer) {
         let Self { gpus, code, layers, linked, whole } = self;
         let (view, report) = (Index::new(), SlimReport { whole, ..SlimReport::default() });
@@ -87,19 +87,19 @@ pub struct Slimmer {
     /// The files with several names.
     linked: BTreeSet<EntryPath>,
     folder: Option<PathBuf>,
-    /// What the layers so far show.
+    /// The files that are visible in the layers so far.
     view: Index,
     report: SlimReport,
 }
 
 impl Slimmer {
     /// Returns whether a layer has code for other GPUs. Layers are counted from 0. A layer without
-    /// stays as it is; [`Slimmer::skip`] must then be called for it.
+    /// such code stays as it is; [`Slimmer::skip`] must then be called for it.
     pub fn is_affected(&self, layer: usize) -> bool {
         self.layers.get(layer).is_some_and(|layer| !layer.affected.is_empty())
     }
 
-    /// Takes note of a layer that stays as it is.
+    /// Records a layer that stays as it is.
     pub fn skip(&mut self, layer: usize) {
         if let Some(layer) = self.layers.get(layer) {
             self.view.apply(&layer.listing);
@@ -107,7 +107,7 @@ impl Slimmer {
     }
 
     /// Rewrites a layer: reads an uncompressed tar, and writes a gzip file, compressed by `threads`
-    /// threads. The bytes do not depend on their number.
+    /// threads. The bytes do not depend on the number of threads.
     ///
     /// # Errors
     /// Fails if the tar is damaged, or if a file cannot be written.

@@ -55,7 +55,7 @@ impl SourceUrl {
         bare(self.as_str())
     }
 
-    /// Returns the URL that `text` means in the `.gitmodules` of this repository.
+    /// Returns the URL of a submodule, which `text` in this repository's `.gitmodules` specifies.
     pub fn join_submodule(&self, text: &str) -> Result<Self, ParseSourceError> {
         if !text.starts_with("./") && !text.starts_with("../") {
             return text.parse();
@@ -68,7 +68,7 @@ impl SourceUrl {
                 ".." => match parts.pop() {
                     Some(_) => {}
                     None => {
-                        return refuse("leads above the host of the repository that contains it");
+                        return refuse("leads above the host of its parent repository");
                     }
                 },
                 name => parts.push(name),
@@ -86,7 +86,7 @@ fn reach(authority: &str) -> Option<Reach> {
     literal_reach(&url.host()?)
 }
 
-/// Returns `url` without endings that do not change the repository.
+/// Returns `url` without suffixes that make no difference to the repository.
 fn bare(url: &str) -> &str {
     let url = url.trim_end_matches('/');
     url.strip_suffix(".git").unwrap_or(url)
@@ -97,7 +97,7 @@ impl FromStr for SourceUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |why: &str| Err(ParseSourceError::new(text, why));
-        // Before the text is parsed, because a password may contain any separator.
+        // This is checked before parsing, because a password may contain any separator.
         if text.contains('@') && Secret::from(text).is_secret() {
             return refuse("is a URL with a user name or password");
         }
@@ -112,7 +112,7 @@ impl FromStr for SourceUrl {
             };
         };
         if !matches!(scheme, "https" | "http" | "git" | "file") {
-            return refuse("is a URL with another scheme than https");
+            return refuse("is a URL with a scheme other than https");
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if rest.contains(['?', '#']) {
@@ -123,9 +123,9 @@ impl FromStr for SourceUrl {
             return refuse("is not a URL with a valid host");
         }
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/+!$&'()*,;=:@".contains(&b);
-        // Escapes would have to be compared, joined and displayed in two forms. The `+` of a local
-        // version (`torch-2.11.0%2Brocm7.14.0`) is escaped in every index, because some servers
-        // would read it as a space.
+        // Escapes are refused, because they would have to be compared, joined and displayed in two
+        // forms. The `+` of a local version (`torch-2.11.0%2Brocm7.14.0`) is escaped in every
+        // index, because some servers would read it as a space.
         if !path.replace("%2B", "+").bytes().all(is_plain) {
             return refuse("is a URL with unusual characters in its path");
         }
@@ -137,7 +137,8 @@ impl FromStr for SourceUrl {
         }
         let url = Url::parse(text)
             .map_err(|_| ParseSourceError::new(text, "is not a URL with a valid host"))?;
-        // RFC 6761 also reserves `x.localhost`, but resolvers in use may resolve it to any address.
+        // RFC 6761 also reserves `x.localhost`, but existing resolvers may resolve it to any
+        // address.
         let is_here = reach(authority) == Some(Reach::Loopback)
             && !url.host_str().is_some_and(|host| host.ends_with(".localhost"));
         match scheme {
@@ -165,7 +166,7 @@ impl fmt::Debug for SourceUrl {
 
 /// A rule of `--mirror FROM=TO`: URLs at or below `from` are requested at or below `to` instead.
 ///
-/// There is no fallback to `from`, so that a closed network is never left by accident.
+/// There is no fallback to `from`, so that the tool never leaves a closed network by accident.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     from: String,
@@ -173,7 +174,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the rule, for a single repository or for a prefix that ends at a path separator.
+    /// Creates a rule for a single repository, or for a prefix that ends at a path separator.
     pub fn new(from: &str, to: &str) -> Result<Self, ParseSourceError> {
         let below = |text: &str| format!("{}/x", text.trim_end_matches('/'));
         // A prefix need not have a path: `https://github.com`.
@@ -183,7 +184,7 @@ impl Mirror {
         Ok(Self { from: trim(from), to: trim(to) })
     }
 
-    /// Returns the host, with its port, that this rule leads to; `None` for a path on this machine.
+    /// Returns the host and port of this rule's target, or `None` if the target is a local path.
     pub fn host(&self) -> Option<String> {
         let url = Url::parse(&self.to).ok()?;
         let host = url.host_str()?;
@@ -199,7 +200,8 @@ impl Mirror {
         rest.starts_with('/').then(|| format!("{}{rest}", self.to).parse())
     }
 
-    /// Returns the URL to request: according to the longest matching rule, otherwise `url` itself.
+    /// Returns the URL to request for `url`: the longest matching rule applies. Without a match, it
+    /// is `url` itself.
     ///
     /// # Errors
     /// Fails if the rule gives an invalid URL.
@@ -243,10 +245,10 @@ mod tests {
             ("", "not a URL"),
             ("vllm", "not a URL"),
             ("git@github.com:a/b", "ssh"),
-            ("ssh://git@github.com/a/b", "another scheme"),
+            ("ssh://git@github.com/a/b", "scheme other than https"),
             ("ext::sh -c x", "not a URL"),
-            ("ext://sh/x", "another scheme"),
-            ("HTTPS://github.com/a", "another scheme"),
+            ("ext://sh/x", "scheme other than https"),
+            ("HTTPS://github.com/a", "scheme other than https"),
             ("http://github.com/a", "not https, and not on this machine"),
             ("http://x.localhost/a", "not https, and not on this machine"),
             ("http://10.0.0.1/a", "not https, and not on this machine"),

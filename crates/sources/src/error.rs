@@ -13,7 +13,7 @@ use crate::text;
 pub enum ErrorKind {
     /// The repository, ref, commit, file or path does not exist.
     NotFound,
-    /// A ref points at another commit than before.
+    /// A ref points at a different commit than before.
     Moved,
     /// There is no connection, it broke, or the server reported an internal error.
     Unreachable,
@@ -23,14 +23,14 @@ pub enum ErrorKind {
     Authentication,
     /// The received or cached content does not match its hash.
     Integrity,
-    /// This tool's own rules forbid it: a scheme, a redirect, a path that leaves its root, a
-    /// decompression bomb.
+    /// This tool's own rules forbid it, for example a scheme, a redirect, a path that leaves its
+    /// root, or a decompression bomb.
     Refused,
     /// The disk is full, or a file cannot be read or written.
     Disk,
-    /// The server or a library gave an invalid answer.
+    /// A server or a library returned something invalid.
     Tool,
-    /// Only mirrors may be asked, and there is none.
+    /// Only mirrors may be used, and there is none.
     NoMirror,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Failure {
     pub(crate) detail: String,
     pub(crate) again: Again,
     pub(crate) cause: Option<Cause>,
-    /// The server that has no mirror, if that is the problem: `https://HOST`.
+    /// The server for which a mirror is missing, if that is the problem: `https://HOST`.
     pub(crate) without_mirror: Option<String>,
 }
 
@@ -85,13 +85,13 @@ impl SourceError {
         self.inner.kind
     }
 
-    /// Returns what was being fetched or read: a URL, a file name or a path.
+    /// Returns the object of the failed action: a URL, a file name or a path.
     pub fn subject(&self) -> &str {
         &self.inner.subject
     }
 
-    /// Returns the server for which there is no mirror rule, as `https://HOST`, if only mirrors may
-    /// be asked.
+    /// Returns the server for which a mirror rule is missing, as `https://HOST`. It is set only if
+    /// only mirrors may be used.
     pub fn without_mirror(&self) -> Option<&str> {
         self.inner.without_mirror.as_deref()
     }
@@ -127,7 +127,7 @@ impl Failure {
         Self::fatal(ErrorKind::Disk, detail).because(error)
     }
 
-    /// Returns the same failure with its cause.
+    /// Adds the cause.
     pub(crate) fn because(self, error: &(dyn std::error::Error + 'static)) -> Self {
         Self { cause: Some(Cause(net::causes(error))), ..self }
     }
@@ -159,7 +159,7 @@ impl From<net::Error> for Failure {
 }
 
 impl From<SourceError> for Failure {
-    /// For an operation inside another one. The message starts with the outer operation.
+    /// Converts the error of an inner operation. The message will start with the outer operation.
     fn from(error: SourceError) -> Self {
         let SourceError { inner, cause } = error;
         let Inner { action, subject, kind, detail, without_mirror } = *inner;

@@ -6,7 +6,7 @@ use names::{CommitId, Sha256};
 
 use crate::address::SourceUrl;
 
-/// An event. Server texts in it are already sanitised.
+/// An event. Text from servers is already sanitised.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -45,7 +45,7 @@ pub enum Event<'a> {
         /// The number of bytes so far.
         bytes: u64,
     },
-    /// Something failed and is retried.
+    /// An attempt failed and is retried.
     Retry {
         /// The URL.
         url: &'a SourceUrl,

@@ -1,5 +1,5 @@
-//! Files of the cache: written to a temporary name, synced and renamed; hashed before they are
-//! trusted; and locks between processes.
+//! Files of the cache, and locks between processes. Files are written to a temporary name, synced
+//! and renamed, and they are hashed before they are trusted.
 //!
 //! A file that was hashed once is recognised by its [`stamp`]. Changing, replacing or restoring a
 //! file changes the stamp, and then the file is hashed again.
@@ -21,7 +21,7 @@ use names::Hasher;
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] File);
 
-/// The pause before another attempt to take a lock.
+/// The pause between attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Lock {
@@ -90,8 +90,8 @@ pub(crate) fn is_file_with(path: &Path, size: u64, sha256: &Sha256) -> bool {
     is_size && hash_file(path).is_ok_and(|(found, _)| found == *sha256)
 }
 
-/// Returns a text that identifies a file and its state: its inode, its size and the time of its
-/// last change, which programs cannot set (`st_ctim` in POSIX).
+/// Returns a string that identifies a file and its state: its inode, its size, and the time of its
+/// last status change (`st_ctim` in POSIX), which programs cannot set.
 pub(crate) fn stamp(path: &Path) -> Option<String> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let changed = (found.ctime(), found.ctime_nsec());
@@ -110,8 +110,9 @@ pub(crate) fn find_by_hash(path: &Path, sha256: &Sha256, seen: &Path) -> Option<
     Some(size)
 }
 
-/// Records in the file `seen` the hash of a file, which had the given stamp before it was read. If
-/// this fails, or if the file changed in the meantime, the next run reads it again.
+/// Records the hash of the file `path` in the file `seen`. `before` is the stamp that `path` had
+/// before it was read. If recording fails, or if `path` changed in the meantime, the next run reads
+/// it again.
 pub(crate) fn remember(path: &Path, sha256: &Sha256, seen: &Path, before: &str) {
     if stamp(path).as_deref() == Some(before) {
         drop(write_unsynced(seen, memory(sha256, before).as_bytes()));
@@ -147,7 +148,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes everything in `folder` except the names to keep.
+/// Removes everything from `folder` except the names for which `keep` returns true.
 pub(crate) fn keep_only(folder: &Path, keep: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::disk("read", folder, &error);
     for entry in fs::read_dir(folder).map_err(fail)? {
@@ -174,8 +175,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write().map_err(|error| Failure::disk("written", path, &error))
 }
 
-/// Writes a file without syncing. It must be one that is verified before use and can be written
-/// again.
+/// Writes a file without syncing. Its readers must verify it and be able to write it again.
 pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| Failure::disk("written", path, &error))
 }

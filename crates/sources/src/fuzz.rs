@@ -5,7 +5,7 @@ use testkit::{Corpus, fuzz};
 use crate::git::gitmodules;
 use crate::{GitRef, Mirror, SourceUrl, TreePath};
 
-/// Byte sequences that are significant in them.
+/// Byte sequences that are significant in these inputs.
 const WORDS: [&[u8]; 24] = [
     b"..",
     b"/",

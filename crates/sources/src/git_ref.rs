@@ -1,4 +1,4 @@
-//! Checked texts that identify sources: git refs, and paths inside a tree.
+//! Validated strings that identify sources: git refs, and paths inside a tree.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ const MAX_PATH: usize = 4096;
 /// The maximum length of a file or directory name, in bytes, as in common file systems.
 const MAX_NAME: usize = 255;
 
-/// Why a text is not a valid git ref, path or URL.
+/// Why a string is not a valid git ref, path or URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text} {why}")]
 pub struct ParseSourceError {
@@ -36,7 +36,7 @@ impl GitRef {
         &self.0
     }
 
-    /// Returns the full names that this can mean. The first one that exists counts. Tags come
+    /// Returns the full names that this can refer to. The first one that exists is used. Tags come
     /// first, as in git.
     pub(crate) fn candidates(&self) -> Vec<String> {
         let name = &self.0;
@@ -104,7 +104,7 @@ impl TreePath {
     /// Returns the path of `name`, which must itself be a valid path, below this one.
     pub(crate) fn join(&self, name: &Self) -> Result<Self, ParseSourceError> {
         let text = format!("{self}/{name}");
-        // Everything else is true of both parts, and therefore of the joined path.
+        // All other rules hold for both parts, and therefore for the joined path.
         if text.len() <= MAX_PATH { Ok(Self(text.into())) } else { text.parse() }
     }
 

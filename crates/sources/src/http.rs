@@ -1,5 +1,5 @@
-//! What all servers of sources have in common: time limits, and what statuses mean. The crate `net`
-//! sends the requests.
+//! The common code for all servers of sources: time limits, redirects, and the meaning of statuses.
+//! The crate `net` sends the requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,11 +18,11 @@ pub(crate) const LEAST_SPEED: u64 = 10;
 /// The time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// Until a connection is established, including TLS.
+    /// The limit for establishing a connection, including TLS.
     pub connect: Duration,
-    /// Until the next byte is received.
+    /// The limit for the next byte to arrive.
     pub idle: Duration,
-    /// Until another process releases a part of the cache.
+    /// The limit for another process to release a part of the cache.
     pub lock: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Timeouts {
 }
 
 /// Sends a request, and returns when the head of the response has arrived. Redirects are not
-/// followed. `route` says how internal the addresses may be that the host's name stands for.
+/// followed. `route` sets how public the host's addresses must be.
 pub(crate) async fn send(
     web: &Transport,
     route: Route,
@@ -59,12 +59,12 @@ pub(crate) async fn send(
 }
 
 /// Why a redirect into an internal network is not followed.
-pub(crate) const INWARD: &str = "it is more internal than the server";
+pub(crate) const INWARD: &str = "it leads to a less public network than the server's";
 
 /// Returns the error for a redirect that is not followed.
 pub(crate) fn refused_redirect(to: &Url, why: &str) -> Failure {
     let mut shown = to.clone();
-    // It may contain a signature or a password.
+    // The URL may contain a signature or a password.
     shown.set_query(None);
     let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
     let shown = text::quoted(shown.as_str());
@@ -77,7 +77,7 @@ pub(crate) fn redirect_target(answer: &Incoming) -> Option<Url> {
     to.filter(|_| answer.status.is_redirection()).and_then(|to| answer.url.join(to).ok())
 }
 
-/// Maps an unexpected status. `what` is what was requested.
+/// Turns an unexpected status into a failure. `what` names the requested object.
 pub(crate) fn status_failure(answer: &Incoming, what: &str) -> Failure {
     let status = answer.status;
     match status.as_u16() {

@@ -15,7 +15,12 @@
 //! cached content is verified again each time. Fetching the same commit or archive a second time
 //! needs no network.
 //!
-//! Futures may be dropped at any point. The cache then contains what it contained before.
+//! Futures may be dropped at any point. The content of the cache then stays the same.
+
+#![cfg_attr(
+    test,
+    expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
+)]
 
 mod address;
 mod archive;
@@ -64,7 +69,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the value. Nothing is connected to and no file is touched yet.
+    /// Creates a client with these settings. It does not connect to anything or touch any file yet.
     pub fn new(settings: Settings) -> Self {
         Self { session: Session::new(settings) }
     }
@@ -113,8 +118,8 @@ impl Sources {
     }
 
     /// Returns whether `commit` is still in the history of `tip`, which must be the tip of a branch
-    /// or tag. Nothing is fetched. Returns `None` if the server cannot answer this, because it does
-    /// not support protocol 2 or is a local path.
+    /// or tag. Nothing is fetched. Returns `None` if this cannot be determined, because the server
+    /// does not support protocol 2 or the repository is a local path.
     ///
     /// # Errors
     /// Fails like [`Self::refs`].
@@ -128,7 +133,7 @@ impl Sources {
         asked.map_err(|failure| failure.at("check a commit of", url))
     }
 
-    /// Returns the tree of a commit and its submodules. Fetches what is not cached.
+    /// Returns the tree of a commit and its submodules. Fetches repositories that are not cached.
     ///
     /// # Errors
     /// Fails if a repository or commit cannot be fetched, if a submodule is not allowed, or if a
@@ -138,7 +143,7 @@ impl Sources {
     }
 
     /// Writes a pack for the commit of a source and one for each submodule into `folder`. Fetches
-    /// what is not cached. The packs have no history, and depend only on the commits.
+    /// repositories that are not cached. The packs have no history, and depend only on the commits.
     ///
     /// # Errors
     /// Fails like [`Self::fetch_git`], or if a pack cannot be written.
@@ -156,7 +161,8 @@ impl Sources {
     /// `https://HOST/simple`.
     ///
     /// # Errors
-    /// Fails if the index cannot be reached, does not have the project, or sends something else.
+    /// Fails if the index cannot be reached, does not have the project, or sends an invalid
+    /// response.
     pub async fn releases(
         &self,
         index: &SourceUrl,
@@ -203,7 +209,7 @@ impl Sources {
     }
 }
 
-/// Returns a hash in the form used in data files.
+/// Converts a hash to the form used in data files.
 fn sha256_of(hash: [u8; 32]) -> Result<Sha256, Failure> {
     text::hex(&hash).parse().map_err(|_| Failure::fatal(ErrorKind::Tool, "cannot format a hash"))
 }

@@ -1,4 +1,4 @@
-//! Shared by all operations: settings, connections, retries.
+//! The state shared by all operations: settings, connections, retries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,9 +32,9 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The mirrors for URLs.
     pub mirrors: Vec<Mirror>,
-    /// The hosts that may be asked.
+    /// The hosts that may be contacted.
     pub hosts: Hosts,
-    /// Copies, which are asked before any server.
+    /// Copies of sources, which are tried before any server.
     pub copies: Option<Arc<dyn Copies>>,
     /// Whether repositories and archives may be local paths.
     pub allow_local: bool,
@@ -113,11 +113,11 @@ impl Session {
         (self.listener)(event);
     }
 
-    /// Returns the URL that is really requested for `url`.
+    /// Returns the URL that is actually requested for `url`.
     ///
     /// # Errors
     /// Fails if a mirror rule gives an invalid URL, or if there is no rule and only mirrors may be
-    /// asked.
+    /// used.
     pub(crate) fn place(&self, url: &SourceUrl) -> Result<SourceUrl, Failure> {
         let place = Mirror::resolve(&self.settings.mirrors, url).map_err(refusal)?;
         if self.settings.hosts.allows(place.url()) {
@@ -125,7 +125,8 @@ impl Session {
         }
         let server = place.server();
         let missing = if self.settings.copies.is_some() { "no copy has it, " } else { "" };
-        let detail = format!("{missing}`{server}` may not be asked, and no mirror rule covers it");
+        let detail =
+            format!("{missing}`{server}` must not be contacted, and no mirror rule covers it");
         let failure = Failure::fatal(ErrorKind::NoMirror, detail);
         Err(Failure { without_mirror: Some(server), ..failure })
     }
@@ -142,8 +143,8 @@ impl Session {
         }
     }
 
-    /// Gets the content at `from`, following the allowed redirects. No redirect reaches a more
-    /// internal address than the server's own, whatever its name resolves to.
+    /// Gets the content at `from`, and follows allowed redirects. A redirect never leads to a less
+    /// public network than the server's own, whatever the name in the redirect resolves to.
     pub(crate) async fn get(
         &self,
         from: &SourceUrl,
@@ -200,7 +201,8 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Records a failed attempt. Waits if another attempt is due; otherwise returns the failure.
+    /// Records a failed attempt. Waits if another attempt is allowed; otherwise returns the
+    /// failure.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
         self.tries += 1;
         let tries = self.tries;

@@ -1,4 +1,5 @@
-//! Text from servers and archives for display, see [`net::clean`], and hexadecimal digits.
+//! Sanitises text from servers and archives for display (see [`net::clean`]), and formats
+//! hexadecimal digits.
 
 pub(crate) use net::{clean, quoted};
 

@@ -39,7 +39,8 @@ impl Block {
         self.0.iter().all(|byte| *byte == 0)
     }
 
-    /// Returns whether the checksum is right, computed unsigned or, as in old tars, signed.
+    /// Returns whether the checksum is correct. Old tars compute it from signed bytes, so both sums
+    /// are accepted.
     pub(crate) fn has_right_sum(&self) -> bool {
         let Some(stated) = number(&self.0[SUM]) else { return false };
         let bytes = self.0.iter().enumerate();
@@ -101,8 +102,8 @@ pub(crate) fn number(field: &[u8]) -> Option<i64> {
     })
 }
 
-/// Returns whether all readers parse a number field alike: it has only digits, then only spaces and
-/// NULs, or it is a positive number in base-256.
+/// Returns whether all readers parse a number field the same way: it has only digits, then only
+/// spaces and NULs, or it is a positive number in base-256.
 pub(crate) fn is_unambiguous(field: &[u8]) -> bool {
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
     let start = field.iter().position(|byte| *byte != b' ').unwrap_or(field.len());

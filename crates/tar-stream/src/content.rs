@@ -1,4 +1,4 @@
-//! The content of an entry: its location in a tar, and reading it with holes as zeros.
+//! The content of an entry: its location in a tar, and a reader that fills holes with zeros.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -13,7 +13,7 @@ pub struct Content {
     pub stored: u64,
     /// The size including holes, in bytes.
     pub size: u64,
-    /// The stored parts, if not everything is stored.
+    /// The stored parts, if the file is sparse.
     pub(crate) map: Option<Box<[Segment]>>,
 }
 
@@ -122,7 +122,7 @@ pub struct Seekable<R> {
 }
 
 impl<R: Read + Seek> Seekable<R> {
-    /// Takes an input, which is the tar from its first byte.
+    /// Wraps an input and moves to its start, which must be the start of the tar.
     ///
     /// # Errors
     /// Fails if the input cannot be read.
@@ -132,7 +132,7 @@ impl<R: Read + Seek> Seekable<R> {
         Ok(Self { inner: BufReader::with_capacity(32 << 10, inner), position: 0, end })
     }
 
-    /// Moves to a position. Buffered data is not read again.
+    /// Moves to a position, without rereading buffered data.
     ///
     /// # Errors
     /// Fails if the position is after the end of the input.
@@ -140,7 +140,7 @@ impl<R: Read + Seek> Seekable<R> {
         if position > self.end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Both positions are inside the input, whose length fits a signed number.
+        // Both positions are inside the input, whose length fits in an `i64`.
         let step = i64::try_from(position).map_err(io::Error::other)?
             - i64::try_from(self.position).map_err(io::Error::other)?;
         self.inner.seek_relative(step)?;

@@ -14,7 +14,7 @@ pub struct TarError {
     pub offset: u64,
     /// The fault.
     pub fault: Fault,
-    /// The error of the input.
+    /// The I/O error, if the input cannot be read.
     #[source]
     pub source: Option<io::Error>,
 }
@@ -23,7 +23,7 @@ fn in_entry(entry: &Option<String>) -> String {
     entry.as_ref().map(|entry| format!(", entry `{entry}`")).unwrap_or_default()
 }
 
-/// Returns a name for a message. A hostile name may have a million bytes.
+/// Returns a name for a message, truncated because a hostile name may have a million bytes.
 fn named(name: &[u8]) -> String {
     match name.get(..200) {
         Some(start) if name.len() > 200 => format!("{}…", escaped(start)),
@@ -56,10 +56,10 @@ pub enum Fault {
     /// A checksum is wrong.
     #[error("the checksum of a header is wrong; this is not a tar, or it is damaged")]
     Checksum,
-    /// There is only half an end.
+    /// There is a single block of zeros, but two are needed to end a tar.
     #[error("there is a single block of zeros between entries")]
     LoneZeros,
-    /// There is something after the end. Only for [`Reader::strict`](crate::Reader::strict).
+    /// There is data after the end. Only for [`Reader::strict`](crate::Reader::strict).
     #[error("there is data after its end")]
     Behind,
     /// A field is not a number.
@@ -75,11 +75,11 @@ pub enum Fault {
     /// A PAX record has a malformed value.
     #[error("the PAX record `{0}` has an invalid value")]
     PaxValue(String),
-    /// A record of a single entry is in a global header.
+    /// A global header has a record that is only valid for a single entry.
     #[error("a global PAX header sets `{0}`, which is only valid for a single entry")]
     Global(String),
     /// The names are not UTF-8. Only for [`Reader::strict`](crate::Reader::strict).
-    #[error("a PAX header says that names are not UTF-8")]
+    #[error("a PAX header declares that its names are not UTF-8")]
     Charset,
     /// An extended header or long name is too large.
     #[error("an extended header has {0} bytes, more than the limit of {MAX_EXTENSION}")]
@@ -104,7 +104,7 @@ impl Fault {
     }
 }
 
-/// A fault, and the error of the input if that is the cause.
+/// A fault, and the I/O error if that is the cause.
 pub(crate) struct Failed {
     pub(crate) fault: Fault,
     pub(crate) source: Option<io::Error>,
@@ -129,7 +129,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Returns bytes as visible ASCII: everything else, spaces and `\` are written as `\` and three
+/// Returns bytes as visible ASCII. Spaces, `\` and all other bytes are written as `\` and three
 /// octal digits, as in mtree(5).
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! PAX extended headers: records are read by their length, so that a value may contain any byte.
+//! PAX extended headers: records are split by their length, so a value can contain any byte.
 
 use std::collections::BTreeMap;
 
@@ -66,13 +66,13 @@ pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     Ok(records)
 }
 
-/// Returns the records that matter in a source archive: name, link and size. Refuses what readers
-/// would interpret in different ways.
+/// Returns the records that matter in a source archive: name, link and size. Refuses records that
+/// readers would interpret differently.
 pub(crate) fn strict_records(bytes: &[u8]) -> Result<Vec<Record<'_>>, Fault> {
     let mut records = records(bytes)?;
     for (key, value) in &records {
         match *key {
-            // Some readers use the empty value, and others the header's.
+            // Some readers use the empty value, and others the one in the header.
             b"path" | b"linkpath" | b"size" if value.is_empty() => return Err(Fault::Pax),
             b"hdrcharset" if *value != b"ISO-IR 10646 2000 UTF-8" => return Err(Fault::Charset),
             key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Sparse("is not expected")),
@@ -110,7 +110,7 @@ pub(crate) fn keep_globals(
 }
 
 impl Overrides {
-    /// Applies one record. An empty value removes an earlier one (POSIX).
+    /// Applies one record. An empty value removes the earlier value (POSIX).
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let wrong = || Fault::PaxValue(String::from_utf8_lossy(key).into_owned());
         let is_kept = !value.is_empty();

@@ -1,7 +1,7 @@
-//! Reads the entries of a tar, guided only by lengths.
+//! Reads the entries of a tar. Lengths alone determine where the next header is.
 //!
-//! The input may be hostile: every allocation has a limit, and anything on which tar readers
-//! disagree is refused.
+//! The input may be hostile: every allocation has a limit, and input that tar readers interpret
+//! differently is refused.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -16,17 +16,17 @@ use crate::sparse;
 /// The maximum size of an extended header or long name, in bytes (the same as in Go).
 pub(crate) const MAX_EXTENSION: usize = 1 << 20;
 
-/// An entry: its names, and its location in the tar. The other fields are parsed when they are
-/// asked for, because not every caller needs them to be valid.
+/// An entry: its names, and its location in the tar. The other fields are parsed on demand, because
+/// not every caller needs them to be valid.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its type. `b'0'` is a file and `b'5'` a directory, however the dialect writes them.
+    /// Its type. `b'0'` is a file and `b'5'` a directory, in every dialect.
     pub kind: u8,
     /// Its path, unchanged.
     pub path: Vec<u8>,
     /// The target of a link, unchanged.
     pub link: Vec<u8>,
-    /// The size that its headers state. Only files have content.
+    /// The size according to its headers. Only files have content.
     pub size: u64,
     /// The location of its content.
     pub content: Content,
@@ -50,7 +50,7 @@ impl Entry {
     /// Returns the owner.
     ///
     /// # Errors
-    /// Fails if the field is not a number of 32 bits.
+    /// Fails if the field is not a 32-bit number.
     pub fn uid(&self) -> Result<u32, TarError> {
         self.owner(self.own.uid.or(self.globals.uid), block::UID, "owner")
     }
@@ -58,7 +58,7 @@ impl Entry {
     /// Returns the group.
     ///
     /// # Errors
-    /// Fails if the field is not a number of 32 bits.
+    /// Fails if the field is not a 32-bit number.
     pub fn gid(&self) -> Result<u32, TarError> {
         self.owner(self.own.gid.or(self.globals.gid), block::GID, "group")
     }
@@ -77,7 +77,7 @@ impl Entry {
     /// Returns the major and minor number of a device.
     ///
     /// # Errors
-    /// Fails if a field is not a number of 32 bits.
+    /// Fails if a field is not a 32-bit number.
     pub fn device(&self) -> Result<(u32, u32), TarError> {
         if self.block.dialect() == Dialect::V7 {
             return Ok((0, 0));
@@ -118,7 +118,7 @@ pub struct Reader<R> {
     input: R,
     is_strict: bool,
     position: u64,
-    /// How much of the current entry has not been read: data, and the padding of its last block.
+    /// The unread data of the current entry, in bytes. `padding` is the padding of its last block.
     data_left: u64,
     padding: u64,
     globals: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -135,7 +135,7 @@ struct Before {
 }
 
 impl<R: Skip> Reader<R> {
-    /// Reads a tar like Go's archive/tar.
+    /// Reads a tar in the same way as Go's archive/tar.
     pub fn new(input: R) -> Self {
         Self {
             input,
@@ -148,10 +148,10 @@ impl<R: Skip> Reader<R> {
         }
     }
 
-    /// Reads a tar, and also refuses what Go accepts but other readers interpret in another way:
-    /// sizes that contradict each other, ambiguous numbers, names that are not UTF-8, sparse files,
-    /// and data after the end. Old types are returned unchanged. Of extended headers, only name,
-    /// link and size are read.
+    /// Reads a tar, and also refuses what Go accepts but other readers interpret differently: sizes
+    /// that contradict each other, ambiguous numbers, names that are not UTF-8, sparse files, and
+    /// data after the end. Old types are returned unchanged. Only name, link and size are read from
+    /// extended headers.
     pub fn strict(input: R) -> Self {
         Self { is_strict: true, ..Self::new(input) }
     }
@@ -246,7 +246,7 @@ impl<R: Skip> Reader<R> {
         Ok(Entry { kind, path, link, size, content, offset, block, globals, own })
     }
 
-    /// Returns the size that the headers of an entry state.
+    /// Returns the size of an entry according to its headers.
     fn size(&self, block: &Block, own: &Overrides) -> Result<u64, Fault> {
         let size = block::number(&block.0[block::SIZE]).and_then(|size| u64::try_from(size).ok());
         if self.is_strict {
@@ -265,7 +265,7 @@ impl<R: Skip> Reader<R> {
         own.size.or(size).ok_or(Fault::Number("size"))
     }
 
-    /// Finds the content of a file, and sets how much is left to read.
+    /// Locates the content of a file, and sets `data_left`.
     fn content(&mut self, block: &Block, own: &Overrides, stored: u64) -> Result<Content, Failed> {
         self.padding = stored.wrapping_neg() % BLOCK as u64;
         let mut content = Content { offset: 0, stored, size: stored, map: None };
@@ -298,8 +298,8 @@ impl<R: Skip> Reader<R> {
         Ok(content)
     }
 
-    /// Passes the content of the last entry to `take`, in chunks. `failed` turns an error of the
-    /// input into the caller's.
+    /// Passes the content of the last entry to `take`, in chunks. `failed` converts an I/O error of
+    /// the input to the caller's error type.
     ///
     /// # Errors
     /// Fails if the input ends too early, or if `take` fails. Nothing can be read after that.
@@ -311,7 +311,7 @@ impl<R: Skip> Reader<R> {
     ) -> Result<(), E> {
         let mut buffer = vec![0; content.size.min(64 << 10) as usize];
         let mut expanded = Expanded::new(&mut self.input, content);
-        // Until all of it has been read, the position is unknown.
+        // If reading stops early, the position is unknown.
         self.is_done = true;
         loop {
             match expanded.read(&mut buffer) {
@@ -353,7 +353,7 @@ impl<R: Skip> Reader<R> {
         if block.has_right_sum() { Ok(Some(block)) } else { Err(Fault::Checksum.into()) }
     }
 
-    /// Checks that only zeros follow, because other readers might continue there.
+    /// Checks that only zeros follow the end, because other readers might read on.
     fn zeros_to_the_end(&mut self) -> Result<(), Failed> {
         let mut buffer = [0; BLOCK];
         loop {

@@ -1,4 +1,4 @@
-//! Maps of sparse files: old GNU, and GNU's three PAX forms. What is not stored reads as zeros.
+//! Maps of sparse files: old GNU, and GNU's three PAX forms. Holes are read as zeros.
 
 use crate::BLOCK;
 use crate::block::{Block, number};
@@ -7,11 +7,11 @@ use crate::pax::decimal;
 
 /// The maximum number of data segments in a sparse file. GNU tar writes one per hole.
 pub(crate) const MAX_SEGMENTS: usize = 1 << 16;
-/// The maximum expanded size of a sparse file, in bytes. Otherwise half a kilobyte of a hostile tar
-/// could claim exabytes.
+/// The maximum expanded size of a sparse file, in bytes. Without it, a 512-byte header in a hostile
+/// tar could claim exabytes.
 const MAX_EXPANDED: u64 = 64 << 30;
 
-/// A part of a sparse file that has data, in bytes.
+/// A part of a sparse file that has data; offset and length are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) offset: u64,

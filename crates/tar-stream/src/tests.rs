@@ -1,4 +1,4 @@
-//! Tests what callers cannot test: limits, and what only the strict reader refuses.
+//! Tests of cases that callers cannot cause: limits, and input that only the strict reader refuses.
 
 use crate::reader::MAX_EXTENSION;
 use crate::{BLOCK, Forward, Reader, TarError, Ustar, pax_record};
@@ -66,7 +66,7 @@ fn what_global_headers_set_is_limited_together() {
     assert!(refused.contains("has 1048577 bytes, more than the limit of 1048576"));
 }
 
-/// Reads a tar to its end. Returns the types and paths of its entries.
+/// Reads a whole tar, and returns the types and paths of its entries.
 fn all(mut reader: Reader<Forward<&[u8]>>) -> Result<String, TarError> {
     let mut text = String::new();
     while let Some(entry) = reader.next()? {
@@ -107,10 +107,10 @@ fn the_strict_reader_refuses_what_go_accepts() {
         let error = all(Reader::strict(Forward(&tar))).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");
     }
-    // One block of zeros is an end, too.
+    // One block of zeros also ends a tar.
     let tar = [file(), vec![0; BLOCK + 9]].concat();
     assert_eq!(all(Reader::strict(Forward(&tar))).unwrap(), "0a");
-    // Old types are left to the caller, and records that it does not need are not read.
+    // Old types are passed to the caller, and unneeded records are not read.
     let tar = [bare(b'7', "a/", b""), bare(b'S', "b", b""), pax(b"uid", b"x"), file()].concat();
     assert_eq!(all(Reader::strict(Forward(&tar))).unwrap(), "7a/Sb0a");
     let tar = [bare(b'7', "a/", b""), bare(0, "b/", b""), bare(0, "c", b"")].concat();

@@ -2,11 +2,11 @@
 
 use crate::{BLOCK, MAX_OCTAL, PAX_NAME};
 
-/// The largest owner or group in the seven octal digits of a header.
+/// The largest owner or group ID that fits in the seven octal digits of a header field.
 pub const MAX_OWNER: u32 = 0o777_7777;
 
 /// The fields of a ustar header. Numbers that do not fit their field are written as 0; the caller
-/// puts a PAX record in front.
+/// must write a PAX record for them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ustar<'a> {
     /// The directory in front of the name, without the separating `/`; at most 155 bytes.
@@ -32,7 +32,7 @@ pub struct Ustar<'a> {
 }
 
 impl Ustar<'_> {
-    /// Returns the header block. Owner and group have no names.
+    /// Returns the header block. The owner and group names are empty.
     pub fn block(&self) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         let mut put = |at: usize, bytes: &[u8], room: usize| {

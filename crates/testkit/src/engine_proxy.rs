@@ -1,5 +1,5 @@
-//! A proxy in front of an engine's socket that causes faults which a real engine does not cause on
-//! request.
+//! A proxy in front of an engine's socket. It causes faults that a real engine cannot be made to
+//! cause.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -11,8 +11,8 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// A socket that leads to an engine. Each connection carries one request, which is how
-/// build-pipeline sends them.
+/// A proxy socket for an engine. Each connection carries one request, because build-pipeline sends
+/// one request per connection.
 #[derive(Debug)]
 pub struct EngineProxy {
     folder: TempDir,
@@ -26,7 +26,8 @@ struct State {
     requests: Mutex<Vec<String>>,
     /// The number of builds to interrupt, starting with the next one.
     broken: AtomicUsize,
-    /// How many of the next builds on a base fail because the engine lost a cached image.
+    /// The number of builds on a base, starting with the next one, that fail as if the engine had
+    /// lost a cached image.
     lost: AtomicUsize,
     has_no_buildkit: AtomicBool,
     has_no_sizes: AtomicBool,
@@ -36,7 +37,7 @@ impl EngineProxy {
     /// Starts a proxy in front of the engine at a socket.
     ///
     /// # Panics
-    /// No socket can be created.
+    /// Panics if no socket can be created.
     pub fn start(upstream: &Path) -> Self {
         // The path is short, because the path of a socket has at most 107 bytes.
         let folder = tempfile::Builder::new().prefix("bp-proxy-").tempdir_in("/tmp");
@@ -53,9 +54,9 @@ impl EngineProxy {
         let own = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming() {
-                let (Ok(client), state) = (client, Arc::clone(&own)) else { return };
+                let (Ok(client), shared) = (client, Arc::clone(&own)) else { return };
                 // Broken connections are the purpose of this proxy.
-                thread::spawn(move || drop(state.serve(client)));
+                thread::spawn(move || drop(shared.serve(client)));
             }
         });
         Self { folder, state }
@@ -66,14 +67,14 @@ impl EngineProxy {
         self.folder.path().join("s")
     }
 
-    /// Closes the connections of the next `count` builds before any answer.
+    /// Closes the connections of the next `count` builds without a response.
     pub fn break_builds(&self, count: usize) {
         self.state.broken.store(count, Ordering::SeqCst);
     }
 
-    /// Turns a docker daemon into one without BuildKit. It uses the classic builder no matter what
-    /// the client requests, which is how daemons before 18.09 treat a request for BuildKit. All
-    /// answers come from the daemon itself.
+    /// Makes a docker daemon behave as one without BuildKit: it uses the classic builder even if
+    /// the client requests BuildKit, as daemons before 18.09 do. All responses come from the daemon
+    /// itself.
     pub fn remove_buildkit(&self) {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
@@ -84,8 +85,8 @@ impl EngineProxy {
         self.state.has_no_sizes.store(true, Ordering::SeqCst);
     }
 
-    /// Answers the next `count` builds on a base as docker's classic builder does when another
-    /// build removes an image of its cache at the same time.
+    /// Lets the next `count` builds on a base fail as docker's classic builder does when another
+    /// build removes a cached image at the same time.
     pub fn lose_cache(&self, count: usize) {
         self.state.lost.store(count, Ordering::SeqCst);
     }
@@ -101,14 +102,14 @@ impl EngineProxy {
     }
 }
 
-/// The answer of docker's classic builder in this case.
+/// The response of docker's classic builder if a cached image is lost.
 const LOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
 {\"stream\":\"Step 7/8 : COPY --from=build /1 /1\\n\"}\r\n\
 {\"stream\":\" ---\\u003e Using cache\\n\"}\r\n\
 {\"errorDetail\":{\"message\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"},\
 \"error\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"}\r\n";
 
-/// The answer of docker 26 to a request for sizes in this case.
+/// The response of docker 26 to a request for sizes while a container lacks its layer.
 const NO_SIZES: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
 Connection: close\r\n\r\n{\"message\":\"rw layer snapshot not found for container be82064ff1a0\"}\n";
 
@@ -127,7 +128,7 @@ impl State {
         if is_build && self.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
             return Ok(());
         }
-        // A probe has no base.
+        // Probes are not affected: they have no base.
         let is_lost = is_build
             && line.contains("BASE")
             && self.lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
@@ -153,7 +154,7 @@ impl State {
     }
 }
 
-/// Reads to the end of a request's head, and returns the bytes received so far.
+/// Reads at least the head of a request, and returns all bytes received.
 fn read_head(client: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut buffer = [0; 16 << 10];

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The time limit for a daemon's first answer. It is for a daemon that never answers, not for a
-/// slow machine.
+/// The time limit for a daemon's first response. It is long enough for a slow machine, and only
+/// detects a daemon that never responds.
 pub(crate) const ANSWER: Duration = Duration::from_secs(300);
 
 /// Returns whether a program can run.
@@ -28,7 +28,7 @@ fn is_there(program: &str) -> bool {
 pub(crate) fn said(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {output:?}");
-    let text = String::from_utf8(output.stdout).expect("the program says text");
+    let text = String::from_utf8(output.stdout).expect("the output is text");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
@@ -39,8 +39,7 @@ pub(crate) fn temporary(prefix: &str) -> TempDir {
     tempfile::Builder::new().prefix(prefix).tempdir_in("/tmp").expect("a temporary folder")
 }
 
-/// podman with its own store. It starts nothing, but provides the options for a service on this
-/// store.
+/// A separate store for podman. It starts no service, but provides the options for one.
 #[derive(Debug)]
 pub struct PodmanStore {
     folder: TempDir,
@@ -50,7 +49,7 @@ impl PodmanStore {
     /// Creates an empty store.
     ///
     /// # Panics
-    /// podman or runc is not installed.
+    /// Panics if podman or runc is not installed.
     pub fn new() -> Self {
         for program in ["podman", "runc"] {
             assert!(is_there(program), "{program} is missing: apt-get install {program}");
@@ -58,7 +57,7 @@ impl PodmanStore {
         Self { folder: temporary("bp-podman-") }
     }
 
-    /// Returns the options that name the store.
+    /// Returns podman's options for this store.
     pub fn arguments(&self) -> Vec<OsString> {
         let path = |name: &str| self.folder.path().join(name).into_os_string();
         vec!["--root".into(), path("root"), "--runroot".into(), path("run")]
@@ -74,7 +73,7 @@ impl PodmanStore {
         self.folder.path().join("t")
     }
 
-    /// Returns the folder for mounts of caches.
+    /// Returns the folder for cache mounts.
     pub fn caches(&self) -> PathBuf {
         self.folder.path().join("c")
     }
@@ -84,17 +83,17 @@ impl PodmanStore {
         self.folder.path().join("root")
     }
 
-    /// Runs podman itself on the store and returns its output, line by line and sorted.
+    /// Runs podman on the store, and returns the lines of its output, sorted.
     ///
     /// # Panics
-    /// podman fails.
+    /// Panics if podman fails.
     pub fn podman(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new("podman");
         command.args(self.arguments()).args(["--runtime", "runc"]).args(arguments);
         said(&mut command)
     }
 
-    /// Returns the folder of the store where the file systems of containers are mounted.
+    /// Returns the paths in the store at which file systems of containers are mounted.
     pub fn mounts(&self) -> Vec<String> {
         let root = self.root();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -145,8 +144,8 @@ impl Drop for PodmanStore {
     }
 }
 
-/// Runs dockerd until the standard input ends, no matter how this process ends; `$1` is the folder.
-/// Each line of input starts it again.
+/// Runs dockerd until the standard input ends, which happens no matter how this process ends; `$1`
+/// is the folder. Each line of input restarts dockerd.
 const WATCHDOG: &str = r#"folder=$1; shift
 exec 3<&0
 start() { "$@" </dev/null 3<&- >>"$folder/log" 2>&1 & docker=$!; }
@@ -165,8 +164,8 @@ awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -
   while read -r point; do umount -l "$point"; done
 rm -rf "$folder""#;
 
-/// A docker daemon with all its folders in a temporary one. It ends when this is dropped, and when
-/// the process dies.
+/// A docker daemon with all its folders in a temporary folder. It ends when this value is dropped
+/// or the process dies.
 #[derive(Debug)]
 pub struct Dockerd {
     folder: TempDir,
@@ -175,10 +174,10 @@ pub struct Dockerd {
 }
 
 impl Dockerd {
-    /// Starts a daemon without a bridge and firewall rules, and waits until it answers.
+    /// Starts a daemon without a bridge or firewall rules, and waits until it responds.
     ///
     /// # Panics
-    /// dockerd or containerd is not installed, or does not answer within 5 minutes.
+    /// Panics if dockerd or containerd is not installed, or does not respond within 5 minutes.
     pub fn start() -> Self {
         for program in ["dockerd", "containerd", "runc"] {
             assert!(is_there(program), "{program} is missing: apt-get install docker.io");
@@ -208,15 +207,15 @@ impl Dockerd {
         let deadline = Instant::now() + ANSWER;
         while UnixStream::connect(self.socket()).is_err() {
             let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "dockerd does not answer: {}", log());
+            assert!(Instant::now() < deadline, "dockerd does not respond: {}", log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Kills the daemon and waits until it has ended. Processes in containers continue.
+    /// Kills the daemon and waits until it has ended. Processes in containers keep running.
     ///
     /// # Panics
-    /// The daemon is not running.
+    /// Panics if the daemon is not running.
     pub fn kill(&self) {
         let pid = fs::read_to_string(self.folder.path().join("pid")).expect("dockerd runs");
         let killed =
@@ -227,10 +226,10 @@ impl Dockerd {
         }
     }
 
-    /// Starts the killed daemon again, with its data, and waits until it answers.
+    /// Starts the killed daemon again, with its data, and waits until it responds.
     ///
     /// # Panics
-    /// The daemon does not answer within 5 minutes.
+    /// Panics if the daemon does not respond within 5 minutes.
     pub fn start_again(&self) {
         let mut input = self.input.as_ref().expect("it is not dropped");
         input.write_all(b"\n").expect("the watchdog is running");
@@ -242,10 +241,10 @@ impl Dockerd {
         self.folder.path().join("docker.sock")
     }
 
-    /// Runs the docker client on the daemon and returns its output, line by line and sorted.
+    /// Runs the docker client against the daemon, and returns the lines of its output, sorted.
     ///
     /// # Panics
-    /// docker fails.
+    /// Panics if docker fails.
     pub fn docker(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new("docker");
         command.arg("--host").arg(format!("unix://{}", self.socket().display()));
@@ -280,8 +279,8 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     line.trim().parse().ok()
 }
 
-/// Kills a process and all processes that it started, before one of them can clean up after
-/// another.
+/// Kills a process and its child processes at the same time, so that none of them can clean up
+/// after another.
 pub fn kill_with_children(pid: u32) {
     let children = processes(|child| parent_of(child) == Some(pid));
     let all = std::iter::once(pid).chain(children).map(|pid| pid.to_string());
@@ -312,19 +311,19 @@ fn unmount_below(folder: &Path) {
     }
 }
 
-/// Returns the tar of an image's root file system that contains only Debian's static busybox.
+/// Returns a tar of a root file system that contains only Debian's static busybox.
 ///
 /// # Panics
-/// `busybox-static` is not installed.
+/// Panics if `busybox-static` is not installed.
 pub fn busybox_root() -> Vec<u8> {
     let busybox = fs::read("/bin/busybox").expect("/bin/busybox: apt-get install busybox-static");
     let mut tar = tar::Builder::new(Vec::new());
-    let folder = |tar: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32| {
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(tar::EntryType::Directory);
-        header.set_mode(mode);
-        header.set_size(0);
-        tar.append_data(&mut header, name, std::io::empty()).expect("a folder fits");
+    let folder = |archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32| {
+        let mut entry = tar::Header::new_ustar();
+        entry.set_entry_type(tar::EntryType::Directory);
+        entry.set_mode(mode);
+        entry.set_size(0);
+        archive.append_data(&mut entry, name, std::io::empty()).expect("a folder fits");
     };
     for (name, mode) in [("bin/", 0o755), ("etc/", 0o755), ("tmp/", 0o1777)] {
         folder(&mut tar, name, mode);
@@ -336,11 +335,11 @@ pub fn busybox_root() -> Vec<u8> {
     let list = Command::new("/bin/busybox").arg("--list").output().expect("busybox runs");
     let names = String::from_utf8(list.stdout).expect("names are text");
     for name in names.lines().filter(|name| *name != "busybox") {
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(tar::EntryType::Symlink);
-        header.set_mode(0o777);
-        header.set_size(0);
-        tar.append_link(&mut header, format!("bin/{name}"), "busybox").expect("a link fits");
+        let mut link = tar::Header::new_ustar();
+        link.set_entry_type(tar::EntryType::Symlink);
+        link.set_mode(0o777);
+        link.set_size(0);
+        tar.append_link(&mut link, format!("bin/{name}"), "busybox").expect("a link fits");
     }
     tar.into_inner().expect("the tar ends")
 }

@@ -7,48 +7,48 @@ use crate::proxy::FaultProxy;
 /// One kind of fault.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Answers itself, without contacting the registry.
+    /// Sends this response, without contacting the registry.
     Answer(Answer),
-    /// Answers 307 with this `Location`; `{target}` in it is replaced with the requested path and
-    /// query.
+    /// Responds with status 307 and this `Location`, in which `{target}` is replaced with the
+    /// requested path and query.
     Redirect(String),
-    /// Never answers.
+    /// Never responds.
     Stall,
-    /// Closes the connection normally, without an answer.
+    /// Closes the connection normally, without a response.
     Close,
-    /// Resets the connection, without an answer.
+    /// Resets the connection, without a response.
     Reset,
     /// Resets the connection after this many bytes of the request's body.
     ResetUpload(u64),
-    /// Sends these bytes instead of HTTP and closes the connection.
+    /// Sends these bytes instead of an HTTP response, and closes the connection.
     Garbage(Vec<u8>),
-    /// Forwards a good answer, then resets the connection after this many bytes of its body.
+    /// Forwards the response, but resets the connection after this many bytes of its body.
     ResetAt(usize),
-    /// Forwards a good answer, then closes the connection normally after this many bytes.
+    /// Forwards the response, but closes the connection normally after this many bytes of its body.
     CloseAt(usize),
-    /// Forwards a good answer with this `Content-Length`.
+    /// Forwards the response with this `Content-Length`.
     Length(u64),
-    /// Forwards a good answer with one changed byte in the body.
+    /// Forwards the response with the byte at this position in the body changed.
     Flip(usize),
-    /// Forwards a good answer with extra bytes after its body, and a matching length.
+    /// Forwards the response with these bytes appended to its body, and a matching length.
     Append(Vec<u8>),
-    /// Forwards a good answer without its last bytes, and a matching length.
+    /// Forwards the response without this many bytes at its end, and with a matching length.
     Cut(usize),
-    /// Forwards a good answer with another body.
+    /// Forwards the response with this body instead of its own.
     Body(Vec<u8>),
-    /// Forwards a good answer with a header set, or removed.
+    /// Forwards the response with a header set, or removed.
     Header(String, Option<String>),
-    /// Forwards a good answer in chunks, without a length.
+    /// Forwards the response in chunks, without a length.
     Chunked,
-    /// Forwards the head of a good answer, followed by an endless body.
+    /// Forwards the head of the response, followed by an endless body.
     Endless,
-    /// Forwards a good answer, one byte after each pause.
+    /// Forwards the body of the response byte by byte, with this pause after each byte.
     Slow(Duration),
     /// Forwards the request without its `Range`.
     NoRange,
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub(crate) status: u16,
@@ -57,12 +57,12 @@ pub struct Answer {
 }
 
 impl Fault {
-    /// Answers with only a status.
+    /// Returns the fault of a response with only a status.
     pub fn status(status: u16) -> Self {
         Self::Answer(Answer::new(status))
     }
 
-    /// Sets a header of a good answer.
+    /// Returns the fault that sets a header of the response.
     pub fn header(name: &str, value: &str) -> Self {
         Self::Header(name.to_owned(), Some(value.to_owned()))
     }
@@ -75,7 +75,7 @@ impl From<Answer> for Fault {
 }
 
 impl Answer {
-    /// Returns an answer with only a status.
+    /// Returns a response with only a status.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
@@ -139,7 +139,7 @@ impl RuleBuilder<'_> {
         self
     }
 
-    /// Activates the rule. If several rules match a request, the first one wins.
+    /// Activates the rule. If several rules match a request, the first one is used.
     pub fn does(mut self, fault: impl Into<Fault>) {
         self.rule.fault = fault.into();
         self.proxy.add(self.rule);

@@ -1,4 +1,4 @@
-//! A forward proxy for HTTP and HTTPS, as companies have them.
+//! A forward proxy for HTTP and HTTPS, like those in companies.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -12,8 +12,9 @@ use url::Url;
 use crate::fault::Answer;
 use crate::http::{Head, serve};
 
-/// A forward proxy on loopback. It alone knows the addresses of its hosts, so a request for one of
-/// them that does not go through it fails. It stops accepting connections when dropped.
+/// A forward proxy on loopback. Only the proxy knows the addresses of its hosts, so a request to
+/// them fails if it does not go through the proxy. The proxy stops accepting connections when
+/// dropped.
 #[derive(Debug)]
 pub struct ForwardProxy {
     port: u16,
@@ -24,15 +25,15 @@ pub struct ForwardProxy {
 struct State {
     /// The addresses of hosts, `HOST:PORT`.
     hosts: BTreeMap<String, String>,
-    /// The value of `Proxy-Authorization` that it requires, if any.
+    /// The required value of `Proxy-Authorization`, if any.
     password: Option<String>,
     asked: Mutex<Vec<String>>,
     is_closed: AtomicBool,
 }
 
 impl ForwardProxy {
-    /// Starts a proxy for these hosts, each `HOST:PORT` with its address. With a password, it refuses
-    /// requests without this value of `Proxy-Authorization`.
+    /// Starts a proxy for these hosts, each `HOST:PORT` with its address. If `password` is given,
+    /// the proxy refuses requests that do not have it as the value of `Proxy-Authorization`.
     pub fn start<'a>(
         hosts: impl IntoIterator<Item = (&'a str, String)>,
         password: Option<&str>,
@@ -56,7 +57,7 @@ impl ForwardProxy {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the method and the host of each request that it let through, in order.
+    /// Returns the method and the host of each authorised request, in order.
     pub fn asked(&self) -> Vec<String> {
         self.state.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -116,7 +117,7 @@ impl State {
     }
 }
 
-/// Copies until the end, and passes on each piece at once.
+/// Copies until the end, and forwards each piece immediately.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 1 << 16];
     loop {

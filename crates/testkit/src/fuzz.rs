@@ -1,8 +1,8 @@
-//! A deterministic fuzzer: real inputs with random changes, in 200,000 runs.
+//! A deterministic fuzzer: it runs code on 200,000 real inputs with random changes.
 //!
 //! Tests call [`fuzz`]. It needs no special compiler and no service, so it can be part of every
-//! test run; on the other hand, it does not use coverage. It checks that no input makes the code
-//! panic, takes longer than [`LONGEST`], or needs more memory than [`MOST_MEMORY`].
+//! test run. However, it is not guided by coverage. It checks that no input makes the code panic,
+//! takes longer than [`LONGEST`], or needs more memory than [`MOST_MEMORY`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::gate::{gate_cases, gate_passed};
 /// The number of inputs per test.
 pub const RUNS: usize = 200_000;
 
-/// The time limit for one input, in processor time, so that a busy machine fails no test.
+/// The limit for one input, in CPU time, so that no test fails because the machine is busy.
 pub const LONGEST: Duration = Duration::from_secs(1);
 
 /// The limit for the growth of the peak memory of the test's process.
@@ -31,15 +31,15 @@ pub struct Corpus<'a> {
     pub seed: u64,
 }
 
-/// Calls `one` with 200,000 inputs, each a changed input of the corpus.
+/// Calls `one` with 200,000 inputs, each of which is a randomly changed input of the corpus.
 ///
 /// # Panics
-/// `one` panics (the input is printed), takes too long, or needs too much memory.
+/// Panics if `one` panics (the input is printed), takes too long, or needs too much memory.
 pub fn fuzz(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
     fuzz_part(corpus, RUNS, one);
 }
 
-/// Like [`fuzz`], with 2,000 inputs, or 50,000 in `cargo xtask gates`: for slow tests and large
+/// Like [`fuzz`], but with 2,000 inputs, or 50,000 in `cargo xtask gates`. For slow tests and large
 /// groups of tests.
 ///
 /// # Panics
@@ -48,8 +48,8 @@ pub fn fuzz_some(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
     fuzz_part(corpus, gate_cases(2_000, 50_000), one);
 }
 
-/// Like [`fuzz`], with the given number of inputs: for tests that share the 200,000 inputs and run
-/// in parallel.
+/// Like [`fuzz`], but with the given number of inputs. For tests that run in parallel and share the
+/// 200,000 inputs.
 ///
 /// # Panics
 /// Like [`fuzz`].
@@ -81,13 +81,13 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// The processor time of this thread.
+/// Returns the CPU time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a time since the thread started")
 }
 
-/// The peak memory of this process, in bytes.
+/// Returns the peak memory of this process, in bytes.
 pub fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux provides it");
     let line =
@@ -131,7 +131,7 @@ fn mutate(bytes: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
                 let end = (at + random.below(16)).min(bytes.len());
                 drop(bytes.drain(at..end));
             }
-            // Cuts are rare, because they leave little of a short input.
+            // Truncation is rare, because it leaves little of a short input.
             6 if random.below(4) == 0 => bytes.truncate(at),
             _ => {
                 let (from, length) = (random.below(bytes.len() + 1), random.below(64));

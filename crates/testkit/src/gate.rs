@@ -1,4 +1,5 @@
-//! Gates: reliability promises, each with a number of cases. CONTRIBUTING.md describes them.
+//! Gates: promises of reliability, each tested with a number of cases. CONTRIBUTING.md describes
+//! them.
 //!
 //! A test of a gate gets its number of cases from [`gate_cases`], and calls [`gate_passed`] at its
 //! end. `cargo xtask gates` runs the tests of all gates with the promised numbers and prints a
@@ -7,8 +8,8 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// The variable that names the file for the records of tests. If it is set, tests run the promised
-/// number of cases.
+/// The environment variable with the path of the file in which tests record their cases. If it is
+/// set, tests run the promised number of cases.
 const VARIABLE: &str = "BUILD_PIPELINE_GATES";
 
 /// Returns the number of cases for a test: `promised` in `cargo xtask gates`, otherwise `usual`.
@@ -19,7 +20,7 @@ pub fn gate_cases(usual: usize, promised: usize) -> usize {
 /// Records that this test has run this many cases of a gate, and that all of them passed.
 ///
 /// # Panics
-/// The file of `cargo xtask gates` cannot be written.
+/// Panics if the file of `cargo xtask gates` cannot be written.
 pub fn gate_passed(gate: u8, cases: usize) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let thread = std::thread::current();
@@ -29,7 +30,7 @@ pub fn gate_passed(gate: u8, cases: usize) {
         .append(true)
         .open(path)
         .expect("the file of the gates can be opened");
-    // One call is one write, so the lines of tests that end at the same time do not mix.
+    // Each line is a single write, so that the lines of tests that end at the same time do not mix.
     file.write_all(format!("{gate} {cases} {test}\n").as_bytes())
         .expect("the file of the gates can be written");
 }

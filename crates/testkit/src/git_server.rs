@@ -1,7 +1,7 @@
 //! Real git servers on loopback: `git daemon`, and smart HTTP through git's own `http-backend`.
 //!
-//! [`GitFolder`] creates repositories with `git`, without the machine's configuration; the two
-//! servers serve all of them.
+//! [`GitFolder`] creates repositories with `git`, without the machine's configuration; both servers
+//! serve all repositories in the folder.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub struct GitFolder {
     folder: tempfile::TempDir,
 }
 
-/// Returns a `git` without configuration and with a fixed time and person.
+/// Returns a `git` command without the machine's configuration, and with a fixed time and author.
 fn git(folder: &Path) -> Command {
     let mut command = Command::new("git");
     command.current_dir(folder).env_clear().args([
@@ -63,7 +63,7 @@ impl GitFolder {
     /// Runs `git` in `repository` and returns its output.
     ///
     /// # Panics
-    /// git fails.
+    /// Panics if git fails.
     pub fn run(&self, repository: &str, arguments: &[&str]) -> String {
         let output = git(&self.path().join(repository)).args(arguments).output();
         let output = output.expect("git runs");
@@ -100,7 +100,7 @@ impl Default for GitFolder {
     }
 }
 
-/// A running `git daemon`. It ends when this is dropped.
+/// A running `git daemon`. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct GitDaemon {
     port: u16,
@@ -108,22 +108,22 @@ pub struct GitDaemon {
 }
 
 impl GitDaemon {
-    /// Starts a daemon for all repositories of `folder` and waits until it answers.
+    /// Starts a daemon for all repositories of `folder` and waits until it responds.
     ///
     /// # Panics
-    /// The daemon does not answer within 10 s.
+    /// Panics if no daemon responds: there are 5 attempts of at most 5 minutes.
     pub fn start(folder: &Path) -> Self {
-        // Another process may take a free port before it is used.
+        // Another process may take the free port before the server uses it.
         let started = (0..5).find_map(|_| Self::try_start(folder));
-        started.expect("git daemon does not answer")
+        started.expect("git daemon does not respond")
     }
 
     fn try_start(folder: &Path) -> Option<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        // `git daemon` starts another process. This runs that process directly, so that killing the
-        // child ends it.
+        // `git daemon` starts another process. Here, that process is started directly, so that
+        // killing the child ends it.
         let core = Command::new("git").arg("--exec-path").output().expect("git runs").stdout;
         let program = PathBuf::from(String::from_utf8_lossy(&core).trim()).join("git-daemon");
         let mut command = Command::new(program);
@@ -153,7 +153,7 @@ impl GitDaemon {
         None
     }
 
-    /// Returns the url of a repository.
+    /// Returns the URL of a repository.
     pub fn url(&self, repository: &str) -> String {
         format!("git://127.0.0.1:{}/{repository}", self.port)
     }
@@ -166,7 +166,7 @@ impl Drop for GitDaemon {
     }
 }
 
-/// Smart HTTP, with one `git http-backend` for each request.
+/// A server for smart HTTP, which runs `git http-backend` for each request.
 #[derive(Debug)]
 pub struct GitHttp {
     port: u16,
@@ -196,17 +196,17 @@ impl GitHttp {
         });
         let (shared, serving) = (Arc::clone(&state), Arc::clone(&state));
         let is_closed = move || shared.is_closed.load(Ordering::Relaxed);
-        // A client that disconnects is not an error of the server.
+        // It is not a server error if a client disconnects.
         serve(listener, is_closed, move |stream| drop(serving.connection(stream)));
         Self { port, state }
     }
 
-    /// Returns its `127.0.0.1:port`.
+    /// Returns the server's `127.0.0.1:port`.
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the url of a repository.
+    /// Returns the URL of a repository.
     pub fn url(&self, repository: &str) -> String {
         format!("http://{}/{repository}", self.host())
     }
@@ -254,11 +254,11 @@ impl State {
                     _ => headers.push(line.to_owned()),
                 }
             }
-            let body = answer.get(end + 4..).unwrap_or_default();
-            headers.push(format!("Content-Length: {}", body.len()));
-            let head = format!("HTTP/1.1 {status}\r\n{}\r\n\r\n", headers.join("\r\n"));
-            writer.write_all(head.as_bytes())?;
-            writer.write_all(body)?;
+            let answer_body = answer.get(end + 4..).unwrap_or_default();
+            headers.push(format!("Content-Length: {}", answer_body.len()));
+            let answer_head = format!("HTTP/1.1 {status}\r\n{}\r\n\r\n", headers.join("\r\n"));
+            writer.write_all(answer_head.as_bytes())?;
+            writer.write_all(answer_body)?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl State {
             .spawn()?;
         let mut input = child.stdin.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         let body = body.to_owned();
-        // It may answer before it has read everything.
+        // The backend may respond before it has read the whole request.
         let feed = thread::spawn(move || drop(input.write_all(&body)));
         let mut answer = Vec::new();
         if let Some(mut output) = child.stdout.take() {

@@ -1,8 +1,9 @@
-//! Debian machines for tests: this one and other releases, as copies that a command may change.
+//! Debian machines for tests: copies of this machine or of other releases, which a command may
+//! change.
 //!
 //! A [`Guest`] is a root file system with an overlay in memory, in its own mount namespace. A
-//! command in it reads the files of that machine. Its changes are lost when it ends, except in
-//! folders that the test shares. So a test can run programs that write to `/var/lib/apt` or `/etc`.
+//! command in a guest sees the guest's files. Its changes are lost when it ends, except in folders
+//! that the test shares. So a test can run programs that write to `/var/lib/apt` or `/etc`.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -29,14 +30,14 @@ const ENGINES: [&str; 13] = [
     "uidmap",
 ];
 
-/// The packages that a root of [`EXPERIMENTAL`] takes from experimental. Its other packages are
-/// those of sid.
+/// The packages that a root of [`EXPERIMENTAL`] takes from experimental. It takes its other
+/// packages from sid.
 const FROM_EXPERIMENTAL: [&str; 1] = ["podman"];
 
-/// The name of a root of sid with some packages from experimental.
+/// The name for a root of sid with some packages from experimental.
 const EXPERIMENTAL: &str = "experimental";
 
-/// Enters a guest: `$1` is its root. The shared folders and programs follow, then `--` and the
+/// Enters a guest. `$1` is its root; the shared folders and programs follow, then `--` and the
 /// command.
 const ENTER: &str = r#"set -eu
 lower=$1; shift
@@ -66,15 +67,15 @@ echo tester:1000000:65536 | tee /etc/subuid > /etc/subgid
 exec "$@"
 "#;
 
-/// Runs a command in a guest as its ordinary user, who has the user ID 4242 and ranges in
-/// `/etc/subuid` and `/etc/subgid`. Put this before the command.
+/// The arguments in front of a command in a guest that run it as the guest's ordinary user, who has
+/// the user ID 4242 and ranges in `/etc/subuid` and `/etc/subgid`.
 pub const AS_ORDINARY_USER: [&str; 5] =
     ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--"];
 
 /// The user ID and group ID of the ordinary user of every guest.
 pub const ORDINARY_USER: u32 = 4242;
 
-/// A machine whose files a test may change: the changes are lost when the command ends.
+/// A machine whose files a command may change. The changes are lost when the command ends.
 #[derive(Debug, Clone)]
 pub struct Guest {
     root: PathBuf,
@@ -84,21 +85,21 @@ impl Guest {
     /// Returns a copy of this machine.
     ///
     /// # Panics
-    /// The test does not run as root.
+    /// Panics if the test does not run as root.
     pub fn this_machine() -> Self {
         Self::at(Path::new("/"))
     }
 
-    /// Returns a Debian of the release `suite`, with podman and docker. `experimental` is sid with
-    /// the podman of experimental. The root is made once per machine, from the mirror that apt uses
-    /// here.
+    /// Returns a guest with the Debian release `suite`, podman and docker. `experimental` is sid
+    /// with podman from experimental. The root is created once per machine, from the mirror that
+    /// apt uses on it.
     ///
     /// # Panics
-    /// The test does not run as root, mmdebstrap is not installed, or the mirror does not answer.
+    /// Panics if the test does not run as root, mmdebstrap is not installed, or the mirror does not respond.
     pub fn with_engines(suite: &str) -> Self {
         let mut packages = ENGINES.to_vec();
         if suite == "bookworm" {
-            // In these releases, the client is part of `docker.io`.
+            // In this release, the client is part of `docker.io`.
             packages.retain(|name| *name != "docker-cli");
         }
         Self::with(suite, &packages)
@@ -109,7 +110,7 @@ impl Guest {
         // A different list of packages is a different root.
         let root = folder.join(format!("{suite}+{}", packages.join("+")));
         std::fs::create_dir_all(&folder).expect("the cache can be written");
-        // Tests run in parallel, with some test runners each in its own process.
+        // Tests run in parallel, and some test runners start a process for each.
         let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
         lock.lock().expect("files can be locked");
         if !root.is_dir() {
@@ -128,7 +129,7 @@ impl Guest {
     }
 
     /// Returns a command that runs `program` in the guest as root; the caller can add arguments.
-    /// Each folder of `shared` has the same path as here; each program of `shared` is in
+    /// Each folder in `shared` has the same path in the guest; each program in `shared` is in
     /// `/usr/local/bin`.
     pub fn command(&self, shared: &[&Path], program: impl AsRef<OsStr>) -> Command {
         self.enter(&[], shared, program)
@@ -149,10 +150,10 @@ impl Guest {
     }
 }
 
-/// Makes the root of a release in `folder`.
-fn make_root(suite: &str, packages: &[&str], folder: &Path) {
-    let is_experimental = suite == EXPERIMENTAL;
-    let suites = if is_experimental { &["sid", EXPERIMENTAL][..] } else { &[suite] };
+/// Creates the root of a release in `folder`.
+fn make_root(release: &str, packages: &[&str], folder: &Path) {
+    let is_experimental = release == EXPERIMENTAL;
+    let suites = if is_experimental { &["sid", EXPERIMENTAL][..] } else { &[release] };
     let package = |name: &&str| {
         if is_experimental && FROM_EXPERIMENTAL.contains(name) {
             format!("{name}/{EXPERIMENTAL}")
@@ -173,5 +174,5 @@ fn make_root(suite: &str, packages: &[&str], folder: &Path) {
     }
     let output = command.output().expect("unshare runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "mmdebstrap makes a root of {suite}: {said}");
+    assert!(output.status.success(), "mmdebstrap makes a root of {release}: {said}");
 }

@@ -1,10 +1,11 @@
-//! A minimal HTTP/1.1: it reads a request, forwards it, and sends answers with any fault.
+//! A minimal implementation of HTTP/1.1 for clients and servers. It can also send invalid messages.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Serves every connection in a thread of its own, until one arrives after `is_closed` is true.
+/// Serves each connection in a separate thread. Stops at the first connection after `is_closed`
+/// becomes true.
 pub(crate) fn serve(
     listener: TcpListener,
     is_closed: impl Fn() -> bool + Send + 'static,
@@ -21,7 +22,7 @@ pub(crate) fn serve(
     });
 }
 
-/// The start line and headers of a request or an answer.
+/// The start line and headers of a request or response.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) start: String,
@@ -65,7 +66,8 @@ impl Head {
         self.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
     }
 
-    /// Returns the word of the start line at `index`: method and target, or version and status.
+    /// Returns the word at `index` in the start line: 0 is the method or version, 1 is the target
+    /// or status.
     pub(crate) fn word(&self, index: usize) -> &str {
         self.start.split(' ').nth(index).unwrap_or_default()
     }
@@ -79,8 +81,8 @@ impl Head {
     }
 }
 
-/// Reads the whole body that `head` announces. Without a length, the body of an answer ends with
-/// its connection, and a request has no body.
+/// Reads the whole body that `head` announces. Without a length, the body of a response ends with
+/// the connection, and a request has no body.
 pub(crate) fn read_body(
     head: &Head,
     from: &mut impl BufRead,
@@ -126,9 +128,9 @@ pub(crate) fn exchange(
     let mut reader = io::BufReader::new(stream);
     let answer = Head::read(&mut reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = answer.word(1).parse().map_err(io::Error::other)?;
-    let body = match method {
+    let answer_body = match method {
         "HEAD" => Vec::new(),
         _ => read_body(&answer, &mut reader, true)?,
     };
-    Ok((status, answer, body))
+    Ok((status, answer, answer_body))
 }

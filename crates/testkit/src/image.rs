@@ -1,4 +1,4 @@
-//! Images with random content: the same for the same seed, and different for every other seed.
+//! Images with random content, which depends only on the seed.
 
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +15,18 @@ use crate::http::exchange;
 pub enum Flavour {
     /// Docker's, version 2 schema 2.
     Docker,
-    /// Those of the OCI image specification.
+    /// The OCI image specification's.
     Oci,
 }
 
 /// The image to create.
 #[derive(Debug, Clone)]
 pub struct RandomImage {
-    /// The seed of everything random in it.
+    /// The seed for all random content.
     pub seed: u64,
-    /// Tars for its lowest layers, such as that of [`busybox_root`](crate::busybox_root()).
+    /// Tars for the lowest layers, such as the result of [`busybox_root`](crate::busybox_root()).
     pub below: Vec<Vec<u8>>,
-    /// The sizes of the files in its further layers, in bytes; the layers are a little larger.
+    /// The sizes of the files in the layers above, in bytes; the layers are a little larger.
     pub layers: Vec<usize>,
     /// Its media types.
     pub flavour: Flavour,
@@ -52,7 +52,8 @@ pub struct PushedImage {
     pub repository: String,
     /// The tag.
     pub tag: String,
-    /// The digest that the tag points to: that of the index, or of the manifest.
+    /// The digest that the tag points to: the digest of the index, or of the manifest if there is
+    /// no index.
     pub digest: Digest,
     /// The media type of that object.
     pub media_type: String,
@@ -93,7 +94,7 @@ impl RandomImage {
     /// Creates the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
     ///
     /// # Panics
-    /// The registry does not accept it.
+    /// Panics if the registry does not accept it.
     pub fn push(&self, host: &str, path: &str, tag: &str) -> PushedImage {
         let [index_type, manifest_type, config_type, layer_type] = self.flavour.types();
         let (mut layers, mut diff_ids) = (Vec::new(), Vec::new());
@@ -120,13 +121,13 @@ impl RandomImage {
             config.as_object_mut().expect("it is an object").remove("history");
         }
         let config = push_blob(host, path, config.to_string().into_bytes());
-        let manifest = json!({
+        let document = json!({
             "schemaVersion": 2,
             "mediaType": manifest_type,
             "config": descriptor(config_type, &config),
             "layers": layers.iter().map(|l| descriptor(layer_type, l)).collect::<Vec<_>>(),
         });
-        let bytes = manifest.to_string().into_bytes();
+        let bytes = document.to_string().into_bytes();
         let manifest = PushedBlob { digest: Digest::of(&bytes), bytes };
         let mut image = PushedImage {
             repository: format!("{host}/{path}"),
@@ -150,19 +151,19 @@ impl RandomImage {
 }
 
 impl PushedImage {
-    /// Creates an index of this image and an attestation for it, as BuildKit pushes one.
+    /// Creates an index of this image and an attestation for it, like an index from BuildKit.
     fn index(&self, host: &str, path: &str, index_type: &str) -> Vec<u8> {
         let statement = push_blob(host, path, br#"{"_type":"statement"}"#.to_vec());
-        let attestation = json!({
+        let document = json!({
             "schemaVersion": 2,
             "mediaType": self.media_type,
             "config": descriptor(Flavour::Oci.types()[2], &self.config),
             "layers": [descriptor("application/vnd.in-toto+json", &statement)],
         });
-        let bytes = attestation.to_string().into_bytes();
+        let bytes = document.to_string().into_bytes();
         let attestation = PushedBlob { digest: Digest::of(&bytes), bytes };
-        let (digest, bytes) = (attestation.digest.as_str(), &attestation.bytes);
-        push_manifest(host, path, digest, &self.media_type, bytes);
+        let digest = attestation.digest.as_str();
+        push_manifest(host, path, digest, &self.media_type, &attestation.bytes);
         let mut image = descriptor(&self.media_type, &self.manifest);
         image["platform"] = json!({"architecture": "amd64", "os": "linux"});
         let mut beside = descriptor(&self.media_type, &attestation);
@@ -209,8 +210,8 @@ fn noise(seed: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Pushes a blob that the repository does not have. Uploading one twice makes docker-registry rewrite a
-/// file that another request may be reading.
+/// Pushes a blob, unless the repository already has it. If a blob is uploaded twice,
+/// docker-registry rewrites a file that another request may be reading.
 fn push_blob(host: &str, path: &str, bytes: Vec<u8>) -> PushedBlob {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -220,16 +221,17 @@ fn push_blob(host: &str, path: &str, bytes: Vec<u8>) -> PushedBlob {
     if status == 200 {
         return PushedBlob { digest, bytes };
     }
-    let target = format!("/v2/{path}/blobs/uploads/");
-    let (status, head, _) =
-        exchange(host, "POST", &target, &[], b"").expect("the registry answers");
-    assert_eq!(status, 202, "POST {target}");
+    let uploads = format!("/v2/{path}/blobs/uploads/");
+    let (post_status, head, _) =
+        exchange(host, "POST", &uploads, &[], b"").expect("the registry answers");
+    assert_eq!(post_status, 202, "POST {uploads}");
     let location = head.get("location").expect("an upload has a location");
     let location = location.strip_prefix(&format!("http://{host}")).unwrap_or(location);
     let joint = if location.contains('?') { '&' } else { '?' };
-    let target = format!("{location}{joint}digest={digest}");
-    let (status, ..) = exchange(host, "PUT", &target, &[], &bytes).expect("the registry answers");
-    assert_eq!(status, 201, "PUT {target}");
+    let upload = format!("{location}{joint}digest={digest}");
+    let (put_status, ..) =
+        exchange(host, "PUT", &upload, &[], &bytes).expect("the registry answers");
+    assert_eq!(put_status, 201, "PUT {upload}");
     PushedBlob { digest, bytes }
 }
 

@@ -1,24 +1,25 @@
-//! Test support: a real registry on loopback, a proxy that makes it fail, and images to push to it.
+//! Test support: a real registry on loopback, a proxy that causes faults, images to push, and more.
 //!
 //! - [`DebianRegistry`] runs Debian's `docker-registry`, a real registry.
 //! - [`FaultProxy`] is a proxy in front of it that records every request and causes faults on
 //!   request.
 //! - [`ForwardProxy`] is a proxy between clients and all servers, with or without a password.
-//! - [`fuzz()`] calls a function with 200,000 changed inputs, [`fuzz_some`] with fewer.
+//! - [`fuzz()`] calls a function with 200,000 randomly changed inputs, [`fuzz_some`] with fewer.
 //! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
-//! - [`newer_package`] provides programs of a newer Debian than the machine's.
+//! - [`newer_package`] provides programs from Debian 13 for older machines.
 //! - [`Guest`] runs commands in a copy of this machine or in another release of Debian. A
-//!   [`Machine`] keeps running, with the podman and docker of that release.
+//!   [`Machine`] is a guest that keeps running, with its release's podman and docker.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with their own stores, and [`busybox_root`]
-//!   is a base for them.
+//!   is a base image for them.
 //! - [`EngineProxy`] breaks connections to an engine, and hides docker's BuildKit.
 //! - [`releases()`] returns real release archives from the Python index.
-//! - [`TERMINAL_PAYLOADS`] are texts that control a terminal.
+//! - [`TERMINAL_PAYLOADS`] are strings that control a terminal.
 //! - [`RandomImage`] creates the same image from the same seed and pushes it.
 //!
 //! Everything uses plain threads and blocking sockets, so it works in tests with any async runtime
-//! and can send what no HTTP library would. Errors panic: a test that cannot be set up has failed.
+//! and can send messages that no HTTP library would send. Errors panic: a test that cannot be set
+//! up has failed.
 
 mod engine_proxy;
 mod engines;

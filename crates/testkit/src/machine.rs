@@ -1,4 +1,4 @@
-//! A guest that keeps running, with its own mounts, processes and engines, until it is dropped.
+//! A guest that keeps running until it is dropped, with its own mounts, processes and engines.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,8 +15,8 @@ use crate::guest::{AS_ORDINARY_USER, Guest};
 
 /// Prepares the machine and keeps it running until its standard input ends; `$1` is its own folder.
 ///
-/// The stores of engines cannot be on an overlay, so they are in that folder. The limits are those
-/// of the machine that runs the tests, which may not allow podman's defaults.
+/// The stores of engines cannot be on an overlay, so they are in that folder. Podman's default
+/// limits are replaced, because the machine that runs the tests may not allow them.
 const WATCHDOG: &str = r#"set -eu
 folder=$1
 umount --lazy /proc; mount -t proc proc /proc
@@ -41,7 +41,7 @@ until cat > /dev/null; do :; done
 /// The search path in a machine, after the shared programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The folder of the ordinary user for sockets and similar files.
+/// The ordinary user's folder for sockets and similar files.
 const RUNTIME_FOLDER: &str = "/run/user/4242";
 
 /// The user who runs a command in a machine.
@@ -53,27 +53,27 @@ pub enum User {
     Ordinary,
 }
 
-/// A guest that keeps running, with engines whose stores end with it.
+/// A guest that keeps running, with engines whose stores are deleted with it.
 ///
-/// It has its own processes and mounts, and the network of this machine.
+/// It has its own processes and mounts, but uses the network of this machine.
 #[derive(Debug)]
 pub struct Machine {
     folder: TempDir,
     watchdog: Child,
-    /// The ID of its first process on this machine.
+    /// The ID of the guest's first process, as seen from this machine.
     first: u32,
     input: Option<ChildStdin>,
 }
 
 impl Machine {
-    /// Starts a machine. Each folder of `shared` has the same path as here; each program of
+    /// Starts a machine. Each folder in `shared` has the same path in the machine; each program in
     /// `shared` is in `/usr/local/bin`.
     ///
     /// # Panics
-    /// The test does not run as root.
+    /// Panics if the test does not run as root.
     pub fn start(guest: &Guest, shared: &[&Path]) -> Self {
         let folder = temporary("bp-machine-");
-        // The ordinary user has a store in it.
+        // The ordinary user has a store in this folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))
             .expect("the new folder belongs to this test");
         let shared = [shared, &[folder.path()]].concat();
@@ -91,11 +91,13 @@ impl Machine {
         Self { folder, watchdog, first, input }
     }
 
-    /// Returns a command that runs in the machine. It has the arguments, variables and folder of
-    /// `command`. Its only other variables are a search path, a home and a folder for sockets. The
-    /// machine's search path is used to find the program.
+    /// Returns a command that runs in the machine. It has the arguments, environment variables and
+    /// working folder of `command`. Its only other variables are the search path, the home folder
+    /// and, for the ordinary user, a folder for sockets. The program is found in the machine's
+    /// search path.
     pub fn inside(&self, user: User, command: &Command) -> Command {
-        // The test runner may ignore interrupts; everything that it starts would ignore them, too.
+        // The test runner may ignore interrupts, and every process that it starts would inherit
+        // this.
         let mut entered = Command::new("env");
         entered.args(["--default-signal=INT", "nsenter"]);
         entered.args(["--target", &self.first.to_string(), "--mount", "--pid", "--"]);
@@ -126,17 +128,17 @@ impl Machine {
     /// Runs a program that must succeed, and returns its output lines, sorted.
     ///
     /// # Panics
-    /// The program fails.
+    /// Panics if the program fails.
     pub fn said(&self, user: User, program: &str, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new(program);
         command.args(arguments);
         said(&mut self.inside(user, &command))
     }
 
-    /// Kills every process of the machine except the first one and those in containers.
+    /// Kills every process of the machine except the first one and the processes in containers.
     ///
     /// # Panics
-    /// The machine has ended.
+    /// Panics if the machine has ended.
     pub fn kill_all(&self) {
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         let ours = namespace(&self.first.to_string());
@@ -154,11 +156,11 @@ impl Machine {
         }
     }
 
-    /// Starts docker in the machine, with containerd's store or its own, and returns its socket,
-    /// which is in a folder that the machine shares.
+    /// Starts docker in the machine, with containerd's image store or docker's own. Returns its
+    /// socket, which is in a folder that is shared with the machine.
     ///
     /// # Panics
-    /// dockerd does not answer within 5 minutes, or was already started.
+    /// Panics if dockerd does not respond within 5 minutes, or was already started.
     pub fn start_docker(&self, has_containerd_store: bool) -> PathBuf {
         let path = |name: &str| self.folder.path().join(name);
         let (socket, settings, log) = (path("docker.sock"), path("daemon.json"), path("log"));
@@ -172,12 +174,12 @@ impl Machine {
         command.args(["--iptables=false", "--ip-masq=false", "--bridge=none"]);
         let mut command = self.inside(User::Root, &command);
         command.stdin(Stdio::null()).stdout(log_file.try_clone().expect("a file has two ends"));
-        // It ends with the machine.
+        // The daemon ends with the machine.
         drop(command.stderr(log_file).spawn().expect("nsenter runs"));
         let deadline = Instant::now() + ANSWER;
         while UnixStream::connect(&socket).is_err() {
             let said = || fs::read_to_string(&log).unwrap_or_default();
-            assert!(Instant::now() < deadline, "dockerd does not answer: {}", said());
+            assert!(Instant::now() < deadline, "dockerd does not respond: {}", said());
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         socket

@@ -5,20 +5,20 @@ use std::process::Command;
 
 use crate::releases::releases_cache;
 
-/// Returns a folder with the unpacked content of a package of Debian 13. It is fetched once per
-/// machine, with apt, from the mirror that the machine uses; nothing is installed.
+/// Returns a folder with the unpacked content of a package of Debian 13. The package is fetched
+/// once per machine, with apt and from the machine's mirror; nothing is installed.
 ///
 /// # Panics
-/// apt cannot find the package, or cannot reach a mirror.
+/// Panics if apt cannot find the package, or cannot reach a mirror.
 pub fn newer_package(name: &str) -> PathBuf {
     package("trixie", &releases_cache().join("debian-13"), name)
 }
 
-/// Returns the folder of a package in `folder`, and unpacks the package there the first time.
+/// Returns the package's folder in `folder`. The first call unpacks the package there.
 fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);
     std::fs::create_dir_all(folder).expect("the cache can be written");
-    // Tests run in parallel, with some test runners each in its own process.
+    // Tests run in parallel, and some test runners start a process for each.
     let lock = std::fs::File::create(folder.join("lock")).expect("the cache can be written");
     lock.lock().expect("files can be locked");
     if !unpacked.is_dir() {
@@ -39,7 +39,7 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
     let text = format!("deb [signed-by={keys}] {} {suite} main\n", mirror());
     std::fs::write(&sources, text).expect("a new folder can be filled");
-    let option = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let option = |key: &str, value: &Path| format!("{key}={}", value.display());
     let options = [
         option("Dir::Etc::SourceList", &sources),
         option("Dir::Etc::SourceParts", Path::new("/dev/null")),
@@ -49,7 +49,7 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
     ];
     for arguments in [&["update"][..], &["download", name]] {
         let mut apt = Command::new("apt-get");
-        apt.arg("-qq").args(options.iter().flat_map(|option| ["-o", option])).args(arguments);
+        apt.arg("-qq").args(options.iter().flat_map(|setting| ["-o", setting])).args(arguments);
         let output = apt.current_dir(folder).output().expect("apt-get runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "apt-get {}: {said}", arguments.join(" "));
@@ -64,7 +64,8 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
     assert!(unpacked.is_ok_and(|status| status.success()), "dpkg-deb unpacks {name}");
 }
 
-/// Returns the Debian mirror that apt uses here. It does not need its package lists.
+/// Returns the Debian mirror that apt uses on this machine. Apt's package lists are not needed for
+/// this.
 pub(crate) fn mirror() -> String {
     let end = format!("/dists/{}/InRelease", own_suite());
     let output = Command::new("apt-get").args(["update", "--print-uris"]).output();

@@ -1,7 +1,7 @@
-//! Texts that control a terminal.
+//! Strings that control a terminal.
 
-/// Terminal control texts: titles, clears, clipboard writes, C1 forms of the same, text-direction
-/// overrides.
+/// Terminal control strings: they set titles, clear the screen, write to the clipboard or override
+/// the text direction, some with C1 characters.
 pub const TERMINAL_PAYLOADS: [&str; 18] = [
     "\x1b]0;title\x07",
     "\x1b]2;title\x1b\\",

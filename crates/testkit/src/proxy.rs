@@ -80,7 +80,7 @@ impl FaultProxy {
         Self::start(Some(host.to_owned()), true)
     }
 
-    /// Starts a server that answers 404 if no rule matches.
+    /// Starts a server without a registry. It responds with status 404 if no rule matches.
     pub fn alone() -> Self {
         Self::start(None, false)
     }
@@ -146,7 +146,7 @@ impl FaultProxy {
         lock(&self.state.rules).push(rule);
     }
 
-    /// Sets the authentication that clients need.
+    /// Sets the authentication that the proxy requires.
     pub fn require(&self, auth: Auth) {
         *lock(&self.state.auth) = auth;
     }
@@ -191,7 +191,7 @@ impl State {
             Box::new(rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream))
         };
         let mut wire = BufReader::new(wire);
-        // A client speaks TLS to a port without it; all other requests start with a letter.
+        // A client speaks TLS to a port without TLS: HTTP requests start with a letter.
         if wire.fill_buf()?.first() == Some(&0x16) {
             return Ok(());
         }
@@ -267,14 +267,14 @@ impl State {
 
     fn fault(&self, method: &str, target: &str) -> Option<Fault> {
         let mut rules = lock(&self.rules);
-        // Every matching rule counts the request, even if an earlier rule is used.
+        // Every matching rule counts the request, even if an earlier rule applies.
         let fitting: Vec<bool> = rules.iter_mut().map(|rule| rule.counts(method, target)).collect();
         let first = fitting.iter().position(|fits| *fits)?;
         Some(rules[first].fault.clone())
     }
 
-    /// Answers requests that do not go to the registry: requests for tokens, and requests without
-    /// a token.
+    /// Returns the proxy's own response, for requests that do not go to the registry: requests for
+    /// tokens, and requests without a valid token.
     fn own_answer(
         &self,
         server: Server,
@@ -297,7 +297,7 @@ impl State {
         Ok(None)
     }
 
-    /// Forwards a request and returns the head of the answer, and the source of its body.
+    /// Forwards a request. Returns the head of the response, and a reader for its body.
     fn forward(
         &self,
         head: &Head,
@@ -318,7 +318,7 @@ impl State {
         match head.length() {
             Some(length) => {
                 head.write(&mut upstream)?;
-                // A registry may answer before it has read everything.
+                // A registry may respond before it has read the whole request.
                 drop(io::copy(&mut wire.take(length), &mut upstream));
             }
             None => {

@@ -1,4 +1,4 @@
-//! Debian's registry, on a free port of this machine, with its data in a temporary folder.
+//! Debian's `docker-registry` on a free port of this machine, with its data in a temporary folder.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use crate::http::exchange;
 const WATCHDOG: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
 read -r _; kill -9 $registry; wait $registry 2>/dev/null; rm -rf "$1""#;
 
-/// A running `docker-registry`; it ends when this is dropped, and when the process dies.
+/// A running `docker-registry`. It ends when this value is dropped or the process dies.
 #[derive(Debug)]
 pub struct DebianRegistry {
     host: String,
@@ -22,16 +22,17 @@ pub struct DebianRegistry {
 }
 
 impl DebianRegistry {
-    /// Starts a registry and waits until it answers.
+    /// Starts a registry and waits until it responds.
     ///
     /// # Panics
-    /// `docker-registry` is not installed, or does not answer within 20 s.
+    /// Panics if `docker-registry` is not installed, or if none responds: there are 5 attempts of
+    /// at most 5 minutes.
     pub fn start() -> Self {
         let is_installed = Command::new("docker-registry").arg("--version").output().is_ok();
         assert!(is_installed, "docker-registry is missing: apt-get install docker-registry");
-        // Another process may take a free port before it is used.
+        // Another process may take the free port before the registry uses it.
         let started = (0..5).find_map(|_| Self::try_start());
-        started.expect("docker-registry does not answer")
+        started.expect("docker-registry does not respond")
     }
 
     fn try_start() -> Option<Self> {
@@ -69,7 +70,7 @@ impl DebianRegistry {
         None
     }
 
-    /// Returns its `127.0.0.1:port`.
+    /// Returns the registry's `127.0.0.1:port`.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -83,7 +84,7 @@ impl Drop for DebianRegistry {
 }
 
 /// Returns a registry that all tests of a process share. Each test must use its own repositories in
-/// it.
+/// this registry.
 pub fn shared_registry() -> &'static DebianRegistry {
     static SHARED: OnceLock<DebianRegistry> = OnceLock::new();
     SHARED.get_or_init(DebianRegistry::start)

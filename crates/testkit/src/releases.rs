@@ -1,8 +1,8 @@
 //! The release archives that tests use, and their download locations.
 //!
-//! The list is `releases.toml`. The archives come from the Python index that pip is configured for
-//! on this machine. They are kept in a cache that all checkouts share, so that a machine fetches
-//! each only once. The product's own code fetches them: see `sources`.
+//! The list is `releases.toml`. The archives come from the Python index in this machine's pip
+//! configuration. They are kept in a cache that all checkouts share, so that a machine fetches each
+//! archive only once. The product's own code fetches them: see `sources`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ const LIST: &str = include_str!("../releases.toml");
 /// A release archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// The component with the patches for it, for example `flash-attention`.
+    /// The component whose patches are for it, for example `flash-attention`.
     pub component: String,
     /// The project on the Python index, for example `flash-attn`.
     pub project: String,
@@ -30,7 +30,7 @@ pub struct Release {
 /// Returns all release archives, in the order of the list.
 ///
 /// # Panics
-/// The list is not valid.
+/// Panics if the list is invalid.
 pub fn releases() -> Vec<Release> {
     let list: toml::Table = LIST.parse().expect("releases.toml is TOML");
     let text = |table: &toml::Table, key: &str| -> Option<String> {
@@ -69,10 +69,10 @@ pub fn releases_cache() -> PathBuf {
     )
 }
 
-/// Returns the url of the Python index that pip is configured for, or pip's default.
+/// Returns the URL of the Python index in pip's configuration, or pip's default.
 ///
 /// # Panics
-/// pip is not installed.
+/// Panics if pip is not installed.
 pub fn python_index() -> String {
     if let Ok(url) = std::env::var("PIP_INDEX_URL") {
         return url;

@@ -1,4 +1,4 @@
-//! Sends answers: a registry's answers with faults, and the proxy's own answers.
+//! Sends responses: the registry's responses with faults, and the proxy's own responses.
 
 use std::io::{self, BufReader, Read as _, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::thread;
 use crate::fault::{Answer, Fault};
 use crate::http::{Head, read_body};
 
-/// Forwards a registry's answer with a fault. Returns whether the connection can still be used.
+/// Forwards a registry's response with a fault. Returns whether the connection can still be used.
 pub(crate) fn send(
     mut head: Head,
     mut from: BufReader<TcpStream>,

@@ -1,7 +1,8 @@
-//! Certificates for tests: an authority that nobody trusts, and a server certificate from it.
+//! Certificates for tests: a certificate authority that no system trusts, and a server certificate
+//! from it.
 //!
 //! The server's names are `localhost`, `127.0.0.1` and `{registry,cdn,auth,inner}.test`. Both
-//! certificates end in 2126; the authority's key was deleted.
+//! certificates expire in 2126; the authority's key has been deleted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +10,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Returns the certificate of the authority, for a client that should trust it.
+/// Returns the authority's certificate (DER), for a client that should trust it.
 pub fn authority_der() -> Vec<u8> {
     certificate(include_bytes!("tls/authority.pem")).to_vec()
 }

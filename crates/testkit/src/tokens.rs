@@ -10,7 +10,7 @@ use url::Url;
 use crate::fault::Answer;
 use crate::http::Head;
 
-/// How clients authenticate to a proxy.
+/// The authentication that a proxy requires from clients.
 #[derive(Debug, Clone, Default)]
 pub enum Auth {
     /// No authentication.
@@ -29,17 +29,18 @@ pub struct Bearer {
     pub realm: Option<String>,
     /// A value that replaces the whole `WWW-Authenticate` header.
     pub challenge: Option<String>,
-    /// The user name and password that get tokens; `None` means everyone.
+    /// The user name and password that are required for a token; `None` means that everyone gets
+    /// one.
     pub user: Option<(String, String)>,
-    /// The refresh token that gets tokens by POST.
+    /// The refresh token that is required for a token by POST.
     pub refresh_token: Option<String>,
-    /// Whether clients without a credential get tokens to pull.
+    /// Whether clients without credentials get tokens for pulling.
     pub anonymous_pull: bool,
     /// The value of `expires_in`.
     pub life: Option<i64>,
 }
 
-/// An issued token and its permissions: repository path and action.
+/// The issued tokens, and their permissions: repository paths and actions.
 pub(crate) type Tokens = BTreeMap<String, Vec<(String, String)>>;
 
 /// Returns the permissions that a request needs: repository paths, and `pull` or `push`.
@@ -55,7 +56,8 @@ fn needs(method: &str, target: &str) -> Vec<(String, String)> {
     needs
 }
 
-/// Returns the error answer to a request without the necessary permissions, or `None`.
+/// Returns the error response to a request without the necessary permissions, or `None` if it has
+/// them.
 pub(crate) fn refusal(
     auth: &Auth,
     tokens: &Tokens,
@@ -89,7 +91,7 @@ pub(crate) fn refusal(
     Some(Answer::new(401).header("WWW-Authenticate", &challenge).body(body))
 }
 
-/// Answers a request to the token server.
+/// Returns the response to a request to the token server.
 pub(crate) fn give(auth: &Auth, tokens: &mut Tokens, head: &Head, form: &[u8]) -> Answer {
     let Auth::Bearer(bearer) = auth else { return Answer::new(404) };
     let url = Url::parse(&format!("http://x{}", head.word(1))).expect("the target is a path");

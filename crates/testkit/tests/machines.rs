@@ -1,5 +1,6 @@
 //! Tests machines with engines of several releases: their versions, and a container in each engine.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::fs;

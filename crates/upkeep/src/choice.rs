@@ -1,5 +1,5 @@
-//! Chooses among tags or releases: the one that a name means, the newest one, and the neighbours of
-//! a missing one.
+//! Chooses among tags or releases: the one that a name refers to, the newest one, and the
+//! neighbours of a missing one.
 //!
 //! Names are sorted by version, not alphabetically. Pre-releases count only if a pre-release is
 //! pinned or requested. This module works on lists of names and makes no requests.
@@ -41,8 +41,8 @@ pub(crate) fn version_text(name: &str) -> Option<String> {
     text.starts_with(|c: char| c.is_ascii_digit() || c == 'b').then(|| text.to_owned())
 }
 
-/// The text before the last `/`, and whether the names are build numbers (`b9010`). Names that
-/// differ in this are not versions of the same thing.
+/// The text before the last `/`, and whether the names are build numbers (`b9010`). Names of
+/// different families are not versions of the same thing.
 fn family(name: &str) -> (&str, bool) {
     let (path, last) = name.rsplit_once('/').unwrap_or(("", name));
     let is_build =
@@ -115,8 +115,9 @@ impl<'a> TagForm<'a> {
         Some(Self { before: &tag[..start], version, behind: &rest[number.len()..] })
     }
 
-    /// Returns the newest of `tags` that has this pattern and is newer. A single number that is ten
-    /// times as large or more is something else: next to `44`, `20260101` is a date.
+    /// Returns the newest of `tags` that has this pattern and is newer than this tag. A single
+    /// number that is ten times as large or more is something else: next to `44`, `20260101` is a
+    /// date.
     pub(crate) fn newer<'t>(&self, tags: impl IntoIterator<Item = &'t str>) -> Option<&'t str> {
         let forms = tags.into_iter().filter_map(|tag| Some((TagForm::of(tag)?, tag)));
         let is_newer = |form: &TagForm<'_>| {

@@ -14,8 +14,8 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.commit()
 }
 
-/// Removes the temporary files of writers that were killed before they renamed them. Nobody else
-/// writes now, and in a git checkout they would be committed by accident.
+/// Removes the temporary files of writers that were killed before they renamed them. No other
+/// writer is active at this point. In a git checkout, such files could be committed by accident.
 fn remove_half_files(path: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let start = format!(".{}.", name.to_string_lossy());
@@ -28,8 +28,8 @@ fn remove_half_files(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a suffix is one of the random ones of `atomic_write_file`: six letters and digits.
-/// Words and dates, as in `.versions.toml.backup`, are somebody's choice.
+/// Returns whether a suffix is a random suffix of `atomic_write_file`: six letters and digits. A
+/// word or a date, as in `.versions.toml.backup`, was chosen by a person.
 fn is_random(suffix: &str) -> bool {
     let has = |is: fn(&u8) -> bool| usize::from(suffix.bytes().any(|byte| is(&byte)));
     let kinds = has(u8::is_ascii_lowercase) + has(u8::is_ascii_uppercase) + has(u8::is_ascii_digit);

@@ -18,14 +18,15 @@ use crate::ci::Ci;
 pub struct NewProject {
     /// The name of its first track; without one, it has only the tracks of the program.
     pub track: Option<String>,
-    /// What the track starts from.
+    /// The base of the track.
     pub start: Option<Start>,
     /// The CI systems that build and verify its images.
     pub ci: Vec<Ci>,
 }
 
 impl NewProject {
-    /// Returns the track to begin with: the project's own, or the first one of the program.
+    /// Returns the track that new users should start with: the project's own, or the first one of
+    /// the program.
     ///
     /// # Errors
     /// The program's tracks cannot be read.
@@ -46,7 +47,7 @@ fn first(tracks: &Tracks) -> Result<&TrackName, Failure> {
     tracks.first().ok_or_else(|| Failure::new(Kind::Bug, "the program has no tracks"))
 }
 
-/// What the first track of a project starts from.
+/// The base of the first track of a project.
 #[derive(Debug, Clone)]
 pub enum Start {
     /// An image, by its reference.
@@ -55,7 +56,7 @@ pub enum Start {
     Track(String),
 }
 
-/// The file that names what git ignores.
+/// The file that lists the paths that git ignores.
 const IGNORED: &str = ".gitignore";
 
 /// The file that explains the project to people.
@@ -79,17 +80,17 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
     };
     let (kept, files): (Vec<_>, Vec<_>) = files(folder, new)?.into_iter().partition(is_kept);
     if let Some((path, _)) = files.iter().find(|(path, _)| exists(path)) {
-        return Err(Failure::new(Kind::Input, format!("`{}` exists already", path.display()))
+        return Err(Failure::new(Kind::Input, format!("`{}` already exists", path.display()))
             .hint("nothing was written; move the file away, or name another folder"));
     }
-    let mut written = Vec::new();
     let failed = |written: &[PathBuf], path: &Path, error: &io::Error| {
         // An incomplete project must not look like one.
-        written.iter().for_each(|path| drop(fs::remove_file(path)));
+        written.iter().for_each(|file| drop(fs::remove_file(file)));
         let what = format!("writing `{}` failed", path.display());
         Failure::caused(Kind::Machine, what, error)
             .hint("nothing was left behind; check the space and permissions of the folder")
     };
+    let mut written = Vec::new();
     for (path, text) in files {
         put(&path, &text).map_err(|error| failed(&written, &path, &error))?;
         written.push(path);
@@ -102,7 +103,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
     Ok(written)
 }
 
-/// Adds the lines that a list of ignored files lacks, and returns whether it lacked any.
+/// Adds missing lines to a list of ignored files, and returns whether any were missing.
 fn add_lines(path: &Path, lines: &str) -> io::Result<bool> {
     let text = read_text(path)?;
     let plain = |line: &str| line.trim().trim_matches('/').to_owned();

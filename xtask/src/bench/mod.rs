@@ -1,4 +1,4 @@
-//! Benchmarks: the build of a metadata-only image against other tools, side by side in one run;
+//! Benchmarks: builds a metadata-only image with this tool and with other tools, side by side.
 //! [`sources`] measures the preparation of sources, and [`noop`] a run with nothing to do.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
@@ -25,9 +25,9 @@ const RUNS: usize = 5;
 /// The number of layers of the base.
 const LAYERS: u64 = 8;
 
-/// How many times as long as `--version` a plan may take.
+/// The maximum time of `plan`, as a multiple of the time of `--version`.
 const MOST_TIME: f64 = 2.0;
-/// How much memory a plan may use, in bytes.
+/// The maximum memory of `plan`, in bytes.
 const MOST_MEMORY: u64 = 30_000_000;
 
 struct Registry {
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         _ => {}
     }
     let gib: u64 =
-        arguments.first().map_or(Ok(1), |text| text.parse()).context("GIB is a number")?;
+        arguments.first().map_or(Ok(1), |text| text.parse()).context("GIB must be a number")?;
     images(&tool, gib)?;
     sources::run(&tool)?;
     noop::run(&tool)
@@ -103,7 +103,7 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         &|run| Ok((skopeo(here.port, run), None)),
     )?;
     // Each run has its own registry, so that no run finds another's content.
-    let elsewhere = |tool: &str, run| registry(&work, &format!("{tool}-{run}"));
+    let elsewhere = |program: &str, run| registry(&work, &format!("{program}-{run}"));
     side_by_side(
         "P1b, other registry, compared with skopeo copy",
         &|run| elsewhere("ours", run).map(|there| (ours(there.port, run), Some(there))),
@@ -143,8 +143,8 @@ fn side_by_side(
     for run in 0..=RUNS {
         let (command, _registry) = ours(run)?;
         let one = timed(command)?;
-        let (command, _registry) = peer(run)?;
-        let other = timed(command)?;
+        let (peer_command, _peer_registry) = peer(run)?;
+        let other = timed(peer_command)?;
         // The first pair warms the page cache.
         if run > 0 {
             a.push(one);
@@ -171,7 +171,7 @@ fn peak_memory(command: &Command) -> Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-/// Measures the usual way: podman pulls the base, builds two lines on top of it, and pushes.
+/// Measures the usual way: podman pulls the base, builds a two-line Containerfile, and pushes.
 fn podman(work: &Path, port: u16, ours: &dyn Fn(u16, usize) -> Command) -> Result<()> {
     std::fs::write(
         work.join("Containerfile"),
@@ -227,7 +227,7 @@ fn median(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
-/// Starts a registry on a free port and waits until it answers.
+/// Starts a registry on a free port and waits until it responds.
 fn registry(work: &Path, name: &str) -> Result<Registry> {
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let config = work.join(format!("{name}.yml"));
@@ -252,7 +252,7 @@ fn registry(work: &Path, name: &str) -> Result<Registry> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    bail!("docker-registry does not answer on port {port}")
+    bail!("docker-registry does not respond on port {port}")
 }
 
 /// Pushes a base of random layers with skopeo, and returns its digest.
@@ -282,7 +282,7 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     }
     let diff_ids: Vec<String> =
         layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();
-    // podman also counts the layers in the history.
+    // podman checks that the history has an entry for each layer.
     let history = vec![r#"{"created_by":"noise"}"#; layers.len()].join(",");
     let config = format!(
         r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/usr/bin"]}},"history":[{history}],"rootfs":{{"type":"layers","diff_ids":[{}]}}}}"#,

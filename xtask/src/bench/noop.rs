@@ -1,8 +1,8 @@
 //! Measures a run of a track with nothing to do, compared with the same build by podman and docker
 //! with every step cached, for contexts of several sizes.
 //!
-//! This tool identifies its context by the commit that it was fetched at; the others read the
-//! context each time.
+//! This tool identifies its context by the commit from which it was fetched; the other tools read
+//! the context each time.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ const FILE: usize = 40_000;
 /// The Dockerfile. It has no RUN, so the OCI runtime does not matter.
 const DOCKERFILE: &str = "ARG BASE\nFROM ${BASE}\nCOPY tree/ /tree/\n";
 
-/// A docker daemon only for this benchmark. It ends when this is dropped.
+/// A docker daemon for this benchmark only. It ends when this value is dropped.
 struct Dockerd {
     child: Child,
     socket: String,
@@ -33,7 +33,7 @@ struct Dockerd {
 
 impl Drop for Dockerd {
     fn drop(&mut self) {
-        // When dockerd is asked to end, it also ends its containerd.
+        // On SIGTERM, dockerd also stops its containerd.
         let pid = self.child.id().to_string();
         drop(Command::new("kill").arg(pid).status());
         drop(self.child.wait());
@@ -60,7 +60,7 @@ impl Dockerd {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        bail!("dockerd does not answer")
+        bail!("dockerd does not respond")
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
                 .env("DOCKER_BUILDKIT", buildkit);
             command
         };
-        // The first run makes everything.
+        // The first run builds everything.
         let daemon = Daemon::start(&folder.join("served"))?;
         let mut first = ours();
         first.args(["--mirror", &daemon.mirror()]);
@@ -135,9 +135,9 @@ pub(super) fn run(tool: &Path) -> Result<()> {
         }
         // From here on, no server can be contacted.
         drop(daemon);
-        let mut times: [Vec<Duration>; 5] = Default::default();
+        let mut measured: [Vec<Duration>; 5] = Default::default();
         for run in 0..=RUNS {
-            for (times, command) in times.iter_mut().zip(each()) {
+            for (times, command) in measured.iter_mut().zip(each()) {
                 let time = timed(command)?;
                 if run > 0 {
                     times.push(time);
@@ -145,15 +145,15 @@ pub(super) fn run(tool: &Path) -> Result<()> {
             }
         }
         let mut line = format!("P2, {size} MB of context:");
-        let names = [
+        let labels = [
             "ours",
             "podman build",
             "docker build, classic",
             "reading all files of the context",
             "docker build, BuildKit",
         ];
-        for (name, times) in names.iter().zip(times).filter(|(_, times)| !times.is_empty()) {
-            write!(line, " {name} {:.3} s;", median(times).as_secs_f64())?;
+        for (label, times) in labels.iter().zip(measured).filter(|(_, times)| !times.is_empty()) {
+            write!(line, " {label} {:.3} s;", median(times).as_secs_f64())?;
         }
         say(line.trim_end_matches(';'));
         drop(std::fs::remove_dir_all(&folder));
@@ -163,7 +163,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The minimum work to find out whether a context changed.
+/// Returns a command that does the minimum work to find out whether a context changed.
 fn walk(folder: &Path) -> Command {
     let mut command = Command::new("find");
     command.arg(folder.join("context")).args(["-newer", "/proc/version", "-size", "+1G"]);
@@ -221,7 +221,7 @@ fn write_project(project: &Path, base: &str, commit: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the same Dockerfile and the same files for the other tools.
+/// Writes a build context with the same Dockerfile and files, for the other tools.
 fn write_context(folder: &Path) -> Result<()> {
     let context = folder.join("context");
     std::fs::create_dir_all(&context)?;

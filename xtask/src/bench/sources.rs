@@ -1,7 +1,7 @@
-//! Measures how sources are prepared and patched, compared with git and tar.
+//! Measures preparing and patching sources, compared with git and tar.
 //!
-//! A `git daemon` on loopback serves a repository with the content of a real vLLM release. The
-//! compiled tool is measured. Both sides must produce the same tree.
+//! A `git daemon` on loopback serves a repository with the content of a real vLLM release. Both
+//! sides must produce the same tree.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use crate::say;
 /// The pin whose archive is served: the release that the patches were written for.
 const PIN: &str = "vllm-sdist-legacy";
 
-/// The url under which the project pins the served repository.
+/// The URL under which the project pins the served repository.
 pub(super) const UPSTREAM: &str = "https://git.example.org";
 
-/// The number of measurements of a check, which is short.
+/// The number of measurements of commands that take little time.
 const CHECKS: usize = 11;
 
-/// A `git daemon`. It ends when this is dropped.
+/// A `git daemon`. It ends when this value is dropped.
 pub(super) struct Daemon {
     child: Child,
     port: u16,
@@ -40,7 +40,7 @@ impl Drop for Daemon {
 impl Daemon {
     pub(super) fn start(folder: &Path) -> Result<Self> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        // `git daemon` would start another process, which would outlive it.
+        // `git daemon` would start `git-daemon` as another process, which would outlive it.
         let program = Path::new(output("git", &["--exec-path"])?.trim()).join("git-daemon");
         let child = Command::new(program)
             .args(["--export-all", "--reuseaddr", "--listen=127.0.0.1"])
@@ -59,10 +59,10 @@ impl Daemon {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        bail!("git daemon does not answer on port {port}")
+        bail!("git daemon does not respond on port {port}")
     }
 
-    /// The argument for `--mirror` that selects this daemon.
+    /// Returns the value of `--mirror` that selects this daemon.
     pub(super) fn mirror(&self) -> String {
         format!("{UPSTREAM}=git://127.0.0.1:{}", self.port)
     }
@@ -75,7 +75,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns the tool for a project that pins the served repository, with a cache of this name.
+    /// Returns a command that runs the tool in the project that pins the served repository, with the
+    /// cache of this name.
     fn ours(&self, cache: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.tool);
         command
@@ -88,7 +89,7 @@ impl Bench {
         command
     }
 
-    /// Fetches, patches and packs into `NAME.tar`.
+    /// Returns a command that fetches and patches the sources, and packs them into `CACHE.tar`.
     fn prepare(&self, cache: &str, mirror: Option<&str>) -> Command {
         let tar = self.work.join(format!("{cache}.tar")).display().to_string();
         let mut command = self.ours(cache, &["patch", "apply", "vllm", "--no-probes", "-o", &tar]);
@@ -98,7 +99,7 @@ impl Bench {
         command
     }
 
-    /// Runs a shell command in the folder of the benchmark, without any git configuration.
+    /// Returns a shell command that runs in the folder of the benchmark, without git configuration.
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command
@@ -159,7 +160,7 @@ fn serve(bench: &Bench) -> Result<()> {
     let table = text.split(&format!("[archive.{PIN}]")).nth(1).context("the pin is missing")?;
     let hash = table.split("sha256 = \"").nth(1).and_then(|rest| rest.get(..64));
     let archive =
-        cache.join("build-pipeline/sources/archives").join(hash.context("it has no hash")?);
+        cache.join("build-pipeline/sources/archives").join(hash.context("the pin has no hash")?);
     let identity = "-c user.name=A -c user.email=a@example.org -c gc.auto=0";
     timed(bench.shell(&format!(
         "mkdir -p served/vllm && tar -xzf '{}' --strip-components=1 -C served/vllm\n\
@@ -179,7 +180,7 @@ fn serve(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures the way from a server to a patched tar.
+/// Measures all work from the server to a patched tar.
 fn prepare(bench: &Bench, mirror: &str, port: u16) -> Result<()> {
     side_by_side(
         "preparing a source, compared with git clone --depth 1, git apply and tar c",

@@ -67,7 +67,7 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
         let Gate { number, promise, promised, .. } = gate;
         let result = if is_held { "held" } else { "**broken**" };
         let row = format!("| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |");
-        // Some gates take hours. If this chore is interrupted, the results so far are known.
+        // Some gates take hours. Rows are printed at once, in case this chore is interrupted.
         say(&row);
         table.push(row);
     }
@@ -76,9 +76,9 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The tests that have run. A test of several gates runs once.
+/// The tests that have run. A test that belongs to several gates runs once.
 struct Runs {
-    /// The file for the records of the tests.
+    /// The file in which the tests record their cases.
     notes: PathBuf,
     done: BTreeSet<Test>,
 }
@@ -90,29 +90,29 @@ impl Runs {
         Ok(Self { notes, done: BTreeSet::new() })
     }
 
-    /// Runs the tests of a gate that have not run yet, and returns the number of cases that all of
-    /// them ran.
+    /// Runs those tests of a gate that have not run yet, and returns the number of cases that all
+    /// tests of the gate ran.
     fn tried(&mut self, number: u8, tests: &[Test]) -> Result<usize> {
         let notes = self.notes.to_str().context("the path of the project is not UTF-8")?;
         let mut targets: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for test in tests.iter().filter(|test| self.done.insert(**test)) {
             targets.entry((test.0, test.1)).or_default().push(test.2);
         }
-        for ((package, target), tests) in targets {
+        for ((package, target), names) in targets {
             let target: &[&str] = match target {
                 "lib" => &["--lib"],
                 "main" => &["--bins"],
                 target => &["--test", target],
             };
             let start = [&["test", "--locked", "--package", package], target, &["--", "--exact"]];
-            let arguments = [&start.concat()[..], &tests[..]].concat();
+            let arguments = [&start.concat()[..], &names[..]].concat();
             cargo_with(&arguments, &[("BUILD_PIPELINE_GATES", notes), ("INSTA_UPDATE", "no")])?;
         }
         counted(number, tests, &fs::read_to_string(&self.notes)?)
     }
 }
 
-/// Adds up the records of a gate's tests, which have one `GATE CASES TEST` per line.
+/// Adds up the cases that a gate's tests recorded in `notes`, with one `GATE CASES TEST` per line.
 fn counted(gate: u8, tests: &[Test], notes: &str) -> Result<usize> {
     let mut sum = 0;
     let mut missing: Vec<&str> = tests.iter().map(|(_, _, test)| *test).collect();
@@ -126,7 +126,10 @@ fn counted(gate: u8, tests: &[Test], notes: &str) -> Result<usize> {
         if number != gate.to_string() {
             continue;
         }
-        ensure!(tests.iter().any(|(_, _, name)| *name == test), "`{test}` is not listed");
+        ensure!(
+            tests.iter().any(|(_, _, name)| *name == test),
+            "`{test}` is not a test of gate {gate}"
+        );
         missing.retain(|name| *name != test);
         sum += cases;
     }
@@ -147,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Returns the tests of a file that record cases themselves, by their last name.
+    /// Returns the names, without modules, of the tests in a file that record cases themselves.
     fn counting_tests(text: &str) -> Vec<&str> {
         let (mut counting, mut is_test, mut name) = (Vec::new(), false, None);
         for line in text.lines().map(str::trim_start) {

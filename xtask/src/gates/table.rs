@@ -36,7 +36,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 2,
-        promise: "A build that is interrupted at any moment leaves nothing after `clean`, and nothing that belongs to others is touched",
+        promise: "A build that is interrupted at any moment leaves nothing behind after `clean`, and does not touch anything that belongs to others",
         promised: 400,
         holds: Holds::Tests(&[
             ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
@@ -45,7 +45,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 3,
-        promise: "An engine that is killed during a build leaves nothing after `clean`, and the next build is correct",
+        promise: "An engine that is killed during a build leaves nothing behind after `clean`, and the next build is correct",
         promised: 75,
         holds: Holds::Tests(&[
             ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
@@ -54,7 +54,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 4,
-        promise: "An answer that is cut off, or that contains an error, never counts as a success",
+        promise: "A response that is cut off, or that contains an error, never counts as a success",
         promised: 4000,
         holds: Holds::Tests(&[
             ("engine", "it", "faults::a_stream_that_is_cut_is_never_a_success"),
@@ -78,7 +78,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 6,
-        promise: "Two simultaneous runs do not mix; the second one waits, even if the first one is killed",
+        promise: "Two simultaneous runs do not disturb each other; the second waits for the first, even if the first is killed",
         promised: 250 + 50,
         holds: Holds::Tests(&[
             (
@@ -102,7 +102,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 7,
-        promise: "Every damaged file that this tool writes is repaired, or reported with the next step",
+        promise: "If a file that this tool writes is damaged, it is repaired, or reported with the next step",
         promised: 700,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "damage::a_damaged_archive_is_replaced_or_named"),
@@ -116,7 +116,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 8,
-        promise: "Malformed files, patches and answers are refused with the place of the mistake",
+        promise: "Malformed files, patches and responses are refused with the position of the mistake",
         promised: 27 + 390 + 101 + 88 + 1_900 + 282,
         holds: Holds::Tests(&[
             ("oci", "it", "faults::answers_of_another_kind_are_refused"),
@@ -277,7 +277,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 15,
-        promise: "A patch is applied exactly or not at all: real releases, and changed texts",
+        promise: "A patch is applied exactly or not at all: tested on real releases and on modified texts",
         promised: 30 + 10_000 + 20,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "patch_trees::line_ends_marks_modes_and_neighbours_stay"),
@@ -302,7 +302,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 17,
-        promise: "Text from outside never controls a terminal: 18 payloads in 5 forms of output",
+        promise: "Text from outside never controls a terminal: 18 payloads in 5 output formats",
         promised: 90,
         holds: Holds::Tests(&[(
             "build-pipeline",
@@ -312,7 +312,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 18,
-        promise: "No secret that is passed in is printed or stored: 30 of them, through every command",
+        promise: "No secret that is passed in is printed or stored: 30 secrets, through every command",
         promised: 30,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "secrets::builds_and_what_looks_at_them_tell_no_secret"),
@@ -359,7 +359,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 20,
-        promise: "Documents of another version are recognised by their number and left alone, or read",
+        promise: "Documents with another schema number are recognised, and are either read or left unchanged",
         promised: 44 + 2 + 15 + 3 + 3 + 3,
         holds: Holds::Tests(&[
             (
@@ -390,7 +390,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 22,
-        promise: "A change of any recorded field is found, with its name",
+        promise: "A change in any recorded field is detected, and reported with the field's name",
         promised: 15,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "verify::every_claim_of_a_label_is_checked"),
@@ -400,7 +400,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 23,
-        promise: "A command changes only its own files in the project and in the home",
+        promise: "A command changes only its own files in the project and in the home folder",
         promised: 38,
         holds: Holds::Tests(&[
             (
@@ -427,7 +427,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 25,
-        promise: "A job that is killed at any moment leaves a correct shared store, and the next run ends right",
+        promise: "A job that is killed at any moment leaves a correct shared store, and the next run succeeds",
         promised: 200,
         holds: Holds::Tests(&[(
             "build-pipeline",
@@ -437,7 +437,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 26,
-        promise: "Three machines with one store build no step twice, and take at most 45 % of the time of one",
+        promise: "Three machines with one store build no step twice, and take at most 45 % of the time of one machine",
         promised: 6,
         holds: Holds::Tests(&[(
             "build-pipeline",

@@ -10,27 +10,27 @@ use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Subject {
-    /// Build this track, given by name or letter (repeatable)
+    /// The track, given by name or letter (repeatable)
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,
-    /// Build this variant of the track, such as debian or slim
+    /// The variant of the track, such as debian or slim
     #[arg(long, value_name = "VARIANT")]
     pub(crate) variant: Option<String>,
-    /// Use another value for a pin: a digest, or a tag to resolve now (repeatable)
+    /// Override a pin with this value: a digest, or a tag to resolve now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Build an image for this GPU target (repeatable)
+    /// The GPU target of the image (repeatable)
     #[arg(long = "gpu", value_name = "GFX", value_delimiter = ',')]
     pub(crate) gpus: Vec<String>,
     /// Make ROCm see this GPU version: x.y.z, `off`, or `auto` for the value in gpus.toml
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
-    /// Remove code for other GPUs from the image, without an engine; `--slim=GFX,GFX` keeps the
-    /// code for these GPUs too, `--slim=off` removes nothing
+    /// Keep only the code for the image's GPU; `--slim=GFX,GFX` also keeps the code for these GPUs,
+    /// `--slim=off` keeps everything. Needs no engine
     #[arg(long, value_name = "GFX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) slim: Option<String>,
-    /// Build on small stand-in bases that the tool generates; needs no network, and the image
-    /// cannot be published
+    /// Use small stand-in bases, which the tool generates. Needs no network; the image cannot be
+    /// published
     #[arg(long)]
     pub(crate) rehearse: bool,
     /// Label the image with the commit that last changed its input files; its digest then depends
@@ -62,7 +62,7 @@ pub(crate) struct Build {
     pub(crate) steps: StepArgs,
     #[command(flatten)]
     pub(crate) stores: StoreArgs,
-    /// Copy the base's layers into oci:DIR too; by default they stay in the base's registry
+    /// Also copy the base's layers into oci:DIR; by default they stay in the base's registry
     #[arg(long)]
     pub(crate) with_layers: bool,
     /// Output format
@@ -86,7 +86,7 @@ pub(crate) struct BuildArgs {
     pub(crate) build: Build,
 }
 
-/// How steps are executed.
+/// How to run steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StepArgs {
     /// Engine that runs Dockerfiles and receives images
@@ -95,7 +95,7 @@ pub(crate) struct StepArgs {
     /// Run all steps again, even those that an earlier run finished
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Keep the last good state of a failed RUN as an image for debugging
+    /// If a RUN fails, keep the state before it as an image, for debugging
     #[arg(long)]
     pub(crate) keep_failed: bool,
 }
@@ -103,11 +103,11 @@ pub(crate) struct StepArgs {
 /// The shared stores of finished steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StoreArgs {
-    /// Share finished steps with other machines in registry:HOST/NAME or dir:PATH; with `,ro` at the
-    /// end, only read them (repeatable) [default: `store` in config.toml]
+    /// Share finished steps with other machines through registry:HOST/NAME or dir:PATH; append
+    /// `,ro` to a store to only read from it (repeatable) [default: `store` in config.toml]
     #[arg(id = "stores", long = "store", value_name = "STORE")]
     pub(crate) named: Vec<Secret>,
-    /// Build this percentage of the steps again although a store has them, and compare the results
+    /// Rebuild this percentage of the steps that a store has, and compare the results
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) store_verify: Option<u8>,
     /// Require the step KEY to have the result DIGEST, and refuse a store's entry with a different
@@ -159,8 +159,8 @@ pub(crate) struct Verify {
     /// Engines that build the image again, one after the other
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
-    /// Also compare the layers with the finished step in registry:HOST/NAME or dir:PATH (repeatable)
-    /// [default: `store` in config.toml]
+    /// Also compare the layers with the finished steps in registry:HOST/NAME or dir:PATH
+    /// (repeatable) [default: `store` in config.toml]
     #[arg(long = "store", value_name = "STORE")]
     pub(crate) stores: Vec<Secret>,
     /// Output format
@@ -186,10 +186,10 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: a track (its image under dist/), a layout folder, an archive, a registry reference, each also as oci:DIR, oci-archive:FILE or registry:REF, a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in it is damaged."
+    after_help = "Inputs: an image, which is a track (its image under dist/), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
 )]
 pub(crate) struct AuditCode {
-    /// An image, folder, package, library or kernel file; the list is below
+    /// An image, folder, package, library or kernel file (all inputs are listed below)
     #[arg(value_name = "INPUT")]
     pub(crate) input: String,
     /// The GPU target [default: the one in the image's label, else the GPU of this machine]
@@ -203,7 +203,7 @@ pub(crate) struct AuditCode {
 /// Write a copy of an image that keeps only the GPU code you need
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The layers are read twice and no engine is used. Code that is kept does not change: the rules are the contract slim/1. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
+    after_help = "Reads the layers twice, and needs no engine. Code that is kept does not change; the contract slim/1 defines the rules. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
 )]
 pub(crate) struct Slim {
     /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`; also
@@ -213,7 +213,7 @@ pub(crate) struct Slim {
     /// Write the image to oci:DIR or oci-archive:FILE
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: String,
-    /// The GPU targets whose code stays, separated by commas [default: the one in the image's
+    /// Keep the code for these GPU targets (comma-separated) [default: the one in the image's
     /// label, else the GPU of this machine]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gpu: Vec<String>,
@@ -222,7 +222,7 @@ pub(crate) struct Slim {
     pub(crate) format: Format,
 }
 
-/// Print one line per track: whether it can be built, what was built, and where it is
+/// Print one line per track: its state, its last build, and where the image is
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Output format
@@ -233,14 +233,14 @@ pub(crate) struct StatusArgs {
 /// Push a finished image to registries
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Layers are transferred only if the registry neither has them nor can mount them. In REF, {track}, {gpu} and {version} are replaced with the values of the image, and {date} with today's date in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
+    after_help = "A layer is transferred only if the registry does not have it and cannot mount it from another repository. In REF, {track}, {gpu} and {version} are replaced with the values of the image, and {date} with today's date in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
 )]
 pub(crate) struct Push {
     /// The image: a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`; also
     /// oci:DIR, oci-archive:FILE and registry:REF
     #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) image: String,
-    /// Where to push it: `HOST/NAME:TAG`; without a tag, it is pushed by its digest (repeatable)
+    /// Where to push the image: `HOST/NAME:TAG`; without a tag, it is pushed by digest (repeatable)
     #[arg(value_name = "REF", required = true)]
     pub(crate) targets: Vec<Secret>,
     /// Write the image's digest into this file
@@ -251,7 +251,7 @@ pub(crate) struct Push {
     pub(crate) format: Format,
 }
 
-/// Give an image on a registry more tags
+/// Add tags to an image on a registry
 #[derive(Debug, Args)]
 pub(crate) struct Tag {
     /// The image: `HOST/NAME:TAG` or `HOST/NAME@sha256:…`
@@ -269,7 +269,7 @@ pub(crate) struct Tag {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Records {
-    /// Show this record; the end of its name is enough
+    /// Show this record, given by its name, or the start or end of the name
     #[arg(value_name = "RECORD")]
     pub(crate) record: Option<String>,
     /// Show the newest record
@@ -290,25 +290,26 @@ pub(crate) struct Records {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordsCommand {
-    /// Remove old records, but never the newest of a track or that of a running build
+    /// Remove old records, but never those of running builds or a track's newest and last successful
+    /// records
     Prune(Prune),
 }
 
 /// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Keep this many of the newest records, unless --older-than is given
+    /// Remove all but this many of the newest records
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days
     #[arg(long, value_name = "DAYS", conflicts_with = "keep")]
     pub(crate) older_than: Option<u32>,
-    /// List what would be removed, and remove nothing
+    /// List what would be removed, without removing it
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
+/// Explain a rule of `lint`, or list which inputs of a track changed since its last build
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// The rule or track; without one, all rules are listed

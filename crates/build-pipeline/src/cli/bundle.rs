@@ -7,12 +7,12 @@ use names::Secret;
 
 use crate::cli::Subject;
 
-/// Write everything that tracks need into one file, for machines without a network
+/// Write all inputs of tracks into one file, for machines without a network
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file has the images, git commits, archives, wheels and Debian packages of the plans, and their locks. It is an OCI archive, and every blob is checked by its digest when it is used. An interrupted command continues where it stopped.\n\nExample: build-pipeline bundle official vulkan -o inputs.tar, then build-pipeline build vulkan --bundle inputs.tar"
+    after_help = "The file contains all images, git commits, archives, wheels, Debian packages and locks that the plans use. It is an OCI archive; a build checks the digest of every blob that it uses. If the command is interrupted, run it again to continue where it stopped.\n\nExample: build-pipeline bundle official vulkan -o inputs.tar, then build-pipeline build vulkan --bundle inputs.tar"
 )]
-#[command(mut_arg("tracks", |arg| arg.help("Bundle what this track needs, given by name or letter (repeatable)")))]
+#[command(mut_arg("tracks", |arg| arg.help("Bundle the inputs of this track, given by name or letter (repeatable)")))]
 pub(crate) struct Bundle {
     /// The tracks, given by name or letter; same as --track
     #[arg(value_name = "TRACK", value_delimiter = ',')]
@@ -22,20 +22,20 @@ pub(crate) struct Bundle {
     /// Write the bundle into this file
     #[arg(short, long, value_name = "FILE", required_unless_present = "check")]
     pub(crate) output: Option<PathBuf>,
-    /// Leave out what this older bundle has; a build then needs both (repeatable)
+    /// Leave out the blobs that this older bundle has; a build then needs both bundles (repeatable)
     #[arg(long, value_name = "OLD", requires = "output")]
     pub(crate) since: Vec<PathBuf>,
-    /// Check every byte of bundles, and write nothing
+    /// Check every byte of these bundles, and write nothing
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["names", "tracks", "output"])]
     pub(crate) check: Vec<PathBuf>,
 }
 
-/// Copy everything that tracks need to your own registry or folder
+/// Copy all inputs of tracks to your own registry or folder
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What PLACE already has is not copied again. To build from the copy, use `--mirror all=PLACE`; with `--mirror-only`, the build reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"
+    after_help = "Blobs that PLACE already has are not copied again. To build from the copy, use `--mirror all=PLACE`; with `--mirror-only`, the build reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"
 )]
-#[command(mut_arg("tracks", |arg| arg.help("Copy what this track needs, given by name or letter (repeatable)")))]
+#[command(mut_arg("tracks", |arg| arg.help("Copy the inputs of this track, given by name or letter (repeatable)")))]
 pub(crate) struct Mirror {
     /// The tracks, given by name or letter; same as --track
     #[arg(value_name = "TRACK", value_delimiter = ',')]

@@ -7,13 +7,13 @@ use names::Secret;
 
 use crate::cli::build::Subject;
 
-/// Write the steps of tracks as a workflow for another build system
+/// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps -o .github/workflows/images.yml"
 )]
 pub(crate) struct Export {
-    /// The build system
+    /// The CI system
     #[arg(value_enum)]
     pub(crate) system: BuildSystem,
     /// The tracks, given by name or letter; same as --track
@@ -21,8 +21,8 @@ pub(crate) struct Export {
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all jobs
-    /// see the same folder
+    /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all
+    /// jobs share that folder
     #[arg(long = "store", value_name = "STORE", required = true)]
     pub(crate) stores: Vec<Secret>,
     /// Push the images to a registry. {track}, {gpu} and {version} are replaced with the values of
@@ -32,8 +32,8 @@ pub(crate) struct Export {
     /// The shell command that installs build-pipeline on a runner
     #[arg(long, value_name = "COMMAND")]
     pub(crate) install: String,
-    /// Where jobs run: the label of runners of GitHub Actions [default: ubuntu-24.04], or the image
-    /// of jobs of GitLab and of tasks of Tekton [default: debian:13]
+    /// Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container
+    /// image for GitLab and Tekton [default: debian:13]
     #[arg(long, value_name = "WHERE")]
     pub(crate) runs_on: Option<String>,
     /// Write the workflow into this file [default: print it]
@@ -44,7 +44,7 @@ pub(crate) struct Export {
     pub(crate) check: bool,
 }
 
-/// A build system that runs jobs.
+/// A CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BuildSystem {
     /// GitHub Actions

@@ -11,7 +11,7 @@ use crate::cli::values::{AskedEngine, Format, engine_names};
 /// Start a track's image with only the privileges it needs, or print a file that starts it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed on if it is set. versions/run.toml defines the devices, port and folders of each track."
+    after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed to the container if it is set. versions/run.toml defines the devices, port and folders of each track."
 )]
 pub(crate) struct Run {
     /// The track, given by name or letter
@@ -19,7 +19,7 @@ pub(crate) struct Run {
     pub(crate) track: String,
     #[command(flatten)]
     pub(crate) given: Given,
-    /// Print the container as a file instead of starting it
+    /// Print a file that starts the container, instead of starting it
     #[arg(long, value_enum, value_name = "FORM")]
     pub(crate) print: Option<PrintForm>,
     /// Show what would be started, and exit
@@ -36,10 +36,11 @@ pub(crate) struct Run {
     pub(crate) entrypoint: Option<String>,
     #[command(flatten)]
     pub(crate) additions: Additions,
-    /// Publish the track's port here [default: the same port on 127.0.0.1]
+    /// Publish the track's port at this address and port [default: the same port on 127.0.0.1]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub(crate) publish: Option<String>,
-    /// The folder to mount as the working folder, /work [default: the current one for trainer]
+    /// Mount this folder as the working folder, /work [default: the current folder if
+    /// versions/run.toml sets `work = true`, as for trainer; else none]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<std::path::PathBuf>,
     /// The command in the container [default: the image's own]
@@ -50,16 +51,17 @@ pub(crate) struct Run {
 /// What `run` adds to a container.
 #[derive(Debug, Args)]
 pub(crate) struct Additions {
-    /// Set a variable in the container; without a value, pass on your own (repeatable)
+    /// Set a variable in the container; without a value, use the value from your environment
+    /// (repeatable)
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<Secret>,
     /// Set the variables in this file, one NAME=VALUE per line (repeatable)
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Vec<PathBuf>,
-    /// Mount a folder or file of the host (repeatable)
+    /// Mount a folder or file from the host (repeatable)
     #[arg(long, value_name = "HOST:CONTAINER[:ro]")]
     pub(crate) volume: Vec<String>,
-    /// Start it in the background, and print its name
+    /// Start the container in the background, and print its name
     #[arg(short, long, conflicts_with = "interactive")]
     pub(crate) detach: bool,
 }
@@ -87,10 +89,10 @@ pub(crate) struct Given {
     /// The GPU target [default: this machine's]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
-    /// The engine that starts it
+    /// The engine that starts the container
     #[arg(long, value_parser = engine_names(), default_value = "auto", env = "BUILD_PIPELINE_ENGINE")]
     pub(crate) engine: AskedEngine,
-    /// The folder with models [default: the one in versions/run.toml]
+    /// The models folder [default: the one in versions/run.toml]
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
     /// Start the container without a GPU: programs use the CPU or a software device
@@ -99,7 +101,7 @@ pub(crate) struct Given {
     /// The container's network
     #[arg(long, value_enum, default_value_t = NetworkChoice::Own)]
     pub(crate) network: NetworkChoice,
-    /// Look for device nodes and the GPU below this folder [default: /]
+    /// Look for device nodes and the GPU in the system whose root is this folder [default: /]
     #[arg(long, value_name = "DIR")]
     pub(crate) host_root: Option<PathBuf>,
 }
@@ -118,7 +120,7 @@ pub(crate) enum NetworkChoice {
 /// Smoke-test a track's image, from an import to a served token
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each level runs in a container like that of `run`. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
+    after_help = "Each level runs in a container like the one `run` starts. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
 )]
 pub(crate) struct Smoke {
     /// The track, given by name or letter
@@ -140,23 +142,23 @@ pub(crate) struct Smoke {
 /// A level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelChoice {
-    /// The image's programs start
+    /// Check that the image's programs start
     Import,
-    /// The programs find the GPU
+    /// Check that the programs find the GPU
     Device,
-    /// The GPU computes correct results
+    /// Check that the GPU computes correct results
     Compute,
-    /// The server returns a token
+    /// Check that the server returns a token
     Serve,
 }
 
 /// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It removes only objects that carry this tool's label and no name of yours, and files in its own folders. It does not touch running builds. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
+    after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images to which you gave a name stay. Running builds are not touched. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
 )]
 pub(crate) struct Clean {
-    /// List what would be removed, and remove nothing
+    /// List what would be removed, without removing it
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Also remove cached blobs, sources and finished steps, which can be fetched or built again
@@ -170,7 +172,7 @@ pub(crate) struct Clean {
     pub(crate) format: Format,
 }
 
-/// The engines to check.
+/// The engine to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
     Engine(EngineKind),
@@ -206,7 +208,7 @@ pub(crate) struct Doctor {
     /// The length of the context, in tokens [default: the longest that the model supports]
     #[arg(long, value_name = "TOKENS", requires = "model", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) context: Option<u64>,
-    /// Check the system below this folder [default: /]
+    /// Check the system whose root is this folder [default: /]
     #[arg(long, value_name = "DIR")]
     pub(crate) host_root: Option<PathBuf>,
     /// Output format
@@ -217,7 +219,7 @@ pub(crate) struct Doctor {
 /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several, it prefers the one that images are built for, then one that is not integrated into the processor, and hides the others. An override is set only for a GPU without native code in that ROCm release, or with --spoof. LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and a second one breaks them. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only for a GPU without native code in that ROCm release, or with --spoof. LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables name another one. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target [default: this machine's, or else the one in tracks.toml]
@@ -226,7 +228,7 @@ pub(crate) struct Env {
     /// The ROCm release of the programs; X.Y means all releases X.Y.*
     #[arg(long, value_name = "X.Y")]
     pub(crate) rocm: Option<String>,
-    /// Also set HSA_OVERRIDE_GFX_VERSION to another GPU, although AMD does not support it
+    /// Also set HSA_OVERRIDE_GFX_VERSION, so that ROCm sees another GPU; AMD does not support this
     #[arg(long)]
     pub(crate) spoof: bool,
     /// Output format: shell for eval, dotenv for --env-file, json for programs
@@ -235,10 +237,11 @@ pub(crate) struct Env {
     /// Add variables that matter only during compilation
     #[arg(long)]
     pub(crate) build: bool,
-    /// Add variables that locate faults but make everything slow; never put them into an image
+    /// Add variables that help to locate faults but make programs slow; never put them into an
+    /// image
     #[arg(long)]
     pub(crate) debug: bool,
-    /// Look for the GPU of the system below this folder [default: /]
+    /// Look for the GPU in the system whose root is this folder [default: /]
     #[arg(long, value_name = "DIR")]
     pub(crate) host_root: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Defines the command line. It contains no logic, and knows nothing of the commands.
+//! Defines the command line. Contains no logic, and does not know how commands work.
 
 mod build;
 mod bundle;
@@ -41,7 +41,7 @@ const VERSION: &str = match option_env!("BUILD_PIPELINE_VERSION") {
     disable_help_subcommand = true
 )]
 #[command(
-    after_help = "`build-pipeline help exit-codes` lists the exit codes, `build-pipeline help environment` the variables."
+    after_help = "`build-pipeline help exit-codes` lists the exit codes, and `build-pipeline help environment` lists the environment variables."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -65,8 +65,8 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Read a registry, a part of it, or the git repositories and package indexes below a URL from
-    /// another place
+    /// Read from TO instead of FROM, which is a registry, a part of one, or a URL prefix of git
+    /// repositories or package indexes
     #[arg(
         id = "mirror",
         long = "mirror",
@@ -78,7 +78,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_rules: Vec<Secret>,
-    /// Contact no host that is not the target of a mirror rule
+    /// Contact only the targets of mirror rules
     #[arg(
         long,
         global = true,
@@ -87,8 +87,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_only: bool,
-    /// Take every input from this bundle, and contact no host that is not the target of a mirror rule
-    /// (repeatable)
+    /// Take every input from this bundle, and contact only the targets of mirror rules (repeatable)
     #[arg(
         id = "bundles",
         long = "bundle",
@@ -109,10 +108,10 @@ pub(crate) struct Global {
     /// Print more details; give it twice to log every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
-    /// The mirrors of the command line and of the user's configuration
+    /// The mirrors from the command line and the user's configuration
     #[arg(skip)]
     pub(crate) mirror: Mirrors,
-    /// The client for registries, once a command needs it
+    /// The registry client, once a command needs it
     #[arg(skip)]
     pub(crate) client: OnceLock<RegistryClient>,
     /// The complete command, without secrets, for records and locks
@@ -151,15 +150,15 @@ pub(crate) enum Command {
     Slim(Slim),
     /// List the steps of tracks with their keys, run one, or clean a shared store
     Step(StepArguments),
-    /// Write the steps of tracks as a workflow for another build system
+    /// Write the steps of tracks as a workflow for a CI system
     Export(Export),
     /// Push a finished image to registries
     Push(Push),
-    /// Give an image on a registry more tags
+    /// Add tags to an image on a registry
     Tag(Tag),
-    /// Write everything that tracks need into one file, for machines without a network
+    /// Write all inputs of tracks into one file, for machines without a network
     Bundle(Bundle),
-    /// Copy everything that tracks need to your own registry or folder
+    /// Copy all inputs of tracks to your own registry or folder
     Mirror(Mirror),
     /// Patch a source tree or an installed system, or report why a patch does not fit
     Patch(Patch),
@@ -172,11 +171,11 @@ pub(crate) enum Command {
     /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and
     /// compose files, quadlets and systemd units
     Lint(Lint),
-    /// Explain a rule of `lint`, or list the inputs of a track that changed since its last build
+    /// Explain a rule of `lint`, or list which inputs of a track changed since its last build
     Explain(Explain),
     /// Print the pins for people, programs or shells
     Pins(PinsArgs),
-    /// Print one line per track: whether it can be built, what was built, and where it is
+    /// Print one line per track: its state, its last build, and where the image is
     Status(StatusArgs),
     /// List past builds, or show one record
     Records(Records),

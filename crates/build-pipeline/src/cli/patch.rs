@@ -22,9 +22,9 @@ pub(crate) enum PatchCommand {
     Diff(Check),
     /// Patch a tree: all files or none
     Apply(Apply),
-    /// Undo the patches of a tree
+    /// Undo the patches in a tree
     Revert(Revert),
-    /// Try a component's patches on many versions, and list those that can be retired
+    /// Try a component's patches on many versions, and list the patches that can be retired
     Audit(Audit),
     /// Show what the `sed -i` lines of Dockerfiles and scripts do to a tree
     LintSed(LintSed),
@@ -76,7 +76,8 @@ pub(crate) struct ProbeOptions {
     /// Do not run the patches' probes (cmake, preprocessor, python3)
     #[arg(long)]
     pub(crate) no_probes: bool,
-    /// Run probes with all your rights if they cannot be confined: they execute code of the tree
+    /// Run probes with all your permissions if they cannot be confined; they execute code from the
+    /// tree
     #[arg(long, conflicts_with = "no_probes")]
     pub(crate) unconfined_probes: bool,
 }
@@ -90,13 +91,13 @@ pub(crate) struct Apply {
     pub(crate) component: Option<String>,
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Detect what is installed under --root and which GPU there is, and choose patches accordingly
+    /// Detect the packages installed under --root and the GPU, and choose patches accordingly
     #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["version", "only", "pin"])]
     pub(crate) when: Option<When>,
     /// Write the patched source of a pin to this file, as a canonical tar; `-` is standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["root", "when", "write"])]
     pub(crate) output: Option<PathBuf>,
-    /// Look for the GPU in this system [default: /]
+    /// Look for the GPU in the system whose root is this folder [default: /]
     #[arg(long, value_name = "DIR", requires = "when")]
     pub(crate) host_root: Option<PathBuf>,
     /// Also write to system directories and installed packages
@@ -107,17 +108,17 @@ pub(crate) struct Apply {
     pub(crate) dry_run: bool,
 }
 
-/// How patches are chosen.
+/// How to choose patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// Choose the patches by the installed packages and the GPU
     Auto,
 }
 
-/// Undo the patches of a tree
+/// Undo the patches in a tree
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// The component [default: all applied ones, including those of Python packages under --root]
+    /// The component [default: all patched components, including Python packages under --root]
     pub(crate) component: Option<String>,
     /// The tree
     #[arg(long, value_name = "DIR")]
@@ -127,17 +128,17 @@ pub(crate) struct Revert {
     pub(crate) format: Format,
 }
 
-/// Try a component's patches on many versions, and list those that can be retired
+/// Try a component's patches on many versions, and list the patches that can be retired
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
     /// The component: the name of a folder in `patches/`, for example vllm
     pub(crate) component: String,
-    /// Unpacked releases, each with its version in its packaging or as its folder name [default:
-    /// all pins of the component]
+    /// Unpacked releases; the version of each is read from its packaging or its folder name
+    /// [default: all pins of the component]
     #[arg(value_name = "DIR")]
     pub(crate) trees: Vec<PathBuf>,
-    /// Fetch the releases with these versions from the Python index, for example `>=0.9, <0.12` or
-    /// `*`
+    /// Fetch the releases in this version range from the Python index, for example `>=0.9, <0.12`
+    /// or `*`
     #[arg(long, value_name = "RANGE", conflicts_with = "trees")]
     pub(crate) releases: Option<String>,
     /// Patch for this GPU target
@@ -160,7 +161,7 @@ pub(crate) struct LintSed {
     /// checked
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Run the lines on copies of the files of this pin's source
+    /// Run the lines on copies of the files in this pin's source
     #[arg(long, value_name = "PIN", conflicts_with = "root")]
     pub(crate) pin: Option<String>,
     /// The GPU target of the suggested patches
@@ -177,7 +178,7 @@ pub(crate) struct Hook {
     /// The package manager
     #[arg(value_enum)]
     pub(crate) manager: Manager,
-    /// The tree to patch [default: /; with pip and uv, the virtual environment that they change]
+    /// The tree to patch [default: /; for pip and uv, the virtual environment that they change]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Patch for this GPU target [default: the GPU that is present when the hook runs]

@@ -10,12 +10,13 @@ use crate::cli::values::Format;
 /// Look up a new value for a pin, check it, and write it into versions.toml
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
-    /// The pin's name in versions.toml, unless --all or --unresolved is given
+    /// The name of the pin in versions.toml; leave it out with --all or --unresolved
     #[arg(value_name = "PIN", required_unless_present_any = ["all", "unresolved"])]
     pub(crate) pin: Option<String>,
     /// A version, tag, branch, full commit or digest [default: `latest`; for an unresolved pin, its
-    /// recorded tag, branch or version]. `latest` is the newest release; for images,
-    /// the newest tag with the same pattern; for branches and other tags, the current target
+    /// recorded tag, branch or version]. `latest` means the newest release; for an image, the
+    /// newest tag with the same pattern; if the pin follows a branch, or a tag that is not a
+    /// version, the current target of that branch or tag
     #[arg(value_name = "VALUE")]
     pub(crate) value: Option<String>,
     #[command(flatten)]
@@ -25,11 +26,11 @@ pub(crate) struct Bump {
     /// Print the diff and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Report only by exit code whether the bump would succeed; write nothing
+    /// Write nothing, and report only through the exit code whether the bump would succeed
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) check: bool,
-    /// Copy what is pinned to registry:HOST/NAME or dir:PATH, so that it stays available if it is
-    /// deleted upstream
+    /// Copy the pinned input to registry:HOST/NAME or dir:PATH, so that it stays available if
+    /// upstream deletes it
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["dry_run", "check"])]
     pub(crate) mirror_to: Option<Secret>,
     /// Output format; github prints the title and body of a pull request
@@ -45,8 +46,8 @@ pub(crate) struct ManyPins {
     /// Look up the newest value of every pin of the project, and print one line for each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
-    /// Look up every unresolved pin of the project and of its own tracks under its recorded tag,
-    /// branch or version, and print one line for each
+    /// Resolve every unresolved pin of the project and its own tracks by its recorded tag, branch
+    /// or version, and print one line for each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
     pub(crate) unresolved: bool,
 }
@@ -63,10 +64,11 @@ pub(crate) struct Init {
     /// The image that the track is based on
     #[arg(long, value_name = "REF", requires = "track", conflicts_with = "from")]
     pub(crate) base: Option<String>,
-    /// Base the new track on this track of the tool [default: the first track that `build-pipeline` lists]
+    /// Base the new track on this built-in track [default: the first track that `build-pipeline`
+    /// lists]
     #[arg(long, value_name = "TRACK", requires = "track")]
     pub(crate) from: Option<String>,
-    /// Add a file with which this CI system builds and verifies the image (comma-separated)
+    /// Add a file that makes this CI system build and verify the image (comma-separated)
     #[arg(long, value_name = "SYSTEM", value_enum, value_delimiter = ',', requires = "install")]
     pub(crate) ci: Vec<CiSystem>,
     /// The shell command with which the CI system installs build-pipeline
@@ -83,10 +85,10 @@ pub(crate) enum CiSystem {
     Gitlab,
 }
 
-/// Changes that are refused unless they are explicitly allowed.
+/// Changes that are refused unless an option allows them.
 #[derive(Debug, Args)]
 pub(crate) struct Accept {
-    /// Accept an older version than the pinned one
+    /// Accept a version older than the pinned one
     #[arg(long)]
     pub(crate) allow_downgrade: bool,
     /// Accept a tag or release that changed since it was pinned
@@ -100,7 +102,7 @@ pub(crate) struct Accept {
 /// Where to look up archives.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
-    /// Look up archives on this Python index [default: that of uv or pip on this machine]
+    /// Look up archives on this Python index [default: the one that uv or pip uses on this machine]
     #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
     pub(crate) url: Option<String>,
 }
@@ -136,14 +138,14 @@ pub(crate) enum OutdatedFormat {
     Text,
     /// For programs
     Json,
-    /// Annotations of a GitHub workflow
+    /// Annotations for GitHub Actions
     Github,
 }
 
 /// Look up Debian and Python packages again, and lock them with their hashes
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
-    /// Locks, or tracks for all locks that they use [default: all locks]
+    /// The locks; a track selects all locks that it uses [default: all locks]
     #[arg(value_name = "LOCK|TRACK")]
     pub(crate) names: Vec<String>,
     /// Print the changes and write nothing
@@ -161,13 +163,13 @@ pub(crate) struct Lock {
     pub(crate) index: Index,
 }
 
-/// Changes that are refused unless they are explicitly allowed.
+/// Changes that are refused unless an option allows them.
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
     /// Accept a file whose hash changed although its name and version did not
     #[arg(long)]
     pub(crate) accept_moved: bool,
-    /// Accept expired Debian package indexes, such as those of a copy of an earlier day
+    /// Accept expired Debian package indexes, such as those of a dated snapshot mirror
     #[arg(long)]
     pub(crate) snapshot: bool,
 }
@@ -201,7 +203,7 @@ pub(crate) struct ShownPins {
     /// data, a line of the project's file, or `--set`
     #[arg(long)]
     pub(crate) origin: bool,
-    /// Another value for an image pin, as in a build
+    /// Override an image pin, as in a build
     #[arg(long, value_name = "PIN=VALUE", requires = "origin")]
     pub(crate) set: Vec<String>,
     /// Output format
@@ -228,7 +230,7 @@ pub(crate) struct Lint {
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub(crate) format: LintFormat,
-    /// The GPU that all files are about [default: the one that a file names, or the project's]
+    /// Check all files for this GPU target [default: the one that a file names, or the project's]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// Treat warnings as errors
@@ -243,7 +245,7 @@ pub(crate) enum LintFormat {
     Text,
     /// For programs
     Json,
-    /// Annotations of a GitHub workflow
+    /// Annotations for GitHub Actions
     Github,
     /// SARIF 2.1.0
     Sarif,

@@ -19,14 +19,15 @@ pub(crate) enum StepCommand {
     List(StepList),
     /// Run one step, unless its result exists, and print the digest of the result
     Run(StepRun),
-    /// Remove steps that no run has used for some time from a shared folder
+    /// Remove from a shared folder the steps that no run has used for some time
     Clean(StepClean),
 }
 
 /// List the steps of tracks with their keys, and where their results are
 #[derive(Debug, Args)]
 pub(crate) struct StepList {
-    /// The tracks, given by name or letter; same as --track [default: all that can be planned]
+    /// The tracks, given by name or letter; same as --track [default: all tracks that can be
+    /// planned]
     #[arg(value_name = "TRACK", value_delimiter = ',')]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
@@ -43,10 +44,10 @@ pub(crate) struct StepList {
 /// Run one step, unless its result exists, and print the digest of the result
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Steps that it depends on are taken from the stores, or run too. Exit code 0 means that the result exists and is in every writable store."
+    after_help = "Steps that this step depends on are taken from the stores, or run too. Exit code 0 means that the result exists and is in every writable store."
 )]
 pub(crate) struct StepRun {
-    /// The key of the step, or its first 8 or more digits
+    /// The key of the step, or at least its first 8 digits
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
@@ -58,10 +59,10 @@ pub(crate) struct StepRun {
     pub(crate) engine: AskedEngine,
 }
 
-/// Remove steps that no run has used for some time from a shared folder
+/// Remove from a shared folder the steps that no run has used for some time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A run that takes a step from a folder notes the use, unless the store ends with `,ro`. For a registry, use the registry's own rules for old tags: each step is stored under its key as the tag."
+    after_help = "A run that takes a step from a folder records the use, unless the store ends with `,ro`. For a registry, use the registry's own retention rules for tags: the tag of each step is its key."
 )]
 pub(crate) struct StepClean {
     /// The store: dir:PATH
@@ -70,7 +71,7 @@ pub(crate) struct StepClean {
     /// Remove steps that no run has used for this many days
     #[arg(long, value_name = "DAYS")]
     pub(crate) unused_for: u32,
-    /// List what would be removed, and remove nothing
+    /// List what would be removed, without removing it
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -1,4 +1,4 @@
-//! Values that arguments of several commands have.
+//! Value types that several commands share.
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -39,15 +39,15 @@ pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }
 
-/// Parses a number of percent.
+/// Parses a percentage from 0 to 100, with or without `%`.
 pub(crate) fn percent(text: &str) -> Result<u8, &'static str> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number.filter(|number| *number <= 100).ok_or("it is not a share from `0%` to `100%`")
+    number.filter(|number| *number <= 100).ok_or("not a percentage from `0%` to `100%`")
 }
 
 /// Parses a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "it is not a number of seconds; write for example `300`")
+    text.parse().map_err(|_| "not a number of seconds; write, for example, `300`")
 }
 
 /// An output format.

@@ -13,7 +13,7 @@ use crate::output::{self, Page, Tone, counted};
 use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 
-/// How many targets are named in the text.
+/// The maximum number of targets that the text lists.
 const MOST_TARGETS: usize = 40;
 
 /// Audits the input, and fails if the GPU cannot run its code.
@@ -56,9 +56,9 @@ fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failur
 fn text(report: &AuditReport) -> Page {
     let mut page = Page::default();
     let sentence = sentence(report);
-    let (verdict, reason) = sentence.split_once(':').unwrap_or((&sentence, ""));
+    let (conclusion, reason) = sentence.split_once(':').unwrap_or((&sentence, ""));
     page.add(format_args!("{}: ", report.input));
-    page.verdict(verdict, tone(report.verdict));
+    page.verdict(conclusion, tone(report.verdict));
     page.line(format_args!(":{reason}"));
     if !report.targets.is_empty() {
         page.line(format_args!("\n  target            objects        size"));
@@ -94,12 +94,12 @@ fn text(report: &AuditReport) -> Page {
             1 => ("1 archive".to_owned(), "was"),
             more => (format!("{more} archives"), "were"),
         };
-        page.line(format_args!("\n  {count} inside {verb} not read"));
+        page.line(format_args!("\n  {count} inside the input {verb} not read"));
     }
     page
 }
 
-/// Returns whether a target is a GPU, with whatever features.
+/// Returns whether a target is for the GPU, whatever its features.
 fn is_for(target: &str, gpu: &str) -> bool {
     target.split(':').next() == Some(gpu)
 }
@@ -116,7 +116,7 @@ fn sentence(report: &AuditReport) -> String {
             format!("spoof: the image makes {gpu} imitate {spoof}, and there is code for that")
         }
         (VerdictName::Spoof, None) => {
-            format!("only by spoof: there is code for {spoof}, which {gpu} can imitate")
+            format!("only with spoof: there is code for {spoof}, which {gpu} can imitate")
         }
         (VerdictName::None, Some(forced)) => {
             format!(
@@ -161,7 +161,7 @@ fn judged(report: &AuditReport) -> Result<(), Failure> {
     if !report.unreadable.is_empty() {
         let what = format!("{} cannot be read", counted(report.unreadable.len(), "file"));
         return Err(Failure::new(Kind::Integrity, what)
-            .hint("they are listed above; fetch or build them again"));
+            .hint("the files are listed above; fetch or build them again"));
     }
     if report.is_usable() {
         return Ok(());

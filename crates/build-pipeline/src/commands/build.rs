@@ -121,8 +121,8 @@ struct FinishedBuild {
 }
 
 impl FinishedBuild {
-    /// Records how a build ended, after its initial record. `early` is why it was interrupted, if
-    /// it was.
+    /// Records how a build ended, after its initial record is written. `early` is the reason if the
+    /// build was interrupted.
     async fn of(
         begun: &StartedBuild,
         beginning: Beginning,
@@ -184,10 +184,10 @@ impl Session<'_> {
             if stand_ins.is_empty() { None } else { Some(Rehearsal::start(&stand_ins).await?) };
         let mut begun = Vec::new();
         let mut build_env = None;
-        let outputs = plans.iter().map(|one| self.outputs(&one.plan));
-        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-        check_places(&outputs)?;
-        for (one, outputs) in plans.into_iter().zip(outputs) {
+        let places = plans.iter().map(|one| self.outputs(&one.plan));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        check_places(&places)?;
+        for (one, outputs) in plans.into_iter().zip(places) {
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
                 Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
@@ -222,7 +222,7 @@ impl Session<'_> {
         ended
     }
 
-    /// Returns the folder for images that go nowhere else.
+    /// Returns the folder for images without a given output.
     fn dist(&self) -> PathBuf {
         self.project.root.join("dist")
     }
@@ -414,8 +414,8 @@ impl Session<'_> {
     }
 
     /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
-    /// one. Finds the engine before fetching anything but finished steps, and after waiting for
-    /// other runs, because those may have finished the steps that need it.
+    /// one. Finds the engine after waiting for other runs, which may have finished the steps that
+    /// need it, and before fetching anything except finished steps.
     async fn ready(&self, begun: &mut [StartedBuild]) -> Result<(Locks, Option<Engine>), Failure> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
@@ -458,8 +458,7 @@ impl Session<'_> {
         Locks::take(&outputs, self.args.lock_timeout, &command, &output::waiting).await
     }
 
-    /// Shows what a newcomer wants to know about a rehearsal: the labels, the proof, and the next
-    /// steps.
+    /// Shows a newcomer the results of a rehearsal: the labels, the proof, and the next steps.
     async fn show_rehearsed(&self, plan: &Plan, settings: &Settings) -> Result<(), Failure> {
         let mut text = Page::default();
         text.line(format_args!("\nlabels"));
@@ -483,7 +482,7 @@ impl Session<'_> {
             )
         } else if plan.is_built() {
             format!(
-                "`build-pipeline plan --track {track}{options}` shows the inputs of the real image; on a machine that reaches them, `build-pipeline --track {track}{options}` builds it in the same steps"
+                "`build-pipeline plan --track {track}{options}` shows the inputs of the real image; on a machine that can reach them, `build-pipeline --track {track}{options}` builds it in the same steps"
             )
         } else {
             format!(
@@ -549,8 +548,8 @@ fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the error that the record of a build could not be written, and says whether the image is
-/// complete.
+/// Returns the error for a record that could not be written. If the image is complete, the message
+/// says so.
 fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
     let done = |output: &&OutputOutcome| {
         matches!(output.state, OutputState::Written | OutputState::UpToDate)

@@ -59,7 +59,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     }
 }
 
-/// Copies what a pin names, under a name that no other value of the pin has.
+/// Copies a pin's input, under a name that is unique to the pin's value.
 fn mirror(
     global: &Global,
     project: &Project,
@@ -75,8 +75,8 @@ fn mirror(
     })
 }
 
-/// Returns the value of a pin, and the input that it is in a plan. `None` for a pin of a release,
-/// which names nothing that could be copied.
+/// Returns the value of a pin, and its input as plans define it. Returns `None` for an unresolved
+/// pin, and for a release, which has no single input to copy.
 fn input_of(pins: &Pins, name: &PinName) -> Option<(String, Input)> {
     if let Some(pin) = pins.images.get(name) {
         let digest = pin.digest.resolved()?.clone();
@@ -110,7 +110,7 @@ fn asked<'a>(args: &'a Bump, pin: &'a PinName, value: &'a str) -> Asked<'a> {
 }
 
 /// Bumps all pins of the project, or all that are unresolved. A pin that cannot be bumped does not
-/// keep the others from it.
+/// stop the others.
 fn run_all(
     project: &Project,
     args: &Bump,
@@ -177,7 +177,7 @@ fn used(project: &Project) -> Result<BTreeSet<PinName>, Failure> {
     Ok(chains.flat_map(|(_, track)| track.pins()).cloned().collect())
 }
 
-/// Returns the unresolved pins, with the names that they were recorded under.
+/// Returns the unresolved pins, each with its recorded tag, branch or version.
 fn unresolved(pins: &Pins) -> Vec<(PinName, String)> {
     let latest = || "latest".to_owned();
     let sources = pins.sources.iter().filter(|(_, pin)| pin.commit == Pinned::Unresolved);
@@ -212,7 +212,7 @@ fn text(report: &BumpReport, with_diff: bool) -> String {
             page.line(format_args!("would bump {pin}: {} -> {}", words(from), words(to)));
         }
         (false, _) => page.line(format_args!(
-            "{pin} is already at {}; only the date of its check is new",
+            "{pin} is already at {}; only the date of its check changes",
             words(to)
         )),
     }

@@ -1,4 +1,5 @@
-//! `build-pipeline bundle` and `mirror`: copy everything that tracks need to places of the user.
+//! `build-pipeline bundle` and `mirror`: copy everything that tracks need to the user's own files,
+//! folders or registries.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::sanitise::sanitise_line;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 
-/// How many damaged places are shown.
+/// The maximum number of damaged places that are shown.
 const MOST_DAMAGE: usize = 20;
 
 /// Writes a bundle, or checks bundles.
@@ -91,8 +92,8 @@ fn output_at(place: &ArtifactPlace) -> Result<Output, Failure> {
     }
 }
 
-/// Collects what tracks need, and writes it. Returns it, with the number of bytes that were
-/// transferred from and to registries.
+/// Collects everything that tracks need, and writes it. Returns the collected inputs, and the
+/// number of bytes that were transferred from and to registries.
 fn write(
     global: &Global,
     subject: &Subject,
@@ -124,7 +125,7 @@ fn write(
     )
 }
 
-/// Copies one input to a place, and lists it under a name of its own.
+/// Copies one input to a place, and lists it there under `name`.
 pub(crate) fn copy_input(
     global: &Global,
     name: &str,
@@ -137,13 +138,13 @@ pub(crate) fn copy_input(
     work.run(collect, Arc::default()).map(drop)
 }
 
-/// Refuses a plan with a stage that downloads on its own: nobody knows what it needs.
+/// Refuses a plan with a stage that has network access: it is not known what the stage downloads.
 fn check_network(plan: &Plan) -> Result<(), Failure> {
     let has_network =
         |step: &&plan::Step| matches!(step.action, Action::BuildImage { network: true, .. });
     let Some(step) = plan.steps.iter().find(has_network) else { return Ok(()) };
     let what = format!(
-        "step `{}` of `{}` downloads with the network, so nobody knows what it needs",
+        "step `{}` of `{}` has network access, so it is not known what it downloads",
         step.id, plan.name
     );
     Err(Failure::new(Kind::Input, what).hint(
@@ -159,7 +160,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Collects with `collect`, and writes the result until it is done or a signal arrives.
+    /// Collects inputs with `collect`, and writes them. Stops if a signal arrives.
     fn run(
         &self,
         collect: impl AsyncFnOnce(&mut Collector<'_>) -> Result<(), executor::ExecuteError>,
@@ -231,7 +232,7 @@ impl Work<'_> {
     }
 }
 
-/// Adds what was written to a page: the tracks, and what they need by kind.
+/// Adds a summary to a page: each track with its number of inputs by kind, and the total size.
 fn show(page: &mut Page, collected: &Collected, since: &InputFiles, transferred: u64) {
     for InputList { track, blobs } in &collected.lists {
         let counts = InputKind::ALL.iter().filter_map(|kind| {
@@ -259,18 +260,18 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
             format!("`{}` is damaged: {} (at byte {})", path.display(), first.what, first.at);
         let told = Failure::new(Kind::Integrity, sanitise_line(&what));
         let others = damaged.iter().skip(1).take(MOST_DAMAGE);
-        let told = others.fold(told, |told, (path, damage)| {
-            let also = format!("`{}`: {} (at byte {})", path.display(), damage.what, damage.at);
+        let told = others.fold(told, |told, (other, damage)| {
+            let also = format!("`{}`: {} (at byte {})", other.display(), damage.what, damage.at);
             told.cause(sanitise_line(&also))
         });
-        return Err(told.hint("copy it again from where it was written"));
+        return Err(told.hint("copy it again from the place where it was written"));
     }
-    let inputs = opened?;
+    let files = opened?;
     let mut page = Page::default();
-    for (path, id) in paths.iter().zip(inputs.ids()) {
+    for (path, id) in paths.iter().zip(files.ids()) {
         page.line(format_args!("{}: undamaged, {id}", path.display()));
     }
-    for list in inputs.lists() {
+    for list in files.lists() {
         page.line(format_args!("  {}: {}", list.track, counted(list.blobs.len(), "blob")));
     }
     output::sanitised_result(&page.into_text())

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Clean) -> Result<(), Failure> {
 fn page(report: &CleanReport) -> String {
     let mut page = Page::default();
     for one in &report.unanswered {
-        page.line(format_args!("cannot ask {}: {}", one.engine, one.reason));
+        page.line(format_args!("cannot query {}: {}", one.engine, one.reason));
     }
     let headed = [
         (State::Removed, "removed"),
@@ -65,7 +65,7 @@ fn page(report: &CleanReport) -> String {
     }
     if report.build_cache > 0 {
         page.line(format_args!(
-            "docker's BuildKit has a cache of {}, which does not show who filled it; `docker builder prune` removes it",
+            "docker's BuildKit has a cache of {}, and does not record which program filled it; `docker builder prune` removes it",
             size(report.build_cache),
         ));
     }

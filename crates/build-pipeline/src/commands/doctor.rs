@@ -177,8 +177,8 @@ fn images(asked: &[String], tracks: &Tracks, pins: &Pins) -> Result<Vec<Image>, 
     Ok(all.filter(|name| is_asked(name)).map(image).collect())
 }
 
-/// Adds the GPUs that the last build of each track was found to have code for. Only builds of the
-/// project in `root` count.
+/// Adds the GPUs for which the last build of each track has code. Only builds of the project in
+/// `root` count.
 fn with_code(mut images: Vec<Image>, root: &Path) -> Vec<Image> {
     // Without a state folder, nothing was built.
     let records = state::read_records_of(root, output::warn).unwrap_or_default();

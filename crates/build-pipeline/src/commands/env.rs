@@ -42,15 +42,15 @@ struct NotSet {
     why: &'static str,
 }
 
-/// The variables that people expect here. The help says the same.
+/// Variables that users may expect here. The help explains them too.
 const NOT_SET: [NotSet; 2] = [
     NotSet {
         name: "LD_LIBRARY_PATH",
-        why: "programs and wheels find their own ROCm; a second one in this variable is loaded instead, and crashes them",
+        why: "programs and wheels find their own ROCm; if this variable names another one, they load that one and crash",
     },
     NotSet {
         name: "DEVICE_LIB_PATH",
-        why: "the compiler finds its device libraries; their folder differs between ROCm packages and wheels, and a wrong one breaks builds",
+        why: "the compiler finds its device libraries; their folder differs between ROCm packages and wheels, and a wrong folder breaks builds",
     },
 ];
 
@@ -106,8 +106,8 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
     }
 }
 
-/// Returns the override to set: the one that this GPU needs with this ROCm, or the one that was
-/// asked for; and warns about it.
+/// Returns the override to set, if this GPU needs one with this ROCm release or the user requested
+/// one. Warns about it.
 fn spoof(
     gpus: &Gpus,
     gpu: &GpuTarget,
@@ -138,8 +138,8 @@ fn spoof(
     Ok(spoof)
 }
 
-/// Returns the variables to unset: the override, if none is set, and its forms for single nodes,
-/// which the runtime reads first.
+/// Returns the variables to unset: the override, if this command does not set it, and its per-node
+/// variants, which the runtime reads first.
 fn unset(has_override: bool) -> Vec<String> {
     let is_for_node = |name: &String| {
         let node = name.strip_prefix(OVERRIDE).and_then(|rest| rest.strip_prefix('_'));

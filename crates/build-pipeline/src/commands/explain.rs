@@ -34,12 +34,12 @@ pub(crate) struct ExplainReport {
 /// Runs `explain`.
 pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     let name = args.name.as_deref();
-    // A rule is explained without a project.
+    // Explaining a rule needs no project.
     if name.is_none_or(|name| ::lint::rule(name).is_some()) {
         return lint::explain(name, None);
     }
     let project = global::project(global);
-    // Outside a project, the tracks are those of the program.
+    // Outside a project, the tracks are the built-in ones.
     let tracks = match &project {
         Ok(project) => project.tracks()?,
         Err(_) => global::data(global)?.tracks()?,

@@ -40,7 +40,7 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
     let checked = upkeep::lock::check(project, chosen, !args.names.is_empty())?;
     for name in checked.unmade {
         let hint = format!(
-            "lock `{name}` does not exist yet; `build-pipeline lock {name}` creates it, on a machine that reaches its sources"
+            "lock `{name}` does not exist yet; `build-pipeline lock {name}` creates it, on a machine that can reach its sources"
         );
         output::hint(&hint);
     }
@@ -59,11 +59,11 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
 /// Returns the report as text.
 fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
     let mut page = Page::default();
-    for one in &report.locks {
-        let LockChange { name, packages, added, removed, changed, files, .. } = one;
+    for lock in &report.locks {
+        let LockChange { name, packages, added, removed, changed, files, .. } = lock;
         if files.is_empty() {
             page.line(format_args!("{name}: {}, unchanged", counted(*packages, "package")));
-            describe_indexes(&mut page, one, now);
+            describe_indexes(&mut page, lock, now);
             continue;
         }
         let would = if is_dry { "would have " } else { "" };
@@ -76,10 +76,10 @@ fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
         ));
         added.iter().for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
         removed.iter().for_each(|one| page.line(format_args!("  - {} {}", one.name, one.version)));
-        for PackageFromTo { name, from, to } in changed {
-            page.line(format_args!("    {name} {from} -> {to}"));
+        for PackageFromTo { name: package, from, to } in changed {
+            page.line(format_args!("    {package} {from} -> {to}"));
         }
-        describe_indexes(&mut page, one, now);
+        describe_indexes(&mut page, lock, now);
         if !is_dry {
             page.line(format_args!("wrote {}", files.join(", ")));
         }
@@ -87,7 +87,8 @@ fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
     page.into_text()
 }
 
-/// Adds where the packages were found, and how long a build can be expected to get them.
+/// Adds the indexes of the packages, and how long builds can be expected to find the packages
+/// there.
 fn describe_indexes(page: &mut Page, change: &LockChange, now: &str) {
     for Index { suite, date, .. } in &change.indexes {
         page.line(format_args!("  index of {suite}: {date}"));

@@ -19,7 +19,7 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     select(&mut pins, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
-        // The report says which hosts cannot be reached, so retries need no messages.
+        // The report lists the hosts that cannot be reached, so retries need no messages.
         sources: fetch::sources(&global.mirror, |_| {})?,
         client: global::registry(global)?,
         index: index.map_err(|error| error.lines().join(": ")),
@@ -44,12 +44,12 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
 fn text(report: &OutdatedReport) -> Page {
     let mut page = Page::default();
     let width = report.pins.iter().map(|one| one.pin.len()).max().unwrap_or(0);
-    let class = |page: &mut Page, class: Class| {
-        page.column(class.name(), tone(class), 12);
+    let class_column = |out: &mut Page, class: Class| {
+        out.column(class.name(), tone(class), 12);
     };
     let is_asked = |one: &&PinReport| one.host.is_none() && one.class != Class::Current;
     for one in report.pins.iter().filter(is_asked) {
-        class(&mut page, one.class);
+        class_column(&mut page, one.class);
         page.add(format_args!("{:width$}  {}", one.pin, one.detail));
         if one.class == Class::Held {
             page.line(format_args!(""));
@@ -58,7 +58,7 @@ fn text(report: &OutdatedReport) -> Page {
         }
     }
     for (host, pins) in hosts(report) {
-        class(&mut page, Class::Unreachable);
+        class_column(&mut page, Class::Unreachable);
         let names: Vec<&str> = pins.iter().take(NAMED).map(|one| one.pin.as_str()).collect();
         let more = if pins.len() > NAMED { ", …" } else { "" };
         let noun = if pins.len() == 1 { "pin" } else { "pins" };
@@ -86,10 +86,10 @@ fn text(report: &OutdatedReport) -> Page {
     page
 }
 
-/// The number of unreachable pins of a host that are named.
+/// The maximum number of pins that are listed for an unreachable host.
 const NAMED: usize = 3;
 
-/// Returns the hosts that could not be asked, with their pins.
+/// Returns the hosts that could not be reached, with their pins.
 fn hosts(report: &OutdatedReport) -> BTreeMap<&str, Vec<&PinReport>> {
     let mut hosts: BTreeMap<&str, Vec<&PinReport>> = BTreeMap::new();
     for one in &report.pins {
@@ -124,7 +124,7 @@ fn annotations(report: &OutdatedReport) -> String {
     first.unwrap_or_default() + &annotations::lines(marks)
 }
 
-/// Returns how an annotation marks a state.
+/// Returns the annotation level for a class.
 fn level(class: Class) -> Level {
     match class {
         Class::Current | Class::Held | Class::Newer => Level::Notice,

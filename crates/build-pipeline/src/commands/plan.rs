@@ -26,7 +26,7 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     print(&plans, args.format)
 }
 
-/// Returns what the step that slims the image removed when this machine last ran it.
+/// Returns the result of the step that slims the image, if this machine has run it.
 fn slimmed(prepared: &Prepared) -> Option<SlimSummary> {
     let plan = &prepared.plan;
     let step = plan.slim_step()?;

@@ -40,7 +40,7 @@ pub(crate) struct PushReport {
 pub(crate) struct Pushed {
     /// The name that always means these bytes: `HOST/NAME@sha256:…`.
     pub(crate) reference: String,
-    /// How it got there.
+    /// The result of the push.
     #[serde(flatten)]
     pub(crate) outcome: OutputOutcome,
 }
@@ -62,7 +62,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
             let reference = without_kind(&text).parse().map_err(|error| {
                 let what = format!("`{text}` is not the name of an image on a registry");
                 Failure::caused(Kind::Input, what, &error).hint(
-                    "write `HOST/NAME:TAG`; `{track}`, `{gpu}`, `{version}` and `{date}` may be parts of it",
+                    "write `HOST/NAME:TAG`, which may contain `{track}`, `{gpu}`, `{version}` and `{date}`",
                 )
             })?;
             check_push(is_rehearsal, &reference)?;
@@ -82,14 +82,14 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
     show(&report, args.format)
 }
 
-/// Returns a reference without `registry:`, with which `--output` prints it. A host may have that
-/// name.
+/// Returns a reference without the prefix `registry:` of `--output`. A host may also be called
+/// `registry`.
 fn without_kind(text: &str) -> &str {
     let reference = text.strip_prefix("registry:");
     reference.filter(|rest| rest.parse::<ImageRef>().is_ok()).unwrap_or(text)
 }
 
-/// Gives an image on a registry more tags.
+/// Adds tags to an image on a registry.
 pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
     let client = global::registry(global)?;

@@ -15,11 +15,11 @@ use crate::{global, output, typed};
 pub(crate) struct ListedRecord<'a> {
     #[serde(flatten)]
     record: &'a BuildRecord,
-    /// What the list for people shows.
+    /// The fields that the text list shows.
     summary: Summary<'a>,
 }
 
-/// The line of a record in the list for people.
+/// The fields of a record in the text list.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct Summary<'a> {
     /// When the run started, RFC 3339.
@@ -129,7 +129,7 @@ fn prune(records: &[BuildRecord], args: &Prune) -> Result<(), Failure> {
         (Some(count), _) => Old::Beyond(count),
         (None, days) => {
             let span = jiff::SignedDuration::from_hours(i64::from(days.unwrap_or(u32::MAX)) * 24);
-            // Everything is newer than a time that cannot be expressed.
+            // If the time cannot be represented, no record is older.
             let oldest = jiff::Timestamp::now().checked_sub(span).unwrap_or(jiff::Timestamp::MIN);
             Old::Before(oldest)
         }
@@ -148,7 +148,7 @@ fn prune(records: &[BuildRecord], args: &Prune) -> Result<(), Failure> {
     output::page(&page)
 }
 
-/// Returns what a status means.
+/// Returns the tone of a status.
 fn tone(status: &str) -> Tone {
     match status {
         "succeeded" => Tone::Good,
@@ -157,7 +157,8 @@ fn tone(status: &str) -> Tone {
     }
 }
 
-/// Returns the status of a run. A run without an end whose process no longer exists was killed.
+/// Returns the status of a run. If its record has no end and its process no longer exists, the run
+/// was killed.
 fn status(record: &BuildRecord) -> &'static str {
     match record.status {
         Status::Running if state::is_alive(record) => "running",

@@ -19,7 +19,7 @@ use crate::reporter::size;
 use crate::sanitise::sanitise_line;
 use crate::typed;
 
-/// How many changed files are named in the text.
+/// The maximum number of changed files that the text lists.
 const MOST_FILES: usize = 20;
 
 /// The result of `slim`.
@@ -45,7 +45,8 @@ pub(crate) struct SlimmedImage {
     pub(crate) layer_bytes_after: u64,
     /// The files that changed or were removed, in the order of the layers.
     pub(crate) changed: Vec<ChangedFile>,
-    /// The files that stay as they are, although they have code for other GPUs or cannot be read.
+    /// The files that were not changed, although they contain code for other GPUs or cannot be
+    /// read.
     pub(crate) whole: Vec<WholeFile>,
 }
 
@@ -145,9 +146,9 @@ fn text(slimmed: &SlimmedImage) -> String {
         page.line(format_args!("\n       before       after  file"));
     }
     for file in smaller.iter().take(MOST_FILES) {
-        let after = size(file.after.unwrap_or_default());
+        let remaining = size(file.after.unwrap_or_default());
         let path = sanitise_line(&file.path);
-        page.line(format_args!("  {:>11} {after:>11}  {path}", size(file.before)));
+        page.line(format_args!("  {:>11} {remaining:>11}  {path}", size(file.before)));
     }
     if smaller.len() > MOST_FILES {
         let more = smaller.len() - MOST_FILES;

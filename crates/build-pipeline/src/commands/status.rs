@@ -33,7 +33,7 @@ pub(crate) struct StatusReport {
 struct TrackStatus {
     /// The name of the track.
     track: String,
-    /// Whether its last image is what it would build now.
+    /// Whether a build would give the same image as the last one.
     state: State,
     /// What prevents a build.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ struct TrackStatus {
     outdated: Vec<Remembered>,
 }
 
-/// Whether a track's last image is what it would build now.
+/// Whether a build of a track would give the same image as the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum State {
@@ -105,7 +105,7 @@ struct Place {
     /// The output, in the syntax of `--output`.
     output: String,
     /// Whether the file or folder still exists. Absent for registries and engines, which are not
-    /// asked.
+    /// contacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     exists: Option<bool>,
 }
@@ -119,8 +119,8 @@ pub(crate) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let checks = LastCheck::read(output::warn)?;
     let root = &project.root;
     let names = tracks.in_order().into_iter().map(|(name, _)| name);
-    let tracks = names.map(|name| status(&mut preparer, name, &records, &checks, root)).collect();
-    let report = StatusReport { schema: 1, tracks };
+    let statuses = names.map(|name| status(&mut preparer, name, &records, &checks, root)).collect();
+    let report = StatusReport { schema: 1, tracks: statuses };
     match args.format {
         Format::Json => output::json(&report),
         Format::Text => output::page(&text(&report)),
@@ -149,7 +149,7 @@ fn status(
         Ok(now) => now.plan,
         Err(error) => return of(State::NotReady, Some(error.lines().join(": ")), Vec::new()),
     };
-    let pins = now.inputs.keys().filter_map(|name| name.parse::<PinName>().ok());
+    let pins = now.inputs.keys().filter_map(|input| input.parse::<PinName>().ok());
     let outdated = pins.filter_map(|pin| checks.outdated(&preparer.input.pins, &pin)).collect();
     let state = match last {
         None => State::NeverBuilt,
@@ -192,8 +192,8 @@ fn text(report: &StatusReport) -> Page {
                 page.add(format_args!("  {output}{gone}"));
             }
         }
-        for Remembered { pin, state, since } in outdated {
-            page.add(format_args!("  {pin} ({state} since {since})"));
+        for Remembered { pin, state: class, since } in outdated {
+            page.add(format_args!("  {pin} ({class} since {since})"));
         }
         if let Some(why) = why {
             page.add(format_args!("  {why}"));

@@ -25,7 +25,7 @@ use crate::output::{self, Page, counted};
 use crate::rebuild::carry_out;
 use crate::reporter::size;
 
-/// The smallest number of digits that name a key.
+/// The minimum number of digits of a shortened key.
 const DIGITS: usize = 8;
 
 /// The output of `step list --format json`.
@@ -98,8 +98,8 @@ pub(crate) fn run(global: &Global, args: &StepArguments) -> Result<(), Failure> 
     }
 }
 
-/// Returns the plans of a subject. Without tracks, those of all tracks that can be planned without
-/// asking a registry.
+/// Returns the plans of a subject. If it names no tracks, returns the plans of all tracks that can
+/// be planned without a request to a registry.
 pub(crate) fn plans(
     global: &Global,
     project: &Project,
@@ -115,8 +115,8 @@ pub(crate) fn plans(
         let one = Subject { tracks: vec![name.to_string()], ..subject.clone() };
         // A track that cannot be planned has no steps.
         let Ok(pending) = request::read(&global::subject(&one), &preparer.input) else { continue };
-        for one in pending.into_iter().filter(|one| one.tags.is_empty()) {
-            plans.extend(preparer.plan(one).ok());
+        for request in pending.into_iter().filter(|request| request.tags.is_empty()) {
+            plans.extend(preparer.plan(request).ok());
         }
     }
     Ok(Preparation { plans, materials: preparer.into_materials() })
@@ -220,7 +220,7 @@ fn run_one(global: &Global, args: &StepRun) -> Result<(), Failure> {
     })
 }
 
-/// Removes what nobody has used for some time.
+/// Removes steps that no run has used for some time.
 fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
     let age = Duration::from_secs(u64::from(args.unused_for) * 24 * 3600);
     let since = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -231,7 +231,7 @@ fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
         })?;
         let Some(removed) = removed else {
             return Err(Failure::new(Kind::Input, format!("`{name}` is not a folder")).hint(
-                "remove old tags with the rules of the registry: the tag of a step is its key",
+                "remove old tags with the registry's own retention rules: the tag of each step is its key",
             ));
         };
         let word = if args.dry_run { "would remove" } else { "removed" };
@@ -241,13 +241,13 @@ fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the number of the plan that has a step with this key, and the step.
+/// Returns the index of the plan that has a step with this key, and the step.
 fn find(plans: &[Prepared], key: &str) -> Result<(usize, Step), Failure> {
     let is_key = key.len() >= DIGITS && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_key {
         let what = format!("`{key}` is not the key of a step");
         return Err(Failure::new(Kind::Input, what).hint(format!(
-            "write the first {DIGITS} or more digits of a key that `build-pipeline step list` prints"
+            "write at least the first {DIGITS} digits of a key that `build-pipeline step list` prints"
         )));
     }
     let mut found: BTreeMap<Digest, (usize, &Step)> = BTreeMap::new();

@@ -43,8 +43,8 @@ pub(crate) struct Verification {
     schema: u32,
     /// The image that was verified.
     image: String,
-    /// The record of the build that wrote it. Absent unless a track was named and a record says
-    /// where its image is.
+    /// The record of the build that wrote it. Absent unless a track was named and a record contains
+    /// the place of its image.
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<String>,
     /// The digest of its manifest.
@@ -66,7 +66,7 @@ pub(crate) struct Verification {
 }
 
 impl Verification {
-    /// Compares the layers with what shared stores have.
+    /// Compares the layers with the results in shared stores.
     async fn compare_with(&mut self, shared: &SharedStores, plan: &Plan, layers: &[Descriptor]) {
         let note = |rule: &str, message: String| output::warn(rule, &sanitise_line(&message));
         for check in compare_with_stores(plan, layers, shared, &note).await {
@@ -117,9 +117,8 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         let (client, cache) = match &rehearsal {
             Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
             None => {
-                let folder = environment::cache_folder();
-                let cache =
-                    folder.map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
+                let cache = environment::cache_folder()
+                    .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
                 (client, cache)
             }
         };
@@ -210,8 +209,11 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let mut pending = PendingRequest { of_image, ..PendingRequest::new(request) };
     if let Some(commit) = label(labels::REVISION) {
         let commit = commit.parse().map_err(|error| {
-            let label = labels::REVISION;
-            let what = format!("label `{label}` of `{}` does not contain a commit", found.name);
+            let what = format!(
+                "label `{}` of `{}` does not contain a commit",
+                labels::REVISION,
+                found.name
+            );
             Failure::caused(Kind::Differs, what, &error).hint("build the image again")
         })?;
         let url = label(labels::SOURCE).map(str::to_owned);
@@ -234,8 +236,8 @@ impl Source<'_> {
         FilesMaker { materials: self.materials, store: self.store, threads }
     }
 
-    /// Returns the base of a plan, slimmed and with own files of the project. `None` if an engine
-    /// builds the image, or if the base must be slimmed and nobody did that here.
+    /// Returns the base of a plan, slimmed and with the project's own files. Returns `None` if an
+    /// engine builds the image, or if the base must be slimmed and this machine has not done that.
     async fn base(
         &self,
         plan: &Plan,
@@ -256,7 +258,7 @@ impl Source<'_> {
                     base = Some(fetched.await);
                 }
                 (Action::AddFiles { .. }, _) => {
-                    let add = |base| self.files_maker().on_base(plan, step, &base);
+                    let add = |below| self.files_maker().on_base(plan, step, &below);
                     base = base.map(|fetched| fetched.and_then(add));
                 }
                 _ => {}
@@ -265,15 +267,16 @@ impl Source<'_> {
         base
     }
 
-    /// Checks that an image contains the layers with own files, whatever the other layers are.
+    /// Checks that an image contains the layers with the project's own files, whatever its other
+    /// layers are.
     fn own_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
         // Slimming may change the layers below it.
         let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
         let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
         let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
         let check = |step: &Step| {
-            let layer = self.files_maker().layer(plan, step);
-            let expected = layer.map_err(|error| Failure::from(&error))?.digest;
+            let made = self.files_maker().layer(plan, step);
+            let expected = made.map_err(|error| Failure::from(&error))?.digest;
             let is_there = found.layers.iter().any(|layer| layer.digest == expected);
             let missing = Verdict::Missing { expected: expected.to_string() };
             let verdict = if is_there { Verdict::Same } else { missing };
@@ -292,8 +295,8 @@ async fn verified(
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
-    // The layers of an image that is only slimmed follow from its base. If this machine slimmed it,
-    // it knows them.
+    // If the layers are only slimmed, they follow from the base. A machine that has slimmed this
+    // base knows them.
     let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
     let slimmed_here = slimmed.is_some();
     let without_base = |why: &str| -> Result<Vec<FieldCheck>, Failure> {
@@ -388,7 +391,7 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     }
     if verification.slimmed_here && verification.rebuilds.is_empty() {
         out.line(format_args!(
-            "  ✓ the layers are compared with those that this machine made from the base; `--rebuild` makes them again"
+            "  ✓ the layers were compared with those that this machine made from the base; `--rebuild` makes them again"
         ));
     }
     for rebuild in &verification.rebuilds {

@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             page.line(format_args!(
                 "no project found: no versions/versions.toml in this folder or any parent folder."
             ));
-            page.line(format_args!("make a project, and try it without a network or an engine:"));
+            page.line(format_args!("create a project, and try it without a network or an engine:"));
             page.line(format_args!("  build-pipeline init my-images && cd my-images"));
             if let Some(track) = global::data(global)?.tracks()?.first() {
                 page.line(format_args!("  build-pipeline --track {track} --rehearse"));
@@ -69,6 +69,6 @@ fn about(preparer: &mut Preparer<'_>, name: &TrackName, track: &Track) -> String
     }
     match preparer.plan(PendingRequest::new(request)) {
         Ok(_) => title.clone(),
-        Err(error) => format!("{title} (not yet: {})", error.lines().join(": ")),
+        Err(error) => format!("{title} (not ready: {})", error.lines().join(": ")),
     }
 }

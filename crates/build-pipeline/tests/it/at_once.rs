@@ -11,8 +11,8 @@ const FILE: &str = "versions/versions.toml";
 /// The promise that two concurrent runs do not mix.
 const GATE: u8 = 6;
 
-/// Starts two commands so that sometimes the first and sometimes the second is ahead. Returns what
-/// the build made.
+/// Starts two commands, sometimes the build first and sometimes the other one. Returns the digest
+/// of the build.
 fn at_once(two: &Two, round: usize, build: &str, other: &str) -> String {
     let turn = round % 2;
     let first = two.begin([build, other][turn]);

@@ -1,4 +1,4 @@
-//! `audit` gives the same answer for the same files, wherever they are, and never a wrong one.
+//! `audit` gives the same correct result for the same files, wherever they are.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -164,19 +164,19 @@ fn the_verdict_follows_from_the_code() {
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["verdict"], verdict, "{name} {gpu}");
     }
-    // What is inside of an archive that is inside is not known.
+    // A nested archive is not read.
     put(&project, "nested/inside.whl", b"PK\x03\x04");
     put(&project, "nested/README.md", b"text");
     text(&project, "nested --gpu gfx1151")
         .expect(1)
         .prints("host only: there is no GPU code in 2 files")
-        .prints("1 archive inside was not read");
-    // A text that mentions a GPU is no code for it, not even in a library.
+        .prints("1 archive inside the input was not read");
+    // Text that mentions a GPU is not code for it, not even in a library.
     let mut library = fixture("libhost-only.so");
     library.extend_from_slice(b"TensileLibrary_gfx1151.co hipv4-amdgcn-amd-amdhsa--gfx1151");
     put(&project, "mentions.so", &library);
     text(&project, "mentions.so --gpu gfx1151").expect(1).prints("host only");
-    // GPUs that are known by their code only, or not yet.
+    // GPUs that are named only in the code, or are not known yet.
     put(&project, "plain.hipfb", &fixture("plain.hipfb"));
     text(&project, "plain.hipfb --gpu gfx1200").expect(1).prints("there is no code for gfx1200");
     let mut newer = fixture("plain.hipfb");
@@ -188,11 +188,11 @@ fn the_verdict_follows_from_the_code() {
     put(&project, "gfx1100.hsaco", &code_for_gfx1100());
     text(&project, "gfx1100.hsaco --gpu gfx1151")
         .expect(1)
-        .prints("only by spoof: there is code for 11.0.0, which gfx1151 can imitate")
+        .prints("only with spoof: there is code for 11.0.0, which gfx1151 can imitate")
         .says("HSA_OVERRIDE_GFX_VERSION=11.0.0");
 }
 
-/// Returns a code object with another number of the processor in its header.
+/// Returns a code object with the number of gfx1100 in its header.
 pub(crate) fn code_for_gfx1100() -> Vec<u8> {
     let mut code = fixture("gfx1151.co");
     assert_eq!(code[48], 0x4a);
@@ -292,14 +292,16 @@ fn an_image_says_which_gpu_it_is_for_and_what_it_imitates() {
     text(&project, "in-vain --gpu gfx1151")
         .expect(1)
         .prints("imitate 11.0.0, and gfx1151 cannot run any of its code that way");
-    // A GPU cannot imitate one of another generation, and no value but a version is accepted.
+    // A GPU cannot imitate one of another generation, and the value must be a version.
     let other = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=9.4.2"] });
     image("other-generation", fixture("gfx942-xnack_on.co"), &other);
     text(&project, "other-generation --gpu gfx1151").expect(1).prints("none: ");
     for value in ["", "gfx1151", "11.0"] {
         let broken = json!({ "Env": [format!("HSA_OVERRIDE_GFX_VERSION={value}")] });
         image("broken", fixture("gfx1151.co"), &broken);
-        text(&project, "broken --gpu gfx1151").expect(1).says("ROCm does not start with it");
+        text(&project, "broken --gpu gfx1151")
+            .expect(1)
+            .says("a value with which ROCm does not start");
     }
     let own = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=11.5.1"] });
     image("own", fixture("gfx1151.co"), &own);
@@ -349,8 +351,8 @@ fn damaged_and_foreign_inputs_are_named() {
     let cases = [
         ("cut.so", 6, "cut.so"),
         ("folder", 6, "lib/cut.so"),
-        ("lies_gfx1100.co", 6, "its name says gfx1100, but its code is for gfx1151"),
-        ("text_gfx1151.co", 6, "its name says gfx1151, but it is no code object"),
+        ("lies_gfx1100.co", 6, "its name contains gfx1100, but its code is for gfx1151"),
+        ("text_gfx1151.co", 6, "its name contains gfx1151, but it is not a code object"),
         ("cut.tar", 6, "cut.tar"),
         ("cut.tar.gz", 6, "cut.tar.gz"),
         ("cut.whl", 6, "cut.whl"),
@@ -363,7 +365,7 @@ fn damaged_and_foreign_inputs_are_named() {
         ("/dev/null", 2, "neither a file nor a folder"),
         ("a.rpm", 2, "an RPM package"),
         ("lib.a", 2, "an `ar` archive"),
-        ("saved", 2, "an image in another form"),
+        ("saved", 2, "not in OCI format"),
         ("image.tar.gz", 2, "a compressed archive of an image"),
         ("./missing.deb", 2, "there is no file or folder `./missing.deb`"),
         ("https://example.org/a.whl", 2, "there is no file or folder"),
@@ -379,7 +381,7 @@ fn damaged_and_foreign_inputs_are_named() {
     }
     let ran = ran(project.command(&["audit", "", "--gpu", "gfx1151"]).output().unwrap());
     ran.expect(2).says("the name of the input is empty");
-    // What can be read is reported all the same, and nothing is said about the rest.
+    // The readable files are reported, and no claim is made about the others.
     text(&project, "folder --gpu gfx1151").expect(6).prints("native");
     text(&project, "cut.so --gpu gfx1151").expect(6).prints("not known: 1 file cannot be read");
 }

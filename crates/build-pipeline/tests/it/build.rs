@@ -1,4 +1,4 @@
-//! Images are built where they were requested, and nothing is transferred without need.
+//! Images are written to the requested places, and nothing is transferred without need.
 
 use std::process::Command;
 
@@ -349,7 +349,7 @@ fn every_build_ends_with_the_next_step_for_its_output() {
     let target = format!("{host}/next-{}/x:v1", std::process::id());
     let push = format!("--push {target}");
     for (output, next) in [
-        // Without the pin, it would be another image.
+        // A command without `--set` would build another image.
         ("--output oci:thin", "the same command with `--load` loads it".to_owned()),
         (
             "--with-layers --output oci:full",

@@ -130,7 +130,8 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
 }
 
-/// If a later RUN changes a file, the other names that an earlier RUN gave it do not change.
+/// If a later RUN changes a file, the other hard links that an earlier RUN made to it do not
+/// change.
 #[test]
 fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
     let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /a && ln /a /b && ln /a /c\n\
@@ -145,7 +146,7 @@ fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
     rebuilt.prints("proven: a rebuild from scratch gave the same image");
 }
 
-/// The history is optional, and some tools write none; podman cannot build on such an image.
+/// An image's history is optional, and some tools write none; podman cannot build on such an image.
 #[test]
 fn a_base_without_a_history_is_built_on() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /1\n");
@@ -245,8 +246,7 @@ fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() 
     }
 }
 
-/// Returns a Dockerfile whose image contains a code object: an ELF header with the number of a
-/// processor.
+/// Returns a Dockerfile whose image contains a code object: an ELF header with the number of a GPU.
 fn with_code_for(number: u8) -> String {
     let head = r"\177ELF\002\001\001\100\003\0\0\0\0\0\0\0\003\0\340\0\001\0\0\0";
     let zeros = r"\0".repeat(24);

@@ -166,7 +166,7 @@ fn a_tag_that_moved_is_not_followed() {
     assert!(project.read(FILE).contains(&new));
 }
 
-/// Patches, M: a branch may contain a commit that no branch points to.
+/// A branch may contain a commit that no branch points to.
 #[test]
 fn commits_and_branches_are_taken_as_they_are() {
     let (project, upstream) = (Project::new(), Upstream::new(&REAL));
@@ -474,7 +474,7 @@ fn a_vllm_that_needs_another_torch_is_refused() {
     for tag in ["v0.28.0", "v0.30.0"] {
         project.run(&format!("bump vllm {tag} {}", upstream.mirror())).expect(0);
     }
-    // A pin of the other set goes with that set's torch, 2.8.0.
+    // A pin of the other set is checked against that set's torch, 2.8.0.
     project
         .run(&format!("bump vllm-legacy v0.30.0 {}", upstream.mirror()))
         .expect(2)

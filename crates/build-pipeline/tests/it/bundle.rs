@@ -205,7 +205,7 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     let (line, home) = from("folder", "dir:copy");
     let here = ran(offline(&project, &home, &line).output().unwrap()).expect(0).says("two");
     assert_eq!(here.digest(), newer, "from a folder");
-    // A registry cannot be reached from the namespace; nothing else may be asked.
+    // A registry cannot be reached from the namespace; nothing else may be contacted.
     let (line, home) = from("registry", &copy);
     std::fs::create_dir_all(project.path(&home)).unwrap();
     let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
@@ -264,7 +264,7 @@ fn a_flipped_byte_is_reported_with_its_blob_wherever_it_is() {
     let whole = std::fs::read(project.path("a.tar")).unwrap();
     let entries = entries(&project.path("a.tar"));
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    // Half of the places are anywhere; the others are outside of the large blobs.
+    // Half of the positions are anywhere; the others are outside the large blobs.
     for case in 0..200_usize {
         random ^= random << 13;
         random ^= random >> 7;
@@ -361,7 +361,7 @@ fn a_bundle_has_only_its_blobs_and_a_newer_one_only_what_is_new() {
     project
         .run(&format!("{build} --bundle two.tar"))
         .expect(2)
-        .says("`two.tar` has only what is new since the bundle sha256:")
+        .says("`two.tar` has only the blobs added since bundle sha256:")
         .says("--bundle NEW --bundle OLD");
     project.run("bundle --check two.tar one.tar").expect(0).prints("two.tar: undamaged");
 }
@@ -387,9 +387,9 @@ fn what_is_not_the_right_bundle_is_said() {
         .run(&format!("build ollama --set ollama=sha256:{} --bundle a.tar", "1".repeat(64)))
         .expect(2)
         .says("`a.tar` does not have `docker.io/ollama/ollama")
-        .says("it has the inputs of locked-spoof")
+        .says("it contains the inputs of locked-spoof")
         .says("`build-pipeline bundle ollama -o FILE`");
-    // A rule for a copy that does not exist yet is no mistake.
+    // A rule for a copy that does not exist yet is not an error.
     let rule = "--mirror all=dir:new --mirror all=registry:";
     let rule = format!("{rule}{}/new-{}", shared_registry().host(), std::process::id());
     project.run(&format!("mirror {line} {rule} --to dir:new")).expect(0);
@@ -398,7 +398,7 @@ fn what_is_not_the_right_bundle_is_said() {
     project
         .run(&format!("mirror {line} --to dir:folder"))
         .expect(2)
-        .says("contains something other than what");
+        .says("contains something other than");
     project
         .run(&format!("mirror {line} --to x"))
         .expect(2)

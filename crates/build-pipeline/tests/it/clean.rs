@@ -8,14 +8,14 @@ use testkit::{Dockerd, PodmanStore, busybox_root, kill_with_children};
 
 use crate::dsl::{Project, Ran, ran};
 
-/// Runs whose processes cannot exist: no process number is that high.
+/// Runs whose processes cannot exist: no process ID is that high.
 const GONE: [&str; 2] = ["run-4194305-0", "run-4194306-ffffffffffffffff"];
 
 fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
 }
 
-/// The container's label. It also inherits the label of its image, whoever creates it.
+/// The label of a container. A container also inherits the label of its image, whoever creates it.
 fn own_label(run: &str) -> String {
     format!("--label={}={run}", engine::CONTAINER_LABEL)
 }
@@ -75,7 +75,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     let create = ["create", "--network=none"];
     store.podman(&[&create[..], &["--name=foreign", "localhost/base:1", "true"]].concat());
     store.podman(&["volume", "create", "foreign"]);
-    // This tool's own object, of a run that is still in progress: the one of this test.
+    // This tool's own object, from a run that is still in progress: the process of this test.
     let alive = own_label(&format!("run-{}-1", std::process::id()));
     store.podman(&[&create[..], &["--name=alive", &alive, "localhost/base:1", "true"]].concat());
     let before = all(&store);
@@ -111,7 +111,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     assert_eq!(count("build-container", "removed"), 1, "{report:#}");
     assert!(
         count("image", "removed") >= 2,
-        "the image and what podman keeps of its making: {report:#}"
+        "the image and podman's intermediate images: {report:#}"
     );
     assert!(report["bytes"].as_u64().unwrap() > 0, "{report:#}");
     assert_eq!(all(&store), before);

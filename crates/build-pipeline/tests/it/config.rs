@@ -1,4 +1,5 @@
-//! The user's configuration gives defaults; the environment and the command line precede it.
+//! The user's configuration gives defaults; the environment and the command line take precedence
+//! over it.
 
 use crate::dsl::{Project, ran};
 
@@ -17,10 +18,10 @@ fn the_configuration_says_where_a_build_goes() {
     assert!(!project.path("dist").exists());
     project.run(&format!("{build} -o oci:other")).expect(0);
     assert!(project.path("other/index.json").is_file());
-    // A rehearsal stays where it always is.
+    // A rehearsal still goes to its usual folder.
     project.run("--track ollama --rehearse").expect(0);
     assert!(project.path("dist/rehearsal-ollama").is_dir());
-    // The environment precedes it.
+    // The environment takes precedence over it.
     let line: Vec<_> = build.split_whitespace().chain(["-o", "oci:third"]).collect();
     let elsewhere = project.path("elsewhere");
     ran(project.command(&line).env("XDG_CACHE_HOME", &elsewhere).output().unwrap()).expect(0);
@@ -58,7 +59,7 @@ fn a_wrong_configuration_is_an_error_with_its_place() {
         let ran = project.run(command).expect(2);
         ran.says("config.toml:2:1").says("did you mean `engine`?").says("did you mean `mirrors`?");
     }
-    // Help must work to repair it.
+    // Help must work, so that the user can repair the file.
     project.run("help environment").expect(0).prints("config.toml");
     project.run("completions bash").expect(0);
     project.run("--help").expect(0);

@@ -1,9 +1,9 @@
 //! A table of what each engine can do: one digest for each Dockerfile on all engines, uses of an
 //! image, and killed builds.
 //!
-//! Every run of the tests tries the oldest podman, those of Debian 13 and the newest engines. With
-//! the feature `engines`, every engine is tried, and 30 builds of each are killed; `cargo xtask
-//! engines` prints the table and writes it into README.md.
+//! Every run of the tests tries the oldest podman, the engines of Debian 13 and the newest engines.
+//! With the feature `engines`, every engine is tried, and 30 builds of each are killed;
+//! `cargo xtask engines` prints the table and writes it into README.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use crate::site::{BUILD, Contents, Site, Way};
 #[path = "conformance/venv.rs"]
 mod venv;
 
-/// How many builds of an engine are killed if the variable does not say.
+/// How many builds of an engine are killed if the variable is not set.
 const KILLS: u32 = if cfg!(feature = "engines") { 30 } else { 3 };
 const KILLS_VARIABLE: &str = "BUILD_PIPELINE_TEST_KILLS";
 
@@ -46,7 +46,7 @@ const DOCKERFILES: [(&str, &str); 4] = [
 /// engine only.
 const HARD_LINKS: &str = "hard links";
 
-/// The columns of the table after those of the Dockerfiles.
+/// The columns of the table after the columns of the Dockerfiles.
 #[cfg(feature = "engines")]
 const DEEDS: [&str; 7] = ["venv", "load", "run", "smoke", "verify --rebuild", "clean", "kills"];
 
@@ -106,7 +106,7 @@ fn setcap() -> &'static str {
 
 /// Writes the Dockerfile of the variant.
 fn write(site: &Site, dockerfile: &str) {
-    // The file for the complete table has 300 MB; a tenth of it is enough for a normal test run.
+    // The file for the complete table is 300 MB; a tenth of it is enough for a normal test run.
     let size = if cfg!(feature = "engines") { "count=300" } else { "count=30" };
     let dockerfile = dockerfile.replace("count=30", size).replace("SETCAP", setcap());
     site.project.write("dockerfiles/tiny.Dockerfile", &dockerfile);
@@ -120,8 +120,8 @@ fn built(site: &Site, name: &str, dockerfile: &str) -> String {
     let build = format!("{BUILD} --engine {}", site.engine_name());
     let ran = site.run(&build).expect(0);
     let is_told = ran.stderr.contains("has hard links from an earlier RUN");
-    // Its storage driver changes all names together, which cannot be told from a RUN that creates
-    // all of them again.
+    // Its storage driver changes all hard links together, which looks the same as a RUN that
+    // creates all of them again.
     let keeps_links = site.version() == "podman 4.3.1" && site.is_rootless();
     assert_eq!(is_told, name == HARD_LINKS && !keeps_links, "{name}: {}", ran.stderr);
     let first = ran.digest();
@@ -175,7 +175,7 @@ fn run_in(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Tries the loaded image.
+/// Smoke-tests the loaded image.
 fn smoked(site: &Site) -> String {
     site.project.write("versions/smoke/test-import.sh", "cat /greeting");
     let table = "schema = 1\n[vulkan]\ngpu = \"vulkan\"\nmodels = \"~/models\"\nmodels-at = \"/models\"\n\
@@ -195,7 +195,7 @@ fn rebuilt(site: &Site) -> String {
     "yes".to_owned()
 }
 
-/// Removes what all of this left.
+/// Removes everything that the earlier steps left behind.
 fn cleaned(site: &Site, before: &Contents) -> String {
     site.engine(&["rmi", IMAGE]);
     site.run(&format!("clean --engine {}", site.engine_name())).expect(0);
@@ -243,7 +243,7 @@ fn killed(site: &Site, before: &Contents) -> String {
     }
 }
 
-/// Builds something more on a machine, and returns the digest.
+/// Builds an additional image on a machine, and returns its digest.
 type Extra<'a> = &'a dyn Fn(&Site) -> String;
 
 /// Tries an engine.
@@ -300,7 +300,7 @@ fn the_newest_docker_conforms() {
     conforms("sid", Way::BuildKitInContainerd);
 }
 
-/// The variable with the machines to test, separated by commas; without it, all are tested.
+/// The variable with the machines to test (comma-separated). If it is not set, all are tested.
 #[cfg(feature = "engines")]
 pub(crate) const SUITES_VARIABLE: &str = "BUILD_PIPELINE_TEST_SUITES";
 

@@ -14,7 +14,7 @@ use crate::lock::Release;
 
 /// The promise that damage is repaired or refused.
 const GATE: u8 = 7;
-/// The promised number of flipped bytes per file, and that of a normal test run.
+/// The number of flipped bytes per file in a normal test run, and the promised number.
 const FLIPS: [usize; 2] = [2, 20];
 
 /// A kind of damage.
@@ -86,7 +86,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs a command that cannot read files against their modes, even as root.
+/// Runs a command without root's permission to ignore file modes.
 fn run(command: &Command) -> Ran {
     let is_root = fs::metadata("/proc/self")
         .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
@@ -133,7 +133,7 @@ fn try_builds(seed: u64, output: &str, place: &str) {
     files.extend(files_below(&two.project.path("home")));
     let try_it = |path: &Path, damage: Damage| {
         let what = format!("{} {damage:?}", path.display());
-        // The commands that read it, and those that would write it.
+        // Commands that read the file, and commands that would write it.
         if path.extension().is_some_and(|end| end == "json") {
             for reader in ["records", "records --format json"] {
                 healed_or_refused(&run(&two.command(reader)), &[name(path)], &what);
@@ -177,7 +177,7 @@ fn damaged_pins_and_locks_are_named() {
         let what = format!("{} {damage:?}", path.display());
         let places = [name(path), "lock `demo`"];
         healed_or_refused(&run(&command("lock demo --check")), &places, &what);
-        // Looked up again, both are unchanged. That takes seconds.
+        // A new lookup gives the same two files. It takes seconds.
         if !matches!(damage, Damage::Removed) && gate_cases(0, 1) == 0 {
             return;
         }
@@ -262,7 +262,7 @@ fn a_damaged_store_is_made_again() {
     let wanted = gate_cases(1, files.len());
     let files: Vec<PathBuf> = files.into_iter().rev().take(wanted).collect();
     let cases = damage_each(&files, gate_cases(1, 2), &|path, damage| {
-        // podman cannot build without root's rights.
+        // podman cannot build without root's permissions.
         if matches!(damage, Damage::Unreadable) {
             return;
         }

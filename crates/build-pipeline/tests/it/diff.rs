@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::dsl::{Project, ran};
 
-/// The maximum memory that `diff` may need, in kB.
+/// The maximum memory that `diff` may use, in kB.
 const MEMORY: u64 = 120_000;
 
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -40,8 +40,8 @@ fn layout(path: &Path, layer: &[u8], content: &[u8]) {
     layout_of(path, &[("tar+gzip", layer, content)], &json!({}));
 }
 
-/// Writes a layout. Each layer has the end of its media type, its bytes, and its uncompressed
-/// content. `config` describes containers.
+/// Writes a layout. Each layer is given as the end of its media type, its bytes, and its
+/// uncompressed content. `config` describes containers.
 pub(crate) fn layout_of(path: &Path, layers: &[(&str, &[u8], &[u8])], config: &Value) {
     std::fs::create_dir_all(path.join("blobs/sha256")).unwrap();
     let put = |bytes: &[u8]| {

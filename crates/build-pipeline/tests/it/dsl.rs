@@ -45,7 +45,7 @@ impl Project {
         for folder in ["patches", "dockerfiles", "versions/locks", "versions/smoke"] {
             project.copy(&workspace().join(folder), folder);
         }
-        // An empty folder, so that the machine's own has no effect.
+        // An empty file, so that the machine's own has no effect.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();
         project
@@ -197,13 +197,14 @@ pub(crate) fn is_killed(child: &mut Child) -> bool {
     child.wait().unwrap().signal() == Some(9)
 }
 
-/// Returns the next of several moments that are evenly distributed over a duration and a bit more.
+/// Returns the next of several moments that are evenly distributed over slightly more than a
+/// duration.
 pub(crate) fn moment(number: usize, length: Duration) -> Duration {
     let number = f64::from(u32::try_from(number).unwrap());
     length.mul_f64((number * 0.618_033_988_75).fract() * 1.2)
 }
 
-/// Runs a command on a terminal of some lines and columns, and types the keys when it shows a text.
+/// Runs a command on a terminal of the given size, and types `keys` once it shows `wanted`.
 const ON_A_TERMINAL: &str = r#"
 import fcntl, os, pty, struct, sys, termios
 rows, columns, wanted, keys = sys.argv[1:5]
@@ -232,7 +233,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 pub(crate) struct Terminal<'a> {
     pub(crate) lines: u16,
     pub(crate) columns: u16,
-    /// The text that somebody waits for, and the keys that they press then.
+    /// The text to wait for, and the keys to press then.
     pub(crate) wanted: &'a str,
     pub(crate) keys: &'a str,
 }
@@ -255,8 +256,8 @@ impl Terminal<'_> {
 /// program counts. It gets increasing numbers, and moments that are evenly distributed over the time
 /// that the program takes and a bit more.
 ///
-/// `length` is what the program took once. A busy machine may get faster or slower, so this time
-/// follows what the signals reach.
+/// `length` is how long the program took once. A busy machine may get faster or slower, so this
+/// time is adjusted to how many signals reach the program.
 pub(crate) fn until_hit(
     wanted: usize,
     mut length: Duration,

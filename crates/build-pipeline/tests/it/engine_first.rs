@@ -135,7 +135,7 @@ fn what_is_finished_needs_no_engine() {
     assert_eq!(watched.record()["engine"]["kind"], "docker");
     let dead = watched.bench.project.path("no.sock");
     watched.on(&dead, BUILD).expect(0);
-    assert!(watched.record()["engine"].is_null(), "no engine was searched");
+    assert!(watched.record()["engine"].is_null(), "no engine was searched for");
     watched.on(&dead, &format!("{BUILD} --fresh")).expect(3);
 }
 

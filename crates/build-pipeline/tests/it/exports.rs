@@ -1,4 +1,4 @@
-//! Steps as jobs of other build systems.
+//! Steps exported as jobs for CI systems.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,11 +40,11 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
     for action in text.lines().filter_map(|line| line.trim().strip_prefix("- uses: ")) {
         let commit = action.split_once('@').unwrap().1.split(' ').next().unwrap();
         assert_eq!(commit.len(), 40, "{action}");
-        // The commits are those of our own workflows.
+        // The commits are the same as in this repository's workflows.
         let ours = std::fs::read_to_string(workspace().join(".github/workflows/nightly.yml"));
         assert!(ours.unwrap().contains(action), "{action}");
     }
-    // A file of somebody is not replaced.
+    // A file that `export` did not write is not replaced.
     project.write("mine.yml", "name: Mine\n");
     project.run(&line.replace("w.yml", "mine.yml")).expect(2).says("`export` did not write it");
     assert_eq!(project.read("mine.yml"), "name: Mine\n");
@@ -75,7 +75,7 @@ fn a_pipeline_of_gitlab_passes_digests_from_job_to_job() {
     ] {
         assert!(text.contains(wanted), "{wanted}:\n{text}");
     }
-    // The job that makes the result names it as the one that needs it.
+    // The job that produces a result and the job that uses it name the same variable.
     let written = text.lines().find_map(|line| line.trim().strip_prefix("echo \"")).unwrap();
     let variable = written.split('=').next().unwrap();
     let used = text.lines().find(|line| line.contains("--result ")).unwrap();
@@ -94,11 +94,11 @@ struct Job {
     name: String,
     /// The jobs whose results it takes.
     needs: Vec<String>,
-    /// What a shell runs.
+    /// The shell script.
     script: String,
 }
 
-/// Returns the lines of a block of YAML text that starts after the last line that ends like
+/// Returns the block of YAML text, without its indent, that follows the last line ending with
 /// `start`.
 fn block(text: &str, start: &str, indent: usize) -> String {
     let after = text.rsplit_once(&format!("{start}\n")).unwrap().1;
@@ -107,13 +107,13 @@ fn block(text: &str, start: &str, indent: usize) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns what stands between two texts, once per line.
+/// Returns the text between `before` and `after` in each line that contains both.
 fn between(text: &str, before: &str, after: &str) -> Vec<String> {
     let found = text.lines().filter_map(|line| line.split_once(before)?.1.split_once(after));
     found.map(|(found, _)| found.to_owned()).collect()
 }
 
-/// Reads the jobs of an exported file, in its order.
+/// Reads the jobs of an exported file, in the order of the file.
 fn jobs(system: &str, text: &str) -> Vec<Job> {
     let (jobs, indent) = match system {
         "github" => (text.split_once("\njobs:\n").unwrap().1.split("\n\n"), 2),
@@ -136,8 +136,8 @@ fn jobs(system: &str, text: &str) -> Vec<Job> {
     jobs.map(read).collect()
 }
 
-/// Writes a program `build-pipeline` with what these tests need on a machine, and a workflow does
-/// not say. Returns the environment of jobs on the machine.
+/// Writes a wrapper `build-pipeline` with the options that these tests need on a machine and that a
+/// workflow does not contain. Returns the environment of jobs on the machine.
 fn install(bench: &Bench) -> BTreeMap<OsString, OsString> {
     let mirror = format!("registry.example.org={}", shared_registry().host());
     let (real, wrapper) = (env!("CARGO_BIN_EXE_build-pipeline"), "bin/build-pipeline");

@@ -10,7 +10,7 @@ use testkit::{
 
 use crate::dsl::{Base, Project, same};
 
-/// Returns what the image in a layout says about itself: the digest of its base, and its layers.
+/// Returns the base digest in the labels of an image in a layout, and the digests of its layers.
 fn built(project: &Project, name: &str) -> (String, Vec<String>) {
     let image = oci::LayoutImage::read(&project.path(&format!("dist/{name}"))).unwrap();
     let config: Value = serde_json::from_slice(&image.config).unwrap();
@@ -21,7 +21,7 @@ fn built(project: &Project, name: &str) -> (String, Vec<String>) {
     (base.as_str().unwrap().to_owned(), layers.iter().map(digest).collect())
 }
 
-/// Fails the test if an image is not based on `base`, completely.
+/// Fails the test if an image does not have the digest and all layers of `base`.
 #[track_caller]
 fn stands_on(project: &Project, name: &str, base: &PushedImage) {
     let (digest, layers) = built(project, name);

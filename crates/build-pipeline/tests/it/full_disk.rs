@@ -38,7 +38,7 @@ cp -a "$folder" "$after" || exit 99
 exit $code
 "#;
 
-/// Runs a command whose folder is on a small disk. The second path is where the copy is left.
+/// Runs a command whose `folder` is on a small disk, and leaves a copy of the folder in `after`.
 fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
     let mut small = Command::new("unshare");
     // root needs no other users, and engines have their own.
@@ -62,7 +62,7 @@ fn says_full(ran: Ran, place: &str) {
     ran.expect(3).says("No space left on device").says(place).says("hint: ").says("space");
 }
 
-/// Returns the given number of spare sizes, in KiB.
+/// Returns the amounts of free space to test, in KiB.
 fn sizes(usual: usize, promised: &[usize]) -> Vec<usize> {
     let count = gate_cases(usual, promised.len());
     promised.iter().copied().take(count).collect()
@@ -151,7 +151,7 @@ fn pins_and_locks_on_a_full_disk_are_what_they_were() {
     let mut cases = 0;
     for spare in sizes(1, &[0, 4, 8]) {
         let (small, after) = (two.project.path("versions"), two.project.path("after"));
-        // The file is larger than that.
+        // The file is larger than the free space.
         let ran = on_small_disk(&two.command(&two.bump(1)), &small, &after, spare);
         says_full(ran, "versions.toml");
         assert!(two.project.read("after/versions.toml") == old, "{spare} KiB");

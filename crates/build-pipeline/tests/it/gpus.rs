@@ -20,7 +20,7 @@ fn each_gpu_has_an_image_of_its_own_and_that_of_the_project_is_the_usual_one() {
     assert_eq!(digest("rehearsal-official"), usual);
     assert_ne!(digest("rehearsal-official-gfx1201"), usual);
 
-    // A plan does not depend on the GPUs that are named beside its own.
+    // A plan does not depend on the other GPUs in the command.
     let plan = |gpus: &str| {
         let plan = project.run(&format!("plan official --rehearse {gpus} --format json"));
         plan.expect(0).stdout
@@ -61,7 +61,7 @@ fn a_place_for_one_image_is_refused_for_several() {
     project.run("plan official --rehearse --gpu gfx1201").expect(2).says(clash);
 }
 
-/// `run` starts the image for the GPU that it is asked for.
+/// `run` starts the image for the requested GPU.
 #[test]
 fn a_container_is_printed_for_the_image_of_its_gpu() {
     let project = Project::new();
@@ -96,7 +96,7 @@ fn steps_that_do_not_depend_on_the_gpu_run_once() {
     project.run("verify dist/vulkan-small").expect(0);
     project.run("verify dist/vulkan-small-gfx1100").expect(0);
 
-    // One job of an exported workflow makes the base for both.
+    // One job of an exported workflow makes the base for both images.
     let export =
         format!("export github vulkan {line} --store registry:ghcr.io/me/steps --install x");
     let text = project.run(&export).expect(0).stdout;

@@ -72,7 +72,7 @@ fn a_base_of_debian_packages_needs_no_debian() {
     assert_eq!(here, there);
 }
 
-/// Runs the given command, and fails if it changed anything of the machine's apt and dpkg.
+/// Runs the given command, and fails if it changed the machine's apt or dpkg.
 const APT_UNCHANGED: &str = r#"set -eu
 state() {
   set -- /etc/apt /var/lib/apt /var/cache/apt /var/lib/dpkg
@@ -128,12 +128,12 @@ fn the_tracks_that_are_compiled_are_the_same_on_every_host() {
                 .success()
         );
     };
-    // All hosts share what the first one has fetched, because the others may know no mirror. It stays
-    // for later runs.
+    // All hosts share what the first one has fetched, because the others may not know a mirror. The
+    // folder stays for later runs.
     let sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sources-of-hosts");
     let mut digests: BTreeMap<&str, String> = BTreeMap::new();
     println!("\n| host | engine | `vulkan` | `source --rehearse` |\n|---|---|---|---|");
-    // The names are those of `cargo xtask engines`.
+    // The names are the ones that `cargo xtask engines` takes.
     let wanted = std::env::var(SUITES_VARIABLE).ok();
     for (name, suite, way, host) in [
         ("host-bookworm", "bookworm", Way::Podman, "Debian 12"),

@@ -21,7 +21,7 @@ const CASES: [(&str, &str, &str); 42] = [
     (
         "--track official --variant debian",
         "track `official` has no variant `debian`",
-        "the only one is `slim`",
+        "the only variant is `slim`",
     ),
     ("--track ollama", "pin `ollama` is unresolved", "`build-pipeline bump ollama`"),
     ("plan --track ollama", "pin `ollama` is unresolved", "--rehearse"),
@@ -96,7 +96,7 @@ const CASES: [(&str, &str, &str); 42] = [
     ("--track locked-spoof plan", "`--track` is not allowed before the command", "plan --track"),
     ("--rehearse build official", "`--rehearse` is not allowed before", "build --rehearse"),
     ("verify offcial", "is not a track, file or image reference", "hint: did you mean `official`?"),
-    ("verify engine:a", "is not a track, file or image", "images in an engine are not read"),
+    ("verify engine:a", "is not a track, file or image", "does not read images in an engine"),
     ("patch check aiter", "pin `aiter` is unresolved", "`build-pipeline bump aiter` looks up its"),
     ("verify oci:nothing", "nothing` failed", "an OCI image layout"),
     ("audit registry:nothing", "`registry:nothing` is not a track", "HOST/NAME:TAG"),
@@ -160,7 +160,7 @@ fn a_value_of_a_variable_is_named_with_the_variable() {
         ("PROGRESS", "x", "invalid value 'x' for 'BUILD_PIPELINE_PROGRESS'"),
         ("COLOR", "x", "invalid value 'x' for 'BUILD_PIPELINE_COLOR'"),
         ("ENGINE", "x", "invalid value 'x' for 'BUILD_PIPELINE_ENGINE'"),
-        ("LOCK_TIMEOUT", "x", "'BUILD_PIPELINE_LOCK_TIMEOUT': it is not a number of seconds"),
+        ("LOCK_TIMEOUT", "x", "'BUILD_PIPELINE_LOCK_TIMEOUT': not a number of seconds"),
         ("DIRECTORY", "nowhere", "`BUILD_PIPELINE_DIRECTORY=nowhere` is not a folder"),
         ("MIRROR", "docker.io", "cannot use `BUILD_PIPELINE_MIRROR=docker.io`"),
         ("MIRROR", "a.io=u:p@b.io", "`BUILD_PIPELINE_MIRROR=a.io=***@b.io` contains a user name"),
@@ -170,7 +170,7 @@ fn a_value_of_a_variable_is_named_with_the_variable() {
     with("INDEX", "x", "bump vllm-sdist").expect(2).says("cannot use `BUILD_PIPELINE_INDEX=x`");
     with("COLOR", "x", "plan official --color y").expect(2).says("'y' for '--color <COLOR>'");
     project.run("-C nowhere plan official").expect(2).says("`-C nowhere` is not a folder");
-    project.run("--lock-timeout x").expect(2).says("it is not a number of seconds");
+    project.run("--lock-timeout x").expect(2).says("not a number of seconds");
 }
 
 #[test]

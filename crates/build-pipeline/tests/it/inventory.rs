@@ -95,7 +95,7 @@ fn try_command(project: &Project, command: &mut Command, own: &[&str], codes: &[
         |entry: fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"podman-");
     let begun = Instant::now();
     while fs::read_dir(&work).is_ok_and(|entries| entries.flatten().any(is_service)) {
-        assert!(begun.elapsed() < Duration::from_secs(300), "a podman service stays");
+        assert!(begun.elapsed() < Duration::from_secs(300), "a podman service is still running");
         std::thread::sleep(Duration::from_millis(10));
     }
     let before = look(&project.path(""));

@@ -292,7 +292,7 @@ fn renamed_in_order(project: &Project, trace: &str) -> BTreeSet<String> {
             folder.join(text).to_str().unwrap().to_owned()
         };
         let (from, to) = (path(0), path(1));
-        // Files that other programs write are their own business.
+        // Files that other programs write are not tested.
         if !Path::new(&to).starts_with(&root) {
             continue;
         }

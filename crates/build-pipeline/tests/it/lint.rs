@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::dsl::Project;
 
-/// A folder like that of the first public version of such a pipeline.
+/// A folder like the first public version of a similar pipeline.
 fn legacy() -> Project {
     let project = Project::new();
     project.write(
@@ -47,7 +47,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
     }
     ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor says so; read on 2026-11-20)")
         .prints("4 files: ");
-    // D13: the built file is also found next to the script.
+    // The built file is also found next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");
     let ran = project.run("lint old/build.sh old/versions.env").expect(1);
     assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);
@@ -190,7 +190,7 @@ fn a_file_that_is_built_may_be_next_to_the_script_or_in_its_repository() {
         project.run(&format!("-C {here} lint {file}")).stdout
     };
     let is_missing = |text: String| text.contains("missing-file");
-    // Outside a repository, nobody can know which files belong to the script.
+    // Outside a repository, it is not known which files belong to the script.
     assert!(!is_missing(run("elsewhere", "build.sh")));
     std::fs::create_dir_all(at("repo/.git")).unwrap();
     for (here, file) in [("repo", "scripts/build.sh"), ("elsewhere", "../repo/scripts/build.sh")] {

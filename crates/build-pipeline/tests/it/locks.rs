@@ -24,7 +24,7 @@ fn a_link_beside_an_output_leads_nowhere() {
     project.run("--track locked-spoof --rehearse --output oci-archive:file.tar").expect(0);
     assert_eq!(project.read("precious"), "years of work");
 
-    // A link in the lock folder does not help either.
+    // A link in the lock folder is not followed either.
     let folder = project.path("home/.local/state/build-pipeline/locks");
     for lock in std::fs::read_dir(&folder).unwrap().flatten() {
         std::fs::remove_file(lock.path()).unwrap();
@@ -62,7 +62,7 @@ fn git_ignores_a_new_folder_of_images_and_an_old_one_stays_as_it_is() {
     project.run("--track official --rehearse").expect(0);
     assert!(!project.path("dist/.gitignore").exists());
 
-    // An interrupted build leaves what the next one continues with.
+    // An interrupted build leaves files from which the next one continues.
     std::fs::remove_dir_all(project.path("dist")).unwrap();
     let base = Base::push(409);
     let proxy = FaultProxy::to(shared_registry().host());

@@ -66,7 +66,7 @@ fn a_machine_without_a_gpu_is_told_what_works() {
     doctor("no-gpu", "", "").expect(0).prints("no AMD GPU").prints(
         "this machine has no AMD GPU: it can build, verify and push images, but not run them on ROCm",
     );
-    // A track that needs an engine gives another result.
+    // A track that needs an engine gives a different result.
     doctor("no-gpu", "", "--track source").expect(3).prints("no podman and no docker");
     doctor("no-gpu", "", "--track b,D").expect(3).prints("images   source, locked-spoof");
 }
@@ -118,7 +118,7 @@ fn every_engine_that_answers_is_named() {
     assert_eq!(found["builder"], "classic");
 }
 
-/// D23: an unknown GPU never gets the name of another generation.
+/// An unknown GPU never gets the name of another generation.
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
@@ -295,8 +295,7 @@ fn what_is_for_builds_and_for_debugging_is_printed_only_where_it_is_asked_for() 
     );
 }
 
-/// D1, D18 and D25: overrides by ranges of releases; code is built for the GPU that the runtime
-/// reports.
+/// Overrides depend on the ROCm release. Code is built for the GPU that the runtime reports.
 #[test]
 fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
     let project = Project::new();
@@ -327,7 +326,7 @@ fn the_override_is_set_only_where_nothing_else_works_or_on_request() {
         .prints("export PYTORCH_ROCM_ARCH=gfx1031;");
 }
 
-/// D4: `run` and `doctor` use the GPU of the images.
+/// `env` and `doctor` use the GPU that images are built for.
 #[test]
 fn the_gpu_that_images_are_built_for_is_used_even_next_to_a_larger_one() {
     let project = with_machine("strix-halo-with-navi4", "");

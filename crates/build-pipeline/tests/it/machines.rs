@@ -1,4 +1,4 @@
-//! Builds with the engines of other releases: what they build, and what they leave.
+//! Builds with the engines of other releases: what they build, and what they leave behind.
 
 use crate::site::{BUILD, Site, Way};
 

@@ -3,6 +3,7 @@
 //! There is one test binary, because each one links all dependencies of the program. `dsl` creates
 //! projects and runs commands in them; each other module tests one promise to the user.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod at_once;

@@ -52,7 +52,7 @@ enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Rehearsed, Mode::Real, Mode::Pushed];
 
-/// The repository that all checkouts come from, and what builds need.
+/// The repository that all checkouts come from, and the things that builds need.
 struct Matrix {
     origin: Project,
     podman: PodmanStore,
@@ -224,7 +224,7 @@ struct Built {
     manifest: String,
 }
 
-/// Sets the digest of an image pin. Its kind is then unknown.
+/// Sets the digest of an image pin, unless its tag is followed. Removes the kind, which may differ.
 fn pin_to(project: &Project, pin: &str, digest: &str) {
     let text = project.read("versions/versions.toml");
     let start = text.find(&format!("[image.{pin}]\n")).unwrap();
@@ -265,7 +265,7 @@ fn small_source(sources: &GitFolder) -> String {
 /// patched source.
 fn small_variants(project: &Project) {
     for (track, variant) in BUILT {
-        // As in its other variants.
+        // Like the track's other variants.
         let more =
             if track == "llama-rocm" { "gpu-code = true\nslim = [\"gfx1151\"]\n" } else { "" };
         let mut stages = String::new();
@@ -300,7 +300,7 @@ fn alone() -> Vec<Vec<&'static str>> {
     TRACKS.map(|track| vec![track]).to_vec()
 }
 
-/// Each track with each other one, and all of them.
+/// Each pair of tracks, and all tracks together.
 fn together() -> Vec<Vec<&'static str>> {
     let mut all = vec![TRACKS.to_vec()];
     for (number, one) in TRACKS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Mirrors: what their failures mean, and runs that may ask nothing else.
+//! Mirrors: what their failures mean, and runs that may contact nothing else.
 
 use std::net::TcpListener;
 
@@ -40,15 +40,19 @@ impl Mirrored {
     }
 }
 
-/// Answers of a mirror that has nothing, with the exit code and a part of the hint. HOST is the
-/// mirror, and ORIGIN/END the image that it should have.
+/// Responses of a mirror without the image, each with the exit code and a part of the hint. HOST is
+/// the mirror, and ORIGIN/END the image that it should have.
 fn failures() -> [(Answer, i32, &'static str); 7] {
     let page = Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>");
     [
         (Answer::new(401), 4, "podman login HOST`"),
         (Answer::new(403), 4, "podman login HOST`"),
         (Answer::new(404), 5, "skopeo copy --all docker://ORIGIN/END docker://HOST/END"),
-        (Answer::new(429).header("Retry-After", "86400"), 5, "mirror `HOST` limits the rate"),
+        (
+            Answer::new(429).header("Retry-After", "86400"),
+            5,
+            "mirror `HOST` limits the request rate",
+        ),
         (Answer::new(500), 5, "mirror `HOST` is at fault"),
         (Answer::new(501), 5, "mirror `HOST` is at fault"),
         (page, 5, "`HOST` is the address of a registry"),
@@ -74,7 +78,7 @@ fn the_mirror_explains_a_failure_if_the_registry_cannot_be_reached() {
 #[test]
 fn with_mirrors_only_a_failing_mirror_is_explained_and_no_packet_goes_elsewhere() {
     let (project, base) = (Project::new(), Base::push(165));
-    // Only the proxy knows the address of the registry, and it notes who asks.
+    // Only the proxy knows the address of the registry, and it records all requests.
     let origin = "origin.test:5000";
     let known = [(origin, shared_registry().host().to_owned())];
     let forward = ForwardProxy::start(known, None);
@@ -98,7 +102,7 @@ fn with_mirrors_only_a_failing_mirror_is_explained_and_no_packet_goes_elsewhere(
         run(&host, "--mirror-only").expect(code).says(&format!("at `{host}` ")).says(&hint);
         assert!(!mirror.requests().is_empty() && forward.asked().is_empty());
     }
-    // Otherwise, the registry is asked.
+    // Without `--mirror-only`, the registry is used.
     let mirror = proxy();
     mirror.on("*", "").does(Answer::new(404));
     run(&mirror.host(), "").expect(0);
@@ -111,7 +115,7 @@ fn a_mirror_that_fails_is_told_although_the_registry_answers() {
     mirrored.mirror.on("*", "").does(Answer::new(403));
     let ran = mirrored.run(&format!("{} -o oci:a", mirrored.rule())).expect(0);
     assert_eq!(ran.stderr.matches("[mirror-failed]").count(), 1, "{}", ran.stderr);
-    ran.says(&format!("mirror `{}` failed, so the next location was used", mirrored.mirror.host()));
+    ran.says(&format!("mirror `{}` was skipped because it failed", mirrored.mirror.host()));
     // A mirror need not have everything.
     mirrored.mirror = proxy();
     mirrored.mirror.on("*", "").does(Answer::new(404));
@@ -123,7 +127,7 @@ fn a_mirror_that_fails_is_told_although_the_registry_answers() {
 fn with_mirrors_only_no_request_reaches_a_registry() {
     let mut mirrored = Mirrored::new(163);
     mirrored.run(&format!("{} --mirror-only", mirrored.rule())).expect(0);
-    // What is in the cache needs no network.
+    // Cached content needs no network.
     mirrored.run("--mirror-only -o oci:cached").expect(0);
     std::fs::remove_dir_all(mirrored.project.path("home/.cache")).unwrap();
     let registry = mirrored.registry.host();
@@ -131,11 +135,11 @@ fn with_mirrors_only_no_request_reaches_a_registry() {
     for line in ["--mirror-only -o oci:a", "--mirror-only --mirror quay.io=h.example -o oci:a"] {
         mirrored.run(line).expect(2).says(&format!("at `{registry}` ")).says(&option);
     }
-    // A mirror that has nothing is not replaced by the registry.
+    // If the mirror does not have the image, the registry is not used instead.
     mirrored.mirror.on("*", "").does(Answer::new(404));
     let ran = mirrored.run(&format!("{} --mirror-only -o oci:a", mirrored.rule()));
     ran.expect(5).says("skopeo copy --all");
-    // The configuration means the same.
+    // The configuration has the same effect.
     let config = "schema = 1\nmirror-only = true\n";
     mirrored.project.write("home/.config/build-pipeline/config.toml", config);
     mirrored.run("-o oci:a").expect(2).says(&option);
@@ -172,7 +176,7 @@ fn with_mirrors_only_no_request_reaches_a_git_server_or_an_index() {
     project.write("patches/demo/demo-list.toml", &patch);
     let check = "patch check demo --pin demo --mirror-only";
     let ran = project.run(check).expect(2);
-    ran.says(&format!("`{url}` may not be asked")).says(&format!("where FROM is `{url}`"));
+    ran.says(&format!("`{url}` must not be contacted")).says(&format!("where FROM is `{url}`"));
     let rule =
         format!("schema = 1\n[mirrors]\n\"{url}/demo\" = \"http://{}/demo\"\n", mirror.host());
     project.write("home/.config/build-pipeline/config.toml", &rule);
@@ -192,7 +196,7 @@ fn with_mirrors_only_debian_packages_come_from_mirrors() {
     let project = Project::new();
     let ran = project.run("lock debian --mirror-only --dry-run");
     ran.expect(2)
-        .says("may not be asked, and no mirror rule covers it")
+        .says("must not be contacted, and no mirror rule covers it")
         .says("`--mirror FROM=URL`");
 }
 

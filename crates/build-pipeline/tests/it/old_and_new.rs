@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 11] = [
     ("home/.config/build-pipeline/config.toml", "outdated"),
 ];
 
-/// A project with one of each.
+/// A project with all of these files.
 fn project() -> Project {
     let project = Project::new();
     project.write("log", "all went well\n");

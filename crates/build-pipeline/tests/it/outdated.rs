@@ -109,7 +109,7 @@ fn sources_are_told_apart() {
     let ran = project
         .run(&format!("outdated --format github --mirror https://h.example/a={}", http.url("a")))
         .expect(26);
-    // A nightly report's first line names what vanished or moved.
+    // The first line of a nightly report names the pin that vanished or moved.
     assert!(ran.stdout.starts_with("pin bare-gone vanished: "), "{}", ran.stdout);
     ran.prints("::error file=versions/versions.toml,line=")
         .prints("title=pin moved moved::tag `v1.0` was");
@@ -349,7 +349,7 @@ fn a_pin_on_hold_is_reported_with_its_reason_and_not_bumped_with_the_others() {
     ran.prints("held        held  v1.1 breaks the build").prints("1 pin: 1 held");
     let marks = project.run(&format!("outdated held --format github {mirror}")).expect(0);
     assert_eq!(marks.stdout, "");
-    // A pin that can no longer be fetched is a problem all the same.
+    // A pin that can no longer be fetched is still a problem.
     project.run(&format!("outdated gone {mirror}")).expect(26).prints("vanished");
 
     project.run("lint --strict versions/versions.toml").expect(0);
@@ -385,7 +385,7 @@ struct SlowIndex {
     most: Arc<AtomicUsize>,
 }
 
-/// The number of requests that `outdated` has under way at the same time.
+/// The number of concurrent requests that `outdated` makes.
 const AT_ONCE: usize = 16;
 
 impl SlowIndex {
@@ -419,7 +419,8 @@ impl SlowIndex {
                         requests.fetch_add(1, Ordering::SeqCst);
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(40));
-                        // Only a client that asks so often at once gets its first answer soon.
+                        // Only a client with this many concurrent requests gets its first response
+                        // soon.
                         let limit = Instant::now() + Duration::from_secs(120);
                         while most.load(Ordering::SeqCst) < AT_ONCE && Instant::now() < limit {
                             std::thread::sleep(Duration::from_millis(5));

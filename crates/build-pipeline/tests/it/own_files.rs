@@ -1,4 +1,4 @@
-//! Own files of a track: they become a layer, are checked, and do not depend on the machine.
+//! A track's own files: they become a layer, are checked, and do not depend on the machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -118,7 +118,7 @@ fn own_files_are_a_layer_that_needs_no_engine() {
     project.run("--track mine --with-layers --output oci:whole").expect(0);
     project.run("verify oci:whole").expect(0).prints("proven: ");
 
-    // A changed file makes another image, and a damaged layer is noticed.
+    // A changed file changes the image, and a damaged layer is detected.
     project.write("files/app/config.json", "{ }\n");
     project.run("verify mine").expect(13).prints("files-digest").prints("must be");
     project.run("explain mine").expect(0).prints("files/app/config.json").prints("add-files-mine");
@@ -170,7 +170,8 @@ fn equal_files_give_one_image_on_every_machine() {
     for round in 0..6 {
         let project = with(FILES);
         let moved = project.path("files");
-        // What is different: the order of creation, times, owners, group and other bits, places.
+        // These differ: the order of creation, times, owners, permission bits of the group and
+        // others, and folders.
         if round % 2 == 1 {
             std::fs::rename(&moved, project.path("before")).unwrap();
             for name in ["app/data/words", "start", "app/config.json"] {
@@ -201,7 +202,7 @@ fn equal_files_give_one_image_on_every_machine() {
         digests.insert(ran(command.output().unwrap()).expect(0).digest());
     }
     assert_eq!(digests.len(), 1, "{digests:?}");
-    // What git knows counts: content, links, and the executable bit.
+    // Only what git records counts: content, links, and the executable bit.
     for change in ["content", "bit", "link", "name"] {
         let project = with(FILES);
         match change {
@@ -385,7 +386,7 @@ fn an_engine_builds_over_and_under_own_files() {
         &format!("registry.example.org={}", shared_registry().host()),
     ]);
     let mut again = again;
-    // Without any engine: only the last layer is made.
+    // No engine is needed, because only the last layer is made.
     again.env("PATH", "/nowhere");
     ran(again.output().unwrap()).expect(0);
 }
@@ -427,7 +428,7 @@ fn a_stage_copies_own_files_from_its_context() {
     let image = "localhost/build-pipeline/tool:latest";
     let shown = bench.container("podman", image, &["/bin/cat", "/copied"]);
     assert_eq!(shown, "one\n-rw-r--r--\n-rwxr-xr-x\n");
-    // What does not count changes nothing, and builds nothing.
+    // A change that does not count triggers no rebuild.
     fs::set_permissions(project.path("files/plain"), fs::Permissions::from_mode(0o644)).unwrap();
     project.write("unused", "x");
     run("explain tool").expect(0).prints("nothing changed");
@@ -458,7 +459,7 @@ fn own_files_that_cannot_be_in_a_context_are_refused_with_their_places() {
         ("[\".\"]", "", "has an empty part or a `.`"),
         ("[\"files\"]", "", "`files/etc` is a link to `/etc`"),
         ("[\"link\"]", "", "`link` is a symbolic link to `files`"),
-        ("[\"Dockerfile\"]", "", "engines give the name `Dockerfile` a meaning"),
+        ("[\"Dockerfile\"]", "", "`Dockerfile` has a special meaning for engines"),
         ("[\".dockerignore\"]", "", "cannot be in a build context"),
         ("[\"files/start\", \"files/start\"]", "", "listed twice"),
         ("\"files/start\"", "", "write `files = [\"files/start\"]`"),
@@ -472,7 +473,7 @@ fn own_files_that_cannot_be_in_a_context_are_refused_with_their_places() {
         project.run("plan tool").expect(2).says(says).says("versions/tracks.toml:");
         same(&project.files(), &before, files);
     }
-    // A folder of that name is free if the stage has no packages.
+    // A folder may have that name if the stage has no packages.
     project.write(TRACKS, &format!("{tracks}{}", in_context("[\"packages\"]", "")));
     project.run("plan tool").expect(0).prints("context packages/x from the project");
 }

@@ -59,7 +59,7 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
     project.run("verify my-server-gfx1100").expect(0).prints("proven: ");
     project.run("--track my-server").expect(0);
     project.run("verify my-server").expect(0).prints("proven: ");
-    // `status` says what the last `outdated` found, until the pin is changed.
+    // `status` shows the findings of the last `outdated`, until the pin is changed.
     assert!(!project.run("status").expect(0).stdout.contains("(newer since"));
     let outdated = project.run("outdated");
     assert!(outdated.stdout.contains("my-server-base"), "{}", outdated.stdout);
@@ -202,7 +202,7 @@ fn names_in_a_stage_that_do_not_exist_are_answered_with_the_nearest() {
         project.write(TRACKS, &tool(packages, &stage));
         project.run("plan --track tool").expect(2).says(near);
     }
-    // A name that is like no other has no such hint.
+    // A name that is not similar to any other has no such hint.
     project.write(TRACKS, &tool("something-else", file));
     let ran = project.run("plan --track tool").expect(2).says("create `versions/locks/");
     assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
@@ -215,9 +215,9 @@ fn a_dockerfile_that_is_not_on_the_base_of_its_track_is_refused_with_its_line() 
                 [[tool.stage]]\nname = \"tool\"\ndockerfile = \"dockerfiles/tool.Dockerfile\"\n";
     project.write(TRACKS, text);
     for (dockerfile, says, line) in [
-        ("ARG BASE\nFROM debian:13\nRUN true\n", "the image is made on `debian:13`", 2),
+        ("ARG BASE\nFROM debian:13\nRUN true\n", "the image is based on `debian:13`", 2),
         ("FROM ${BASE}\nRUN true\n", "`${BASE}` is empty", 1),
-        ("ARG BASE\nFROM ${BASE} AS one\n\nFROM two\n", "the image is made on `two`", 4),
+        ("ARG BASE\nFROM ${BASE} AS one\n\nFROM two\n", "the image is based on `two`", 4),
         ("RUN true\n", "has no FROM", 1),
         ("", "has no FROM", 1),
     ] {
@@ -256,7 +256,7 @@ fn a_new_project_can_be_built_by_a_ci_system() {
     ran_of(&project, &words).expect(2).says("is empty");
     project.write("other/.gitlab-ci.yml", "mine");
     let words = ["init", "other", "--ci", "gitlab", "--install", "x"];
-    ran_of(&project, &words).expect(2).says(".gitlab-ci.yml` exists already");
+    ran_of(&project, &words).expect(2).says(".gitlab-ci.yml` already exists");
     std::fs::remove_dir_all(project.path("other")).unwrap();
     same(&project.files(), &before, "refused inits");
 }
@@ -274,7 +274,7 @@ fn init_replaces_nothing() {
     project
         .run("init --track one")
         .expect(2)
-        .says("versions/tracks.toml` exists already")
+        .says("versions/tracks.toml` already exists")
         .says("nothing was written");
     same(&project.files(), &before, "a refused init");
     project.run("init new --track Bad").expect(2).says("`Bad` is not a track name");
@@ -330,7 +330,7 @@ fn init_adds_to_an_existing_repository() {
 #[test]
 fn data_of_the_program_is_used_only_where_the_project_has_none() {
     let project = with("");
-    // A pin of the project replaces that of the program.
+    // A pin of the project replaces the built-in pin.
     let digest = format!("sha256:{}", "1".repeat(64));
     let text = project.read("versions/versions.toml");
     let pin = format!(
@@ -339,7 +339,7 @@ fn data_of_the_program_is_used_only_where_the_project_has_none() {
     project.write("versions/versions.toml", &pin);
     project.run("plan --track ollama").expect(0).prints("registry.example.org/o@sha256:1111");
     project.run("plan --track official").expect(0);
-    // A project that is complete sees nothing of the program.
+    // A complete project uses nothing that is built in.
     project.write(
         "versions/versions.toml",
         &text.replace("schema = 1", "schema = 1\nbuilt-in = false"),
@@ -347,7 +347,7 @@ fn data_of_the_program_is_used_only_where_the_project_has_none() {
     project.run("plan --track official").expect(2).says("versions/gpus.toml");
 }
 
-/// What `run` starts for a track, as a shell script for a machine with a GPU.
+/// Returns the shell script that `run` prints for a track on a machine with a GPU.
 fn started(project: &Project, track: &str) -> String {
     project.run(&format!("run {track} --print shell --host-root machine")).expect(0).stdout
 }
@@ -362,7 +362,7 @@ fn a_container_gets_what_the_track_says_and_the_rest_from_the_track_below() {
     for text in ["8000", "HSA_NO_SCRATCH_RECLAIM=1", "--shm-size"] {
         assert!(mine.contains(text) && official.contains(text), "{text}: {mine}");
     }
-    // The program's row is for the program's track.
+    // A built-in row applies only to the built-in track.
     let own = "schema = 1\n[vulkan]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"rocm-pytorch\"\n";
     project.write(TRACKS, own);
     assert!(started(&project, "vulkan").contains("/dev/kfd"));

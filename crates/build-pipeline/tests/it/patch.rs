@@ -137,7 +137,7 @@ fn a_file_that_somebody_changed_is_told_apart() {
     project.write("tree/a.txt", "list = \"gfx1100;gfx1151\"\n# mine\n");
     let before = project.files();
     let ran = project.run("patch apply demo --root tree").expect(7).prints("base-dirty");
-    ran.prints("was changed by someone").says("patch revert");
+    ran.prints("someone changed `").says("patch revert");
     project.run("patch revert demo --root tree").expect(7).says("`a.txt` was changed after");
     same(&project.files(), &before, "files");
 }
@@ -198,7 +198,7 @@ fn the_diff_is_one_that_patch_takes() {
     assert_eq!(json(&document)["trees"][0]["diff"], "");
 }
 
-/// Patches, F: the diff of a file that is not UTF-8 applies.
+/// The diff of a file that is not UTF-8 can be applied.
 #[test]
 fn the_diff_of_any_bytes_is_one_that_git_takes() {
     let file = "a b.txt";

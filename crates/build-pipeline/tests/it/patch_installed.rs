@@ -53,7 +53,7 @@ fn system() -> Project {
 
 const LINE: &str = "patch apply --when auto --root system --host-root host --no-probes";
 
-/// Patches, G: packages are found in all usual places.
+/// Packages are found in all usual places.
 #[test]
 fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     let project = system();
@@ -78,7 +78,6 @@ fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     project.run("patch revert --root system").expect(2).says("no patch was applied");
 }
 
-/// Patches, I: one package that does not fit.
 #[test]
 fn a_package_that_does_not_fit_leaves_no_other_unpatched() {
     let project = system();
@@ -90,7 +89,7 @@ fn a_package_that_does_not_fit_leaves_no_other_unpatched() {
     assert_eq!(project.read(&sdk), before);
     let platform = project.read(&format!("{PACKAGES}/vllm/platforms/__init__.py"));
     assert!(platform.contains("torch.version.hip"));
-    // A package with a damaged list of receipts stops no other either.
+    // A package with a damaged list of receipts does not stop the others either.
     let project = system();
     let other = "system/opt/venv/lib/python3.12/site-packages";
     project.write(&format!("{other}/rocm_sdk/__init__.py"), SDK);
@@ -99,7 +98,7 @@ fn a_package_that_does_not_fit_leaves_no_other_unpatched() {
     assert!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")).contains("= False"));
 }
 
-/// Returns whether each row of a RECORD matches its file, by a program that is not ours.
+/// Returns whether each row of a RECORD matches its file, according to an independent program.
 fn record_is_correct(project: &Project, folder: &str) -> bool {
     let check = "import base64, csv, hashlib, sys\n\
         for path, stated, size in csv.reader(open(sys.argv[1])):\n    data = open(path, 'rb').read()\n    \
@@ -110,7 +109,7 @@ fn record_is_correct(project: &Project, folder: &str) -> bool {
     python.status().unwrap().success()
 }
 
-/// Patches, I: the hashes in RECORD.
+/// The hashes in RECORD match the patched files.
 #[test]
 fn the_record_of_a_package_stays_correct() {
     let project = system();
@@ -122,7 +121,7 @@ fn the_record_of_a_package_stays_correct() {
     project.run(LINE).expect(0).prints("it was applied earlier");
     project.run("patch revert --root system").expect(0);
     same(&project.files(), &before, "files");
-    // A row that was wrong before is not made right.
+    // A row that was wrong before is not corrected.
     let record = format!("{PACKAGES}/{folder}/RECORD");
     project.edit(&record, "sha256=", "sha256=x");
     let wrong = project.read(&record);
@@ -155,7 +154,7 @@ fn a_patch_for_some_versions_of_rocm_is_left_out_for_others() {
     project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
 }
 
-/// Patches, H: the version of ROCm chooses patches.
+/// The version of ROCm determines which patches are applied.
 #[test]
 fn the_version_of_rocm_decides() {
     let project = system();
@@ -301,7 +300,6 @@ fn the_hook_for_zypper_answers_every_message() {
     assert_eq!(ran.stdout, "ACK\n\n\0".repeat(3));
 }
 
-/// Patches, J: hooks for pip and uv.
 #[test]
 fn the_functions_for_pip_and_uv_patch_what_was_installed() {
     let project = system();

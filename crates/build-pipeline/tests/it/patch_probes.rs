@@ -1,4 +1,4 @@
-//! Probes execute code of the tree: it reaches nothing of the machine, or is not run.
+//! Probes execute code from the tree: it cannot reach the machine, or it is not run.
 
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn cmake_tree(project: &Project, list: &str) {
     project.write("tree/csrc/rocm/attention.cu", kernels);
 }
 
-/// Patches, B: every command that changes the list of targets counts.
+/// Every command that changes the list of targets counts.
 #[test]
 fn cmake_evaluates_all_that_changes_the_list() {
     let first = "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n";
@@ -85,7 +85,7 @@ fn cmake_evaluates_all_that_changes_the_list() {
     }
 }
 
-/// Patches, B: a probe that would not see a change does not pass.
+/// A probe that would not see a change does not pass.
 #[test]
 fn a_change_that_cmake_would_not_see_is_not_judged() {
     let line =
@@ -110,24 +110,23 @@ fn a_change_that_cmake_would_not_see_is_not_judged() {
     }
 }
 
-/// Patches, A: a skip that the tree contradicts is refused.
+/// A skip that the tree contradicts is refused.
 #[test]
 fn a_skip_looks_at_the_tree() {
     // The text of 0.10.2 under the version 0.8.5.
     let project = Project::new();
     cmake_tree(&project, "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n");
     let line = "patch check vllm --root tree --only vllm-paged-attention --no-probes --version";
-    project
-        .run(&format!("{line} 0.8.5"))
-        .expect(7)
-        .prints("line 1: this text is here, and the patch says it is not");
+    project.run(&format!("{line} 0.8.5")).expect(7).prints(
+        "line 1: the tree has this text, but the patch expects this version not to have it",
+    );
     project.run(&format!("{line} 0.10.2")).expect(0).prints("applied(1)");
 }
 
 #[test]
 fn a_machine_that_cannot_confine_a_probe_does_not_run_it() {
     let (project, outside) = hostile();
-    // A user namespace in which no further one may be made, like many containers.
+    // A user namespace in which no other can be created, as in many containers.
     let run = |arguments: &[&str]| {
         let program = project.command(&[]).get_program().to_owned();
         let shell = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
@@ -143,14 +142,14 @@ fn a_machine_that_cannot_confine_a_probe_does_not_run_it() {
         ran(command.output().unwrap())
     };
     let ran = run(&["patch", "check", "demo", "--root", "1.0"]).expect(0);
-    ran.prints("probe `calls`: - not run: this machine does not let a probe be confined: ")
-        .says("`--unconfined-probes` runs them with all your rights");
+    ran.prints("probe `calls`: - not run: this machine cannot confine a probe: ")
+        .says("`--unconfined-probes` runs them with all your permissions");
     run(&["patch", "check", "demo", "--root", "1.0", "--strict"]).expect(7);
     assert_eq!(outside.path().read_dir().unwrap().count(), 1);
     let ran = run(&["patch", "check", "demo", "--root", "1.0", "--unconfined-probes"]).expect(0);
     ran.prints("probe `calls`: ✓ passed");
     assert!(outside.path().join("stolen").exists());
-    // sed and Python's compiler execute nothing of the tree.
+    // sed and Python's compiler execute no code from the tree.
     project.write("fix.sh", "sed -i 's/def/ def/' a.py\n");
     run(&["patch", "lint-sed", "fix.sh", "--root", "1.0"]).expect(1).prints("sed-breaks-syntax");
 }

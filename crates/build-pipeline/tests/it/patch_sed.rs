@@ -34,7 +34,7 @@ RUN sed -i 's/archive/mirror/' /etc/apt/sources.list && sed -i "s/$(uname -m)/x/
 RUN sed -i 's/(broken/x/;s/a\(b/c/' vllm/CMakeLists.txt && sed -i 's/a/id/e' vllm/CMakeLists.txt
 "#;
 
-/// Patches, L: `("0", "0")` is no duplicate.
+/// `("0", "0")` is not a duplicate.
 #[test]
 fn sed_lines_are_judged_by_what_they_do() {
     let project = Project::new();
@@ -88,7 +88,7 @@ fn sed_lines_are_judged_by_what_they_do() {
     project.run("patch lint-sed nowhere").expect(2).says("reading `nowhere` failed");
 }
 
-/// Patches, K: sed ends with 2 for a missing file.
+/// `sed` exits with status 2 if a file is missing.
 #[test]
 fn a_missing_file_is_an_error_as_it_is_for_sed() {
     let project = Project::new();

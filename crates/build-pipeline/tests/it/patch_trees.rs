@@ -25,7 +25,7 @@ fn project(files: &[String]) -> Project {
     project
 }
 
-/// Creates a tree with a way out of it, and names the exit code of a run on it.
+/// A name, a function that creates a tree with a way out of it, and the exit code of a run on it.
 type Escape = (&'static str, fn(&Path, &Path), i32);
 
 /// The patched file is `sub/deep/a.txt`; the sentinel is in a folder next to the tree.
@@ -301,7 +301,7 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
             "round {round}: a file is incomplete"
         );
         seen[usize::from(new > 0) + usize::from(new == files.len())] += 1;
-        // Forward from the point of interruption, and back again: no files remain.
+        // The next run continues, and reverting it leaves no files.
         project.run(line).expect(0);
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == NEW), "{round}");
         project.run("patch revert demo --root tree").expect(0);
@@ -354,7 +354,7 @@ const STEPS: [&str; 9] = [
     "unlinkat",
 ];
 
-/// Patches, E: a killed run is reverted, and leaves no hidden files.
+/// A killed run can be reverted, and then leaves no hidden files.
 #[test]
 fn a_run_that_is_killed_at_any_step_is_reverted_without_a_trace() {
     let files: Vec<String> = (0..3).map(|number| format!("sub{number}/a.txt")).collect();
@@ -387,7 +387,7 @@ fn a_run_that_is_killed_at_any_step_is_reverted_without_a_trace() {
     }
 }
 
-/// Runs a command and kills it before a system call. Returns whether it came that far.
+/// Runs a command and kills it before a system call. Returns whether it reached that call.
 fn is_killed_at(project: &Project, line: &str, call: &str, step: usize) -> bool {
     let command = project.command(&line.split(' ').collect::<Vec<_>>());
     let (trace, inject) =

@@ -113,7 +113,7 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
             "the anchor matches 1 times",
         ),
         // The tree does not contain the file, which the patch allows but the plan does not.
-        ("versions = \"*\"", skipped, "the plan says that it takes effect in `demo`"),
+        ("versions = \"*\"", skipped, "according to the plan, it takes effect in `demo`"),
         // Upstream should have it, and does not.
         (upstream, list_edit("a.txt"), "this version should include it (0.2 has it)"),
     ] {

@@ -1,4 +1,4 @@
-//! Terminal escapes never reach a terminal, whatever they came through and whatever is printed.
+//! Terminal escapes never reach a terminal, whichever input contains them and whatever is printed.
 
 use serde_json::Value;
 use testkit::{Answer, FaultProxy, TERMINAL_PAYLOADS, gate_cases, gate_passed, shared_registry};
@@ -14,7 +14,7 @@ const FORMS: [&str; 5] =
 fn is_harmless(what: &str, text: &str, has_colours: bool) {
     let mut rest = text.to_owned();
     if has_colours {
-        // No payload uses this colour except this one, and the program never uses it.
+        // Only this payload uses this colour, and the program never does.
         assert!(!rest.contains("\x1b[31mred"), "{what}: {rest}");
         while let Some(start) = rest.find("\x1b[") {
             let end = rest[start..].find('m').expect("a colour ends") + start;

@@ -55,7 +55,7 @@ fn a_shell_reads_what_is_exported() {
     for (name, value) in
         text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once('=').unwrap())
     {
-        assert_eq!(written.insert(name, value), None, "{name} stands twice");
+        assert_eq!(written.insert(name, value), None, "{name} is listed twice");
         assert_eq!(read.get(name), Some(&value), "{name}");
     }
     assert_eq!(written["VLLM_LEGACY_COMMIT"], "01efc7ef781391e744ed08c3292817a773d654e6");
@@ -112,8 +112,8 @@ fn the_schema_of_versions_toml_takes_ours_and_refuses_mistakes() {
     ] {
         let wrong = text.replacen(from, to, 1);
         assert_ne!(wrong, text, "{from}");
-        assert!(!check(&wrong), "{to} is taken");
-        assert!(pins_refuses(&wrong), "{to} is read");
+        assert!(!check(&wrong), "the schema accepts {to}");
+        assert!(pins_refuses(&wrong), "the parser accepts {to}");
     }
 }
 

@@ -141,8 +141,8 @@ fn the_home_screen_knows_every_track() {
     assert!(!ran.stdout.contains("not in this version"), "{}", ran.stdout);
     for (track, title) in [
         ("official", "vLLM, official ROCm image"),
-        ("ollama", "Ollama, official ROCm image (not yet: pin `ollama` is unresolved"),
-        ("source", "vLLM, from source (not yet: pin `fedora` is unresolved"),
+        ("ollama", "Ollama, official ROCm image (not ready: pin `ollama` is unresolved"),
+        ("source", "vLLM, from source (not ready: pin `fedora` is unresolved"),
         ("nightly-spoof", "vLLM, vendor nightly (its tag is resolved at each build)"),
         ("locked-spoof", "vLLM, locked vendor image"),
         ("vulkan", "llama.cpp, Vulkan"),
@@ -154,7 +154,8 @@ fn the_home_screen_knows_every_track() {
     }
 }
 
-/// llama.cpp's build asks git for its number and commit, and the trees of the tracks are without git.
+/// llama.cpp's build asks git for its build number and commit, but the source trees of the tracks
+/// contain no git data.
 #[test]
 fn builds_of_llama_cpp_are_given_the_number_and_commit_of_their_source() {
     let project = Project::new();
@@ -205,7 +206,7 @@ fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
 /// The files that every plan is made from.
 const DATA: [&str; 3] = ["versions/gpus.toml", "versions/tracks.toml", "versions/versions.toml"];
 
-/// Checks which files of the project a command opens, each as often as all others.
+/// Checks that a command opens exactly these files of the project, each the given number of times.
 fn check_opened(project: &Project, line: &str, files: &[&str], times: usize) {
     let wanted: BTreeMap<String, usize> =
         files.iter().map(|name| ((*name).to_owned(), times)).collect();
@@ -264,7 +265,7 @@ fn in_a_git_checkout_only_a_build_reads_its_files_once_more() {
     }
 }
 
-/// The plans that use patches: the one of llama.cpp, and the rehearsal's with those of vLLM and
+/// The plans that use patches: a plan of llama.cpp, and a rehearsal with the patches of vLLM and
 /// flash-attention.
 fn plans_with_patches(project: &Project) -> Result<Vec<Value>, Ran> {
     ["--track vulkan", "--track source --rehearse"]

@@ -10,11 +10,11 @@ use crate::dsl::{Base, Project, Terminal};
 
 /// The size of the only layer, in bytes.
 const LAYER: usize = 40_000_000;
-/// The bytes of it that arrive before the transfer breaks off.
+/// The number of its bytes that arrive before the transfer is interrupted.
 const ARRIVES: usize = 32 << 20;
 
-/// A project, and a base with a large layer behind a proxy. The first transfer of the layer breaks
-/// off, the second one stalls, and all others are good.
+/// A project, and a base with a large layer behind a proxy. The first transfer of the layer is
+/// interrupted, the second one stalls, and all others succeed.
 struct Large {
     project: Project,
     image: PushedImage,
@@ -50,7 +50,7 @@ fn a_long_transfer_is_reported_and_continued_after_an_interruption() {
         for wanted in ["building locked-spoof: ", &format!("· {name}: 40.0 MB of layers")] {
             assert!(said.any(|line| line.starts_with(wanted)), "{name}: no line `{wanted}`");
         }
-        // Nothing arrives any more, and the log still shows how far it is.
+        // Nothing arrives any more, but the log still shows the progress.
         let is_alive = |line: &String| {
             line.starts_with(&format!("· {name}: ")) && line.contains(" MB of 40.0 MB, ")
         };
@@ -64,7 +64,7 @@ fn a_long_transfer_is_reported_and_continued_after_an_interruption() {
         let hint = "hint: rerun the same command to continue from the cache";
         assert!(rest.iter().any(|line| line == hint), "{rest:?}");
 
-        // Both runs together fetch hardly more than the image.
+        // Both runs together fetch little more than the image.
         project.run(&line).expect(0);
         let received =
             |record: &serde_json::Value| record["traffic"]["bytes_received"].as_u64().unwrap();
@@ -72,7 +72,7 @@ fn a_long_transfer_is_reported_and_continued_after_an_interruption() {
         let whole = large.image.layers[0].bytes.len() as u64;
         assert!((whole..=whole + whole / 20).contains(&sum), "{name}: {sum} of {whole} bytes");
 
-        // Unchanged, no layer is fetched again.
+        // Nothing changed, so no layer is fetched again.
         let asked = large.proxy.requests().len();
         project.run(&line).expect(0).prints("(up to date; no layers transferred)");
         assert_eq!(large.proxy.requests().len(), asked, "{name}");
@@ -144,7 +144,7 @@ fn screen(text: &str, columns: usize) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Presses Ctrl-C during a long transfer on a terminal with 60 columns, when it shows a text, and
+/// Presses Ctrl-C during a long transfer on a terminal with 60 columns, once it shows `wanted`, and
 /// returns what the terminal received.
 fn interrupted_on(kind: &str, seed: u64, wanted: &str) -> String {
     let large = Large::new(seed);

@@ -37,7 +37,8 @@ fn two_projects_with_one_track_name_do_not_share_records() {
     home.run("-C two --track mine --rehearse").expect(0);
     home.run("-C one explain mine --rehearse").expect(0).prints("nothing changed");
     home.run("-C two explain mine --rehearse").expect(0).prints("nothing changed");
-    // The list is that of the project; outside of one, and with --all, it has everything.
+    // The list contains the project's records; outside a project, and with `--all`, it contains all
+    // records.
     assert_eq!(listed(home.run("-C one records --format json")).len(), 1);
     assert_eq!(listed(home.run("-C two records --format json --all")).len(), 2);
     let all = listed(home.run("records --format json"));
@@ -126,7 +127,7 @@ fn doctor_uses_the_records_of_the_project() {
     project_in(&home, "one", "");
     project_in(&home, "two", "");
     home.run("-C one --track mine --rehearse").expect(0);
-    // A record that says which GPUs the image was checked for.
+    // A record that lists the GPUs that the image was checked for.
     let id = listed(home.run("-C one records --format json"))[0]["id"].as_str().unwrap().to_owned();
     let file = format!("home/.local/state/build-pipeline/records/{id}.json");
     let mut record: Value = serde_json::from_str(&home.read(&file)).unwrap();
@@ -198,7 +199,7 @@ fn a_track_is_verified_where_its_last_build_wrote_it() {
 fn rows_of_a_project_extend_those_of_the_program() {
     let project = home();
     project.run("init").expect(0);
-    // A failure of the project, and those of the program.
+    // A known failure of the project, and the built-in ones.
     let own = "schema = 1\n[failure.ours]\nany = [\"our own program broke\"]\nabout = \"rocm\"\n\
                cause = \"ours\"\nfix = [\"repair it\"]\nknown = \"one source\"\nevidence = \"us\"\n";
     project.write("versions/failures.toml", own);
@@ -252,7 +253,7 @@ fn rows_of_a_project_extend_those_of_the_program() {
         .expect(2)
         .says("build-pipeline has no row `kernel.anny`")
         .says("did you mean `kernel.any`?");
-    // A project that uses nothing of the program has nothing to remove.
+    // A project that does not use the built-in data has nothing to remove.
     let pins = project.read("versions/versions.toml");
     project.write(
         "versions/versions.toml",

@@ -10,7 +10,7 @@ use crate::patch_pinned::Index;
 const CONFIG: &str = "home/.config/build-pipeline/config.toml";
 const CANARY: &str = "canary-0815";
 
-/// The authority of the test servers' certificates.
+/// The certificate authority of the test servers.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testkit/src/tls/authority.pem");
 
 fn authorization() -> String {
@@ -115,7 +115,7 @@ fn the_environment_precedes_the_configuration() {
     assert_eq!(configured.asked(), [""; 0]);
     let before = named.asked().len();
     assert!(before >= 3);
-    // No proxy is asked for an excepted host, which nothing else can reach.
+    // A host in `NO_PROXY` is contacted directly, so it cannot be reached.
     drop(std::fs::remove_dir_all(project.path("home/.cache")));
     let line = line("no");
     run(&project, &line, &[("NO_PROXY", "other.test,plain.test")]).expect(5);
@@ -170,7 +170,7 @@ fn apt_and_uv_get_the_proxy() {
     let project = Project::new();
     let proxy = ForwardProxy::start([], None);
     configure(&project, &format!("http://{}", proxy.host()), "");
-    // The proxy knows no host, so both fail; they must have asked it.
+    // The proxy knows no host, so both commands fail, but they must have contacted it.
     let failed = run(
         &project,
         "lock debian --dry-run --mirror https://deb.debian.org=https://deb.test",
@@ -196,7 +196,7 @@ fn with_mirrors_only_a_stage_may_not_use_the_network() {
     let line = "--track mine --mirror-only --mirror docker.io=127.0.0.1:1";
     let refused = project.run(line).expect(2);
     refused
-        .says("step `build-it` of track `mine` uses the network, and only mirrors may be asked")
+        .says("step `build-it` of track `mine` uses the network, but only mirrors may be contacted")
         .says("`network = true` in versions/tracks.toml")
         .says("--mirror-only");
 }

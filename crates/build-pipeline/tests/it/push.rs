@@ -31,7 +31,7 @@ fn a_finished_image_goes_to_several_places() {
     assert!(place.starts_with(&format!("registry:{host}/push/other:20")), "{place}");
     project.run(&format!("verify {host}/push/official:v0.27.1")).expect(0).prints("proven");
 
-    // Again, nothing is transferred, and more tags are given on the registry alone.
+    // A second push transfers nothing, and tags are added on the registry alone.
     let again = project.run(&format!("push full {host}/push/official:v0.27.1")).expect(0);
     again.prints("up to date; no layers transferred").prints(&format!("push/official@{digest}"));
     let tag = project.run(&format!("tag {host}/push/official:v0.27.1 stable newest")).expect(0);

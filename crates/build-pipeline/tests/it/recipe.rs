@@ -13,7 +13,7 @@ const REVISION: &str = "org.opencontainers.image.revision";
 /// The tracks that have no rehearsal.
 const ONLY_REAL: [&str; 2] = ["vulkan", "llama-rocm"];
 
-/// The pins of tracks whose digest is not in the project.
+/// Tracks with a pin whose digest is not in the project.
 const TO_SET: [(&str, &str); 2] = [("nightly-spoof", "vllm-dev-nightly"), ("ollama", "ollama")];
 
 fn git(project: &Project, arguments: &[&str]) -> String {
@@ -29,7 +29,7 @@ fn git(project: &Project, arguments: &[&str]) -> String {
     ran(output.unwrap()).expect(0).stdout.trim().to_owned()
 }
 
-/// A project whose files came with one commit.
+/// A project whose files were all added in one commit.
 pub(crate) fn committed() -> (Project, String) {
     let project = Project::new();
     git(&project, &["init", "-q"]);
@@ -178,7 +178,7 @@ fn array<'a>(plans: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// Checks that the text of a track's plan is the same if the track is named alone, before and after
-/// each other one, and with all of them.
+/// each other track, and with all tracks.
 fn check_together(tracks: &[&str], plan: impl Fn(&[&str]) -> String) {
     let alone: BTreeMap<&str, String> =
         tracks.iter().map(|track| (*track, plan(&[*track]))).collect();

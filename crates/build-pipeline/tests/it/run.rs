@@ -51,7 +51,7 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
         let spoofing = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=11.0.0";
         engine.add("localhost/spoofing", spoofing);
         start("localhost/spoofing:latest", &["--gpu", "gfx1151"]).expect(0);
-        // Without a spoof, the code of another GPU is of no use.
+        // Without a spoof, code for another GPU cannot be used.
         engine.add("localhost/other", "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=off");
         start("localhost/other:latest", &["--gpu", "gfx1151"])
             .expect(1)
@@ -62,7 +62,7 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
             .says("--force");
         run(&["--gpu", "gfx1100", "--force"]).expect(0);
         run(&["--gpu", "gfx1151"]).expect(0);
-        // Without a GPU, nothing has to fit.
+        // Without a GPU, the code need not match.
         run(&["--gpu", "gfx1100", "--no-gpu"]).expect(0);
     }
 }
@@ -85,7 +85,7 @@ fn a_container_has_what_its_track_needs_and_nothing_else() {
         assert_eq!(lines[0], "card0 renderD128 kfd", "{}: {}", engine.name, ran.stdout);
         let groups: Vec<&str> = lines[1].split(' ').collect();
         assert!(groups.contains(&"992") && groups.contains(&"993"), "{lines:?}");
-        // The display is not passed on.
+        // The group of the display is not passed on.
         assert!(!groups.contains(&"44"), "{lines:?}");
         for line in ["shm 16777216", "home /home/run", "NoNewPrivs: 1", "Seccomp: 2", "0 ."] {
             assert!(lines.contains(&line), "{}: no `{line}` in {lines:?}", engine.name);
@@ -186,7 +186,7 @@ fn a_detached_container_belongs_to_the_user() {
         crate::dsl::ran(clean.output().unwrap()).expect(0);
         assert_eq!(engine.containers(), [format!("/{name}")]);
         engine.remove(&name);
-        // One that cannot be started leaves nothing.
+        // A container that cannot be started leaves nothing behind.
         let mut broken = command(&project, &engine, &words, &["no-such-program"]);
         crate::dsl::ran(broken.output().unwrap()).expect(3).says("no-such-program");
         assert_eq!(engine.containers(), [""; 0], "{}", engine.name);
@@ -409,7 +409,7 @@ fn files_are_written_without_an_engine() {
     assert!(!Path::new(&project.path("home/.cache/build-pipeline/home")).exists());
 }
 
-/// `run --print compose` says so if nothing on this machine starts the file.
+/// `run --print compose` prints a hint if no program on this machine can start the file.
 #[test]
 fn a_compose_file_comes_with_a_hint_if_nothing_starts_it() {
     let project = Project::new();

@@ -212,7 +212,7 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     }
     scene.runs("doctor --engine docker");
     scene.search();
-    // Ten in the files, the folder's name and the variables, and two more variables.
+    // Ten secrets in the files, the folder's name and the variables, and two in additional variables.
     testkit::gate_passed(18, 12);
 }
 
@@ -240,7 +240,7 @@ fn what_helpers_and_signed_redirects_know_is_told_to_nobody() {
     let line = base.pinned_at(&scene.project, &proxy.host());
     let ran = scene.runs(&format!("{line} --with-layers"));
     assert_ne!(ran.code, 0);
-    // Both were used.
+    // Both secrets were used.
     assert!(proxy.requests().iter().any(|one| one.header("authorization").is_some()));
     assert!(cdn.requests().iter().any(|one| one.target.contains(&core(29))));
     scene.runs_both("records");
@@ -337,7 +337,7 @@ fn a_broken_data_file_is_shown_without_its_secrets() {
         for line in lines.split('|') {
             scene.runs(line);
         }
-        // They would use the network if this file did not stop them.
+        // These commands would use the network if this invalid file did not stop them.
         if name == "versions/versions.toml" {
             scene.runs("outdated").expect(2);
             scene.runs("bump vllm --dry-run").expect(2);

@@ -63,7 +63,7 @@ impl Way {
 
 /// A project on a machine whose engine already contains somebody else's objects.
 pub(crate) struct Site {
-    // The machine ends before its folders are removed.
+    // The machine stops before its folders are removed.
     machine: Machine,
     way: Way,
     socket: Option<PathBuf>,

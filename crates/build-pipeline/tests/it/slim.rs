@@ -72,7 +72,7 @@ fn every_form_of_an_image_gives_the_same_slimmed_image() {
         let output = format!("oci:again-{number}");
         assert_eq!(slimmed(&project, input, &output)["digest"], first["digest"], "{input}");
     }
-    // Over itself, and as an archive, which other programs read.
+    // Written over the existing image, and as an archive that other programs can read.
     assert_eq!(slimmed(&project, "image", "oci:out")["digest"], first["digest"]);
     assert_eq!(slimmed(&project, "image", "oci-archive:out.tar")["digest"], first["digest"]);
     program(
@@ -180,7 +180,7 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
         assert!(!project.path("out").exists(), "{line}");
     }
     assert_eq!(std::fs::read(project.path("foreign/file")).unwrap(), b"precious");
-    // With the code that it imitates, the image works as before.
+    // If the code for the GPU that it imitates is kept, the image works as before.
     refused(&project, "spoofed --output oci:out --gpu gfx1100", 0);
 }
 

@@ -84,7 +84,7 @@ fn a_slimmed_track_is_the_slimmed_base_with_labels_and_proven() {
         .says("slim-image layer 2 of 2");
     project.run(&plan).expect(0).prints("last time: ");
 
-    // The layers are those that the command writes.
+    // The layers are the same as those that the command `slim` writes.
     let command = format!("slim {}:1 --gpu gfx1151 --output oci:command", base.place);
     project.run(&command).expect(0);
     let layers = layers_of(&project.path(OUT));
@@ -135,7 +135,7 @@ fn flip(layout: &Path) {
     let packed = std::fs::read(oci::layout::blob_path(layout, &digest)).unwrap();
     let mut content = Vec::new();
     GzDecoder::new(&packed[..]).read_to_end(&mut content).unwrap();
-    // Inside the first file; the head of a tar entry has 512 bytes.
+    // Inside the first file; the header of a tar entry is 512 bytes long.
     content[512 + 2000] ^= 1;
     let new = gzip(&content);
     let named = Digest::of(&new);
@@ -159,13 +159,13 @@ fn one_flipped_byte_in_a_slimmed_layer_is_found() {
     project.run(&verify).expect(0).prints("proven: ");
     flip(&project.path(OUT));
     project.run(&verify).expect(13).prints("✗ manifest digest").prints("✗ manifest layers");
-    // Without what the build has left, the base is slimmed again.
+    // Without the files that the build left behind, the base is slimmed again.
     std::fs::remove_dir_all(store(&project)).unwrap();
     project.run(&format!("{verify} --rebuild")).expect(13).prints("differs: ").prints("libtwo.so");
     // A build repairs the image.
     project.run(&format!("build official --slim {} --output oci:{OUT}", base.options())).expect(0);
     project.run(&verify).expect(0).prints("proven: ");
-    // Labels that claim it do not make an image slim.
+    // Labels do not prove that an image is slimmed.
     let whole = format!("build official {} --with-layers --output oci:whole", base.options());
     project.run(&whole).expect(0);
     let key = "io.github.build-pipeline.overrides";
@@ -233,10 +233,10 @@ fn what_would_break_a_track_is_refused_and_nothing_is_written() {
         (format!("--slim=gfx1201 {full}"), 1, "it contains no code for gfx1201"),
         (format!("--slim=gfx1 {full}"), 2, "`gfx1` is not a GPU target"),
         (format!("--slim=gfx999 {full}"), 2, "`slim` names GPU `gfx999`"),
-        (format!("--variant fat {full}"), 2, "the only one is `slim`"),
-        (format!("--slim {spoof}"), 1, "it makes ROCm see gfx1100"),
+        (format!("--variant fat {full}"), 2, "the only variant is `slim`"),
+        (format!("--slim {spoof}"), 1, "it makes ROCm treat the GPU as gfx1100"),
         (format!("--slim {cut}"), 1, "cannot be removed from layer `sha256:"),
-        (format!("--slim {bad}"), 6, "but the image's config says"),
+        (format!("--slim {bad}"), 6, "but the image's config specifies"),
     ] {
         let ran = project.run(&format!("build official {line}")).expect(code);
         assert!(ran.stderr.contains(text), "{line}: {}", ran.stderr);
@@ -347,7 +347,7 @@ fn the_slim_variants_are_rehearsed_on_stand_ins_with_code() {
         .prints("imitate 11.0.0");
     project.run("explain official --variant slim --rehearse").expect(0).prints("= slim-image");
     project.run("plan official --slim --format mermaid").expect(0).prints("slim/1: gfx1151");
-    // Without `slim`, the stand-in is what it was.
+    // Without `slim`, the stand-in is unchanged.
     let plain = project.run("build official --rehearse").expect(0);
     assert!(!plain.stdout.contains("slimmed"), "{}", plain.stdout);
 }
@@ -372,7 +372,7 @@ fn own_files_are_added_to_the_slimmed_base() {
     let verify = format!("verify mine {}", base.mirror());
     project.run(&verify).expect(0).prints("proven: ").prints("with those that this machine made");
     project.run(&format!("{verify} --rebuild")).expect(0).prints("the images are identical");
-    // Another machine does not have the slimmed layers, but makes the one with the file.
+    // Another machine lacks the slimmed layers, but can make the layer with the project's own file.
     std::fs::remove_dir_all(store(&project)).unwrap();
     project.run(&verify).expect(0).prints("as planned: ");
     forge_at(

@@ -29,7 +29,7 @@ fn a_track_is_up_to_date_until_its_inputs_change() {
     let (_, pin) = pins.split_once("[image.vllm-dev-locked]").unwrap();
     let line = pin.lines().find(|line| line.starts_with("digest = ")).unwrap();
     project.edit("versions/versions.toml", line, &format!("digest = \"{}\"", base.digest()));
-    // A rehearsal is no build.
+    // A rehearsal does not count as a build.
     project.run("--track locked-spoof --rehearse").expect(0);
     assert_eq!(state(&project, "locked-spoof").0, "never-built");
     project.run("--track locked-spoof").expect(0);

@@ -162,7 +162,7 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
     let second = Bench::new(TEXT);
     let alone = run(&first, BUILD).expect(0).digest();
     for store in stores(&folder) {
-        // What is finished here is pushed to a store that lacks it.
+        // Finished steps are pushed to a store that lacks them.
         let build = format!("{BUILD} --store {store}");
         assert_eq!(run(&first, &build).expect(0).digest(), alone, "{store}");
         assert_eq!(step(&first, "seal-tiny"), ("cached".to_owned(), None));
@@ -178,7 +178,7 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
             .expect(0)
             .prints("as planned: ");
     }
-    // It is known where the step came from, and whether that is allowed.
+    // The tool records where the step came from, and checks whether that store is allowed.
     let [_, store] = stores(&folder);
     run(&second, &format!("{BUILD} --store {store},ro")).expect(0);
     assert_eq!(step(&second, "seal-tiny"), ("cached".to_owned(), Some(store.clone())));
@@ -214,7 +214,7 @@ fn a_bad_entry_is_refused_by_name_and_never_used() {
             let key = artifact.key.clone();
             artifact.write(store, &key, |record| record["content"] = json!("another step"));
         }),
-        ("another digest in the record", "its record says", |store| {
+        ("another digest in the record", "its record specifies", |store| {
             let mut artifact = Artifact::of(store);
             let key = artifact.key.clone();
             artifact.write(store, &key, |record| record["result"] = json!(Digest::of(b"other")));
@@ -276,7 +276,7 @@ fn two_results_for_one_key_stop_the_run_and_both_are_kept() {
     assert_eq!(others.filter(|tag| !tag.ends_with(".claim")).count(), 2, "one for each run");
     assert_eq!(Artifact::of(&path).manifest, artifact.manifest, "the first result is still there");
 
-    // A store that may not be written is compared, and not changed.
+    // A read-only store is compared, but not changed.
     let before = std::fs::read(path.join("index.json")).unwrap();
     run(&second, &format!("{line},ro --fresh")).expect(13).says("`/random` differs (content)");
     assert_eq!(std::fs::read(path.join("index.json")).unwrap(), before);
@@ -380,7 +380,7 @@ fn a_step_runs_by_its_key_once_and_prints_its_result() {
     assert!(!again.stderr.contains("build-tiny: "), "{}", again.stderr);
     assert_eq!(run(&second, &line).expect(0).says("cached from").stdout, result);
 
-    // Another job of the workflow has told the result.
+    // Another job of the workflow has passed on the result.
     let third = Bench::new(TEXT);
     let other = Digest::of(b"other");
     run(&third, &format!("{line} --result {key}={other}"))
@@ -427,7 +427,7 @@ fn a_store_only_contains_what_it_is_given_and_clean_removes_what_is_old() {
     project.run(registry).expect(2).says("is not a folder");
 }
 
-/// An image or files of somebody in a folder: nothing is read, built or changed.
+/// A folder that contains an image or somebody's files: nothing is read, built or changed.
 #[test]
 fn a_folder_with_something_else_is_no_store() {
     let bench = Bench::new(TEXT);
@@ -437,14 +437,14 @@ fn a_folder_with_something_else_is_no_store() {
         let before = bench.project.files();
         run(&bench, &format!("{BUILD} --store dir:{folder}"))
             .expect(2)
-            .says("contains something other than what")
+            .says("contains something other than")
             .says("name a new or empty folder");
         run(&bench, &format!("step clean --store dir:{folder} --unused-for 0")).expect(2);
         same(&bench.project.files(), &before, folder);
     }
 }
 
-/// A descriptor may say where else its layer is. The tool goes nowhere else, with or without
+/// A descriptor may name other places of its layer. The tool does not contact them, with or without
 /// credentials.
 #[test]
 fn an_entry_cannot_send_the_tool_to_another_host() {
@@ -484,7 +484,7 @@ fn a_track_that_needs_no_engine_shares_its_slimmed_image() {
     std::fs::remove_dir_all(project.path("home")).unwrap();
     let again = project.run(&line).expect(0).says("slim-image (0.000 s, cached from dir:");
     assert_eq!(again.digest(), digest);
-    // What was removed is known, although it was removed elsewhere.
+    // The record lists what was removed, although another machine removed it.
     assert_eq!(project.records().pop().unwrap()["image"]["slim"], record["image"]["slim"]);
 }
 
@@ -579,12 +579,12 @@ fn three_machines_build_each_step_once_and_the_images_of_one_machine() {
     let (together, builds, time_together) = work_through(&machines, &registry);
     assert_eq!(together, alone);
     assert_eq!(builds, TRACKS.len(), "no step is built twice");
-    // All that another machine built is in the store.
+    // Everything that the other machines built is in the store.
     let (again, builds, _) = work_through(&[many(seconds)], &registry);
     assert_eq!((again, builds), (alone, 0));
     let share = time_together.as_secs_f64() / time_alone.as_secs_f64();
     println!("three machines took {share:.2} of the time of one");
-    // One second says nothing about the time.
+    // With a sleep of one second, the time proves nothing.
     assert!(seconds == 1 || share <= 0.45, "{share:.2}");
     gate_passed(26, TRACKS.len());
 }

@@ -31,7 +31,7 @@ fn the_tutorials_commands_run() {
     assert!(count >= 12, "found only {count} commands");
 }
 
-/// Every line of every block of commands is understood, also where it cannot run here.
+/// Every command line in every block is parsed without an error, even if it cannot run here.
 #[test]
 fn the_commands_in_all_pages_are_understood() {
     let project = Project::new();
@@ -42,11 +42,11 @@ fn the_commands_in_all_pages_are_understood() {
             for line in block.lines() {
                 let line = line.strip_prefix("$ ").unwrap_or(line);
                 let Some(words) = line.strip_prefix("build-pipeline ") else { continue };
-                // What a shell reads, and what is passed on to a container.
+                // The rest is for the shell, or is passed on to a container.
                 let ends = [" #", " | ", " > ", " && ", ";", " -- ", "\\", "…"];
                 let end = ends.iter().filter_map(|end| words.find(end)).min();
                 let words = &words[..end.unwrap_or(words.len())];
-                // `--help` ends a command that is understood up to there.
+                // With `--help`, a command ends successfully if it is parsed up to there.
                 let line = format!("{} --help", words.replace('\'', ""));
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let ran = ran(project.command(&words).output().unwrap());

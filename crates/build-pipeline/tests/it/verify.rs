@@ -196,7 +196,7 @@ fn images_of_others_are_refused() {
 #[test]
 fn a_config_that_podman_reads_otherwise_is_refused_wherever_it_enters() {
     let (project, _) = built(50);
-    let told = "key `Config` is spelled like `config`";
+    let told = "key `Config` differs from `config` only in case";
     forge(
         &project,
         |config| config["Config"] = serde_json::json!({ "Env": ["PATH=/evil"] }),

@@ -1,5 +1,5 @@
-//! An archive of Debian's layout in a folder, signed with a key of its own, so that a test decides
-//! what is in it and how old it is.
+//! An archive with Debian's layout in a folder, signed with a test key, so that a test chooses its
+//! content and its age.
 
 use std::fmt::Write as _;
 use std::fs::DirBuilder;

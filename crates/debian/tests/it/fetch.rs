@@ -72,8 +72,9 @@ async fn another_file_than_the_locked_one_is_refused() {
     assert!(matches!(error, FetchError::Size { .. }), "{error}");
 }
 
-/// A package that only an archive has is fetched from there, on the first of the lock's days that
-/// has it. An archive is only asked if a mirror says that it does not have the file.
+/// A package that only a snapshot archive has is fetched from that archive: from the snapshot of the
+/// first day in the lock that contains it. An archive is tried only if a mirror responds that it does
+/// not have the file.
 #[tokio::test]
 async fn a_file_that_left_the_mirror_comes_from_an_archive_of_the_days_of_the_lock() {
     let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
@@ -101,10 +102,10 @@ async fn a_file_that_left_the_mirror_comes_from_an_archive_of_the_days_of_the_lo
     let found = fetch(&[&mirror]).await.unwrap();
     assert_eq!(found[0].received, hello.size);
     assert_eq!(archive.requests().len(), 2);
-    // Another mirror that does not answer changes nothing.
+    // Another mirror that does not respond makes no difference.
     fetch(&[&mirror, "http://127.0.0.1:1/debian"]).await.unwrap();
     assert_eq!(archive.requests().len(), 4);
-    // A mirror that does not answer may have the file.
+    // A mirror that does not respond may have the file.
     let error = fetch(&["http://127.0.0.1:1/debian"]).await.unwrap_err();
     assert!(matches!(error, FetchError::Fetch { .. }), "{error}");
     assert_eq!(archive.requests().len(), 4);
@@ -138,7 +139,7 @@ async fn a_folder_with_copies_is_asked_before_the_mirrors() {
     }
 }
 
-/// If nobody has a file, the message names the places that keep old files.
+/// If a file is available nowhere, the message names the places that keep old files.
 #[tokio::test]
 async fn a_file_that_nobody_has_is_told_with_the_places_that_were_asked() {
     let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };

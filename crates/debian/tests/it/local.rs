@@ -1,4 +1,4 @@
-//! A local package source serves a real apt, which has no network and no key for it.
+//! A real apt installs from a local package source, without a network and without a key for it.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -44,7 +44,7 @@ async fn the_machines_apt_is_left_alone() {
     let before = paths.map(changed);
     let sets = BTreeMap::from([(name("one"), wanted(&[], &["hello"]))]);
     let lock = resolve(&sets, Path::new(KEYRING), "trixie").await.unwrap();
-    // On an empty machine hello needs libc6, whatever is installed on this one.
+    // On an empty machine, hello needs libc6, whatever is installed on this machine.
     assert!(names(&lock, "one").contains(&"libc6".to_owned()));
     assert_eq!(before, paths.map(changed));
 }

@@ -107,7 +107,7 @@ fn every_compression_of_dpkg_is_read() {
     assert!(roots.iter().all(|root| *root == roots[0]), "{roots:#?}");
 }
 
-/// A package that is truncated anywhere or has a changed byte is refused or gives the same files.
+/// A package that is truncated or has a changed byte is either refused or gives the same files.
 /// Nothing panics.
 #[test]
 fn a_damaged_package_is_refused_by_name() {
@@ -155,7 +155,8 @@ fn deb(path: &Path, data: &[u8]) -> FetchedPackage {
     package(path)
 }
 
-/// The bytes of a root are part of the contract `bootstrap/1`: they decide the digests of images.
+/// The bytes of a root are part of the contract `bootstrap/1`: the digests of images depend on
+/// them.
 #[test]
 fn the_bytes_of_a_root_never_change() {
     let folder = tempfile::tempdir().unwrap();

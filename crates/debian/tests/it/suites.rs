@@ -26,8 +26,8 @@ const NEW: [(&str, &str, &str); 4] = [
     ("tool", "2", "Source: stack (2.0)\nDepends: lib (>= 2), other\n"),
 ];
 
-/// A request to an archive: what comes from other suites, what the lock knows, and whether expired
-/// indexes are accepted.
+/// A request to an archive: the packages from other suites, the indexes in the lock, and whether
+/// expired indexes are accepted.
 #[derive(Default)]
 struct Asked {
     from: FromSuites,
@@ -93,7 +93,7 @@ async fn named_packages_come_from_the_other_suite_and_nothing_else_does() {
     assert_eq!(source.indexes.keys().collect::<Vec<_>>(), ["newer", "older"]);
     let again = pins::parse_package_lock("lock.toml", &source.to_toml());
     assert_eq!(again.unwrap_or_else(|error| panic!("{error}")), source);
-    // A package that only the other suite has is found without being named.
+    // A package that exists only in the other suite is found without being named.
     let lib = Asked::from(&["lib"]).look_up(&archive, &["lib", "extra", "other"]).await.unwrap();
     assert_eq!(all(&lib), ["extra 2", "lib 2", "other 1"]);
 }
@@ -144,6 +144,6 @@ async fn an_expired_index_is_accepted_only_on_request_and_never_if_it_is_older_t
     let error = asked.look_up(&archive, &["tool"]).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the index of `older` is from 2020-10-29T08:08:01Z, and that of the lock is newer: 2020-10-30T08:08:01Z"
+        "the mirror's index of `older` is from 2020-10-29T08:08:01Z, but the lock has a newer one from 2020-10-30T08:08:01Z"
     );
 }

@@ -1,4 +1,4 @@
-//! Shared by the tests: one lock of a small system, its files, and a package source made from them.
+//! Shared by the tests: a lock of a small system, its files, and a package source made from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -102,7 +102,7 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     base.give_to(&engine).await;
     let sleeper =
         |word: &str| format!("FROM {}\nRUN echo {word}; sleep 3000; echo {word}\n", base.name);
-    // A build of another user on the same store, from the same base, at the same time.
+    // Another user's build on the same store, from the same base, at the same time.
     let foreign = podman(&store);
     let foreign_text = sleeper("foreign");
     let foreign_request = request("foreign", &foreign_text);

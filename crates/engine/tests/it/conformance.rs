@@ -73,7 +73,7 @@ async fn a_build_has_steps_lines_labels_and_an_image(engine: &Engine) {
     for step in [(5, "RUN"), (7, "COPY"), (9, "RUN")] {
         assert!(steps.contains(&step), "{step:?} is missing in {steps:?}");
     }
-    // The first stage is still below the others' layers; with a target, the build ends there.
+    // With the first stage as the target, the build ends there.
     request.target = Some("first".to_owned());
     let (first, events) = build(engine, &request, &[("data", b"from the context\n")]).await;
     assert!(first.unwrap().inspect.diff_ids.len() <= built.inspect.diff_ids.len());

@@ -104,7 +104,7 @@ async fn clean_touches_nothing_else(engine: &Engine, prefix: &str) {
         };
         containers.push(engine.create_container(&request).await.unwrap());
     }
-    // Another run's container that uses this image would keep it, and only that run may remove it.
+    // `clean` leaves the containers of other runs alone, and with them the images that they use.
     engine.remove_container(&containers[1]).await.unwrap();
     let cleaned = engine.clean(&run_id(&name("ours"))).await.unwrap();
     let (first, rest) = cleaned.split_first().unwrap();
@@ -296,13 +296,13 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     let broken = ServiceSettings { runtime: Some("/bin/false".to_owned()), ..settings(&store) };
     let error = Engine::podman(broken).probe().await.unwrap_err();
     assert!(matches!(error, EngineError::Runtime { .. }), "{error:?}");
-    // With the default runtime: crun works with cgroup v2, and runc works on hybrid hosts.
+    // If none is chosen, a probe tries several: crun works with cgroup v2, and runc on hybrid hosts.
     let any = ServiceSettings { runtime: None, ..settings(&store) };
     let engine = Engine::podman(any.clone());
     let found = engine.probe().await.unwrap();
     assert_eq!(found.runtime.is_some(), !found.runtime_failures.is_empty(), "{found:?}");
     assert!(found.run.is_isolated && found.can_cancel);
-    // Neither the probes that fail nor the one that succeeds leave an image.
+    // Neither the failed probes nor the successful one leaves an image.
     let left = |words: &[&str]| store.podman(words);
     assert_eq!(left(&["images", "--all", "--quiet"]), Vec::<String>::new());
     assert_eq!(left(&["ps", "--all", "--external", "--quiet"]), Vec::<String>::new());
@@ -311,7 +311,7 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     build(&Engine::podman(chosen), &request("chosen", text), &[]).await.0.unwrap();
 }
 
-/// An engine's description of itself, and a podman behind a socket that someone else started.
+/// The engines' descriptions of themselves, also for podman at a socket that another `Engine` serves.
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_say_what_they_are() {
     let store = PodmanStore::new();

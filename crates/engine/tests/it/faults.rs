@@ -1,4 +1,4 @@
-//! A fake engine with scripted answers, for what a real engine does only rarely.
+//! A fake engine with scripted responses, for behaviour that is rare in a real engine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,13 +13,14 @@ use crate::support::{LIMIT, context, lines, request};
 
 const ID: &str = "5e27e72e4e939428e3b474a87ea19a26c3152839b06a52b6b0f88f274a49c8d9";
 
-/// What the fake engine answers.
+/// The responses of the fake engine.
 #[derive(Clone)]
 struct Script {
     /// The status line and body of the response to a build.
     status: &'static str,
     body: Vec<u8>,
-    /// What it sends before the body: how many times, what, and the pause before each.
+    /// The data that it sends before the body: how many times, the bytes, and the pause before
+    /// each.
     before: Option<(usize, Vec<u8>, Duration)>,
     after: After,
     /// The ID that an inspect finds, and the run that the image belongs to.
@@ -197,8 +198,8 @@ async fn a_good_stream_is_a_success() {
     assert_eq!(on_docker(good_docker()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
 }
 
-/// Wherever the stream is cut, and whether or not it ends normally, there is no image before its
-/// record.
+/// Wherever the stream is cut, and whether or not it ends normally, a build without the record of its
+/// image fails.
 #[tokio::test]
 async fn a_stream_that_is_cut_is_never_a_success() {
     let mut cases = 0;

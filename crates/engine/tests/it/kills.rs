@@ -36,7 +36,7 @@ const ENDS: [End; 5] =
 /// The duration of the second `RUN`, in seconds, if it is ended from outside.
 const LONG: &str = "3000";
 
-/// The duration if the `RUN` may have to finish: when docker is killed, it forgets a BuildKit
+/// The duration if the `RUN` may have to run to completion: a killed docker forgets a BuildKit
 /// `RUN`, and a `RUN` of its classic builder that has only just started.
 const BRIEF: &str = "8.3000";
 
@@ -50,7 +50,7 @@ fn text(base: &Base, seconds: &str) -> String {
 const NOTHING: [PathBuf; 0] = [];
 const DATA: &[u8] = &[1; 1 << 20];
 
-/// Returns a moment within `span`, a different one each round, so that they are spread evenly.
+/// Returns a moment within `span`, different in each round. The moments are spread evenly.
 fn moment(round: usize, span: Duration) -> Duration {
     let round = u32::try_from(round).unwrap();
     span.mul_f64((f64::from(round) * 0.618_033_988_75).fract())
@@ -100,7 +100,7 @@ fn kill(numbers: impl Iterator<Item = String>) {
     }
 }
 
-/// Passes the store to [`the_tool_that_is_killed`], and names the base.
+/// The environment variables that pass the store and the Dockerfile to [`the_tool_that_is_killed`].
 const STORE: &str = "ENGINE_TEST_STORE";
 const BASE: &str = "ENGINE_TEST_BASE";
 
@@ -198,7 +198,7 @@ async fn broken_off(
 async fn whatever_ends_a_build_on_podman_nothing_is_left() {
     let store = PodmanStore::new();
     let engine = podman(&store);
-    // As in real builds, so that an image of which only the record exists is known as ours.
+    // With the label of real bases, so that an image that has only a record is recognised as ours.
     let base = Base::serve_ours().await;
     base.give_to(&engine).await;
     let image = base.name.to_string();
@@ -220,13 +220,13 @@ async fn whatever_ends_a_build_on_podman_nothing_is_left() {
         // The service for other calls remains.
         within(PATIENCE, &what, || store.services().len() == 1).await;
         let cleaned = engine.clean(&run_id("killed")).await;
-        // What the store says about the containers that are in the way.
+        // For the error message: the containers that may prevent the cleanup.
         let records = || {
             let records = store.root().join("overlay-containers/containers.json");
             (foreign(&store), std::fs::read_to_string(records))
         };
         assert!(cleaned.is_ok(), "{what}: {cleaned:?}: {:?}", records());
-        // A build container of which podman had not yet written the record belongs to no run.
+        // A build container whose record podman had not yet written belongs to no run.
         engine.clean_bases().await.unwrap();
         assert_eq!(engine.leftovers(None).await.unwrap(), [], "{what}");
         if round % 5 == 4 {
@@ -262,8 +262,8 @@ fn report(run: &str, mut times: Vec<Duration>) {
     );
 }
 
-/// docker ends a `RUN` when the connection closes, so interrupting and killing the tool are the
-/// same.
+/// docker ends a `RUN` when the connection closes, so interrupting and killing the tool have the
+/// same effect.
 async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str, rounds: usize) {
     let engine = docker(builder);
     let base = Base::serve().await;
@@ -302,7 +302,7 @@ async fn whenever_a_build_is_dropped_on_docker_nothing_is_left() {
 fn sleepers(daemon: &Dockerd) -> Vec<u32> {
     let is_asleep = |pid: &u32| {
         let words = words_of(*pid);
-        // A process has no words for a moment while `sh` becomes `sleep`.
+        // A process has no command line for a moment while `sh` becomes `sleep`.
         words.is_empty() || words.contains("3000")
     };
     daemon.container_processes().into_iter().filter(is_asleep).collect()
@@ -438,7 +438,7 @@ async fn a_build_container_of_an_unfinished_image_is_removed_with_it() {
     engine.stop().await;
 }
 
-/// podman may be killed before an image has a layer of its own.
+/// podman may be killed before an image has its own layer.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_image_with_the_layer_of_a_base_is_removed() {
     let store = PodmanStore::new();
@@ -486,7 +486,8 @@ async fn a_killed_daemon_leaves_no_container_of_a_step() {
     let text = text(&base, BRIEF);
     let limit = PATIENCE;
     let killing = async {
-        // A process without words may belong to the first `RUN`, whose container may be gone.
+        // A process without a command line may belong to the first `RUN`, whose container may be
+        // gone.
         let is_asleep = |pid: &u32| words_of(*pid).contains("3000");
         let sleeps = || daemon.container_processes().iter().any(is_asleep);
         within(PATIENCE, "the RUN sleeps", sleeps).await;

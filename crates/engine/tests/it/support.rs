@@ -18,8 +18,8 @@ use crate::settings::settings;
 /// Long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
-/// The time limit for operations that take less than 5 s on an idle machine. It detects what never
-/// happens, not a slow machine; an orphan would sleep for much longer.
+/// The time limit for operations that take less than 5 s on an idle machine. It detects events that
+/// never happen, not slow machines; an orphan would sleep for much longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Waits until `is_so`, for at most `limit`, and returns how long it took.

@@ -1,4 +1,4 @@
-//! Checks which GPUs an image, or the wheels that it will contain, have code for.
+//! Checks that images, and the wheels for them, have code for a GPU.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -52,8 +52,8 @@ impl BuildEnv {
         Ok(summary(&report))
     }
 
-    /// Reads wheels, and fails if they contain GPU code, but none for a GPU. Returns what was found,
-    /// as text for users.
+    /// Reads wheels, and fails if they contain GPU code, but none for this GPU. Returns what was
+    /// found, as text for users.
     pub(crate) fn audit_wheels(
         &self,
         wheels: &Wheels,
@@ -82,7 +82,7 @@ impl BuildEnv {
     }
 }
 
-/// Returns what was found, seen from a GPU. Fails if a file is damaged.
+/// Returns the report for a GPU. Fails if a file is damaged.
 fn read_report(found: Found, gpu: &GpuTarget) -> Result<AuditReport, ExecuteError> {
     let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
     let report = AuditReport::new(String::new(), found, &wish);

@@ -22,7 +22,7 @@ use super::sink::{Sink, diff_ids};
 use super::store::StoredImage;
 use crate::{Event, ExecuteError, OnEvent};
 
-/// How long the engine may be silent. Compiling a single file can take long.
+/// How long the engine may be silent. Compiling a single file can take a long time.
 const IDLE: Duration = Duration::from_secs(3600);
 /// The time limit of a pull or push.
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
@@ -175,8 +175,8 @@ struct Before<'a> {
     epoch: u64,
 }
 
-/// Keeps the last good state of a failed RUN as an image in the engine, and reports how to inspect
-/// it. If that fails, it reports this instead; the failure of the RUN is reported in any case.
+/// Keeps the state before a failed RUN as an image in the engine, and reports how to inspect
+/// it. If that fails, reports that failure instead; the failure of the RUN is reported in any case.
 async fn keep_failed(
     engine: &Engine,
     failure: &RunFailure,
@@ -187,11 +187,11 @@ async fn keep_failed(
     let told = |rule: &str, message: String| {
         on_event(Event::Note { rule: rule.to_owned(), message });
     };
-    let text: Option<String> = failure.line.map(|line| {
-        let lines = request.dockerfile_text.lines().take(line.saturating_sub(1));
+    let text: Option<String> = failure.line.map(|number| {
+        let lines = request.dockerfile_text.lines().take(number.saturating_sub(1));
         lines.map(|line| format!("{line}\n")).collect()
     });
-    // It belongs to another run, so that cleaning up after this one does not remove it.
+    // The image gets the label of another run, so that cleaning up after this run does not remove it.
     let (Some(text), Some(run)) = (text, RunId::parse("failed")) else { return };
     let Ok(name) = format!("{FAILED}:{step}").parse::<ImageRef>() else { return };
     if context.put_file(DOCKERFILE, text.clone()).is_err() {
@@ -227,10 +227,11 @@ fn warn_of_owners(text: &str, has_user: bool, path: &str, on_event: &OnEvent) {
 
 /// Returns whether a Dockerfile declares a build argument with this name.
 fn declares(dockerfile: &str, name: &str) -> bool {
-    let declared = dockerfile.lines().filter_map(|line| line.strip_prefix("ARG "));
-    declared
-        .map(|rest| rest.split_once('=').map_or(rest, |(name, _)| name))
-        .any(|it| it.trim() == name)
+    dockerfile.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let is_arg = words.next().is_some_and(|word| word.eq_ignore_ascii_case("ARG"));
+        is_arg && words.any(|word| word.split('=').next() == Some(name))
+    })
 }
 
 /// Splits a pushed image into the base's layers and the new ones.
@@ -295,5 +296,24 @@ impl io::Write for Pipe {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn build_arguments_are_found_in_every_form() {
+        for (text, expected) in [
+            ("ARG A", true),
+            ("FROM x\narg A=1\n", true),
+            ("  ARG B=1 A=2", true),
+            ("ARG AB", false),
+            ("ENV A=1", false),
+            ("# ARG A", false),
+        ] {
+            assert_eq!(declares(text, "A"), expected, "{text}");
+        }
     }
 }

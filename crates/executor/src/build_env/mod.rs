@@ -1,12 +1,12 @@
-//! What the steps of tracks that an engine builds need: sources, programs, and a store of finished
-//! steps. The engine comes from the executor, which gets it before the first step.
+//! The environment for the steps of tracks that an engine builds: sources, programs, and a store of
+//! finished steps. The engine comes from the executor, which gets it before the first step.
 //!
 //! `sources` fetches and patches sources. `packages` fetches Debian packages and makes base images
 //! from them. `wheels` fetches the wheels of Python locks. `build` builds a Dockerfile in the
-//! engine and takes out the new layers. `seal` makes them canonical. `slim` removes the code of
-//! other GPUs, and `audit` looks for code for the image's GPU. `store` keeps finished images
-//! by the key of their step. `sink` is the in-process registry that engines push to and pull from.
-//! `load` loads a finished image into the engine.
+//! engine and takes out the new layers. `seal` makes them canonical. `slim` removes code for other
+//! GPUs, and `audit` looks for code for the image's GPU. `store` keeps finished images by the key
+//! of their step. `sink` is the in-process registry that engines push to and pull from. `load`
+//! loads a finished image into the engine.
 
 mod audit;
 mod build;
@@ -50,7 +50,7 @@ use crate::{ExecuteError, SharedStores};
 pub struct Lookup<T>(Box<dyn Fn() -> T + Send + Sync>);
 
 impl<T> Lookup<T> {
-    /// Takes the function that finds the value.
+    /// Creates a lookup that calls `find` for the value.
     pub fn new(find: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self(Box::new(find))
     }
@@ -112,7 +112,7 @@ impl BuildEnv {
     /// Removes what this run left in the engine, and nothing else.
     pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);
-        // A name is recorded before anything is built in an engine.
+        // Without a recorded name, nothing was built in the engine.
         if !names.is_empty()
             && let Err(error) = engine.clean(&self.run).await
         {
@@ -126,15 +126,15 @@ impl BuildEnv {
     }
 }
 
-/// The project files and patches that plans refer to by digest. Except for own files, which may be
-/// large, they were read when the plans were made, so a build uses exactly what the plan was made from, even if the files change in the
-/// meantime.
+/// The project files and patches that plans refer to by digest. They were read when the plans were
+/// made, so a build uses exactly the files that its plan was made from, even if they change in the
+/// meantime. Own files may be large, so they are an exception.
 #[derive(Debug, Default)]
 pub struct Materials {
     /// Dockerfiles and locks, by their path relative to the project root.
     pub files: BTreeMap<String, Arc<str>>,
-    /// Where the own files of tracks are on disk, by the name of their input. They are read when the
-    /// layer is made, and compared with the plan.
+    /// The paths of the tracks' own files on disk, by the name of their input. They are read when
+    /// the layer is made, and compared with the plan.
     pub own_files: BTreeMap<String, PathBuf>,
     /// The patches of each component.
     pub patches: BTreeMap<String, PatchSet>,

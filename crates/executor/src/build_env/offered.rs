@@ -7,7 +7,8 @@
 //! - If the `HEALTHCHECK` of a Dockerfile omits an option, docker's classic builder uses the value
 //!   of the base; podman and BuildKit use the default. So if the health check is replaced, the base
 //!   is offered without one.
-//! - podman refuses a base whose history does not have all of its layers. So they get an entry.
+//! - podman refuses a base whose history does not list all of its layers. So each missing layer
+//!   gets an entry.
 
 use bytes::Bytes;
 use names::Digest;
@@ -20,7 +21,7 @@ use crate::ExecuteError;
 /// The parts of a config that the OCI format cannot represent.
 const DOCKER_ONLY: [&str; 3] = ["Healthcheck", "OnBuild", "Shell"];
 
-/// What an engine needs to know about a base to build on it.
+/// The base that an engine builds on, and its settings that affect the build.
 pub(crate) struct Offered {
     /// The base to offer.
     pub(crate) made: StoredImage,
@@ -43,16 +44,16 @@ impl Offered {
         let history = history(&config).ok_or_else(bad)?;
         let has_history = config.get("history") == Some(&history);
         config["history"] = history;
-        let inner = config.get_mut("config").and_then(Value::as_object_mut);
-        let is_edited = inner.is_some_and(|inner| {
-            let check = has_health_check.then(|| inner.shift_remove("Healthcheck")).flatten();
-            inner.shift_remove("Volumes").is_some() || check.is_some()
-        });
+        let is_edited =
+            config.get_mut("config").and_then(Value::as_object_mut).is_some_and(|inner| {
+                let check = has_health_check.then(|| inner.shift_remove("Healthcheck")).flatten();
+                inner.shift_remove("Volumes").is_some() || check.is_some()
+            });
         let is_same = has_history && !is_edited;
         let bytes = if is_same { base.config.clone() } else { Bytes::from(config.to_string()) };
-        let inner = |key: &str| config.get("config").and_then(|inner| inner.get(key));
-        let shell = inner("Shell").cloned().and_then(|shell| serde_json::from_value(shell).ok());
-        let user = inner("User").and_then(Value::as_str).unwrap_or_default();
+        let setting = |key: &str| config["config"].get(key);
+        let shell = setting("Shell").cloned().and_then(|shell| serde_json::from_value(shell).ok());
+        let user = setting("User").and_then(Value::as_str).unwrap_or_default();
         let has_user = !["", "0", "root"].contains(&user.split(':').next().unwrap_or_default());
         let layers = base.manifest.layers.iter().map(|layer| {
             let mut json = layer.json.clone();
@@ -60,7 +61,7 @@ impl Offered {
             Some(json)
         });
         let Some(layers) = layers.collect::<Option<Vec<Value>>>() else {
-            let is_set = |key: &&&str| inner(key).is_some_and(|value| !value.is_null());
+            let is_set = |key: &&&str| setting(key).is_some_and(|value| !value.is_null());
             return match DOCKER_ONLY.iter().find(is_set) {
                 Some(key) => Err(ExecuteError::docker_format(key)),
                 None => Ok(Self { made: with_config(base, bytes, None)?, shell, has_user }),

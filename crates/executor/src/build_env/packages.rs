@@ -42,8 +42,8 @@ impl BuildEnv {
         let text = self.materials.file(path, digest)?;
         let lock = parse_package_lock(path, text).map_err(|_| ExecuteError::changed(path))?;
         let mut wanted = BTreeMap::new();
-        for (set, digest) in sets {
-            if lock.digest_of(set).is_none_or(|found| found != *digest) {
+        for (set, planned) in sets {
+            if lock.digest_of(set).is_none_or(|found| found != *planned) {
                 return Err(ExecuteError::changed(path));
             }
             let closure = lock
@@ -98,7 +98,7 @@ impl BuildEnv {
         tokio::task::block_in_place(|| self.image_of_layers(raw, seal, &edit))
     }
 
-    /// Returns the packages for a build context, without those of the base, and the folder that
+    /// Returns the packages for a build context, without the base's packages, and the folder that
     /// contains them. The folder must outlive the tree.
     pub(crate) fn context_of(
         &self,

@@ -50,8 +50,8 @@ impl BuildEnv {
         })
     }
 
-    /// Makes an image with a single layer from an engine's build from scratch. Nothing of the
-    /// engine's config is kept.
+    /// Makes an image with a single layer from an engine's build from scratch. The engine's
+    /// config is discarded.
     pub(crate) fn image_of_layers(
         &self,
         raw: &RawBuild,

@@ -76,8 +76,8 @@ impl Sink {
     }
 
     /// Offers an image to build on, like [`Sink::offer`]. It has an additional label, which
-    /// everything built on it inherits. This distinguishes it in an engine from the same image of
-    /// someone else.
+    /// everything built on it inherits. In an engine, this distinguishes it from the same image of
+    /// another user.
     pub(crate) fn offer_base(
         &self,
         name: &str,

@@ -1,7 +1,7 @@
 //! Removes code for other GPUs from the layers of an image. No engine is needed.
 //!
-//! The layers are copied to this machine first, because they are read twice. What an interrupted
-//! run has copied stays for the next one, in a folder that belongs to the step's key.
+//! The layers are copied to this machine first, because they are read twice. The layers that an
+//! interrupted run has copied are kept for the next run, in a folder named by the step's key.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter};
@@ -27,7 +27,7 @@ use crate::layers::{LayerError, PIECE, read_layer, visit_layer};
 use crate::place::{Transfer, distinct};
 use crate::{Event, ExecuteError, OnEvent};
 
-/// How often a run looks whether another one, which slims the same image, has ended.
+/// How often a run checks whether another run that slims the same image has ended.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// What to slim, and for which GPUs.
@@ -39,11 +39,11 @@ pub(crate) struct SlimStep<'a> {
     pub(crate) image: &'a StoredImage,
     /// The name of the image, for messages.
     pub(crate) name: &'a str,
-    /// The GPUs whose code stays, and must be there.
+    /// The GPUs whose code stays. The image must have code for each of them.
     pub(crate) gpus: &'a [GpuTarget],
-    /// The GPUs whose code stays if there is some.
+    /// The GPUs whose code stays if the image has some.
     pub(crate) if_present: &'a [GpuTarget],
-    /// The version that the image makes ROCm see, unless a later step changes it.
+    /// The GPU version that the image makes ROCm see, unless a later step changes it.
     pub(crate) forced: Option<GfxVersion>,
     /// Layouts and archives that may contain layers of the image.
     pub(crate) nearby: &'a [PathBuf],
@@ -65,7 +65,7 @@ impl BuildEnv {
     /// Removes code for other GPUs from an image.
     pub(crate) async fn slim(&self, step: &SlimStep<'_>) -> Result<StoredImage, ExecuteError> {
         let folder = LayerFolder::open(&self.store.work()?, step.key).await?;
-        // Another process may just have done the same.
+        // Another process may have just finished this step.
         if let Some(made) = self.finished(step.key) {
             return Ok(made);
         }
@@ -98,14 +98,14 @@ impl BuildEnv {
             layer_bytes_before: step.image.manifest.layer_bytes(),
             layer_bytes_after: made.manifest.layer_bytes(),
             layers: changed
-                .filter_map(|((number, layer), new)| {
-                    let new = new.as_ref()?;
+                .filter_map(|((number, layer), rewritten)| {
+                    let rewritten = rewritten.as_ref()?;
                     Some(SlimmedLayer {
                         layer: number + 1,
                         before: layer.digest.clone(),
-                        after: new.digest.clone(),
+                        after: rewritten.digest.clone(),
                         bytes_before: layer.size,
-                        bytes_after: new.size,
+                        bytes_after: rewritten.size,
                     })
                 })
                 .collect(),
@@ -119,8 +119,8 @@ impl BuildEnv {
         Ok(made)
     }
 
-    /// Makes sure that all layers of an image are on this machine, with the right bytes. Returns
-    /// them, lowest first.
+    /// Makes sure that all layers of an image are on this machine and intact. Returns them, lowest
+    /// first.
     async fn copy_layers(
         &self,
         step: &SlimStep<'_>,
@@ -307,7 +307,7 @@ impl LayerFolder {
     }
 }
 
-/// Returns whether a path still leads to an open folder.
+/// Returns whether a path still refers to an open folder.
 fn is_at(folder: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let identity = |found: fs::Metadata| (found.dev(), found.ino());

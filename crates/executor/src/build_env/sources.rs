@@ -13,7 +13,7 @@ use plan::{Expectation, Input, PatchUse};
 use super::{BuildEnv, Materials};
 use crate::ExecuteError;
 
-/// A fetched tree for reading by patches. Links are not followed, and nothing is unpacked.
+/// A fetched tree that patches read. Links are not followed, and nothing is unpacked.
 #[derive(Debug)]
 pub struct SourceTree(pub Tree);
 
@@ -152,7 +152,7 @@ impl SourceStep<'_> {
                     None => "is not for this source",
                 };
                 let why = format!(
-                    "the plan says that it {says} in `{}`, but its verdict is `{}`: {}",
+                    "according to the plan, it {says} in `{}`, but its verdict is `{}`: {}",
                     self.name,
                     done.verdict,
                     done.verdict.explain()

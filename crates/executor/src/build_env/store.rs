@@ -1,6 +1,6 @@
 //! Finished images of steps, by the key of the step, with their layers by digest.
 //!
-//! Everything in here may be deleted at any time, and is then made again.
+//! Everything in here may be deleted at any time; it is then made again.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -89,7 +89,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, ExecuteError> {
 }
 
 impl Store {
-    /// Sets the folder. Nothing is created yet.
+    /// Returns the store in a folder. Nothing is created on disk yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         Self { verified: Verified::new(folder.join("verified")), folder }
@@ -202,7 +202,7 @@ impl Store {
         self.folder.join("steps").join(format!("{}.slim.json", key.hex()))
     }
 
-    /// Returns the path of a layer that is stored with the right bytes.
+    /// Returns the path of a layer if it is stored and intact.
     pub(crate) fn layer(&self, layer: &Descriptor) -> Option<PathBuf> {
         let path = self.blob(&layer.digest)?;
         let mut verified = self.verified.of(&self.folder.join("blobs"));
@@ -211,7 +211,7 @@ impl Store {
         is_whole.then_some(path)
     }
 
-    /// Stores a complete file of this store's file system as the blob with that digest.
+    /// Stores a complete file on this store's file system as the blob with that digest.
     pub(crate) fn keep_file(&self, file: &Path, digest: &Digest) -> Result<(), ExecuteError> {
         let path = self.blob_path(digest);
         let kept = || {

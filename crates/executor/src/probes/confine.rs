@@ -1,14 +1,15 @@
-//! Gives a probe namespaces of its own. Two helper processes do this: this program, started again.
+//! Runs a probe in its own namespaces. Two helper processes do this; each is this program, started
+//! again.
 //!
-//! A process with several threads cannot make a user namespace, so [`Confined::command`] starts this
-//! program again with [`HELPER`] as its first argument, and [`run_helper`] takes over before
-//! anything else happens. The outer helper becomes an ordinary user if it is root, makes the
+//! A process with several threads cannot create a user namespace, so [`Confined::command`] starts
+//! this program again with [`HELPER`] as its first argument, and [`run_helper`] takes over before
+//! anything else happens. The outer helper becomes an ordinary user if it is root, creates the
 //! namespaces, and starts the inner helper as process 1 of the new process namespace. The inner
-//! helper makes the file system (`jail`), gives up all rights, and runs the probe. When it ends, the
-//! kernel ends everything that the probe started.
+//! helper makes the file system (`jail`), gives up all privileges, and runs the probe. When it ends,
+//! the kernel ends everything that the probe started.
 //!
-//! No program of the host is needed for this: `unshare` and `bwrap` are missing on some hosts and
-//! differ between versions.
+//! This needs no programs from the host: `unshare` and `bwrap` are missing on some hosts and differ
+//! between versions.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,30 +29,30 @@ use super::jail;
 /// The first argument of the helpers.
 const HELPER: &str = "confine-a-probe";
 
-/// Starts this program again, even if its file was replaced since.
+/// The path that starts this program again, even if its file has been replaced.
 pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// The user and group `nobody`, for probes of root.
+/// The user and group `nobody`, for probes that root starts.
 const NOBODY: u32 = 65534;
 
 /// The number of processes that a probe may start.
 const PROCESSES: u64 = 64;
 
-/// The exit codes of the helpers. No other program uses them by accident.
+/// The exit codes of the helpers, chosen so that other programs are unlikely to use them.
 const SUCCEEDED: u8 = 200;
 const FAILED: u8 = 201;
 const NOT_CONFINED: u8 = 202;
 
-/// A program to run in namespaces of its own.
+/// A program to run in its own namespaces.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Confined {
-    /// The program, by a path that the jail has.
+    /// The program's path, which must exist in the jail.
     pub(super) program: PathBuf,
     /// Its arguments.
     pub(super) arguments: Vec<String>,
     /// The directories in which it finds other programs.
     pub(super) path: String,
-    /// A file whose content is the result; standard output then is not.
+    /// A file whose content is the result, instead of standard output.
     pub(super) result: Option<String>,
     /// The names of the files in its working directory, with their sizes.
     pub(super) sizes: BTreeMap<String, usize>,
@@ -60,7 +61,7 @@ pub(super) struct Confined {
 /// How a confined program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It ran, and exited with 0 or not.
+    /// It ran. `success` is set if it exited with 0.
     Ran { success: bool },
     /// It was not started, because it could not be confined. Standard error has the reason.
     NotConfined,
@@ -87,7 +88,7 @@ impl Confined {
     }
 }
 
-/// What the standard input of [`Confined::command`] contains.
+/// The content of the standard input of [`Confined::command`].
 struct Received<'a> {
     confined: Confined,
     files: BTreeMap<String, &'a [u8]>,
@@ -110,7 +111,7 @@ impl<'a> Received<'a> {
     }
 }
 
-/// Says how a confined program ended.
+/// Returns how a confined program ended.
 pub(super) fn ended(status: ExitStatus) -> Ended {
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(SUCCEEDED) => Ended::Ran { success: true },
@@ -120,8 +121,8 @@ pub(super) fn ended(status: ExitStatus) -> Ended {
     }
 }
 
-/// Runs a helper process of a probe if the program's arguments ask for that. A program whose
-/// [`super::Tools`] run probes calls this first, before it starts a thread.
+/// Acts as a helper process of a probe if the arguments request it. A program that runs probes with
+/// [`super::Tools`] must call this first, before it starts a thread.
 pub fn run_helper(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1)? != HELPER {
         return None;
@@ -141,20 +142,21 @@ pub fn run_helper(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitC
     })
 }
 
-/// Says what failed.
+/// Returns a function that turns an error number into a message about the failed operation.
 fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> String {
     move |error| format!("{what} failed: {}", io::Error::from(error))
 }
 
-/// Makes the namespaces and starts the inner helper in them.
+/// Creates the namespaces and starts the inner helper in them.
 fn outer() -> Result<u8, String> {
     end_with_parent()?;
     close_inherited()?;
-    // The first to be killed if memory runs out. It is fine if this does not work.
+    // This process is the first to be killed if memory runs out. A failure to set this does not
+    // matter.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));
     let (mut uid, mut gid) = (rustix::process::geteuid(), rustix::process::getegid());
     if uid.is_root() || rustix::process::getuid().is_root() {
-        become_nobody().map_err(failed("giving up the rights of root"))?;
+        become_nobody().map_err(failed("giving up root privileges"))?;
         (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     }
     let limit = PROCESSES + threads_of(uid.as_raw());
@@ -164,7 +166,7 @@ fn outer() -> Result<u8, String> {
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
-    unshare(namespaces).map_err(|error| format!("making namespaces failed: {}", error.desc()))?;
+    unshare(namespaces).map_err(|error| format!("creating namespaces failed: {}", error.desc()))?;
     for (file, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{0} {0} 1", uid.as_raw())),
@@ -173,7 +175,7 @@ fn outer() -> Result<u8, String> {
         fs::write(format!("/proc/self/{file}"), text)
             .map_err(|error| format!("writing `{file}` of the user namespace failed: {error}"))?;
     }
-    keep_mount_rights().map_err(failed("keeping the right to mount"))?;
+    keep_mount_rights().map_err(failed("keeping the privilege to mount"))?;
     end_with_parent()?;
     let status = Command::new(THIS_PROGRAM)
         .args([HELPER, "inner", &limit.to_string()])
@@ -187,7 +189,7 @@ fn outer() -> Result<u8, String> {
 /// Ends this process when its parent ends, however that happens.
 fn end_with_parent() -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(failed("asking for the signal of the parent's death"))
+        .map_err(failed("requesting the parent-death signal"))
 }
 
 /// Closes the files, pipes and sockets that the user's shell or another program left open for this
@@ -198,14 +200,14 @@ fn close_inherited() -> Result<(), String> {
     let open: Vec<i32> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // The one that listed the others is already closed.
+        // The descriptor that listed the others is already closed.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())
 }
 
-/// Turns root into `nobody`, who keeps the rights of root until the next program starts. With them,
-/// namespaces can also be made where the system reserves this to root.
+/// Turns root into `nobody`, who keeps root's privileges until the next program starts. With these
+/// privileges, namespaces can be created even where the system reserves this for root.
 fn become_nobody() -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     rustix::thread::set_keep_capabilities(true)?;
@@ -215,7 +217,7 @@ fn become_nobody() -> rustix::io::Result<()> {
     let mut sets = rustix::thread::capabilities(None)?;
     sets.effective = sets.permitted;
     rustix::thread::set_capabilities(None, sets)?;
-    // A change of the user makes the process's own files in /proc belong to root.
+    // After a change of user, the process's own files in /proc belong to root.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
 }
 
@@ -235,7 +237,7 @@ fn threads_of(uid: u32) -> u64 {
     tasks.filter(|tasks| tasks.uid() == uid).map(|tasks| tasks.nlink().saturating_sub(2)).sum()
 }
 
-/// Makes the jail, gives up all rights, and runs the program.
+/// Makes the jail, gives up all privileges, and runs the program.
 fn inner(processes: &OsString) -> Result<u8, String> {
     end_with_parent()?;
     let processes = processes.to_str().and_then(|text| text.parse().ok());
@@ -244,7 +246,7 @@ fn inner(processes: &OsString) -> Result<u8, String> {
     let received = Received::parse(&input).ok_or("the helper's input is damaged")?;
     let Received { confined, files, stdin } = received;
     jail::enter(&files, confined.result.is_some())?;
-    jail::give_up_rights().map_err(failed("giving up all rights"))?;
+    jail::give_up_rights().map_err(failed("giving up all privileges"))?;
     jail::set_limits(processes.unwrap_or(PROCESSES)).map_err(failed("setting limits"))?;
     let success = jail::run(&confined, stdin)?;
     if let Some(result) = confined.result.filter(|_| success) {

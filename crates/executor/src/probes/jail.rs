@@ -1,9 +1,9 @@
 //! The file system and the limits of a confined probe.
 //!
-//! The root is an empty file system in memory. It has the system's programs and libraries
-//! (read-only), `/dev/null` and `/dev/urandom`, the files of the probe in `/tree` (read-only), and
-//! an empty `/tmp`. It has no home, no `/etc` except what the dynamic linker needs, no `/proc`, no
-//! `/sys`, and no socket.
+//! The root is a new file system in memory. It has the system's programs and libraries (read-only),
+//! `/dev/null` and `/dev/urandom`, the files of the probe in `/tree` (read-only), and an empty
+//! `/tmp`. It has no home, no `/etc` except what the dynamic linker needs, no `/proc`, no `/sys`,
+//! and no socket.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,31 +33,31 @@ pub(super) const PROGRAMS: [&str; 10] = [
     "/gnu/store",
 ];
 
-/// What programs need besides: the dynamic linker's list of libraries, Debian's links to the chosen
-/// programs, and two devices.
+/// What programs need in addition: the dynamic linker's list of libraries, Debian's alternatives,
+/// and two devices.
 const ALSO: [&str; 5] =
     ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives", "/dev/null", "/dev/urandom"];
 
-/// The folder with the files of a probe that may not change them.
+/// The folder for files that the probe must not change.
 const READ_ONLY: &str = "/tree";
 
-/// The folder with the files of a program that changes them.
+/// The folder for files that the program changes.
 const WRITABLE: &str = "/tmp/tree";
 
 /// Options of a file system in memory. A patch has at most 64 MiB of files.
 const ROOT: &std::ffi::CStr = c"mode=0755,size=80m,nr_inodes=8k";
 const TEMPORARY: &std::ffi::CStr = c"mode=1777,size=80m,nr_inodes=8k";
 
-/// The memory of one process.
+/// The memory limit of one process, in bytes.
 const MEMORY: u64 = 1 << 30;
 
-/// The size of one file that a probe writes.
+/// The maximum size of a file that a probe writes, in bytes.
 const FILE: u64 = 64 << 20;
 
-/// The processor time of one process, in seconds.
+/// The CPU time limit of one process, in seconds.
 const PROCESSOR: u64 = 30;
 
-/// The number of open files of one process.
+/// The maximum number of open files of one process.
 const OPEN_FILES: u64 = 256;
 
 /// Replaces the root with one that contains only what a probe may see, and changes into the folder
@@ -95,7 +95,7 @@ pub(super) fn enter(files: &BTreeMap<String, &[u8]>, may_change: bool) -> Result
 
 fn at(path: &str, result: rustix::io::Result<()>) -> Result<(), String> {
     result.map_err(|error| {
-        format!("making `{path}` of the probe's file system failed: {}", io::Error::from(error))
+        format!("creating `{path}` in the probe's file system failed: {}", io::Error::from(error))
     })
 }
 
@@ -108,7 +108,7 @@ fn in_memory(path: &str, options: &std::ffi::CStr) -> rustix::io::Result<()> {
     rustix::mount::mount("tmpfs", path, "tmpfs", flags, options)
 }
 
-/// Shows a folder, file or link of the old root at its place in the new one.
+/// Makes a folder, file or link of the old root visible at the same path in the new one.
 fn show(path: &str) -> rustix::io::Result<()> {
     let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let old = format!("/old{path}");
@@ -148,7 +148,7 @@ fn mount_point(line: &str) -> Option<(String, MountFlags)> {
     Some((unescaped(point), flags))
 }
 
-/// Replaces `\040` and the like, with which the kernel writes spaces.
+/// Replaces escapes such as `\040`, which the kernel writes for a space.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -168,7 +168,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// Gives up all capabilities, and the way to get others.
+/// Gives up all capabilities, and the ability to gain new ones.
 pub(super) fn give_up_rights() -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     rustix::thread::clear_ambient_capability_set()?;

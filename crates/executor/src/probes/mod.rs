@@ -4,10 +4,10 @@
 //! a build that patches its sources runs the same probes. Start at [`Tools`].
 //!
 //! A probe executes code of the tree that is patched, and nobody has checked that code. So a probe
-//! runs in namespaces of its own (`confine`): as an ordinary user, without a network, with a
-//! read-only view of its files and of the system's programs (`jail`), and with limits on time,
-//! memory, processes and output. If the machine does not allow that, the probe is not run, unless
-//! the user asks for it.
+//! runs in its own namespaces (`confine`): as an ordinary user, without a network, with a read-only
+//! view of its files and of the system's programs (`jail`), and with limits on time, memory,
+//! processes and output. If the machine does not allow that, the probe is not run, unless the user
+//! asks for it.
 
 mod confine;
 mod jail;
@@ -31,8 +31,8 @@ use process::Limits;
 /// largest file, the preprocessor prints 300 kB.
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), output: 4 << 20 };
 
-/// The start of the reason why a probe is not run on a machine that cannot confine it.
-pub const CANNOT_CONFINE: &str = "this machine does not let a probe be confined";
+/// The start of the reason that is given if this machine cannot confine a probe.
+pub const CANNOT_CONFINE: &str = "this machine cannot confine a probe";
 
 /// Where a confined probe finds programs.
 const JAIL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -46,14 +46,14 @@ pub struct Tools {
     launcher: PathBuf,
 }
 
-/// Whether programs run in namespaces of their own.
+/// Whether programs run in their own namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// They do, or they are not run.
+    /// Programs run in their own namespaces, or not at all.
     Required,
-    /// They do if this machine allows it.
+    /// Programs run in their own namespaces if this machine allows it.
     Preferred,
-    /// They run with all rights of this process.
+    /// Programs run with all privileges of this process.
     Off,
 }
 
@@ -90,7 +90,7 @@ impl Tools {
         }
     }
 
-    /// Returns these tools with another rule of confinement.
+    /// Returns these tools with a different [`Confinement`].
     #[must_use]
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
@@ -120,7 +120,7 @@ impl Tools {
         paths.filter(is_program).collect()
     }
 
-    /// Runs a program, confined as the rule says.
+    /// Runs a program, confined according to [`Confinement`].
     fn run_program(&self, job: &Job<'_>) -> ProbeRun {
         let found = self.find(job.program);
         let names = job.program.join(" or ");
@@ -134,7 +134,7 @@ impl Tools {
             Some(program) => self.run_confined(job, program),
             None => ProbeRun::NotRun {
                 reason: format!(
-                    "`{}` is not in a folder of the system, so a confined probe cannot see it",
+                    "`{}` is not in a system folder, so a confined probe cannot see it",
                     first.display()
                 ),
             },
@@ -176,7 +176,7 @@ impl Tools {
         }
     }
 
-    /// Runs a program with all rights of this process, in a directory of its own.
+    /// Runs a program with all privileges of this process, in its own directory.
     fn run_freely(&self, job: &Job<'_>, program: &Path) -> ProbeRun {
         let run = || {
             let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -226,9 +226,9 @@ impl Tools {
     }
 }
 
-/// Returns whether a confined program can see a path, and what it leads to.
+/// Returns whether a confined program can see a path and its target.
 fn is_visible(path: &Path) -> bool {
-    let is_in = |path: &Path| jail::PROGRAMS.iter().any(|folder| path.starts_with(folder));
+    let is_in = |place: &Path| jail::PROGRAMS.iter().any(|folder| place.starts_with(folder));
     is_in(path) && fs::canonicalize(path).is_ok_and(|path| is_in(&path))
 }
 

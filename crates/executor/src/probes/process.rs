@@ -12,12 +12,12 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often to check a running program.
 pub(super) const POLL: Duration = Duration::from_millis(5);
 
-/// What a program may use.
+/// The limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// How long it may run.
     pub(super) time: Duration,
-    /// How much it may print on each stream.
+    /// How much it may print on each stream, in bytes.
     pub(super) output: u64,
 }
 
@@ -105,6 +105,6 @@ fn gathered(from: &Receiver<io::Result<Vec<u8>>>, limit: u64) -> Result<Vec<u8>,
         }
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => Err(format!("cannot read its output: {error}")),
-        Err(_) => Err("a child process goes on running and holds its output open".to_owned()),
+        Err(_) => Err("a child process is still running and keeps its output open".to_owned()),
     }
 }

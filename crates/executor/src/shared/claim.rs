@@ -1,6 +1,6 @@
 //! Claims: a run tells others that it builds a step.
 //!
-//! A claim is a small artifact beside the entry, under `KEY.claim`, that its owner renews while it
+//! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
 //! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
 //! has not changed for [`LAPSE`]. Registries cannot compare and swap. Two runs that claim the same
 //! key at the same moment read the claim again a moment later, and the last one to write wins. If
@@ -22,9 +22,9 @@ use crate::build_env::{Store, StoredImage};
 
 /// How often an owner renews its claim.
 const RENEW: Duration = Duration::from_secs(5);
-/// How long a claim may stay unchanged. Then its owner has died.
+/// How long a claim may stay unchanged. After that, its owner counts as dead.
 const LAPSE: Duration = Duration::from_secs(20);
-/// How often a waiting run looks.
+/// How often a waiting run checks the claim.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a new claim waits for claims that were written at the same moment.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -116,8 +116,8 @@ impl Post {
 }
 
 impl SharedStores {
-    /// Claims a step in the first store that may be written. If another run builds it, waits until
-    /// that run has finished it, released it, or died.
+    /// Claims a step in the first writable store. If another run builds it, waits until that run
+    /// has finished it, released it, or died.
     pub(crate) async fn claim(&self, wanted: Wanted<'_>, own: &Store, note: OnNote<'_>) -> Turn {
         let Some(store) = self.stores.iter().find(|store| !store.is_read_only) else {
             return Turn::Build(None);
@@ -131,7 +131,7 @@ impl SharedStores {
         let post = Post { place: store.place.clone(), client: self.client.clone(), tag };
         match self.turn(&post, wanted, own, note).await {
             Ok(turn) => turn,
-            // A build without a claim is only slower.
+            // Without a claim, another run may build the same step; this only costs time.
             Err(error) => {
                 self.tell(store, wanted, Problem::from(error), note);
                 Turn::Build(None)
@@ -161,7 +161,7 @@ impl SharedStores {
                             let step = wanted.step;
                             note(
                                 "store-waiting",
-                                format!("step `{step}`: waiting for {owner}, which builds it"),
+                                format!("step `{step}`: waiting for {owner}, which is building it"),
                             );
                             is_told = true;
                         }
@@ -181,7 +181,7 @@ impl SharedStores {
                 break;
             }
         }
-        // Another run may have finished it before the claim.
+        // Another run may have finished the step before this claim.
         if let Some(made) = self.pull(wanted, own, note).await {
             post.write(NOBODY).await?;
             return Ok(Turn::Finished(Box::new(made)));

@@ -21,7 +21,8 @@ use crate::build_env::{Store, StoredImage, parse_manifest};
 pub(super) const STEP: &str = "application/vnd.build-pipeline.step.v1";
 /// The type of its config, the record.
 const RECORD: &str = "application/vnd.build-pipeline.step.record.v1+json";
-/// The types of the image's documents. With the types of images, registries would look for images.
+/// The types of the image's documents. With the usual types, registries would expect complete
+/// images.
 const MANIFEST: &str = "application/vnd.build-pipeline.step.manifest.v1+json";
 const CONFIG: &str = "application/vnd.build-pipeline.step.config.v1+json";
 /// The type of the listing of a layer.
@@ -34,8 +35,8 @@ const SCHEMA: u32 = 1;
 const RECORD_CAP: u64 = 16 << 20;
 const LISTING_CAP: u64 = 256 << 20;
 
-/// What a step was made from, and its result. It contains neither time nor place, so that every
-/// machine writes the same bytes.
+/// The inputs of a step, and its result. It contains no time and no location, so that every machine
+/// writes the same bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct StepRecord {
     schema: u32,
@@ -86,30 +87,32 @@ impl Entry {
             Ok(Document::Manifest(manifest)) => manifest,
             _ => return Err(refused("it is not an artifact")),
         };
-        let kind = artifact.json.get("artifactType").and_then(Value::as_str);
-        if kind != Some(STEP) || artifact.config.media_type != RECORD {
+        let artifact_type = artifact.json.get("artifactType").and_then(Value::as_str);
+        if artifact_type != Some(STEP) || artifact.config.media_type != RECORD {
             return Err(refused("it is not a finished step"));
         }
         let record = place.blob(client, &artifact.config, RECORD_CAP).await?;
         let record = read_record(&record, key)?;
         let part = |kind: &str| artifact.layers.iter().find(|part| part.media_type == kind);
-        let (Some(manifest), Some(config)) = (part(MANIFEST), part(CONFIG)) else {
+        let (Some(manifest_part), Some(config_part)) = (part(MANIFEST), part(CONFIG)) else {
             return Err(refused("it lacks the manifest or the config of its image"));
         };
-        if manifest.digest != record.result {
-            let (says, found) = (&record.result, &manifest.digest);
-            return Err(refused(&format!("its record says `{says}`, but its image is `{found}`")));
+        if manifest_part.digest != record.result {
+            let (says, found) = (&record.result, &manifest_part.digest);
+            return Err(refused(&format!(
+                "its record specifies `{says}`, but its image is `{found}`"
+            )));
         }
-        let manifest_bytes = place.blob(client, manifest, MANIFEST_CAP).await?;
-        let config_bytes = place.blob(client, config, CONFIG_CAP).await?;
+        let manifest_bytes = place.blob(client, manifest_part, MANIFEST_CAP).await?;
+        let config_bytes = place.blob(client, config_part, CONFIG_CAP).await?;
         let manifest =
             parse_manifest(&manifest_bytes).map_err(|error| refused(&super::chain(&error)))?;
-        if manifest.config.digest != config.digest {
-            return Err(refused("its image has another config"));
+        if manifest.config.digest != config_part.digest {
+            return Err(refused("its image has a different config"));
         }
         let has = |layer: &&Descriptor| artifact.layers.iter().any(|one| is_same(one, layer));
         let layers = manifest.layers.iter().filter(has).cloned().collect();
-        let listings = artifact.layers.iter().filter(|part| part.media_type == LISTING);
+        let listings = artifact.layers.iter().filter(|layer| layer.media_type == LISTING);
         Ok(Some(Self {
             result: record.result,
             slim: record.slim,
@@ -143,7 +146,7 @@ impl Entry {
         }
     }
 
-    /// Returns the listing of a layer, if the store has a good one.
+    /// Returns the listing of a layer, if the store has a valid one.
     pub(super) async fn listing(
         &self,
         place: &ArtifactPlace,
@@ -274,7 +277,8 @@ impl NewEntry {
         descriptor
     }
 
-    /// Writes the entry under a tag. The tag comes last, so that nobody sees an unfinished entry.
+    /// Writes the entry under a tag. The tag is written last, so that nobody sees an unfinished
+    /// entry.
     pub(super) async fn push(
         self,
         place: &ArtifactPlace,

@@ -1,11 +1,11 @@
 //! Stores of finished steps that several machines share: repositories of registries, and folders.
 //!
 //! An entry is an artifact whose tag is the key of its step (`entry`). It is read from a store,
-//! checked, and copied into this machine's own store; everything else uses only that one. A step
-//! that finished here is pushed to the stores that may be written, and compared with what they
-//! have. While a step runs, a claim (`claim`) tells other runs to wait for it.
+//! checked, and copied into this machine's own store; everything else uses only that store. A step
+//! that finished here is compared with the entries of the shared stores, and pushed to the writable
+//! ones. While a step runs, a claim (`claim`) tells other runs to wait for it.
 //!
-//! What a store says is never trusted: `docs/adr/0005-shared-steps.md` lists the checks.
+//! The content of a store is never trusted: `docs/adr/0005-shared-steps.md` lists the checks.
 
 mod claim;
 mod entry;
@@ -44,11 +44,11 @@ pub struct SharedStore {
 /// Why a text is not a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStoreError {
-    /// It is not a place.
+    /// It is neither a repository nor a folder.
     #[error(transparent)]
     Place(#[from] ParsePlaceError),
     /// There is an unknown word after the comma.
-    #[error("`{0}` is not an option of a store; the only one is `ro`")]
+    #[error("`{0}` is not an option of a store; the only option is `ro`")]
     Option(String),
 }
 
@@ -95,7 +95,7 @@ impl SharedStore {
         }
     }
 
-    /// Removes the steps that were not used since a time, if the store is a folder. Nothing is
+    /// Removes the steps that have not been used since a time, if the store is a folder. Nothing is
     /// removed if `is_dry` is set. Returns `None` for a registry.
     ///
     /// # Errors
@@ -122,12 +122,12 @@ impl SharedStore {
     }
 }
 
-/// The stores of a run, and what the run found out about them.
+/// The stores of a run, and their state during the run.
 #[derive(Debug)]
 pub struct SharedStores {
     client: RegistryClient,
     stores: Vec<SharedStore>,
-    /// Who this run is, for the claims that others read.
+    /// The name of this run, for the claims that others read.
     owner: String,
     /// The share of entries that are built again and compared, in percent.
     verified_share: u8,
@@ -138,7 +138,7 @@ pub struct SharedStores {
     sampled: Mutex<BTreeSet<Digest>>,
     /// The stores that did not answer.
     failed: Mutex<BTreeSet<String>>,
-    /// The entries that were refused, by store and key.
+    /// The refused entries, by store and key.
     refused: Mutex<BTreeSet<(String, Digest)>>,
 }
 
@@ -147,11 +147,12 @@ pub struct SharedStores {
 pub(crate) struct Wanted<'a> {
     pub(crate) step: &'a str,
     pub(crate) key: &'a Digest,
-    /// Where the layers of its base are. It follows from the plan; a store is not asked for it.
+    /// The image whose repository has the layers of its base. It comes from the plan, never from a
+    /// store.
     pub(crate) remote: Option<&'a ImageRef>,
 }
 
-/// Receives the name of a rule, and what was found.
+/// Receives the name of a rule and a message.
 pub(crate) type OnNote<'a> = &'a (dyn Fn(&str, String) + Sync);
 
 /// Why an entry is not used.
@@ -159,7 +160,7 @@ pub(crate) type OnNote<'a> = &'a (dyn Fn(&str, String) + Sync);
 pub(crate) enum Problem {
     /// The store did not answer.
     Unreachable(ArtifactError),
-    /// The entry is not what it claims to be.
+    /// The entry was refused, for this reason.
     Refused(String),
     /// This machine's own store cannot be written.
     Own(ExecuteError),
@@ -182,8 +183,8 @@ impl From<ExecuteError> for Problem {
 }
 
 impl SharedStores {
-    /// Takes the stores of a run, in the order in which they are asked. `owner` is the name of the
-    /// run.
+    /// Creates the set of stores of a run. They are tried in the given order. `owner` is the name of
+    /// the run.
     pub fn new(client: RegistryClient, stores: Vec<SharedStore>, owner: String) -> Self {
         Self {
             client,
@@ -198,13 +199,13 @@ impl SharedStores {
         }
     }
 
-    /// Builds a share of the entries again, in percent, and compares them.
+    /// Sets the share of the entries, in percent, that are built again and compared.
     #[must_use]
     pub fn verifying(self, percent: u8) -> Self {
         Self { verified_share: percent, ..self }
     }
 
-    /// Refuses entries with another result than these, by key.
+    /// Sets the required results, by key. Entries with a different result are refused.
     #[must_use]
     pub fn with_results(self, results: BTreeMap<Digest, Digest>) -> Self {
         Self { results, ..self }
@@ -220,7 +221,7 @@ impl SharedStores {
         lock(&self.sampled).contains(key)
     }
 
-    /// Copies the entry of a step into this machine's store, from the first store that has a good
+    /// Copies the entry of a step into this machine's store, from the first store that has a valid
     /// one.
     pub(crate) async fn pull(
         &self,
@@ -241,7 +242,7 @@ impl SharedStores {
         None
     }
 
-    /// Returns the entry of a step in one store. Tells why a bad one is not used.
+    /// Returns the entry of a step in one store. Reports why an invalid entry is not used.
     async fn entry(
         &self,
         store: &SharedStore,
@@ -262,7 +263,7 @@ impl SharedStores {
         })
     }
 
-    /// Checks what an entry cannot prove by itself.
+    /// Checks that an entry has the required result, and that all of its layers are available.
     fn check(&self, entry: Entry, wanted: Wanted<'_>) -> Result<Entry, Problem> {
         if let Some(result) = self.results.get(wanted.key).filter(|one| **one != entry.result) {
             let found = &entry.result;
@@ -302,7 +303,7 @@ impl SharedStores {
         Ok(made)
     }
 
-    /// Tells a problem with a store. A store that did not answer is not asked again.
+    /// Reports a problem with a store. A store that did not answer is not tried again.
     fn tell(&self, store: &SharedStore, wanted: Wanted<'_>, problem: Problem, note: OnNote<'_>) {
         let Wanted { step, key, .. } = wanted;
         let name = &store.name;
@@ -343,11 +344,11 @@ impl SharedStores {
 const REFUSED: &str = "store-refused";
 /// The rule of notes about stores that did not answer.
 pub const UNREACHABLE: &str = "store-unreachable";
-/// The rule of notes about results whose store may not be used.
+/// The rule of notes about results whose store must not be used.
 const NOT_ALLOWED: &str = "store-not-allowed";
 
-/// Copies what the stores have of the steps that a run of a plan needs into this machine's store.
-/// Tells what is refused. Call this before you decide whether the run needs an engine.
+/// Copies the entries of the steps that a run of a plan needs from the stores into this machine's
+/// store. Reports refused entries. Call this before you decide whether the run needs an engine.
 pub async fn take_from_stores(
     plan: &Plan,
     settings: &Settings,
@@ -372,19 +373,19 @@ pub async fn take_from_stores(
     }
 }
 
-/// What a store says about the layers of an image.
+/// The result of comparing the layers of an image with a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreCheck {
     /// The step that made the layers.
     pub step: String,
     /// The name of the store.
     pub store: String,
-    /// The first layer that differs: the one in the store, and the one of the image.
+    /// The digests of the first layer that differs: in the store, and in the image.
     pub difference: Option<(Digest, Option<Digest>)>,
 }
 
-/// Compares the layers of an image with what stores have of the plan's last step with an image.
-/// Later steps only add layers. A store without the step says nothing.
+/// Compares the layers of an image with the stores' entries for the last step of the plan that has
+/// an entry. Later steps only add layers. Stores without the entry are left out.
 pub async fn compare_with_stores(
     plan: &Plan,
     layers: &[Descriptor],
@@ -446,8 +447,8 @@ async fn is_there(build_env: &BuildEnv, wanted: Wanted<'_>, note: OnNote<'_>) ->
     shared.pull(wanted, &build_env.store, note).await.is_some()
 }
 
-/// Returns where the layers of the base of each step are, by the step's name. Steps without a base
-/// in a registry are absent.
+/// Returns the image whose repository has the layers of each step's base, by the step's name. Steps
+/// without a base in a registry are absent.
 pub(crate) fn remotes(plan: &Plan) -> BTreeMap<String, ImageRef> {
     let mut all: BTreeMap<String, ImageRef> = BTreeMap::new();
     for step in &plan.steps {

@@ -1,4 +1,4 @@
-//! Pushes finished steps to stores, and compares them with what the stores have.
+//! Pushes finished steps to stores, and compares them with the stores' entries.
 
 use names::Digest;
 use seal::{Cause, Listing, compare};
@@ -18,11 +18,12 @@ pub(crate) struct Finished<'a> {
 }
 
 impl SharedStores {
-    /// Compares a finished step with the entries of all stores, and pushes it to those that lack it.
+    /// Compares a finished step with the entries of all stores, and pushes it to the stores that
+    /// lack it.
     ///
     /// # Errors
-    /// Fails if a store has another result for the key. If the store may be written, this run's
-    /// result is also kept there.
+    /// Fails if a store has another result for the key. If the store is writable, this run's result
+    /// is also kept there.
     pub(crate) async fn publish(
         &self,
         finished: Finished<'_>,
@@ -49,7 +50,8 @@ impl SharedStores {
         Ok(())
     }
 
-    /// Returns the entry of a store if it has another result.
+    /// Pushes a finished step to a writable store that has no valid entry for it. Returns the store's
+    /// entry if it has a different result.
     async fn publish_to(
         &self,
         store: &SharedStore,
@@ -59,7 +61,7 @@ impl SharedStores {
         let key = finished.wanted.key;
         let result = Digest::of(&finished.made.manifest_bytes);
         let mut is_pushed = false;
-        // A bad entry is replaced.
+        // An invalid entry is replaced.
         let mut pushes = !store.is_read_only && self.is_refused(store, key);
         loop {
             match Entry::read(&store.place, &self.client, key).await {
@@ -101,7 +103,7 @@ impl SharedStores {
                 Err(_) => false,
             };
             if pushed {
-                kept = format!("; this run's result is there as `{name}`");
+                kept = format!("; the store also has this run's result, as `{name}`");
             }
         }
         let first = self.first_difference(store, made, other, own).await;
@@ -113,7 +115,7 @@ impl SharedStores {
         ))
     }
 
-    /// Returns what differs first between an image and an entry.
+    /// Returns the first difference between an image and an entry.
     async fn first_difference(
         &self,
         store: &SharedStore,
@@ -125,10 +127,10 @@ impl SharedStores {
         if let Some((here, there)) = pairs.find(|(here, there)| here.digest != there.digest) {
             let listed = other.listing(&store.place, &self.client, &there.digest).await;
             let listed = own.listing(&here.digest).zip(listed);
-            let file = listed.and_then(|(here, there)| first_file(&here, &there));
+            let file = listed.and_then(|(ours, theirs)| first_file(&ours, &theirs));
             let (here, there) = (&here.digest, &there.digest);
             return file
-                .unwrap_or_else(|| format!("its layer is `{here}` here and `{there}` there"));
+                .unwrap_or_else(|| format!("layer `{here}` here, but `{there}` in the store"));
         }
         if made.manifest.layers.len() == other.all_layers().len() {
             return "the layers are the same, but the configs differ".to_owned();

@@ -1,5 +1,5 @@
-//! Properties of every project: what is applied matches the plan, the labels, and what verification
-//! expects.
+//! Properties of every project: a build applies exactly what the plan and the labels specify and
+//! verification expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ struct Case {
     request: BuildRequest,
 }
 
-/// Returns a digest. That of 1 is pinned, and that of 3 is the stand-in's.
+/// Returns a digest: 1 gives the pinned digest, and 3 the stand-in's.
 fn digest(number: u8) -> Digest {
     format!("sha256:{}", number.to_string().repeat(64)).parse().unwrap()
 }
@@ -77,7 +77,7 @@ fn stand_in() -> StandIn {
     StandIn { digest: digest(3), kind: ManifestKind::Index }
 }
 
-/// What `--set` says about the base. It may be what is pinned anyway.
+/// Values of `--set` for the base. They may equal the pin.
 fn settings() -> impl Strategy<Value = BTreeMap<PinName, ImageOverride>> {
     let tag = prop::option::of(prop::sample::select(vec!["1.0", "nightly"]));
     let set = (tag, 1..=2u8).prop_map(|(tag, number)| {
@@ -416,7 +416,7 @@ fn check_patches(case: &Case, plan: &Plan) -> Result<(), TestCaseError> {
                 Some(Expectation::InEffect) => is_without,
                 Some(Expectation::Upstream) => place != Place::Done,
                 // The patch skips this version, and the tree contains what it edits.
-                None => error.contains("this text is here") && !is_without,
+                None => error.contains("the tree has this text") && !is_without,
             };
             prop_assert!(is_bad, "{error}");
         }
@@ -424,8 +424,8 @@ fn check_patches(case: &Case, plan: &Plan) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Checks that an image has the base and the spoof that request, plan and labels say. Returns its
-/// labels.
+/// Checks that an image has the base and the spoof that request, plan and labels specify. Returns
+/// its labels.
 fn check_image(
     case: &Case,
     plan: &Plan,
@@ -452,7 +452,7 @@ fn check_image(
     let label = found.get(labels::SPOOF);
     prop_assert_eq!(label, (plan.track == SPOOFED).then_some(&spelled));
     match case.request.spoof {
-        // Each version that an image imitates by itself is that of its GPU.
+        // By default, an image can only imitate the version listed for its GPU.
         SpoofChoice::Auto if spelled != "off" => {
             prop_assert!(GPUS.contains(&(plan.gpu.as_str(), Some(spelled.as_str()))));
         }
@@ -478,7 +478,7 @@ proptest! {
         let image = derived(&plan);
         let found = check_image(&case, &plan, &image)?;
 
-        // What verification of the image expects.
+        // The plan that verification of the image expects.
         let again = planner::plan(&request_of(&found), &input).unwrap().plan;
         prop_assert_eq!(again.canonical_text(), plan.canonical_text());
         let documents = Documents { manifest: &image.manifest, config: &image.config };

@@ -329,8 +329,8 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
         ("kept-buildkit-fresh", Builder::BuildKit, true, "by  with "),
         ("kept-classic", Builder::Classic, false, "by  with "),
     ] {
-        // A new service each time: each finds what the one before has kept. The commit also
-        // differs, because otherwise the engine would not execute this RUN again.
+        // Each build has a new service, which finds the files that the previous one kept. The
+        // commit also differs, because otherwise the engine would not execute this RUN again.
         let settings = bench.settings(store, is_fresh);
         let mut draft = bench.plan().into_draft();
         for step in &mut draft.steps {

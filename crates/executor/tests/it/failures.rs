@@ -75,16 +75,21 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
             &bench.base,
             Some("index"),
             ErrorKind::Integrity,
-            "is pinned as an index and is a manifest",
+            "is pinned as an index, but is a manifest",
         ),
-        (&index, Some("manifest"), ErrorKind::Integrity, "is pinned as a manifest and is an index"),
+        (
+            &index,
+            Some("manifest"),
+            ErrorKind::Integrity,
+            "is pinned as a manifest, but is an index",
+        ),
         (
             &arm_only,
             None,
             ErrorKind::Base,
             "the index has no image for linux/amd64; it has linux/arm64",
         ),
-        (&wrong_size, None, ErrorKind::Base, "bytes, but its descriptor says 7"),
+        (&wrong_size, None, ErrorKind::Base, "bytes, but its descriptor specifies 7"),
         (&nested, None, ErrorKind::Base, "is an index whose entry"),
         (&to_nothing, None, not_found, "fetching the manifest of"),
         (&no_config, None, no_image, "no valid `config`"),
@@ -104,7 +109,7 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
     let (execution, ..) = fail(&plan_of(&bench.repository(), &helm, None), &settings).await;
     assert_eq!(states(&execution), FETCH_FAILED);
     assert_eq!(files(&bench.path("image")), Vec::<String>::new());
-    // None of this damaged the correct index.
+    // The correct index is still usable.
     let plan = plan_over(&index, Some("index"));
     let (execution, _) = run(&plan, &settings, std::future::pending()).await;
     assert!(matches!(execution.end, End::Succeeded), "{:?}", execution.end);

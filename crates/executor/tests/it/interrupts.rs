@@ -84,7 +84,7 @@ async fn nothing_is_written_any_more_when_a_run_has_failed() {
     let bench = Bench::with_layers(vec![large.clone(), small.clone()]).await;
     let blob = format!("blobs/{}", Digest::of(&small));
     bench.proxy.on("GET", &blob).does(Fault::Answer(Answer::new(404)));
-    // Reading this beginning takes longer than the failure of the other layer.
+    // Reading this partial copy takes longer than the other layer takes to fail.
     let place = oci::layout::blob_path(&bench.path("image"), &Digest::of(&large));
     std::fs::create_dir_all(place.parent().unwrap()).unwrap();
     let part = oci::part_of(&place);

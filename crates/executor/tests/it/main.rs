@@ -1,5 +1,6 @@
 //! Tests the executor with real plans, real registries on loopback and real files.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 mod bases;

@@ -163,7 +163,7 @@ async fn an_archive_takes_from_disk_what_is_there() {
     let (second, _) = bench.run(archive()).await;
     assert_eq!((second.outputs[0].state, second.traffic.requests), (OutputState::UpToDate, 0));
 
-    // An interrupted run for another image left its beginning.
+    // An interrupted run for another image left a partial file.
     std::fs::write(oci::part_of(&path), "beginning").unwrap();
     let (third, _) = bench.run(archive()).await;
     assert_eq!(third.outputs[0].state, OutputState::UpToDate);
@@ -178,7 +178,7 @@ async fn an_archive_takes_from_disk_what_is_there() {
     assert_eq!((third.outputs[0].state, third.outputs[0].layers_copied), (OutputState::Written, 1));
     assert!(std::fs::read(&path).unwrap() == whole);
 
-    // A layout nearby has all layers, even those of which an interrupted run left a beginning.
+    // A layout nearby has all layers, including those that an interrupted run started to copy.
     bench.run(vec![bench.layout("full", true)]).await;
     std::fs::write(oci::part_of(&bench.path("y.tar")), &whole[..whole.len() / 2]).unwrap();
     let large = bench.layers.iter().find(|layer| is_large(&bench, layer)).unwrap();
@@ -252,7 +252,7 @@ async fn a_copy_that_broke_off_continues_where_it_was() {
                 .filter(|request| request.target.contains(&blob))
                 .map(|request| request.header("range").is_some())
                 .collect();
-            // The second request of the first run continued, too.
+            // The second request of the first run also continued an earlier one.
             let wanted: &[bool] =
                 if is_damaged { &[false, true, true, false] } else { &[false, true, true] };
             assert_eq!(ranges, wanted);
@@ -320,7 +320,7 @@ async fn a_push_into_the_repository_of_the_base_asks_for_layers_only_where_it_mu
     let (first, _) = run(&plan, &bench.settings(output("one")), std::future::pending()).await;
     assert!(matches!(first.end, End::Succeeded), "{:?}", first.end);
     assert_eq!(bench.proxy.count("HEAD", "/blobs/"), 0);
-    // The base was read from there on another day.
+    // The base was read from there by an earlier run.
     let (second, _) = run(&plan, &bench.settings(output("two")), std::future::pending()).await;
     assert!(matches!(second.end, End::Succeeded), "{:?}", second.end);
     assert_eq!(bench.proxy.count("HEAD", "/blobs/"), 3);

@@ -125,7 +125,7 @@ impl Bench {
     }
 }
 
-/// Returns which of the blobs were fetched through a proxy, once for each time.
+/// Returns the blobs that were fetched through a proxy, each as often as it was fetched.
 pub(crate) fn fetched(proxy: &FaultProxy, blobs: &[Digest]) -> Vec<Digest> {
     let of = |digest: &Digest| {
         let count = proxy.count("GET", &format!("blobs/{digest}"));
@@ -215,7 +215,7 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
     planner::plan(&BuildRequest::new("locked-spoof".parse().unwrap()), &input).unwrap().plan
 }
 
-/// Executes a plan, and returns it with its events.
+/// Executes a plan, and returns the execution and its events.
 pub(crate) async fn run(
     plan: &Plan,
     settings: &Settings,
@@ -224,7 +224,7 @@ pub(crate) async fn run(
     run_on(None, plan, settings, interrupt).await
 }
 
-/// Executes a plan with an engine, and returns it with its events.
+/// Executes a plan with an engine, and returns the execution and its events.
 pub(crate) async fn run_on(
     engine: Option<Engine>,
     plan: &Plan,

@@ -149,7 +149,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     let bench = Bench::new("").await;
     let bad = plan_of(&bench, "bad", "echo broken; exit 7");
     let good = plan_of(&bench, "good", "sleep 3; echo whole");
-    // It needs the step that fails for the first.
+    // It needs the step that fails in the first plan.
     let also_bad = Draft { name: "also-bad".to_owned(), ..bad.clone().into_draft() };
     let also_bad = also_bad.finish().unwrap();
     let settings = bench.settings("together-bad", false);

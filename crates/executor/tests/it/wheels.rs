@@ -80,7 +80,7 @@ impl Wheel {
     }
 }
 
-/// A Dockerfile that prints what it finds in its folder `python`.
+/// A Dockerfile that prints the content of its folder `python`.
 const CONTEXT: &str = r#"ARG BASE
 FROM ${BASE}
 COPY python /python

@@ -5,6 +5,7 @@
 //! checkout. If an archive is not available, its test fails. The matrix is `docs/patch-matrix.md`;
 //! after a change, `INSTA_UPDATE=always` writes its parts again for review.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers may panic")]
 
 mod archive;

@@ -83,7 +83,7 @@ fn verdict_table(patch: &str, rows: &[(String, Vec<String>)]) -> String {
 
 fn probe_table(probes: &BTreeMap<(String, String), Tally>) -> String {
     let mut text = format!("\n### Probes, for {GPU}\n\n");
-    text += "| patch | probe | passes where the patch applied | and there without it | passes where nothing was to do |\n";
+    text += "| patch | probe | passes where the patch applied | passes there without the patch | passes where no change was needed |\n";
     text += "|---|---|---|---|---|\n";
     for ((patch, probe), Tally { changed, before, unchanged }) in probes {
         let counts =

@@ -11,7 +11,7 @@ use crate::error::ScanError;
 use crate::spool::Spool;
 use crate::target::CodeTarget;
 
-/// The compression levels. Another level gives other bytes: that would be another contract.
+/// The compression levels. A different level gives different bytes, and so needs a new contract.
 const ZSTD_LEVEL: i32 = 10;
 const ZLIB_LEVEL: u32 = 6;
 
@@ -38,7 +38,7 @@ pub(crate) fn slim(
     Ok(out)
 }
 
-/// Returns what replaces a bundle: it is never larger.
+/// Returns the replacement for a bundle, which is never larger.
 pub(crate) fn rewritten(
     file: &Spool,
     bundle: &Bundle,
@@ -63,7 +63,7 @@ pub(crate) fn rewritten(
     Ok(if is_smaller { vec![Piece::Spooled(packed)] } else { unchanged() })
 }
 
-/// Passes a bundle in its plain form to `take`: a file, and the position in it.
+/// Passes the plain form of a bundle to `take`: a file, and the position of the bundle in it.
 pub(crate) fn opened(
     file: &Spool,
     bundle: &Bundle,
@@ -82,8 +82,8 @@ fn shortened(bundle: &Bundle, start: u64, is_kept: &dyn Fn(&CodeTarget) -> bool)
     let is_dropped = |target: Option<&CodeTarget>| target.is_some_and(|one| !is_kept(one));
     let entries = bundle.entries.iter().filter(|entry| !is_dropped(entry.object.target()));
     let entries: Vec<_> = entries.collect();
-    let head: usize = entries.iter().map(|entry| 24 + entry.id.len()).sum();
-    let mut end = (PLAIN.len() + 8 + head) as u64;
+    let heads: usize = entries.iter().map(|entry| 24 + entry.id.len()).sum();
+    let mut end = (PLAIN.len() + 8 + heads) as u64;
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|number| entries[*number].object.offset);
     let mut offsets = vec![0; entries.len()];
@@ -114,7 +114,7 @@ fn shortened(bundle: &Bundle, start: u64, is_kept: &dyn Fn(&CodeTarget) -> bool)
     pieces
 }
 
-/// Compresses a bundle, with the version and the method that the old one had.
+/// Compresses a bundle with the version and the method of the old one.
 fn pack(plain: &Spool, packing: Packing, data: Spool) -> Result<Spool, ScanError> {
     let mut md5 = Md5::new();
     let mut data = Writer(data);
@@ -141,7 +141,7 @@ fn pack(plain: &Spool, packing: Packing, data: Spool) -> Result<Spool, ScanError
         Method::Zlib => 0_u16.to_le_bytes(),
         Method::Zstd => 1_u16.to_le_bytes(),
     });
-    // The sizes of the old head fit the new one, because the bundle only shrinks.
+    // The size fields of the old header fit the new one, because the bundle only shrinks.
     let width = if packing.version == 3 { 8 } else { 4 };
     let fields = if packing.version == 1 { 1 } else { 2 };
     let total = (out.len() + fields * width + 8) as u64 + data.size();

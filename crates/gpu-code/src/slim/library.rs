@@ -1,11 +1,11 @@
 //! Rewrites programs and libraries with fat binaries.
 //!
-//! Bundles stay where they are, because the program points to them. What follows a shortened bundle
-//! becomes zeros. Then whole pages of zeros are taken out of the file: the segment (`PT_LOAD`) is
-//! split, and each part except the last is larger in memory (`p_memsz`) than in the file
-//! (`p_filesz`), so the loader fills the rest with zeros (System V ABI, "Program Header"). No
-//! address changes, so symbols and relocations stay right. The table of segments becomes larger, and
-//! moves to a segment of its own behind the others. Only dynamic linkers accept such a table, so
+//! Bundles stay where they are, because the program points to them. The bytes after a shortened
+//! bundle become zeros. Then whole pages of zeros are removed from the file: the segment
+//! (`PT_LOAD`) is split, and each part except the last is larger in memory (`p_memsz`) than in the
+//! file (`p_filesz`), so the loader fills the rest with zeros (System V ABI, "Program Header"). No
+//! address changes, so symbols and relocations stay valid. The table of segments becomes larger,
+//! and moves to its own segment after the others. Only dynamic linkers accept such a table, so
 //! programs keep their zeros, and so do files for processors other than x86-64.
 
 use std::path::Path;
@@ -27,10 +27,10 @@ type Header = FileHeader64<LE>;
 type Segment = ProgramHeader64<LE>;
 type Section = SectionHeader64<LE>;
 
-/// The most segments of a file. Dynamic linkers hold the table on the stack of a thread.
+/// The maximum number of segments in a file. Dynamic linkers hold the table on a thread's stack.
 const MOST_SEGMENTS: usize = 1000;
 
-/// The number of sections from which on it does not fit the header (`SHN_LORESERVE`).
+/// The smallest number of sections that does not fit in the header (`SHN_LORESERVE`).
 const MOST_SECTIONS: usize = 0xff00;
 
 /// A part of a file, from one position to another.
@@ -63,14 +63,14 @@ pub(crate) fn slim(
         piece.write(file, &mut plain)?;
     }
     let Some(elf) = Tables::read(&plain)? else { return Ok(plain) };
-    let pieces = elf.without(&gaps, sections).unwrap_or_default();
-    let size: u64 = pieces.iter().map(Piece::size).sum();
-    // The larger table may need more than was saved.
-    if pieces.is_empty() || size >= plain.size() {
+    let remaining = elf.without(&gaps, sections).unwrap_or_default();
+    let size: u64 = remaining.iter().map(Piece::size).sum();
+    // The larger table may take more space than was saved.
+    if remaining.is_empty() || size >= plain.size() {
         return Ok(plain);
     }
     let mut short = Spool::new(folder);
-    for piece in pieces {
+    for piece in remaining {
         piece.write(&plain, &mut short)?;
     }
     Ok(short)
@@ -140,7 +140,7 @@ impl Tables {
         if dropped.is_empty() {
             return None;
         }
-        // The smallest ones stay if there are too many.
+        // If there are too many gaps, the smallest ones stay.
         dropped.sort_by_key(|(start, end)| std::cmp::Reverse((end - start, *start)));
         dropped.truncate(MOST_SEGMENTS - self.segments.len());
         dropped.sort_unstable();
@@ -172,8 +172,8 @@ impl Tables {
         is_inside && touched.next().is_none()
     }
 
-    /// Returns the new table of segments, with one for the table itself at the end. The place of
-    /// that one in the file is not set.
+    /// Returns the new table of segments, with a segment for the table itself at the end, whose
+    /// position in the file is not set.
     fn split(&self, dropped: &[Range], moved: &dyn Fn(u64) -> u64) -> Option<Vec<Segment>> {
         let mut all = Vec::new();
         let mut address = 0;
@@ -231,7 +231,7 @@ impl Tables {
     }
 
     /// Returns the new table of sections. A section with gaps becomes several with the same name;
-    /// the new ones are at the end, so that the numbers of the others stay right.
+    /// the new ones are at the end, so that the indexes of the others stay valid.
     fn moved_sections(
         &self,
         gaps: &[Range],
@@ -250,15 +250,15 @@ impl Tables {
             }
             let old = *section;
             let mut parts = Vec::new();
-            let mut from = start;
+            let mut position = start;
             for gap in gaps.iter().filter(|gap| start <= gap.0 && gap.1 <= end) {
-                if from < gap.0 {
-                    parts.push((from, gap.0));
+                if position < gap.0 {
+                    parts.push((position, gap.0));
                 }
-                from = gap.1;
+                position = gap.1;
             }
-            if from < end {
-                parts.push((from, end));
+            if position < end {
+                parts.push((position, end));
             }
             for (number, (from, to)) in parts.into_iter().enumerate() {
                 let mut part = old;
@@ -275,7 +275,7 @@ impl Tables {
         all
     }
 
-    /// Returns where the content of the file ends, without a table of sections at its end.
+    /// Returns where the content of the file ends, not counting a table of sections at its end.
     fn end(&self) -> u64 {
         let start = self.header.e_shoff.get(LE);
         let size = (self.sections.len() * size_of::<Section>()) as u64;

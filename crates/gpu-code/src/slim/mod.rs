@@ -13,28 +13,28 @@ use crate::scan::{Form, examine};
 use crate::spool::Spool;
 use crate::target::CodeTarget;
 
-/// The size of a page of memory, in bytes. Code objects start at one.
+/// The size of a memory page, in bytes. Code objects start at a page boundary.
 pub(crate) const PAGE: u64 = 4096;
 
 /// The buffer size, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// What becomes of a file.
+/// The result of slimming a file.
 #[derive(Debug)]
 pub enum Slimmed {
-    /// It stays as it is: it has no code for other GPUs.
+    /// It stays as it is, because it has no code for other GPUs.
     Unchanged,
-    /// It can be removed: it is only for other GPUs.
+    /// It can be removed, because it is only for other GPUs.
     Removed,
-    /// It has this content now.
+    /// It gets this content.
     Rewritten(Spool),
 }
 
-/// Removes the code objects from a file that `is_kept` does not want. `path` decides about files
-/// that say in their names which GPU they are for. `folder` is for temporary files.
+/// Removes the code objects that `is_kept` rejects from a file. `path` matters for files whose
+/// names tell which GPU they are for. `folder` is for temporary files.
 ///
-/// The code objects that are kept do not change, and neither does the place of anything else in
-/// the memory of a program. The new file is read again to make sure of that.
+/// The code objects that are kept do not change, and everything else keeps its address in a
+/// program's memory. The new file is read again to check the code objects.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or cannot be rewritten. It should then stay as it is.
@@ -58,7 +58,7 @@ pub fn slim(
         Form::Library(sections) => library::slim(file, &sections, is_kept, folder)?,
         Form::Bundles(bundles) => bundles::slim(file, &bundles, is_kept, folder)?,
         Form::Archive(_) => {
-            let why = "it is a kpack archive with code for several GPUs, which is not rewritten";
+            let why = "it is a kpack archive with code for several GPUs, and such archives cannot be rewritten";
             return Err(ScanError::at(0, why));
         }
         Form::Object(_) | Form::Other => return Ok(Slimmed::Unchanged),
@@ -82,12 +82,12 @@ fn check(
     let mut wanted = contents(path, old, folder)?;
     wanted.retain(|(target, _)| is_kept(target));
     let mut found = contents(path, new, folder)?;
-    // Bundles that would have grown are still whole.
+    // Bundles that would have grown still have all their code objects.
     found.retain(|(target, _)| is_kept(target));
     if wanted == found {
         Ok(())
     } else {
-        Err(ScanError::at(0, "it cannot be rewritten without a change to code that is kept"))
+        Err(ScanError::at(0, "it cannot be rewritten without changing code that is kept"))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support::{
 
 const LIBRARY: &str = "libhost-two-bundles.so";
 
-/// Returns the library with a number in the header of its section `.hip_fatbin`.
+/// Returns the library with a changed number in the header of its section `.hip_fatbin`.
 fn section(field: usize, number: u64) -> Vec<u8> {
     let bytes = fixture(LIBRARY);
     let header = fatbin_header(&bytes);

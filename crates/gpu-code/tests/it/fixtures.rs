@@ -1,4 +1,4 @@
-//! What the fixtures contain.
+//! Tests that each fixture contains exactly the expected objects.
 
 use gpu_code::{CodeObject, HEAD, Owner, Spool, is_candidate, scan};
 
@@ -103,7 +103,7 @@ fn each_fixture_contains_exactly_its_objects() {
     for (name, wanted) in CONTENT {
         let bytes = fixture(name);
         assert!(is_candidate(name, &bytes[..HEAD]), "{name}");
-        // Their names say nothing.
+        // Their names do not matter.
         let found = objects("x", &bytes).unwrap();
         match wanted.strip_prefix("= ") {
             None => assert_eq!(listing(&found), wanted, "{name}"),
@@ -155,7 +155,11 @@ fn the_name_of_a_kernel_file_must_agree_with_its_code() {
     for (path, bytes, wanted) in [
         ("lib/Kernels.so-000-gfx1151.hsaco", code.as_slice(), "- gfx1151 0 4688\n"),
         ("lib/Kernels.so-000-gfx1151-xnack+.co", &code, "- gfx1151 0 4688\n"),
-        ("lib/gfx1100.co", &code, "at byte 0: its name says gfx1100, but its code is for gfx1151"),
+        (
+            "lib/gfx1100.co",
+            &code,
+            "at byte 0: its name contains gfx1100, but its code is for gfx1151",
+        ),
         (
             "lib/Kernels-gfx1151.co",
             &fixture("compressed-zstd-v3.hipfb"),
@@ -164,14 +168,14 @@ fn the_name_of_a_kernel_file_must_agree_with_its_code() {
         (
             "lib/Kernels-gfx942.co",
             &fixture("plain.hipfb"),
-            "at byte 0: its name says gfx942, but its code is for gfx1100, gfx1151",
+            "at byte 0: its name contains gfx942, but its code is for gfx1100, gfx1151",
         ),
         ("lib/TensileLibrary_gfx1151.dat", b"\x82\xa1", "- data:gfx1151 0 2\n"),
         ("share/miopen/db/gfx1151_20.kdb", b"SQLite format 3\0", "- gfx1151 0 16\n"),
         (
             "share/miopen/db/gfx1151_20.kdb",
             b"version https://git-lfs.github.com/spec/v1",
-            "at byte 0: its name says gfx1151, but it is no SQLite database",
+            "at byte 0: its name contains gfx1151, but it is not an SQLite database",
         ),
         ("aotriton/amd-gfx11xx/flash/attn.aks2", b"AKS2", "- gfx11xx 0 4\n"),
         ("lib/other.dat", b"\x82\xa1", ""),

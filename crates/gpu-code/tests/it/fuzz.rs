@@ -30,7 +30,7 @@ const WORDS: [&[u8]; 22] = [
     b"\xf0\xff\xff\xff\xff\xff\xff\xff",
 ];
 
-/// Scans changed inputs. Returns how many had objects, of how many.
+/// Scans changed inputs. Returns the number of inputs with objects, and the number of inputs.
 fn run(inputs: Vec<Vec<u8>>, seed: u64) -> (usize, usize) {
     let (mut good, mut runs) = (0, 0);
     fuzz(&Corpus { inputs, words: &WORDS, seed }, |bytes, _| {

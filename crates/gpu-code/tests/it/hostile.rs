@@ -22,7 +22,7 @@ fn cut(mut bytes: Vec<u8>, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// An empty bundle, which consists of its head.
+/// An empty bundle, which consists only of its header.
 fn empty() -> Vec<u8> {
     bundle(&[])
 }
@@ -66,10 +66,10 @@ fn damaged_plain_bundles_are_refused() {
         ("feature", bundle(&[("hip-amdgcn-amd-amdhsa--gfx942:fast+", b"")]), "`fast+` is not a"),
         ("other code", with(plain(), GFX1151 + 49, b"gfx1150"), "names gfx1150, but its code is"),
         ("swapped code", with(plain(), 4096 + 48, b"\x4a"), "entry 2: its ID names gfx1100, but"),
-        ("no code", with(plain(), 4096, b"\0"), "names gfx1100, but it is no code object"),
+        ("no code", with(plain(), 4096, b"\0"), "names gfx1100, but it is not a code object"),
         ("host code", bundle(&[(id, &host)]), "but it is for another machine"),
-        ("short code", bundle(&[(id, &gfx1151[..63])]), "but it is no code object"),
-        ("32-bit code", with(plain(), 4096 + 4, b"\x01"), "but it is no code object"),
+        ("short code", bundle(&[(id, &gfx1151[..63])]), "but it is not a code object"),
+        ("32-bit code", with(plain(), 4096 + 4, b"\x01"), "but it is not a code object"),
         ("text after it", [plain(), b"text".to_vec()].concat(), "at byte 16976: a bundle is"),
         ("half a bundle after it", [plain(), plain()[..20].to_vec()].concat(), "is expected"),
     ];
@@ -83,16 +83,16 @@ fn damaged_compressed_bundles_are_refused() {
     let zlib_v3 = || fixture("compressed-zlib-v3.hipfb");
     let longer = [v(3), vec![0; 8]].concat();
     let cases: Vec<Case> = vec![
-        ("cut after its magic", cut(v(3), 4), "the head of the compressed bundle is truncated"),
-        ("cut after its version", cut(v(3), 6), "the head of the compressed bundle is truncated"),
-        ("cut after its method", cut(v(3), 8), "the head of the compressed bundle is truncated"),
-        ("cut between its sizes", cut(v(3), 16), "the head of the compressed bundle is truncated"),
-        ("cut after its sizes", cut(v(3), 24), "the head of the compressed bundle is truncated"),
+        ("cut after its magic", cut(v(3), 4), "header of the compressed bundle is truncated"),
+        ("cut after its version", cut(v(3), 6), "header of the compressed bundle is truncated"),
+        ("cut after its method", cut(v(3), 8), "header of the compressed bundle is truncated"),
+        ("cut between its sizes", cut(v(3), 16), "header of the compressed bundle is truncated"),
+        ("cut after its sizes", cut(v(3), 24), "header of the compressed bundle is truncated"),
         ("cut after its head", cut(v(3), 32), "the compressed bundle has the wrong size 1618"),
         ("one byte missing", cut(v(3), 1617), "the compressed bundle has the wrong size 1618"),
-        ("version 2 cut", cut(v(2), 16), "the head of the compressed bundle is truncated"),
+        ("version 2 cut", cut(v(2), 16), "header of the compressed bundle is truncated"),
         ("version 2 without data", cut(v(2), 24), "the compressed bundle has the wrong size 1610"),
-        ("version 1 cut", cut(v(1), 12), "the head of the compressed bundle is truncated"),
+        ("version 1 cut", cut(v(1), 12), "header of the compressed bundle is truncated"),
         ("version 1 without data", cut(v(1), 20), "which is too much for its 0 bytes"),
         ("version 1 half", cut(v(1), 800), "cannot decompress"),
         ("version 1 almost", cut(v(1), 1589), "cannot decompress"),
@@ -114,8 +114,8 @@ fn damaged_compressed_bundles_are_refused() {
         ("largest size", with_u64(v(3), 16, u64::MAX), "claims to have 18446744073709551615 bytes"),
         ("smaller than its head", ccob(0, None, 31, &zlib(&empty())), "larger than its 31 bytes"),
         ("checksum", with(zlib_v3(), 1658, &[0; 4]), "cannot decompress"),
-        ("twice compressed", ccob(0, None, 1618, &zlib(&v(3))), "what is compressed is no bundle"),
-        ("text", ccob(0, None, 40, &zlib(&[b'x'; 40])), "what is compressed is no bundle"),
+        ("twice compressed", ccob(0, None, 1618, &zlib(&v(3))), "content is not a bundle"),
+        ("text", ccob(0, None, 40, &zlib(&[b'x'; 40])), "content is not a bundle"),
         ("empty", ccob(0, None, 0, &zlib(b"")), "cannot decompress the bundle"),
         ("more bytes", ccob(0, None, 32, &zlib(&[empty(), plain()].concat())), "more than 32"),
         ("text after it", [v(3), b"text".to_vec()].concat(), "at byte 1618: a bundle is expected"),

@@ -29,9 +29,9 @@ fn the_best_code_decides() {
 #[test]
 fn a_forced_version_needs_its_own_code() {
     for (forced, code, wanted) in [
-        ("11.0.0", "gfx1100", "only by spoof 11.0.0"),
-        ("11.0.0", "gfx1100 gfx1151", "only by spoof 11.0.0"),
-        ("11.0.0", "gfx11-generic", "only by spoof 11.0.0"),
+        ("11.0.0", "gfx1100", "only with spoof 11.0.0"),
+        ("11.0.0", "gfx1100 gfx1151", "only with spoof 11.0.0"),
+        ("11.0.0", "gfx11-generic", "only with spoof 11.0.0"),
         ("11.0.0", "gfx1151", "none"),
         ("11.0.0", "", "host only"),
         ("10.3.0", "gfx11-generic gfx1151", "none"),
@@ -51,7 +51,7 @@ fn a_forced_version_needs_its_own_code() {
 #[test]
 fn a_possible_spoof_is_the_last_resort() {
     for (code, wanted) in [
-        ("gfx1100", "only by spoof 11.0.0"),
+        ("gfx1100", "only with spoof 11.0.0"),
         ("gfx1100 gfx1151", "native"),
         ("gfx1100 gfx11-generic", "generic"),
         ("gfx1030", "none"),

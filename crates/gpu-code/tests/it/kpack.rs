@@ -48,7 +48,7 @@ fn kernels() -> Vec<u8> {
     content
 }
 
-/// An archive whose table has another value at a path.
+/// An archive whose table has a different value at a path.
 fn changed(compression: &str, path: &str, value: Value) -> Vec<u8> {
     let mut table = table(compression);
     *table.pointer_mut(path).unwrap() = value;

@@ -1,5 +1,6 @@
-//! Fixtures, damaged files, and the rules about targets.
+//! Tests on fixtures and damaged files, and of the rules about targets.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod elf;

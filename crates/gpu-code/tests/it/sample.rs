@@ -22,7 +22,7 @@ fn sample_files_have_code_for_each_gpu_and_can_be_slimmed() {
     let keep = |target: &gpu_code::CodeTarget| target.may_fit(&gpus[0]);
     let slimmed = slim("kernels.bundle", &Spool::from(bundle), &keep, None).unwrap();
     assert!(matches!(slimmed, Slimmed::Rewritten(_)), "{slimmed:?}");
-    // A GPU without a number that is known here has no code.
+    // A GPU whose ELF number this program does not know has no code.
     let new = "gfx1999".parse::<GpuTarget>().unwrap();
     assert_eq!(sample_object(&new), None);
     assert_eq!(list("none.bundle", &sample_bundle(&[new])), "");

@@ -115,7 +115,7 @@ fn files_whose_names_say_another_gpu_are_removed_and_damaged_ones_stay() {
         ("library/TensileLibrary_lazy_gfx1151.dat", b"data", "Ok(Unchanged)"),
         ("library/TensileLibrary_fallback.dat", b"data", "Ok(Unchanged)"),
         ("db/gfx90a68.kdb", b"SQLite format 3\0", "Ok(Removed)"),
-        ("library/Kernels.so-000-gfx942.hsaco", b"damaged", "no code object"),
+        ("library/Kernels.so-000-gfx942.hsaco", b"damaged", "not a code object"),
         ("library/Kernels.so-000-gfx942.hsaco", &fixture("gfx1151.co"), "its code is for gfx1151"),
         ("lib/libgfx942.so", &fixture("libhost-only.so"), "Ok(Unchanged)"),
     ] {
@@ -141,7 +141,7 @@ fn entries_of_other_vendors_and_of_the_host_stay() {
     assert!(new.len() < file.len() - code.len());
 }
 
-/// Compiles C with the program that links Rust's own.
+/// Compiles C with `cc`, which Rust uses as its linker.
 fn compile(folder: &Path, arguments: &[&str]) {
     let status = Command::new("cc").args(arguments).current_dir(folder).status().unwrap();
     assert!(status.success(), "{arguments:?}");
@@ -243,7 +243,7 @@ fn libraries_of_every_layout_shrink_and_load_as_before() {
         (1, 2, &[][..]),
         (3, 3, &["-Wl,-z,noseparate-code"]),
         (40, 2, &["-Wl,-z,max-page-size=65536"]),
-        // More than there may be segments.
+        // More bundles than the maximum number of segments.
         (1100, 1, &["-g"]),
         (5, 2, &["-Wl,-z,max-page-size=2097152", "-Wl,-z,relro,-z,now"]),
         (5, 20, &["-s"]),
@@ -252,7 +252,7 @@ fn libraries_of_every_layout_shrink_and_load_as_before() {
         let all = [&["-w", "-fPIC", "-shared", "-o", "libfat.so", "host.c", "fat.s"], arguments];
         compile(folder.path(), &all.concat());
         let (old, new) = check_library(folder.path(), "libfat.so");
-        // Each bundle had three code objects, and has one; a page of them may stay.
+        // Two of the three code objects in each bundle are removed; a page of them may stay.
         let most = old - count.min(900) * (2 * pages - 1) * 4096 + 65536;
         assert!(new < most, "{count} bundles of {pages} pages: {old} -> {new}, not {most}");
     }

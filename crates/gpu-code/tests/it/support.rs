@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpu_code::{CodeObject, Owner, Spool, scan};
 use testkit::peak_memory;
 
-/// The most memory that a damaged file may cost, in bytes.
+/// The maximum amount of memory that a damaged file may cost, in bytes.
 const MOST_MEMORY: u64 = 150 << 20;
 
-/// A damaged file: what is damaged, its bytes, and what the error says.
+/// A damaged file: what is damaged, its bytes, and a part of the error message.
 pub(crate) type Case = (&'static str, Vec<u8>, &'static str);
 
 fn folder() -> PathBuf {
@@ -63,7 +63,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Checks that each file is refused with its text, and that this takes little memory. Tests hold
+/// Checks that each file is refused with its message, and that this takes little memory. Tests hold
 /// the lock [`alone`] while they call it.
 pub(crate) fn check_refused(cases: &[Case]) {
     let before = peak_memory();
@@ -75,7 +75,7 @@ pub(crate) fn check_refused(cases: &[Case]) {
     assert!(grown < MOST_MEMORY, "the peak memory grew by {grown} bytes");
 }
 
-/// Returns `bytes` with others at a position.
+/// Returns `bytes` with other bytes at a position.
 pub(crate) fn with(mut bytes: Vec<u8>, at: usize, new: &[u8]) -> Vec<u8> {
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes
@@ -110,7 +110,7 @@ fn number(value: usize) -> [u8; 8] {
     u64::try_from(value).unwrap().to_le_bytes()
 }
 
-/// A compressed bundle, as version 3 with the sizes that are given, or with the real total.
+/// A compressed bundle of version 3 with the given sizes. If `total` is `None`, it is the real one.
 pub(crate) fn ccob(method: u16, total: Option<u64>, size: u64, data: &[u8]) -> Vec<u8> {
     let total = total.unwrap_or(32 + data.len() as u64);
     let mut bytes = b"CCOB\x03\0".to_vec();
@@ -129,7 +129,7 @@ pub(crate) fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A zstd frame: `start`, and then pieces of 128 KiB of zeros, each from 4 bytes. The window has
+/// A zstd frame: `start`, and then pieces of 128 KiB of zeros, each compressed to 4 bytes. The window has
 /// 2^`window` bytes.
 pub(crate) fn zstd_zeros(start: &[u8], pieces: usize, window: u8) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window - 10) << 3];

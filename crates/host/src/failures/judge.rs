@@ -1,4 +1,4 @@
-//! Weighs the hits of patterns in the order of the log.
+//! Weighs the matches of patterns, in the order of the log.
 
 use super::{Diagnosis, Failures, LogLine, Use};
 
@@ -7,7 +7,7 @@ use super::{Diagnosis, Failures, LogLine, Use};
 struct Trace {
     /// The first lines that show it, which counter-evidence can still cancel.
     pending: Option<Vec<LogLine>>,
-    /// The first lines that nothing cancelled.
+    /// The first lines that no counter-evidence cancelled.
     confirmed: Option<Vec<LogLine>>,
     /// The number of the last line that showed it.
     at: Option<u64>,
@@ -22,7 +22,7 @@ struct Trace {
 struct Seen {
     /// The last line with a sign.
     sign: Option<u64>,
-    /// Whether there was anything against it.
+    /// Whether a pattern of `against` matched.
     is_doubtful: bool,
 }
 
@@ -32,15 +32,15 @@ pub(super) struct Judge<'f> {
     failures: &'f Failures,
     traces: Vec<Trace>,
     subjects: Vec<Seen>,
-    /// The last line of each pattern.
+    /// The last line that each pattern matched.
     last: Vec<Option<u64>>,
     /// That line's text, for failures that need several lines.
     texts: Vec<Option<LogLine>>,
-    /// The failures whose subject had no sign close to them yet.
+    /// The failures that have no sign of their subject close to them yet.
     distant: Vec<usize>,
 }
 
-/// Returns whether two lines are at most `within` apart; lines come in order.
+/// Returns whether line `number` comes at most `within` lines after `line`.
 fn is_close(line: Option<u64>, number: u64, within: u64) -> bool {
     line.is_some_and(|line| number - line <= within)
 }
@@ -63,7 +63,7 @@ impl<'f> Judge<'f> {
         self.last[pattern] == Some(number)
     }
 
-    /// Takes note of a match. `text` returns the line as it is shown.
+    /// Records a match. `text` returns the line in the form that is shown.
     pub(super) fn take(&mut self, pattern: usize, number: u64, text: impl Fn() -> LogLine) {
         self.last[pattern] = Some(number);
         let failures = self.failures;
@@ -85,7 +85,7 @@ impl<'f> Judge<'f> {
         }
     }
 
-    /// A line of a failure.
+    /// Handles a line that matches a pattern of a failure.
     fn line(&mut self, failure: usize, pattern: usize, number: u64, text: &impl Fn() -> LogLine) {
         let proof = &self.failures.all[failure].proof;
         let trace = &mut self.traces[failure];
@@ -124,7 +124,7 @@ impl<'f> Judge<'f> {
         }
     }
 
-    /// A sign of a subject, after the failures that are about it.
+    /// Handles a sign of a subject that comes after failures about it.
     fn sign(&mut self, subject: usize, number: u64) {
         let (failures, traces) = (self.failures, &mut self.traces);
         self.distant.retain(|failure| {
@@ -156,7 +156,7 @@ impl<'f> Judge<'f> {
 }
 
 impl Trace {
-    /// Confirms pending lines that counter-evidence in line `number` is too late for.
+    /// Confirms pending lines if line `number` is too far away to cancel them.
     fn settle(&mut self, number: u64, within: u64) {
         let is_due =
             |lines: &Vec<LogLine>| lines.last().is_some_and(|line| number - line.number > within);

@@ -30,22 +30,22 @@ pub struct Failure {
     pub known: Known,
     /// The source.
     pub evidence: String,
-    /// The day on which it was read, `YYYY-MM-DD`, if the row says so.
+    /// The day on which the source was read, `YYYY-MM-DD`, if the row names it.
     pub checked: Option<String>,
-    /// Whether programs go on as if nothing had happened.
+    /// Whether programs continue normally after it.
     pub is_harmless: bool,
     proof: Proof,
 }
 
-/// What must be in a log to show a failure. Patterns are indexes into those of the catalogue.
+/// What must be in a log to show a failure. Patterns are indexes into the catalogue's patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Proof {
     /// The lines that show it.
     lines: Vec<usize>,
-    /// Whether every one of them must be there, instead of any.
+    /// Whether all of them must be there; otherwise, one is enough.
     needs_all: bool,
-    /// The number of lines over which they may be spread, and around them in which counter-evidence
-    /// counts.
+    /// The number of lines over which they may be spread. Counter-evidence counts within the same
+    /// distance.
     within: u64,
     /// Counter-evidence.
     unless: Vec<usize>,
@@ -56,16 +56,16 @@ struct Proof {
 /// What a log can be about, for example ROCm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
-    /// Patterns that only such logs have.
+    /// Patterns that match only such logs.
     signs: Vec<usize>,
-    /// Patterns of other logs. If a log has one, a sign must be close to the failure.
+    /// Patterns that match other logs. If one of them matches, a sign must be close to the failure.
     against: Vec<usize>,
 }
 
 /// A pattern of the catalogue.
 #[derive(Debug)]
 struct Pattern {
-    /// The expression; `None` if its fixed text is all of it.
+    /// The expression; `None` if the pattern is only fixed text.
     regex: Option<Regex>,
     /// What a match means.
     uses: Vec<Use>,
@@ -74,13 +74,13 @@ struct Pattern {
 /// The meaning of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// It is one of the lines of the failure with this index.
+    /// The line shows the failure with this index, if necessary together with other lines.
     Line(usize),
-    /// It speaks against the failure with this index.
+    /// The line is evidence against the failure with this index.
     Unless(usize),
-    /// It is a sign of the subject with this index.
+    /// The line is a sign of the subject with this index.
     Sign(usize),
-    /// It speaks against the subject with this index.
+    /// The line is evidence against the subject with this index.
     Against(usize),
 }
 

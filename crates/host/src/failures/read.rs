@@ -15,27 +15,28 @@ use crate::forms;
 
 use super::{Failure, Failures, Pattern, Proof, Subject, Use};
 
-/// The shortest accepted fixed text of a pattern: with less, every line would have to be matched.
+/// The minimum length of the fixed text in a pattern. With less, every line would have to be
+/// matched.
 const LEAST_TEXT: usize = 4;
 /// The largest pattern, in bytes of its compiled form.
 const LARGEST_PATTERN: usize = 1 << 20;
-/// The number of lines over which the lines of a failure may be spread, unless it says otherwise.
+/// The default of `within`, in lines.
 const WITHIN: u64 = 30;
 
 /// Parses the text of `failures.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
     parse_failures_over(file, text, None)
 }
 
-/// Parses the text of `failures.toml` like [`parse_failures`], and adds its rows to those of
-/// `lower`, another file of this format with its name. A row replaces one with the same name, and
-/// `remove` drops rows of `lower`.
+/// Parses the text of `failures.toml` like [`parse_failures`], and adds its rows to the rows of
+/// `lower`, the name and text of another file in this format. A row replaces one with the same
+/// name, and `remove` drops rows of `lower`.
 ///
 /// # Errors
-/// Returns all problems of the first file with problems.
+/// Returns all problems in the first file that has any.
 pub fn parse_failures_over(
     file: &str,
     text: &str,
@@ -43,8 +44,8 @@ pub fn parse_failures_over(
 ) -> Result<Failures, ParseError> {
     let mut patterns = Patterns::default();
     let mut rows = Rows::default();
-    if let Some((file, text)) = lower {
-        rows = Rows::read(file, text, rows, &mut patterns)?;
+    if let Some((lower_file, lower_text)) = lower {
+        rows = Rows::read(lower_file, lower_text, rows, &mut patterns)?;
     }
     let rows = Rows::read(file, text, rows, &mut patterns)?;
     let (subjects, all) = rows.in_order();
@@ -70,7 +71,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Reads the rows of a file over those of another one.
+    /// Reads the rows of a file and adds them to `lower`.
     fn read(
         file: &str,
         text: &str,
@@ -108,7 +109,7 @@ impl Rows {
         self.failures.keys().map(|name| format!("failure.{name}")).collect()
     }
 
-    /// Adds subjects. One with the name of an existing one replaces it.
+    /// Adds subjects. A subject replaces an existing one with the same name.
     fn add_subjects(&mut self, subjects: BTreeMap<String, Subject>) {
         for (name, subject) in subjects {
             match self.subjects.iter_mut().find(|(known, _)| *known == name) {
@@ -155,11 +156,11 @@ struct Patterns {
 struct Checked {
     text: String,
     regex: Option<Regex>,
-    /// Texts of which every match contains at least one.
+    /// Every match contains at least one of these texts.
     fixed: Vec<Vec<u8>>,
 }
 
-/// The automaton of all fixed texts, the patterns of each of them, and the patterns.
+/// The automaton for all fixed texts, the indexes of the patterns for each text, and the patterns.
 type Compiled = (AhoCorasick, Vec<Vec<usize>>, Vec<Pattern>);
 
 impl Patterns {
@@ -198,7 +199,7 @@ impl Patterns {
             use_all(&failure.proof.unless, Use::Unless(index));
             use_all(&failure.proof.lines, Use::Line(index));
         }
-        // The largest automaton is also the fastest.
+        // A DFA is the largest kind of automaton, and the fastest.
         let automaton =
             AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(texts.keys()).ok()?;
         Some((automaton, texts.into_values().collect(), patterns))
@@ -291,7 +292,7 @@ fn read_proof(
     if needs_all != any.is_empty() {
         let help =
             "`any` needs one of its patterns to match, `all` needs every one; write one of the two";
-        let what = if needs_all { "both `any` and `all`" } else { "no `any` and no `all`" };
+        let what = if needs_all { "both `any` and `all`" } else { "neither `any` nor `all`" };
         return Err(report.add(&table.span(), wrong(format!("{} has {what}", table.place()), help)));
     }
     Ok(Proof {
@@ -332,7 +333,7 @@ fn pattern(text: &str) -> Result<Checked, Wrong> {
         ));
     };
     match fixed_texts(&hir) {
-        Some(fixed) if fixed.iter().all(|text| text.len() >= LEAST_TEXT) => {
+        Some(fixed) if fixed.iter().all(|piece| piece.len() >= LEAST_TEXT) => {
             let is_fixed = matches!(hir.kind(), HirKind::Literal(_));
             Ok(Checked { text: text.to_owned(), regex: (!is_fixed).then_some(regex), fixed })
         }
@@ -343,8 +344,8 @@ fn pattern(text: &str) -> Result<Checked, Wrong> {
     }
 }
 
-/// Returns texts of which every match contains at least one: the longest of a sequence, and one of
-/// each branch of an alternation.
+/// Returns texts, at least one of which occurs in every match. For a sequence, they come from the
+/// part whose shortest text is longest; for an alternation, from all branches.
 fn fixed_texts(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![literal.0.to_vec()]),

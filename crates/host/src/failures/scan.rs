@@ -1,8 +1,8 @@
 //! Reads a log once, with constant memory, whatever the length of its lines.
 //!
-//! The automaton finds the fixed texts of all patterns in one pass. A line is only looked at around
-//! a hit, and at most [`LINE_CUT`] bytes of it on each side, so a log of one huge line costs no more
-//! than one of many lines.
+//! The automaton finds the fixed texts of all patterns in one pass. A line is examined only around
+//! a hit, up to [`LINE_CUT`] bytes on each side, so one huge line costs no more than many short
+//! lines.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -49,7 +49,7 @@ impl Failures {
             };
             scan.search(&window[..filled], searched..whole);
             if read == 0 {
-                // What follows the last line feed.
+                // The text after the last line feed.
                 scan.search(&window[..filled], whole..filled);
                 break;
             }
@@ -71,7 +71,8 @@ struct Scan<'f> {
     /// Whether the last byte was not a line feed.
     is_in_line: bool,
     longest_text: usize,
-    /// For each pattern, how far in the current range it was matched without success.
+    /// For each pattern, the position in the current range before which it need not be matched
+    /// again.
     matched_to: Vec<usize>,
 }
 
@@ -87,7 +88,7 @@ impl<'f> Scan<'f> {
         }
     }
 
-    /// Searches the fixed texts that start in `range` of `text`.
+    /// Searches for fixed texts that start in `range` of `text`.
     fn search(&mut self, text: &[u8], range: Range<usize>) {
         let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return };
         self.matched_to.fill(0);
@@ -130,7 +131,7 @@ impl<'f> Scan<'f> {
     /// Returns whether a pattern matches in the line with a hit at `at`.
     fn matches(&mut self, pattern: usize, text: &[u8], line: &Range<usize>, at: usize) -> bool {
         let Some(regex) = &self.failures.patterns[pattern].regex else { return true };
-        // A line that was cut is matched again where half of the cut part is behind.
+        // A cut line is matched again once less than half of `LINE_CUT` is left after the hit.
         if at < self.matched_to[pattern] {
             return false;
         }
@@ -154,7 +155,7 @@ fn count_lines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
 
-/// The place in an escape sequence for colours, `ESC [ … letter`.
+/// The position in an escape sequence for colours, `ESC [ … letter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Colours {
     Outside,

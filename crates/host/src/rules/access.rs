@@ -39,15 +39,16 @@ fn node(context: &Context<'_>, name: &str, is_it: impl Fn(&str) -> bool) -> Verd
     let finding = Finding::new(
         Severity::Error,
         format!("{name} is missing"),
-        format!("{name} is a device node"),
+        format!("the device node {name}"),
     )
     .because(
-        "the driver creates it; a container has it only if the engine was told to pass it on",
+        "the driver creates it; a container has it only if the engine is told to pass it through",
         "the run options in the documentation of every public ROCm image",
     );
     let finding = match context.machine.container.as_deref() {
-        Some("lxc") => finding
-            .repair(format!("# on the host, add it to the container (Proxmox: `dev0: {name}`)")),
+        Some("lxc") => finding.repair(format!(
+            "# on the host, pass {name} through to the container (Proxmox: `dev0: {name}`)"
+        )),
         Some(_) => finding,
         None => finding.repair("sudo modprobe amdgpu && sudo udevadm trigger"),
     };
@@ -80,7 +81,7 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
             Severity::Error,
             format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
             match *gid {
-                UNMAPPED => "the container has the group of the host",
+                UNMAPPED => "the container keeps the group of the host",
                 0 => "the device belongs to a group of the user, such as render",
                 _ => "the user is in that group",
             },
@@ -92,7 +93,7 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
         match group {
             _ if *gid == UNMAPPED => finding
                 .repair("# start the container with `--group-add keep-groups` (rootless podman with crun)")
-                .repair("# or with `--group-add` and the number of the group on the host (docker)"),
+                .repair("# or with `--group-add` and the group's ID on the host (docker)"),
             name if context.machine.container.is_some() && (*gid == 0 || name.is_none()) => {
                 finding.repairs(with_own_group(context, paths))
             }
@@ -113,8 +114,8 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || format!("{} can be opened", paths.join(" and ")))
 }
 
-/// Returns how to give the devices of a container, where udev has no effect, a group of that
-/// container.
+/// Returns the commands that assign the devices in a container to a group of that container, where
+/// udev has no effect.
 fn with_own_group(context: &Context<'_>, paths: &[&str]) -> Vec<String> {
     let user = &context.machine.user;
     let render = context.machine.groups.iter().find(|(_, name)| *name == "render");
@@ -144,7 +145,7 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
         "mode 0660 and a group",
     )
     .because(
-        "every account and service of the machine can use the GPU and its memory; some distributions choose this",
+        "every account and service on the machine can use the GPU and its memory; some distributions choose this",
         "kyuz0/amd-strix-halo-toolboxes#16",
     )
     .repair("grep -rnE '(kfd|renderD).*0666' /etc/udev/rules.d /usr/lib/udev/rules.d")
@@ -192,8 +193,8 @@ pub(super) fn socket(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no socket to check");
     }
     match engines.iter().find(closed) {
-        Some(engine) if engines.iter().all(|engine| engine.may_connect != Some(true)) => {
-            let socket = engine.socket.clone().unwrap_or_default();
+        Some(first) if engines.iter().all(|engine| engine.may_connect != Some(true)) => {
+            let socket = first.socket.clone().unwrap_or_default();
             Finding::new(
                 Severity::Warning,
                 format!("{socket} cannot be opened by {}", context.user()),
@@ -276,7 +277,7 @@ pub(super) fn kernel(context: &Context<'_>) -> Verdict {
             "an engine that runs on this machine itself",
         )
         .because(
-            "an engine in a virtual machine, such as Docker Desktop, has no /dev/kfd, so its containers find no GPU; it can build images",
+            "an engine in a virtual machine, such as Docker Desktop, has no /dev/kfd, so its containers find no GPU; it can still build images",
             "ROCm/container-toolkit#86",
         )
         .repair(repair.clone())
@@ -318,7 +319,7 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
             "crun, which can keep the user's groups",
         )
         .because(
-            "without `--group-add keep-groups`, /dev/kfd is `Permission denied` in the container; a group name is looked up in the image and grants nothing",
+            "without `--group-add keep-groups`, opening /dev/kfd in the container fails with `Permission denied`; a group name is looked up in the image and grants nothing",
             "kyuz0/amd-strix-halo-toolboxes#53; podman-run(1)",
         )
         .repair(context.install("crun"))
@@ -343,7 +344,7 @@ pub(super) fn subids(context: &Context<'_>) -> Verdict {
         "65536 IDs in each",
     )
     .because(
-        "without these IDs, rootless podman cannot unpack images with files of several users",
+        "without these IDs, rootless podman cannot unpack images with files that belong to several users",
         "podman(1), rootless mode",
     )
     .repair(format!(

@@ -1,4 +1,4 @@
-//! Variables that leak from a shell into every container and change which GPU programs see.
+//! Variables that leak from a shell into every container and change which GPU a program sees.
 
 use names::GfxVersion;
 use pins::{OVERRIDE, refused_variable};
@@ -27,15 +27,11 @@ pub(super) fn override_form(context: &Context<'_>) -> Verdict {
             "" => format!("{name} is set, but empty"),
             _ => format!("{name}={value}: {error}"),
         };
-        let finding = Finding::new(
-            Severity::Error,
-            seen,
-            "not set at all, or `major.minor.stepping`",
-        )
-        .because(
-            "the HSA runtime refuses to start, so no GPU is found; an empty value is wrong too",
-            "libhsakmt topology.c",
-        );
+        let finding = Finding::new(Severity::Error, seen, "not set, or `major.minor.stepping`")
+            .because(
+                "the HSA runtime refuses to start, so no GPU is found; an empty value is wrong too",
+                "libhsakmt topology.c",
+            );
         Some(finding.repair(format!("unset {name}")).repair(where_from(name)))
     });
     Verdict::of(findings.collect(), || match overrides(context).next() {
@@ -77,7 +73,7 @@ pub(super) fn override_value(context: &Context<'_>) -> Verdict {
                 "not set",
             )
             .because(
-                "it changes nothing here, but breaks every other GPU that a container is started on",
+                "it changes nothing here, but breaks containers that are started on another GPU",
                 "libhsakmt topology.c",
             );
             findings.push(same.repair(format!("unset {name}")));
@@ -106,7 +102,7 @@ fn missing(context: &Context<'_>) -> Option<Finding> {
     Some(finding.repair(format!("eval \"$(build-pipeline env --gpu {target})\"")))
 }
 
-/// Returns a finding if an override for one node has the number of no GPU.
+/// Returns a finding if an override is for a node that is not a GPU.
 fn without_gpu(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
     let suffix = name.strip_prefix(OVERRIDE)?.strip_prefix('_')?;
     let nodes: Vec<u32> = context.machine.gpus.iter().filter_map(Gpu::node_number).collect();
@@ -120,7 +116,7 @@ fn without_gpu(context: &Context<'_>, name: &str, value: &str) -> Option<Finding
         format!("one of {}", names.join(", ")),
     )
     .because(
-        "the runtime reads the variable with the number of the GPU's KFD node; processors have numbers too, so the first GPU usually is 1",
+        "the runtime reads the variable with the number of the GPU's KFD node; CPUs have numbers too, so the first GPU is usually 1",
         "libhsakmt topology.c",
     );
     Some(finding.repair(format!("unset {name}")))

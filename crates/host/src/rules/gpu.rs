@@ -21,7 +21,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
         return Finding::new(
             Severity::Note,
             "no AMD GPU",
-            "one, to run ROCm; images can be built, verified and pushed without one",
+            "an AMD GPU, to run ROCm; images can be built, verified and pushed without one",
         )
         .because("the PCI bus and the compute driver list none", "/sys/bus/pci, /sys/class/kfd")
         .repair("lspci -nn -d 1002:")
@@ -63,7 +63,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
             "no program can use it",
         )
         .repair("sudo modprobe amdgpu && sudo dmesg | grep -i amdgpu")
-        .repair("# if that does not mention it, the kernel is older than the GPU:")
+        .repair("# if that does not mention the GPU, the kernel is too old for it:")
         .repair(newer_kernel(context)),
     }
     .into()
@@ -141,7 +141,7 @@ pub(super) fn several(context: &Context<'_>) -> Verdict {
         );
     }
     Verdict::of(findings, || match set {
-        Some(set) => format!("{}; {set} chooses", names.join(", ")),
+        Some(set) => format!("{}; {set} selects one", names.join(", ")),
         None => names.join(", "),
     })
 }
@@ -161,7 +161,7 @@ fn unsupported_pair(
     let finding = Finding::new(
         severity,
         format!("{one} and {other} in one machine"),
-        "one of the two, or at least only one that programs can see",
+        "only one of the two, or at least only one visible to programs",
     )
     .because(
         "AMD does not support this pair, and programs start on the wrong GPU",
@@ -199,7 +199,7 @@ pub(super) fn image_code(context: &Context<'_>) -> Verdict {
     );
     let findings: Vec<Finding> = findings.collect();
     match built().next() {
-        None => Verdict::skipped("no built image says which GPUs it has code for"),
+        None => Verdict::skipped("no built image records which GPUs it has code for"),
         Some(_) => Verdict::of(findings, || {
             let tracks: Vec<&str> = built().map(|(image, _)| image.track.as_str()).collect();
             format!("{} has code for {target}", tracks.join(", "))

@@ -1,4 +1,4 @@
-//! The kernel, its parameters, and firmware: judged by AMD's table and known bad releases.
+//! The kernel, its parameters and the firmware, judged by AMD's table and known bad releases.
 
 use names::GpuTarget;
 use pins::{Known, compat};
@@ -76,7 +76,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
 }
 
-/// Returns the kernel as the compatibility table looks it up.
+/// Returns the kernel in the form that the compatibility table looks up.
 fn looked_up<'a>(facts: &'a Kernel, release: &'a str) -> compat::Kernel<'a> {
     compat::Kernel {
         release,
@@ -85,7 +85,7 @@ fn looked_up<'a>(facts: &'a Kernel, release: &'a str) -> compat::Kernel<'a> {
     }
 }
 
-/// Returns whether the driver of a GPU has a fix that the kernel lacks.
+/// Returns whether the kernel lacks a driver fix for the GPU.
 fn lacks_fix(context: &Context<'_>) -> bool {
     let facts = &context.machine.kernel;
     let Some(((_, gpu), release)) = context.gpu().zip(facts.release.as_deref()) else {
@@ -133,7 +133,7 @@ pub(super) fn newer_kernel(context: &Context<'_>) -> &'static str {
         System::Fedora => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
         System::Atomic => "sudo rpm-ostree upgrade && systemctl reboot",
         System::RedHat => {
-            "# RHEL's kernel numbers do not show which fixes its driver has: install kernel-ml 6.18.4 or newer from ELRepo"
+            "# RHEL's kernel version does not show which fixes its driver has: install kernel-ml 6.18.4 or newer from ELRepo"
         }
         System::Suse => {
             "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that is 6.18.4 or newer, otherwise from the repository Kernel:stable"
@@ -177,7 +177,7 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
             "only `ttm.pages_limit`",
         )
         .because(
-            "the kernel calls it deprecated, and if the two differ, programs see more memory than there is",
+            "the kernel reports it as deprecated, and if the two values differ, programs see more memory than there is",
             "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c",
         )
         .repair(remove(context, parameter))
@@ -185,8 +185,8 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not set".to_owned())
 }
 
-/// Parameters are those of the loaded modules, and the driver is the kernel's own where AMD advises
-/// it.
+/// Every parameter exists in its loaded module, and the driver is the kernel's own where AMD
+/// recommends it.
 pub(super) fn parameters(context: &Context<'_>) -> Verdict {
     let kernel = &context.machine.kernel;
     let mut findings: Vec<Finding> =
@@ -197,7 +197,7 @@ pub(super) fn parameters(context: &Context<'_>) -> Verdict {
         let wrong = kernel.parameters.iter().filter(|parameter| parameter.module == "amdttm");
         findings.extend(wrong.map(|parameter| of_amdttm(context, parameter)));
     }
-    Verdict::of(findings, || "none without effect".to_owned())
+    Verdict::of(findings, || "no parameters without effect".to_owned())
 }
 
 /// Reports a parameter that its module does not have.
@@ -208,11 +208,14 @@ fn unknown(context: &Context<'_>, parameter: &Parameter) -> Finding {
         format!("`{module}.{name}={value}` in {file}, but {module} has no parameter {name}"),
         format!("one of the parameters in /sys/module/{module}/parameters"),
     )
-    .because("the kernel ignores it, and says so only in its log", "ROCm/legacy-rocm-build#5595")
+    .because(
+        "the kernel ignores it, and reports that only in its log",
+        "ROCm/legacy-rocm-build#5595",
+    )
     .repair(remove(context, parameter))
 }
 
-/// Reports a parameter of amdttm although that module is not loaded.
+/// Reports a parameter of amdttm when that module is not loaded.
 fn of_amdttm(context: &Context<'_>, parameter: &Parameter) -> Finding {
     let Parameter { name, value: given, file, .. } = parameter;
     let value = &kept(context, parameter);
@@ -246,7 +249,7 @@ fn own_driver(context: &Context<'_>) -> Finding {
         "the kernel's own driver, and `ttm.pages_limit`",
     )
     .because(
-        "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and parameters of ttm have no effect",
+        "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and with the package, parameters of ttm have no effect",
         "ROCm/legacy-rocm-build#6146, solved without it; maintainers in #6143, #6182 and #5562",
     );
     if memory::has_large_carve_out(context) {
@@ -285,7 +288,7 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
             "not set, on kernel 6.18.4 or newer",
         )
         .because(
-            "it is a workaround for a fault of older kernels, does not help with MES 0x83, and prevents the GPU from switching between programs",
+            "it is a workaround for a fault in older kernels, does not help with MES 0x83, and prevents the GPU from switching between programs",
             "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724 and #5991",
         )
         .repair(if lacks_fix(context) {
@@ -297,7 +300,7 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not switched off".to_owned())
 }
 
-/// The IOMMU is on. Switching it off is faster, and a matter of choice.
+/// The IOMMU is on. Switching it off improves performance, and is a matter of choice.
 pub(super) fn iommu(context: &Context<'_>) -> Verdict {
     if context.machine.kernel.words.iter().any(|word| word == "amd_iommu=off") {
         Finding::new(
@@ -306,7 +309,7 @@ pub(super) fn iommu(context: &Context<'_>) -> Verdict {
             "a choice: 5 to 12 % faster when off, but devices are not isolated",
         )
         .because(
-            "the NPU, RDMA and virtual machines with devices need the IOMMU; `iommu=pt` keeps it on",
+            "the NPU, RDMA and virtual machines with passed-through devices need the IOMMU; `iommu=pt` keeps it on",
             "kyuz0/amd-strix-halo-toolboxes#66; ROCm/legacy-rocm-build#5824",
         )
         .repair("# keep it, or replace it with `iommu=pt` and reboot")

@@ -1,8 +1,9 @@
-//! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions.
+//! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions
+//! between them.
 //!
 //! The repairs of all rules together never leave the GPU with less memory than before. While the
-//! carve-out is large, only [`carve_out`] advises: it gives the limit that belongs to the total
-//! after the change.
+//! carve-out is large, only [`carve_out`] gives advice: it computes the limit from the total after
+//! the change.
 
 use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
 use crate::gpu::Gpu;
@@ -11,7 +12,7 @@ use crate::kernel::PAGE;
 const GIB: u64 = 1 << 30;
 const AMD_DOCS: &str = "ROCm/rocm-docs rdna3-5.rst";
 
-/// Returns the judged GPU if it is integrated.
+/// Returns the GPU that the rules judge, if it is integrated.
 fn integrated<'a>(context: &'a Context<'_>) -> Option<&'a Gpu> {
     context.gpu().filter(|(_, target)| context.is_integrated(target)).map(|(gpu, _)| gpu)
 }
@@ -25,7 +26,7 @@ const CHOSEN: u64 = GIB / 2;
 /// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
 fn after_change(vram: u64, total: u64, limit: Option<u64>) -> u64 {
     let freed = vram.saturating_sub(CHOSEN);
-    // A limit above the total gives nothing.
+    // A limit above the total has no effect.
     advised(total + freed).max(limit.unwrap_or_default().min(total) + freed)
 }
 
@@ -39,8 +40,8 @@ pub(super) fn has_large_carve_out(context: &Context<'_>) -> bool {
 /// The reason why a rule gives no advice while the carve-out is large.
 pub(super) const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
 
-/// Returns the commands that set the limit in place of one that the command line sets, because that
-/// overrides files.
+/// Returns the commands that set the limit. A limit on the kernel command line is replaced there,
+/// because the command line overrides files.
 fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
     let kernel = &context.machine.kernel;
     let module = kernel.memory_module();
@@ -53,18 +54,18 @@ fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
     }
 }
 
-/// Returns the recommended limit in bytes: everything except at least 4 GiB, in steps of 4 GiB. It
-/// reserves nothing; the host can use what the GPU does not.
+/// Returns the recommended limit in bytes: everything except at least 4 GiB, in steps of 4 GiB. The
+/// limit reserves nothing; the host can use all memory that the GPU does not use.
 pub(super) fn advised(total: u64) -> u64 {
     total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
 }
 
-/// Returns the repair if the module comes first: the limit was set for one that does not exist, or
-/// the driver has to change. Another finding reports that.
+/// Returns the repair if a problem with the module must be fixed first: the limit was set for a
+/// module that does not exist, or the driver has to change. Another finding reports that problem.
 fn module_first(context: &Context<'_>) -> Option<&'static str> {
     let kernel = &context.machine.kernel;
     if kernel::uses_dkms_on_apu(context) {
-        return Some("# see kernel-amdttm: the limit belongs to the kernel's own driver");
+        return Some("# see kernel-amdttm: set the limit for the kernel's own driver");
     }
     let is_wrong =
         !kernel.has_module("amdttm") && kernel.given("amdttm", "pages_limit").next().is_some();
@@ -116,12 +117,12 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
     // The last setting counts, and the command line overrides modprobe.d.
     let mut given: Vec<_> = kernel.given(kernel.memory_module(), "pages_limit").collect();
     given.sort_by_key(|parameter| parameter.file == "/proc/cmdline");
-    let Some(parameter) = given.last() else { return Verdict::skipped("none set") };
+    let Some(parameter) = given.last() else { return Verdict::skipped("no limit is configured") };
     match parameter.value.parse::<u64>() {
         Ok(pages) if pages == limit / PAGE => {
             Verdict::fine(format!("{pages} pages, {}", gib(limit)))
         }
-        given => {
+        configured => {
             let finding = Finding::new(
                 Severity::Warning,
                 format!(
@@ -136,11 +137,11 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
                 "the module was loaded from an initramfs that does not contain the file yet",
                 AMD_DOCS,
             );
-            if given.is_ok_and(|pages| pages >= limit / PAGE) {
+            if configured.is_ok_and(|pages| pages >= limit / PAGE) {
                 finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())).into()
             } else {
                 finding
-                    .repair("# the configured value gives the GPU less at the next start; to keep what it has:")
+                    .repair("# after a reboot, the configured value would give the GPU less memory; to keep what it has:")
                     .repairs(set_limit(context, limit / PAGE))
                     .into()
             }
@@ -202,7 +203,7 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
             "the host cannot use memory that the firmware reserves, and a model is read through the host's memory",
             format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81"),
         )
-        .repair("# first, in the firmware setup: set the UMA frame buffer to 512 MB, and start the system")
+        .repair("# first, in the firmware setup: set the UMA frame buffer to 512 MB, then boot the system")
         .repairs(set_limit(context, limit / PAGE))
         .into()
 }
@@ -244,7 +245,8 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
     let memory = &context.machine.memory;
     let of_host = gpu.gtt.or(memory.gpu_limit).map(|gtt| gtt.min(memory.total.unwrap_or(gtt)));
     let usable = match (gpu.vram, of_host) {
-        // What the firmware reserves, or the host's memory, whichever is larger.
+        // The GPU uses the memory that the firmware reserves or the host's memory, whichever is
+        // larger.
         (Some(vram), Some(of_host)) if context.is_integrated(target) => vram.max(of_host),
         (Some(vram), _) if !context.is_integrated(target) => vram,
         _ => return Verdict::skipped("mem_info_vram_total or mem_info_gtt_total cannot be read"),
@@ -279,19 +281,19 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
         format!("at most {}, 90 % of the GPU's memory: the rest is for buffers", gib(room)),
     )
     .because(
-        "llama.cpp can leave the layers that do not fit to the processor, which is slow; other programs end with `out of memory`. vLLM uses 90 % of the memory by default",
+        "llama.cpp can run the layers that do not fit on the CPU, which is slow; other programs fail with `out of memory`. vLLM uses 90 % of the memory by default",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `apu_prefer_gtt`; ROCm/rocm-systems#8475",
     );
     finding.repair(model_repair(context, gpu, need, room)).into()
 }
 
-/// The shortest context that is worth advising, in tokens.
+/// The shortest context that is worth recommending, in tokens.
 const SHORTEST: u64 = 1024;
 
-/// Returns what to do about a model that needs more memory than there is room for.
+/// Returns the advice for a model that needs more memory than `room`.
 fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> String {
     let memory = &context.machine.memory;
-    let later = match (integrated(context).and_then(|gpu| gpu.vram), memory.total) {
+    let later = match (integrated(context).and_then(|integrated| integrated.vram), memory.total) {
         (Some(vram), Some(total)) if vram > SMALL => after_change(vram, total, memory.gpu_limit),
         (Some(_), Some(total)) => advised(total),
         _ => 0,
@@ -305,7 +307,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
     }
     let Some(ModelUse { model, context: asked }) = context.model else { return String::new() };
     let Some(cache) = model.cache else {
-        return "# the model does not give the size of its cache: leave room for it".to_owned();
+        return "# the size of the model's cache is unknown: leave room for it".to_owned();
     };
     if asked.or(model.context).is_none() {
         return "# give the length of the context: --context TOKENS".to_owned();

@@ -1,8 +1,9 @@
-//! The rules: what was found on a machine, what is right, why, and the command that fixes it.
+//! The rules. A finding contains the state of the machine, the right state, the reason, and the
+//! commands that fix it.
 //!
 //! Start at [`check`]. A rule is a pure function of a [`Context`]; anything that can be data is
-//! data (`versions/compat.toml`, `versions/gpus.toml`). To add a rule, add it to `RULES`, and add a
-//! machine that trips it and one that does not to the tests.
+//! data (`versions/compat.toml`, `versions/gpus.toml`). To add a rule, add it to `RULES`, and add
+//! two machines to the tests: one that trips it, and one that does not.
 
 mod access;
 mod environment;
@@ -36,7 +37,8 @@ pub struct Context<'a> {
     pub images: &'a [Image],
     /// A model to load into the GPU's memory, if one is named.
     pub model: Option<ModelUse<'a>>,
-    /// Whether the user named the images, so that missing requirements of only these images are errors.
+    /// Whether the user named the images. Only then is it an error if an image needs something that
+    /// the machine lacks.
     pub is_asked: bool,
 }
 
@@ -45,7 +47,7 @@ pub struct Context<'a> {
 pub struct ModelUse<'a> {
     /// The model.
     pub model: &'a Model,
-    /// The length of the context in tokens, if it is not the longest one of the model.
+    /// The length of the context in tokens, if it differs from the model's longest one.
     pub context: Option<u64>,
 }
 
@@ -202,8 +204,8 @@ pub fn worst(checks: &[Check]) -> Option<Severity> {
 }
 
 impl Context<'_> {
-    /// Returns the judged GPU: the one that images are built for, otherwise the first one that is
-    /// not integrated, otherwise the first.
+    /// Returns the GPU that the rules judge: the one that images are built for, otherwise the first
+    /// one that is not integrated, otherwise the first.
     fn gpu(&self) -> Option<(&Gpu, &GpuTarget)> {
         let with_target =
             || self.machine.gpus.iter().filter_map(|gpu| Some((gpu, gpu.target.as_ref()?)));
@@ -218,7 +220,7 @@ impl Context<'_> {
         self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
     }
 
-    /// Says that repairs of the kernel belong on the host, if this is a container.
+    /// Adds a note that kernel repairs must be made on the host, if this is a container.
     fn place(&self, rule: &str, finding: &mut Finding) {
         let is_for_host =
             ["kernel-", "firmware-", "memory-"].iter().any(|kind| rule.starts_with(kind));

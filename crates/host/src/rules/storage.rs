@@ -7,19 +7,19 @@ use crate::shell_word;
 pub(super) fn space(context: &Context<'_>) -> Verdict {
     let needs =
         context.images.iter().filter_map(|image| Some((image.disk.as_ref()?, &image.track)));
-    let Some((disk, track)) = needs.max_by_key(|(disk, _)| disk.gigabytes) else {
+    let Some((need, track)) = needs.max_by_key(|(need, _)| need.gigabytes) else {
         return Verdict::skipped("the space that these tracks need is unknown");
     };
     let Some(best) = context.machine.disks.iter().max_by_key(|disk| disk.free) else {
         return Verdict::skipped("no engine has stored anything yet");
     };
-    let bytes = u64::from(disk.gigabytes) * 1_000_000_000;
+    let bytes = u64::from(need.gigabytes) * 1_000_000_000;
     let seen = format!("{} free in {}", gib(best.free), best.path);
     if best.free >= bytes {
         return Verdict::fine(seen);
     }
     Finding::new(Severity::Warning, seen, format!("{} for track {track}", gib(bytes)))
-        .because("a pull or build that fills the disk fails at its end", &disk.source)
+        .because("a pull or build that fills the disk fails only at its end", &need.source)
         .repair("podman system df && podman image prune")
         .into()
 }
@@ -55,8 +55,8 @@ pub(super) fn leftovers(context: &Context<'_>) -> Verdict {
     let words: Vec<String> = all.iter().map(|path| shell_word(path)).collect();
     Finding::new(
         Severity::Note,
-        format!("{count} of killed builds in /var/tmp, the first is {}", all[0]),
-        "none while no build is running",
+        format!("{count} left by killed builds in /var/tmp; the first is {}", all[0]),
+        "no such folders while no build is running",
     )
     .because(
         "each contains a whole build context",

@@ -9,7 +9,7 @@ pub(super) enum System {
     Debian,
     /// Fedora.
     Fedora,
-    /// Systems that are replaced as a whole by rpm-ostree: Silverblue, Bazzite, Bluefin.
+    /// Systems that rpm-ostree replaces as a whole: Silverblue, Bazzite, Bluefin.
     Atomic,
     /// RHEL and the distributions that are built from its sources.
     RedHat,
@@ -28,7 +28,7 @@ impl System {
     fn of(id: &str) -> Option<Self> {
         Some(match id {
             "ubuntu" | "debian" | "linuxmint" | "pop" => Self::Debian,
-            // It calls itself like RHEL, too.
+            // Nobara also names RHEL in `ID_LIKE`.
             "fedora" | "nobara" => Self::Fedora,
             "rhel" | "centos" | "almalinux" | "rocky" | "ol" => Self::RedHat,
             "sles" | "sled" | "opensuse" => Self::Suse,
@@ -57,7 +57,8 @@ impl Context<'_> {
         if self.machine.container.is_some() { System::Other } else { self.system() }
     }
 
-    /// Returns whether it is Debian itself, whose firmware packages have other names than Ubuntu's.
+    /// Returns whether it is Debian itself, whose firmware packages are named differently from
+    /// Ubuntu's.
     pub(super) fn is_plain_debian(&self) -> bool {
         let name = self.machine.kernel.distribution.as_deref().unwrap_or_default();
         name == "debian" || name.starts_with("debian-")
@@ -78,7 +79,7 @@ impl Context<'_> {
         .to_owned()
     }
 
-    /// Returns the commands that set a parameter of a module from the next start on.
+    /// Returns the commands that set a module parameter from the next boot on.
     pub(super) fn set_parameter(&self, module: &str, name: &str, value: &str) -> Vec<String> {
         match self.kernel_system() {
             System::Atomic => vec![format!(

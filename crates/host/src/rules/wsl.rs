@@ -56,7 +56,7 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
     ))
 }
 
-/// Returns whether a ROCm release looks for `/dev/dxg` only if a variable says so.
+/// Returns whether a ROCm release looks for `/dev/dxg` only if a variable is set.
 fn is_before_detection(rocm: &str) -> bool {
     "7.12 or older".parse::<Releases>().is_ok_and(|old| old.contains(rocm))
 }

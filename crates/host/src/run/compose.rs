@@ -2,7 +2,7 @@
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
 
-/// Returns the file. Every text is in double quotes in JSON form, which YAML reads in the same way.
+/// Returns the file. Every string is written in JSON form, which YAML reads in the same way.
 pub(super) fn print(container: &Container) -> String {
     let mut lines: Vec<String> =
         head(container, "A compose file", "compose").lines().map(str::to_owned).collect();
@@ -83,7 +83,7 @@ pub(super) fn print(container: &Container) -> String {
         let words: Vec<String> = container.command.iter().map(|word| text(word)).collect();
         line(format!("command: [{}]", words.join(", ")));
     }
-    // `docker compose run` and a training shell need one.
+    // `docker compose run` and a training shell need a terminal.
     if container.work.is_some() {
         line("stdin_open: true".to_owned());
         line("tty: true".to_owned());

@@ -1,6 +1,6 @@
 //! A container as a manifest for `distrobox assemble`. distrobox shares the user's home and
-//! environment with the container and starts it with its own choice of rights; the manifest adds
-//! what the GPU needs.
+//! environment with the container, and decides its rights; the manifest adds only the settings for
+//! the GPU.
 
 use super::{Container, Folder, Groups, head};
 

@@ -1,4 +1,4 @@
-//! Decides which rights a container of a track gets, and writes the files that start one.
+//! Decides which rights a container of a track gets, and writes files that start it.
 //!
 //! Start at [`container`], a pure function from a [`Wish`] (the track's row of `versions/run.toml`,
 //! the engine, the machine) to a [`Container`]. [`Container::print`] writes it as a shell script, a
@@ -57,7 +57,7 @@ pub struct Wish<'a> {
     pub models: Option<String>,
     /// The working folder on the host.
     pub work: Option<String>,
-    /// The user and group ID that files should belong to: `LOCAL_UID` and `LOCAL_GID`.
+    /// The user and group ID that should own files: `LOCAL_UID` and `LOCAL_GID`.
     pub owner: (u32, u32),
     /// The address and port of the host on which the track's port is published.
     pub publish: (String, Option<u16>),
@@ -67,7 +67,7 @@ pub struct Wish<'a> {
     pub has_gpu: bool,
     /// The caller's own variables, which take precedence over all others.
     pub variables: Variables,
-    /// More folders and files of the host.
+    /// Additional folders and files of the host.
     pub volumes: Vec<Folder>,
     /// Whether it runs in the background.
     pub is_detached: bool,
@@ -76,9 +76,10 @@ pub struct Wish<'a> {
 /// The variables that a caller gives to a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables {
-    /// Variables whose values files may contain.
+    /// Variables whose values may be written into files.
     pub values: BTreeMap<String, String>,
-    /// Variables that files only name, because their values are secret or come from the environment.
+    /// Variables that are written into files only by name, because their values are secret or come
+    /// from the environment.
     pub passed: BTreeSet<String>,
     /// Files with variables, in order, with the names in them.
     pub files: Vec<VariableFile>,
@@ -140,9 +141,9 @@ pub struct Container {
     pub network: Network,
     /// The environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Variables that files only name.
+    /// Variables that are written into files only by name.
     pub passed: BTreeSet<String>,
-    /// Files with more variables.
+    /// Files with additional environment variables.
     pub variable_files: Vec<String>,
     /// The working folder, if it is not the image's own.
     pub work: Option<&'static str>,
@@ -198,7 +199,7 @@ pub enum Form {
     Distrobox,
 }
 
-/// The reason why a container cannot be started, or not be written in a form.
+/// The reason why a container cannot be started, or cannot be written in a file format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// A device node is missing.
@@ -220,10 +221,10 @@ pub enum RunError {
     Quadlet,
 }
 
-/// Decides every detail of the container for a wish.
+/// Decides every detail of the requested container.
 ///
 /// # Errors
-/// Fails if a device node is missing, or if the path of a folder contains a separator of engines.
+/// Fails if the path of a folder contains a character that engines use as a separator.
 pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     let row = wish.row;
     let is_remapped = wish.engine.is_rootless;
@@ -293,7 +294,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     })
 }
 
-/// Finds the nodes that a container of that kind opens.
+/// Checks that the machine has the device nodes that a container opens.
 ///
 /// # Errors
 /// Fails if one is missing.
@@ -325,8 +326,9 @@ fn devices(way: GpuWay, has_gpu: bool) -> Vec<&'static str> {
     }
 }
 
-/// Returns the groups. They are kept if podman is rootless and crun starts its containers, because
-/// the host's IDs have no meaning there; otherwise they are the IDs of the nodes' groups.
+/// Returns the additional groups. With rootless podman and crun, these are the user's own, because
+/// the host's IDs have no meaning in the container; otherwise, they are the IDs of the nodes'
+/// groups.
 fn groups(wish: &Wish<'_>) -> Groups {
     let Engine { kind, is_rootless, runtime, .. } = wish.engine;
     let is_crun = runtime.as_deref() == Some("crun");
@@ -343,8 +345,8 @@ fn groups(wish: &Wish<'_>) -> Groups {
     Groups::Numbers(numbers)
 }
 
-/// Returns whether the groups of a rootless engine cannot reach the container. It then finds no GPU
-/// unless the nodes are open to everyone.
+/// Returns whether the container finds no GPU, because a rootless engine cannot give it the groups
+/// of nodes that are not open to everyone.
 pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
     let opened = wish.machine.devices.iter();
     wish.engine.is_rootless
@@ -362,7 +364,7 @@ impl Variables {
 }
 
 impl Folder {
-    /// Returns the options of the mount, each after a colon or comma.
+    /// Returns the options of the mount, each with a colon or comma in front.
     fn options(&self, relabels: bool) -> &'static str {
         match (self.is_read_only, relabels) {
             (false, false) => "",
@@ -374,10 +376,10 @@ impl Folder {
 }
 
 impl Container {
-    /// Writes the container in a form. Equal containers give equal bytes.
+    /// Writes the container in a file format. The same container always gives the same bytes.
     ///
     /// # Errors
-    /// Fails if the engine does not support the form.
+    /// Fails if the engine does not support the format.
     pub fn print(&self, form: Form) -> Result<String, RunError> {
         match form {
             Form::Shell => Ok(shell::print(self)),

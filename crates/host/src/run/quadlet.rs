@@ -4,15 +4,15 @@ use super::{Container, Folder, Groups, Network, Port, at_home, head};
 
 /// Returns the `.container` file.
 pub(super) fn print(container: &Container) -> String {
-    let name = container.name();
+    let unit = container.name();
     let mut lines: Vec<String> =
         head(container, "A quadlet", "quadlet").lines().map(str::to_owned).collect();
-    lines.push(format!("# For one user: ~/.config/containers/systemd/{name}.container, then"));
-    lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {name}"));
+    lines.push(format!("# For one user: ~/.config/containers/systemd/{unit}.container, then"));
+    lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {unit}"));
     lines.push("[Unit]".to_owned());
     lines.push(format!("Description=build-pipeline track {}", container.track));
     lines.push("\n[Container]".to_owned());
-    lines.push(format!("ContainerName={name}"));
+    lines.push(format!("ContainerName={unit}"));
     lines.push(format!("Image={}", escaped(&container.image)));
     // A unit may name a node that does not exist; the container then fails with an error.
     lines.extend(container.devices.iter().map(|device| format!("AddDevice={device}")));
@@ -90,8 +90,8 @@ fn escaped(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// Returns a text as one word of a systemd command. `$` starts a variable in it, and also in values
-/// that the generator puts there.
+/// Returns a text as one word of a systemd command. systemd expands variables in commands, even in
+/// values that the generator inserts, so `$` is doubled.
 fn word(text: &str) -> String {
     let text = escaped(text).replace('$', "$$");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);

@@ -1,4 +1,4 @@
-//! `versions/run.toml`: what a container of each track needs, and how it is smoke-tested.
+//! Reads `versions/run.toml`: what each track's containers need, and their smoke tests.
 
 use std::collections::BTreeMap;
 
@@ -50,30 +50,30 @@ pub enum GpuWay {
 pub enum Level {
     /// Import: the image's programs start.
     Import,
-    /// They find the GPU.
+    /// Device: the programs find the GPU.
     Device,
-    /// Compute: they compute on it, with correct results.
+    /// Compute: the programs compute on the GPU, with correct results.
     Compute,
-    /// Serve: they serve a token.
+    /// Serve: the server returns a token.
     Serve,
 }
 
 /// How a level is tested.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// The script, a file of `versions/smoke`.
+    /// The script, a file in `versions/smoke`.
     pub script: String,
-    /// Its requirements on the machine.
+    /// What it requires of the machine.
     pub needs: Needs,
     /// Whether it needs a model.
     pub has_model: bool,
-    /// A pattern that its output must contain.
+    /// A pattern that its output must match.
     pub expect: Regex,
     /// A pattern that shows that it ran on a software device.
     pub software: Option<Regex>,
 }
 
-/// The requirements of a level on the machine.
+/// What a level requires of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
@@ -84,7 +84,7 @@ pub enum Needs {
     AnyGpu,
 }
 
-/// The row of a track that `run.toml` does not name: the devices of ROCm, no port, and no smoke
+/// The row of a track that `run.toml` does not contain: the devices of ROCm, no port, and no smoke
 /// tests.
 impl Default for Row {
     fn default() -> Self {
@@ -126,10 +126,11 @@ impl Trial {
     }
 }
 
-/// Parses the text of `run.toml`. Messages call it `file`. Its tables are named after `tracks`.
+/// Parses the text of `run.toml`. Messages call it `file`. Each of its tables must be named after
+/// one of `tracks`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_rows(file: &str, text: &str, tracks: &Tracks) -> Result<Rows, ParseError> {
     let mut report = Report::new(file, text);
     let rows = document(&mut report).and_then(|entries| {
@@ -165,12 +166,9 @@ fn read(
     let has_work = table.flag(report, "work");
     let smoke = match table.get("smoke") {
         None => Ok(BTreeMap::new()),
-        Some(entry) => {
-            let place = quote(&format!("[{track}.smoke]"));
-            entry
-                .table(report, &place)
-                .and_then(|table| collect(report, table.entries(), read_trial))
-        }
+        Some(trials) => trials
+            .table(report, &quote(&format!("[{track}.smoke]")))
+            .and_then(|levels| collect(report, levels.entries(), read_trial)),
     };
     let row = Row {
         gpu: gpu?,
@@ -187,7 +185,7 @@ fn read(
 fn read_trial(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<(Level, Trial), Reported> {
     let Some(level) = Level::ALL.into_iter().find(|level| level.name() == entry.key) else {
         let help = format!("write one of {}", list(Level::ALL.map(Level::name)));
-        let message = format!("{} is not a level", quote(entry.key));
+        let message = format!("{} is not a level of a smoke test", quote(entry.key));
         return Err(report.add(&entry.key_span, wrong(message, help)));
     };
     let place = quote(&format!("[….smoke.{}]", entry.key));
@@ -224,9 +222,10 @@ fn gpu_way(text: &str) -> Result<GpuWay, Wrong> {
     match text {
         "rocm" => Ok(GpuWay::Rocm),
         "vulkan" => Ok(GpuWay::Vulkan),
-        _ => {
-            Err(wrong(format!("{} is not a way to a GPU", quote(text)), "write `rocm` or `vulkan`"))
-        }
+        _ => Err(wrong(
+            format!("{} is not a value of `gpu`", quote(text)),
+            "write `rocm` or `vulkan`",
+        )),
     }
 }
 
@@ -235,7 +234,7 @@ fn needs(text: &str) -> Result<Needs, Wrong> {
         "gpu" => Ok(Needs::Gpu),
         "any-gpu" => Ok(Needs::AnyGpu),
         _ => Err(wrong(
-            format!("{} is not something that a level can need", quote(text)),
+            format!("{} is not a value of `needs`", quote(text)),
             "write `gpu` or `any-gpu`, or remove the line",
         )),
     }
@@ -252,7 +251,7 @@ fn folder(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} is not a folder that an engine can mount", quote(text)),
-            "write a path that starts with `/` or `~/`, without `..`, colons, commas and quotes",
+            "write a path that starts with `/` or `~/`, without `..`, colons, commas or quotes",
         ))
     }
 }

@@ -22,8 +22,8 @@ pub(super) fn print(container: &Container) -> String {
     if container.is_detached {
         call.push(format!("exec {engine} run --detach"));
     } else {
-        // The variable is never set to an empty text: `${terminal:+--tty}` is a word only on a
-        // terminal.
+        // `${terminal:+--tty}` expands to a word only on a terminal, where the variable is not
+        // empty.
         lines.push("terminal=".to_owned());
         lines.push("if [ -t 0 ] && [ -t 1 ]; then terminal=yes; fi".to_owned());
         call.push(format!("exec {engine} run --rm"));

@@ -18,7 +18,7 @@ pub enum Ending {
     Signal(i64, &'static str),
 }
 
-/// Judges a status and an output.
+/// Judges the exit status and the output of a smoke test.
 pub fn judge(trial: &Trial, status: i64, output: &[u8]) -> Ending {
     match (status, signal(status)) {
         (0, _) if trial.expect.is_match(output) => Ending::Good,
@@ -42,7 +42,7 @@ impl Ending {
                     "SIGABRT" => ": aborted, as HIP does after a memory fault of the GPU",
                     "SIGSEGV" => ": a segmentation fault",
                     "SIGKILL" => ": killed, most likely because memory ran out",
-                    "SIGILL" => ": the processor does not support an instruction",
+                    "SIGILL" => ": the CPU does not support an instruction",
                     _ => "",
                 };
                 format!("it exited with status {status} ({name}{what})")
@@ -51,7 +51,7 @@ impl Ending {
     }
 }
 
-/// Returns whether the output shows a software device.
+/// Returns whether the output shows that the program used a software device.
 pub fn is_software(trial: &Trial, output: &[u8]) -> bool {
     trial.software.as_ref().is_some_and(|pattern: &Regex| pattern.is_match(output))
 }
@@ -78,7 +78,7 @@ fn signal(status: i64) -> Option<&'static str> {
 /// A record of the kernel's log, in the format of `/dev/kmsg`: `6,1234,567890,-;text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelLine {
-    /// Its number; later records have larger ones.
+    /// Its number; later records have larger numbers.
     pub number: u64,
     /// Its text.
     pub text: String,
@@ -88,9 +88,9 @@ pub struct KernelLine {
 /// are not records are left out.
 pub fn kernel_lines(text: &str) -> Vec<KernelLine> {
     let record = |line: &str| {
-        let (head, text) = line.split_once(';')?;
+        let (head, message) = line.split_once(';')?;
         let number = head.split(',').nth(1)?.parse().ok()?;
-        Some(KernelLine { number, text: text.to_owned() })
+        Some(KernelLine { number, text: message.to_owned() })
     };
     text.lines().filter(|line| !line.starts_with(' ')).filter_map(record).collect()
 }

@@ -37,7 +37,7 @@ fn every_failure_is_recognised_in_its_log_and_no_other() {
     assert!(covered.len() >= 50, "{}", covered.len());
 }
 
-/// D8 and D19: a crash far from the check, or of other software, is no ROCm failure.
+/// D8 and D19: a crash far from the check, or of other software, is not a ROCm failure.
 #[test]
 fn no_clean_log_is_accused() {
     let failures = catalogue();
@@ -64,7 +64,7 @@ fn all_that_a_log_shows_is_told_in_its_order_with_lines() {
     assert_eq!(all.found[0].lines[0].text, "double free or corruption (!prev)");
 }
 
-/// D20: `--no-mmap` mends another fault of the same thread.
+/// D20: `--no-mmap` fixes another fault in the same thread.
 #[test]
 fn memory_in_use_needs_another_rocm_and_no_option() {
     let failures = catalogue();
@@ -75,7 +75,7 @@ fn memory_in_use_needs_another_rocm_and_no_option() {
     assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
 }
 
-/// Returns a text in pieces of changing sizes.
+/// A reader that returns a text in pieces of varying size.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -91,7 +91,7 @@ impl Read for Pieces<'_> {
 #[test]
 fn how_a_log_arrives_changes_nothing() {
     let failures = catalogue();
-    // Far apart, so that no log has to do with the next one.
+    // Far apart, so that no log affects the next one.
     let all = FAILING.replace("━━ ", &format!("{}━━ ", "\n".repeat(500)));
     let whole = failures.diagnose(all.as_bytes()).unwrap();
     assert_eq!(whole.found.len(), failures.names().count());
@@ -131,7 +131,7 @@ fn a_fault_at_any_place_of_a_large_log_is_found() {
     }
 }
 
-/// A catalogue with one failure of each kind of evidence.
+/// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 [about.rocm]
 signs = ['ROCm is here']

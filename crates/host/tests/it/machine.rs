@@ -19,7 +19,8 @@ pub(crate) fn read(name: &str, changes: &str) -> Snapshot {
     let root = tempfile::tempdir().unwrap();
     unfold::machine(root.path(), name);
     unfold::text(root.path(), changes);
-    // No user ID, groups or variables of this machine, so everything comes from the recorded one.
+    // No user ID, groups or variables of this machine, so everything comes from the recorded
+    // machine.
     let nobody = Caller { uid: 65_534, gids: Vec::new(), environment: Default::default() };
     Snapshot::read(root.path(), &nobody)
 }

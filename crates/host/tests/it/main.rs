@@ -1,5 +1,7 @@
-//! Tests on recorded machines: the facts that are read, and every rule in both directions.
+//! Tests on recorded machines: the facts that are read, and every rule on a machine that passes it
+//! and on one that does not.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod failures;

@@ -1,11 +1,11 @@
-//! What models say about the memory that they need.
+//! Tests how much memory models need, as read from their files.
 
 use std::fs;
 use std::path::Path;
 
 use host::model::{self, Cache, Model};
 
-/// The head of a GGUF file.
+/// The header of a GGUF file.
 #[derive(Clone)]
 struct Gguf {
     version: u32,
@@ -35,7 +35,7 @@ impl Gguf {
         self.value(key, 4, &value.to_le_bytes())
     }
 
-    /// Adds a list of numbers of 32 bits with a sign.
+    /// Adds a list of signed 32-bit numbers.
     fn list(self, key: &str, values: &[i32]) -> Self {
         let head = [&5_u32.to_le_bytes()[..], &(values.len() as u64).to_le_bytes()].concat();
         let values = values.iter().flat_map(|value| value.to_le_bytes());
@@ -99,7 +99,7 @@ fn a_gguf_file_tells_the_size_of_its_cache() {
     // 32 layers, 8 heads, 128 numbers for a key and a value, 2 bytes each: 16 GiB for 131,072 tokens.
     assert_eq!(cache(&llama()), Some((131_072, u64::MAX)));
     assert_eq!(read(&path).context, Some(131_072));
-    // A length of keys that the other numbers do not give, as in Gemma 3.
+    // A key length that does not follow from the other numbers, as in Gemma 3.
     let lengths = llama()
         .number("llama.attention.key_length", 256)
         .number("llama.attention.value_length", 64);
@@ -110,7 +110,7 @@ fn a_gguf_file_tells_the_size_of_its_cache() {
         .number("gpt2.embedding_length", 64)
         .number("gpt2.attention.head_count", 4);
     assert_eq!(cache(&many), Some((2 * 4 * 32 * 2, 0)));
-    // Another number for each layer; layers with 0 have no cache.
+    // A different number for each layer; layers with 0 have no cache.
     let layers = Gguf::new("h")
         .number("h.block_count", 3)
         .number("h.embedding_length", 64)
@@ -190,7 +190,7 @@ fn a_folder_of_hugging_face_is_read_by_its_config_and_index() {
     };
     assert_eq!(exact_until("_window\": false", "_window\": true"), Some(131_072));
     assert_eq!(exact_until("\"qwen2\"", "\"qwen3_next\""), Some(0));
-    // What is no number is not guessed.
+    // A value that is not a number is not guessed.
     assert_eq!(exact_until("_heads\": 4", "_heads\": \"4\""), None);
     assert_eq!(exact_until("_heads\": 4", "_heads\": -4"), None);
     assert_eq!(exact_until("\"hidden_size\": 3584", "\"head_dim\": 0"), None);
@@ -203,7 +203,7 @@ fn a_folder_of_hugging_face_is_read_by_its_config_and_index() {
     fs::write(path("config.json"), "{").unwrap();
     assert!(refused(folder.path()).contains("EOF"));
     fs::write(path("config.json"), "[]").unwrap();
-    assert!(refused(folder.path()).contains("it is not an object"));
+    assert!(refused(folder.path()).contains("it is not a JSON object"));
     fs::write(path("config.json"), "{}").unwrap();
     assert_eq!(read(folder.path()).cache, None);
     fs::remove_file(path("model-2.safetensors")).unwrap();
@@ -222,7 +222,7 @@ fn a_file_that_is_something_else_or_damaged_is_refused_and_never_read_for_long()
     };
     assert!(refused_bytes(b"PK\x03\x04 not a model").contains("does not begin with `GGUF`"));
     let with_version = |version| Gguf { version, ..llama() }.whole();
-    assert!(refused_bytes(&with_version(1)).contains("GGUF version 1 is not known"));
+    assert!(refused_bytes(&with_version(1)).contains("GGUF version 1 is not supported"));
     assert!(refused_bytes(&with_version(3_u32.swap_bytes())).contains("big-endian"));
     let other_kind = llama().value("x", 99, &[]).whole();
     assert!(refused_bytes(&other_kind).contains("the unknown type 99"));
@@ -241,12 +241,12 @@ fn a_file_that_is_something_else_or_damaged_is_refused_and_never_read_for_long()
     assert!(refused_bytes(&llama().value("x", 9, &nested).whole()).contains("too deep"));
     let zeros = [&0_u32.to_le_bytes()[..], &u64::MAX.to_le_bytes(), &vec![0; 5 << 20]].concat();
     assert!(refused_bytes(&llama().value("x", 9, &zeros).whole()).contains("too many values"));
-    // Every length of a file up to its last tensor, whose size is not known.
+    // The file cut at every length before its last tensor, whose size is not known.
     let whole = llama().whole();
     for length in (0..whole.len() - 64).step_by(997).chain([0, 3, 4, 8]) {
         assert!(refused_bytes(&whole[..length]).contains("a.gguf"), "{length}");
     }
-    // Any byte changed: an answer or a refusal, and never an overflow.
+    // With any byte changed, the file is read or refused, without an overflow.
     let whole = Gguf::new("h")
         .number("h.block_count", 3)
         .number("h.embedding_length", 64)

@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-/// Checks that no set of repairs makes it worse, and returns the number of findings.
+/// Checks that no set of repairs gives the GPU less memory. Returns the number of findings.
 fn check_repairs(before: Memory, gtt: u64, options: &str) -> usize {
     let machine = machine::read("strix-halo", &before.files(gtt, options));
     let checks = check(&machine, &images()).into_iter();

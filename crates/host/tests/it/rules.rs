@@ -175,7 +175,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-nixos", "gfx1151", &[]),
     // The log: `unknown parameter 'gtt_size' ignored`. ROCm/legacy-rocm-build#5595
     ("halo-oem-gtt-size", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
-    // Solved without amdgpu-dkms, on a kernel's own driver. ROCm/legacy-rocm-build#6146
+    // Solved with the kernel's own driver, without amdgpu-dkms. ROCm/legacy-rocm-build#6146
     ("halo-hwe-dkms", "gfx1151", &["kernel-amdttm", "firmware-dkms", "memory-gpu-limit"]),
     // A maintainer gets the same hang with amdgpu-dkms. ROCm/legacy-rocm-build#6182
     ("halo-oem-dkms", "gfx1151", &["kernel-amdttm", "memory-gpu-limit"]),
@@ -189,7 +189,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-nobara", "gfx1151", &["kernel-rocm", "memory-carve-out", "override-spoof"]),
     // The override 12.0.1 crashes the kernel. ROCm/rocm-systems#3531
     ("halo-debian-override", "gfx1151", &["override-spoof"]),
-    // A native ROCm works. ROCm/legacy-rocm-build#5853
+    // ROCm with native code works. ROCm/legacy-rocm-build#5853
     ("halo-evo-x2-fedora", "gfx1151", &[]),
     // ROCm 7 does not initialise the GPU with kernel 6.8. ollama/ollama#14921
     ("halo-ubuntu-6.8", "gfx1151", &["kernel-rocm", "memory-gpu-limit"]),
@@ -197,7 +197,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-ubuntu-hwe-14", "gfx1151", &["kernel-rocm"]),
     // /dev/kfd is root:root in the container. Hal0ai/hal0 PR 1954
     ("halo-lxc-root-kfd", "gfx1151", &["device-access"]),
-    // /dev/kfd was not passed on. community-scripts/ProxmoxVE#12567
+    // /dev/kfd was not passed through. community-scripts/ProxmoxVE#12567
     ("phoenix-lxc-no-kfd", "gfx1103", &["device-kfd", "override-spoof"]),
     // The GPU is reserved on purpose. isc30/ryzen-gpu-passthrough-proxmox#139
     ("halo-vfio-host", "gfx1151", &["gpu-present"]),
@@ -209,11 +209,11 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("krackan-arch", "gfx1152", &["memory-gpu-limit"]),
     // Right for ROCm 7.2.1; see below for 7.1.1. ROCm/amdgpu#213
     ("strix-point-ubuntu", "gfx1150", &[]),
-    // The override is what ROCm without code for the GPU needs. ollama/ollama#7650
+    // ROCm without code for the GPU needs the override. ollama/ollama#7650
     ("phoenix-pop", "gfx1103", &["memory-gpu-limit"]),
-    // Kernel 6.8 does not know the GPU. ROCm/legacy-rocm-build#5102
+    // Kernel 6.8 does not support the GPU. ROCm/legacy-rocm-build#5102
     ("navi4-old-kernel", "gfx1201", &["gpu-present"]),
-    // Only too much at once. ublue-os/bazzite#5638
+    // The setup is right; the load was too large. ublue-os/bazzite#5638
     ("navi4-bazzite", "gfx1201", &[]),
     // Only the distribution's compiler crashes. ROCm/legacy-rocm-build#6619
     ("navi2-fedora", "gfx1030", &[]),
@@ -246,7 +246,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-ubuntu-mainline", "gfx1151", &[]),
     // ROCm has no code for the GPU; no group is needed. ublue-os/bluefin#2197
     ("navi1-bluefin", "gfx1010", &["override-spoof"]),
-    // The processor has a GPU, too. vllm-project/vllm#31035
+    // The CPU has a GPU, too. vllm-project/vllm#31035
     ("cachyos-with-igpu", "gfx1101", &["gpu-several"]),
     // An older card's override was left. ROCm/legacy-rocm-build#5238
     ("mi210-override", "gfx90a", &["override-spoof"]),
@@ -274,7 +274,7 @@ fn every_recorded_machine_is_judged_right() {
     assert!(machine::names().len() >= 40);
 }
 
-/// What fits one system would harm or do nothing on another.
+/// A repair for one system would do harm, or nothing, on another.
 #[test]
 fn repairs_fit_the_system() {
     for (name, rule, has, has_not) in [
@@ -320,8 +320,8 @@ fn no_carve_out_is_advised_in_a_virtual_machine() {
     assert_eq!(serious(&checks), ["memory-gpu-limit"]);
 }
 
-/// Facts that recorded machines cannot contain: the permissions of a socket, answers of an engine,
-/// what is known about built images, and a model.
+/// Facts that recorded machines cannot contain: the permissions of a socket, the responses of an
+/// engine, facts about built images, and a model.
 const ELSEWHERE: [&str; 5] =
     ["engine-kernel", "engine-socket", "engine-version", "image-code", "memory-model"];
 
@@ -525,7 +525,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
     let exact = |per_token| Some(Cache { per_token, exact_until: u64::MAX });
     let window = |tokens| Some(Cache { per_token: GIB / 1024, exact_until: tokens });
     let (warning, note) = (Some(Severity::Warning), Some(Severity::Note));
-    // Strix Halo: the larger one of carve-out and GTT, 120 GiB. A GPU of its own: its own memory.
+    // Strix Halo: the larger of carve-out and GTT, 120 GiB. A discrete GPU: its own memory.
     for (machine, wanted, gib, cache, severity, says) in [
         (
             "strix-halo",
@@ -561,7 +561,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
         ("strix-halo-with-navi4", "gfx1201", 60, exact(1), warning, "# use a smaller model"),
         ("strix-halo-with-navi4", "gfx1151", 60, exact(1), None, "the GPU has 120 GiB"),
         ("strix-halo-carve-out", "gfx1151", 60, exact(1), None, ""),
-        // Another check advises to give the GPU 120 GiB.
+        // Another check recommends giving the GPU 120 GiB.
         (
             "halo-default-limit",
             "gfx1151",

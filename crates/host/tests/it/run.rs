@@ -39,7 +39,7 @@ pub(crate) fn engines() -> [(&'static str, Engine); 3] {
     ]
 }
 
-/// Returns the wish of a user on a good machine.
+/// Returns the request of a user on a good machine.
 pub(crate) fn wish<'a>(
     track: &str,
     rows: &'a Rows,
@@ -258,7 +258,7 @@ fn an_end_is_judged_by_status_and_output() {
     assert_eq!(judge(trial, 128, found), Ending::Status(128));
     assert_eq!(judge(trial, 250, found), Ending::Status(250));
     let compute = &rows["vulkan"].smoke[&Level::Compute];
-    // The output of llama-bench on the processor, and on a device.
+    // The output of llama-bench on the CPU, and on a device.
     let wrong = b"ggml_vulkan: No devices found.\n| llama | Vulkan | 999 | tg1 | 196514 |\n";
     assert_eq!(judge(compute, 0, wrong), Ending::Silent);
     let right = b"ggml_vulkan: Found 1 Vulkan devices:\nggml_vulkan: 0 = llvmpipe (LLVM 19)\n";

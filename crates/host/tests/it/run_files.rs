@@ -18,7 +18,7 @@ const FORMS: [(&str, Form); 4] = [
 ];
 
 /// Calls `check` with the name and text of each file of a form, for every engine and track, and for
-/// some wishes with special characters.
+/// some requests with special characters.
 fn each(form: Form, mut check: impl FnMut(&str, &str)) {
     let (rows, machine) = (rows(), machine::read("strix-halo", ""));
     for (engine_name, engine) in engines() {
@@ -188,7 +188,7 @@ fn podmans_generator_takes_the_quadlets() {
             let output = good(&mut generator, name, text);
             let unit = String::from_utf8(output.stdout).unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
-            // It only warns about unknown keys.
+            // The generator only warns about unknown keys.
             assert!(
                 !said.contains("unsupported") && !said.contains("converting"),
                 "{said}\n{text}"
@@ -232,7 +232,7 @@ fn dockers_parser_takes_the_compose_files() {
         let home = &service["volumes"][0]["source"];
         assert!(home.as_str().unwrap().starts_with("/home/kim/.cache/build-pipeline/home/"));
         if name.ends_with("-hard") {
-            // It prints the document in a form that can be read again, with `$` doubled.
+            // Compose prints the document so that it can be read again, with `$` doubled.
             let hard = HARD.replace('$', "$$");
             assert_eq!(service["command"][2], hard);
             assert_eq!(service["environment"]["HARD"], hard);
@@ -259,7 +259,7 @@ fn dockers_parser_takes_the_compose_files() {
 #[test]
 fn distrobox_takes_the_manifests() {
     let assemble = newer_package("distrobox").join("usr/bin/distrobox-assemble");
-    // It needs an engine on the path, but does not call it in a dry run.
+    // distrobox needs an engine on the path, but does not call it in a dry run.
     let engines = tempfile::tempdir().unwrap();
     for name in ["podman", "docker"] {
         let path = engines.path().join(name);
@@ -278,7 +278,7 @@ fn distrobox_takes_the_manifests() {
         let path = format!("{}:/usr/bin:/bin", engines.path().display());
         dry.args(["create", "--dry-run", "--file"]).arg(&manifest).env("PATH", path);
         dry.env("HOME", folder.path()).env("USER", "kim").env("DBX_CONTAINER_MANAGER", "podman");
-        // As root it asks for confirmation.
+        // As root, distrobox asks for confirmation.
         dry.env("DBX_SUDO_PROGRAM", "true");
         let output = good(&mut dry, name, text);
         let said = String::from_utf8(output.stdout).unwrap();

@@ -49,8 +49,8 @@ fn the_kernel_of_ubuntu_and_its_parameters_are_read() {
     );
 }
 
-/// docker searches its plugin in the user's folder first (docker/cli, cli-plugins/manager); podman
-/// uses the plugin too (containers.conf(5), `compose_providers`).
+/// docker searches for its plugin in the user's folder first (docker/cli, cli-plugins/manager);
+/// podman uses the plugin too (containers.conf(5), `compose_providers`).
 #[test]
 fn what_starts_compose_files_is_found() {
     let mut changes = String::new();

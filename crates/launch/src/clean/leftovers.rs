@@ -1,4 +1,4 @@
-//! Leftovers in engines. Checks every available engine, not only the one that builds, unless
+//! Leftovers in engines. Checks every available engine, not only the one that builds use, unless
 //! `BUILD_PIPELINE_HOST` names one.
 
 use std::collections::BTreeSet;
@@ -79,8 +79,8 @@ async fn one(
     done
 }
 
-/// Removes the leftovers of an engine, run by run. `seen` contains what another connection to the
-/// same engine has found.
+/// Removes the leftovers of an engine, run by run. `seen` contains the IDs that another connection
+/// to the same engine has found.
 async fn each(
     task: &Task,
     engine: &Engine,
@@ -152,8 +152,8 @@ fn is_under_way(run: &RunId) -> bool {
     number.is_some_and(state::is_process)
 }
 
-/// Returns whether a port of this machine is open. A run's port is the registry that serves its
-/// bases; this works even if another user has the run's records.
+/// Returns whether a port of this machine is open. A run's port belongs to the registry that serves
+/// its bases; this works even if another user has the run's records.
 fn is_open(port: u16) -> bool {
     std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
 }

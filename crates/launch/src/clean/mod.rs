@@ -1,7 +1,8 @@
 //! Cleans up after interrupted runs, in engines and on disk.
 //!
-//! Start at [`clean`]. `leftovers` checks every available engine, and `disk` this tool's own folders.
-//! It does not touch anything that belongs to a running process or to others.
+//! Start at [`clean`]. `leftovers` checks every available engine, and `disk` this tool's own
+//! folders. It does not touch anything that belongs to a running process or to other programs and
+//! users.
 
 mod disk;
 mod leftovers;
@@ -20,9 +21,9 @@ use self::task::Task;
 pub struct Asked {
     /// Whether to check engines.
     pub in_engines: bool,
-    /// The only engine to check; without one, all that are available.
+    /// The only engine to check; if `None`, all available engines.
     pub engine: Option<EngineKind>,
-    /// Whether to remove nothing.
+    /// Whether this is a dry run, which removes nothing.
     pub is_dry: bool,
     /// Whether to remove cached data too.
     pub takes_cache: bool,
@@ -32,8 +33,8 @@ pub struct Asked {
 /// warning about each file that is not a record.
 ///
 /// # Errors
-/// There is no home directory, or the records cannot be read. An engine that does not answer is no
-/// error: the report says so.
+/// There is no home directory, or the records cannot be read. An engine that does not answer is not
+/// an error; the report lists it.
 pub fn clean(asked: &Asked, warn: impl Fn(&str, &str)) -> Result<CleanReport, Failure> {
     let mut task = Task {
         wanted: asked.engine,

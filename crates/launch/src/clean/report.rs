@@ -1,4 +1,4 @@
-//! What `clean` found, and what became of it.
+//! The leftovers that `clean` found, and what happened to them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,19 +12,18 @@ pub struct CleanReport {
     pub dry_run: bool,
     /// The engines that answered.
     pub engines: Vec<String>,
-    /// The engines that could not be asked.
+    /// The engines that could not be reached.
     pub unanswered: Vec<Unanswered>,
     /// The leftovers that were found, those in engines first.
     pub found: Vec<Found>,
     /// The bytes that were removed, or would be in a dry run. Data that images share is counted for
     /// each image.
     pub bytes: u64,
-    /// The size of docker's BuildKit cache in bytes. It has no labels, so nothing of it was
-    /// removed.
+    /// The size of docker's BuildKit cache in bytes. It has no labels, so none of it was removed.
     pub build_cache: u64,
 }
 
-/// An engine that could not be asked.
+/// An engine that could not be reached.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Unanswered {
     /// The engine.

@@ -30,7 +30,7 @@ pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
     if text.contains(['@', ':', '=', '%']) || text.contains("--") {
         tokens(text, extent).into_iter().for_each(|token| addresses(text, token, &mut all));
         all.extend(authorizations(text, &lower));
-        // Every name of `says_secret` contains one of these words.
+        // Every name that `says_secret` accepts contains one of these words.
         let words = ["token", "passw", "passphrase", "secret", "credential", "key"];
         if words.iter().any(|word| lower.contains(word)) {
             all.extend(named_values(text, extent));
@@ -73,12 +73,12 @@ fn tokens(text: &str, extent: Extent) -> Vec<Range<usize>> {
     all
 }
 
-/// Adds the secret parts of the URLs and addresses of a token.
+/// Adds the secret parts of the URLs and addresses in a token to `all`.
 fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
     let word = &text[token.clone()];
     let last = last_at(word);
     let mut found = Vec::from_iter(escaped_user(word, last));
-    // An `@` that no host follows, as in `a:pw@h/token=x@-y`, ends no user information.
+    // An `@` without a host after it, as in `a:pw@h/token=x@-y`, does not end user information.
     let host = ats(word).find(|at| starts_host(&word[at + 1..]));
     found.extend(host.and_then(|at| bare_user(word, at)));
     let end = word.trim_end_matches([')', ']', '}', ',', ';', '.', '\'']).len();
@@ -86,8 +86,7 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
     while let Some(separator) = word[from..].find("://").map(|at| from + at) {
         let scheme = scheme_of(&word[from..separator]);
         from = separator + 3;
-        let at = last.filter(|at| *at >= from);
-        if let Some(user) = user_information(scheme, word, from, at) {
+        if let Some(user) = user_information(scheme, word, from, last.filter(|at| *at >= from)) {
             from = user.end;
             found.push(user);
         }
@@ -196,7 +195,7 @@ fn is_secret_fragment(text: &str) -> bool {
 }
 
 /// Returns the user information of an address without a scheme: `user:password@host/path`. It ends
-/// at the last `@` before a host, which is `at`.
+/// at `at`, the last `@` with a host after it.
 fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
     let mut from = 0;
     for (colon, _) in word[..at].match_indices(':') {
@@ -206,7 +205,7 @@ fn bare_user(word: &str, at: usize) -> Option<Range<usize>> {
         let start = word[from..colon].rfind(['/', '=', ',', '(', '[', '{', '\'']);
         let start = start.map_or(from, |separator| from + separator + 1);
         let name = &word[start..colon];
-        // These are output kinds; `pkg:` starts a package URL.
+        // These prefixes are kinds of outputs; `pkg:` starts a package URL.
         let is_kind = ["", "registry", "engine", "oci", "oci-archive", "pkg"].contains(&name);
         if !is_kind && !is_port(name, &word[colon + 1..at]) {
             return Some(start..at);
@@ -332,13 +331,13 @@ fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<u
         ':' if is_quoted || is_long => sign[1..].trim_start_matches([' ', '\t']),
         _ => return None,
     };
-    // `$NAME` is the name of a value; ` == ` and ` => ` compare and map.
+    // `$NAME` only names a variable, and ` == ` and ` => ` are operators.
     let is_operator =
         !is_option && sign.len() < unquoted.len() && value.starts_with(['=', '>', '~']);
     if is_operator {
         return None;
     }
-    if value.strip_prefix('$').is_some_and(|name| name.starts_with(is_name_start)) {
+    if value.strip_prefix('$').is_some_and(|variable| variable.starts_with(is_name_start)) {
         return None;
     }
     let value = value.trim_start_matches('\\');

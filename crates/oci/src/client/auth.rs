@@ -1,8 +1,8 @@
 //! Authentication: learns from a 401 what a registry requires, and gets tokens.
 //!
-//! Nothing is sent before a registry asks. A credential is sent only to the host that it is stored
-//! for, and to the token server in that host's own 401. [`check_realm`] decides which token servers
-//! are acceptable. Redirects of token servers are not followed.
+//! No credential is sent before a registry requires one. It is sent only to the host that it is
+//! stored for, and to the token server that this host names in its 401. [`check_realm`] decides
+//! which token servers are acceptable. Redirects of token servers are not followed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ use crate::credentials::{Credential, CredentialFiles};
 
 /// The maximum size of a token server's response.
 const MAX_TOKEN_ANSWER: u64 = 1 << 20;
-/// The lifetime of a token without an explicit one, in seconds (distribution specification,
+/// The lifetime of a token if the server specifies none, in seconds (distribution specification,
 /// "Token").
 const DEFAULT_LIFE: u64 = 60;
 /// A token is renewed this long before it expires, so that it does not expire during a request.
@@ -83,7 +83,7 @@ impl fmt::Debug for Authorizer {
     }
 }
 
-/// A token server's response. Only one of the two names is required.
+/// A token server's response. It has the token as `token` or as `access_token`.
 #[derive(Deserialize)]
 struct TokenAnswer {
     token: Option<String>,
@@ -97,7 +97,7 @@ impl Authorizer {
     }
 
     /// Returns the `Authorization` header for a request to `place`, or `None` if the registry has
-    /// not asked for one.
+    /// not required one.
     pub(super) async fn header(
         &self,
         transport: &Transport,
@@ -147,7 +147,8 @@ impl Authorizer {
                 let realm = bearer.get("realm").unwrap_or_default();
                 let realm = Url::parse(realm).map_err(|error| {
                     let realm = quoted(realm);
-                    let detail = format!("it names a token server that is not a URL, {realm}");
+                    let detail =
+                        format!("it names {realm} as its token server, which is not a URL");
                     Failure::fatal(ErrorKind::Protocol, detail).because(&error)
                 })?;
                 let reach = transport.reach_of(base).await;
@@ -174,12 +175,12 @@ impl Authorizer {
         Ok(())
     }
 
-    /// Returns whether a credential is stored for `place`. Errors count as no.
+    /// Returns whether a credential is stored for `place`. Returns `false` if the lookup fails.
     pub(super) async fn has_credential(&self, place: &Endpoint) -> bool {
         matches!(self.credential(place).await, Ok(Some(_)))
     }
 
-    /// Returns the secrets used so far, for removing them from messages.
+    /// Returns the secrets used so far, so that they can be removed from messages.
     pub(super) fn secrets(&self) -> Arc<Secrets> {
         Arc::clone(&self.secrets)
     }
@@ -248,7 +249,7 @@ impl Authorizer {
             let detail = format!("the token server `{host}` sent a response without a token");
             Failure::fatal(ErrorKind::Protocol, detail)
         })?;
-        // The value comes from a server: excludes negative, infinite and absurd lifetimes.
+        // The value comes from a server, so it may be negative, infinite or absurd.
         let life = answer.expires_in.filter(|life| life.is_finite() && *life >= 0.0);
         let life = life.map_or(Duration::from_secs(DEFAULT_LIFE), |life| {
             Duration::from_secs_f64(life.min(86_400.0))
@@ -291,7 +292,7 @@ impl Authorizer {
     }
 }
 
-/// The request for a token and its context.
+/// The context of a token request.
 struct Asked<'a> {
     place: &'a Endpoint,
     base: &'a Url,

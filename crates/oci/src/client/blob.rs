@@ -39,7 +39,7 @@ impl RegistryClient {
             .await)
     }
 
-    /// Returns whether the registry itself has the blob. Mirrors are not asked.
+    /// Returns whether the registry itself has the blob. Mirrors are not queried.
     ///
     /// # Errors
     /// Fails if the registry cannot be reached or refuses the request.
@@ -153,9 +153,9 @@ impl Session {
                 // The registry has started an upload instead. It expires after about a week.
                 // Cancelling it now is a courtesy, so failures are ignored.
                 if let Ok(url) = self.upload_location(place, &answer) {
-                    let mut ask = Ask::new(place, Method::DELETE, "");
-                    (ask.target, ask.scopes) = (Target::Upload(url), scopes);
-                    if let Err(failure) = self.request(ask).await {
+                    let mut cancel = Ask::new(place, Method::DELETE, "");
+                    (cancel.target, cancel.scopes) = (Target::Upload(url), scopes);
+                    if let Err(failure) = self.request(cancel).await {
                         tracing::debug!(reason = failure.detail, "cannot cancel an upload");
                     }
                 }

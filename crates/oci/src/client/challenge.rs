@@ -39,9 +39,9 @@ pub(super) fn parse(text: &str) -> Vec<Challenge> {
         let after_space = behind.trim_start_matches([' ', '\t']);
         match (after_space.strip_prefix('='), challenges.last_mut()) {
             (Some(value), Some(challenge)) => {
-                let (value, behind) = value_of(value.trim_start_matches([' ', '\t']));
+                let (value, after_value) = value_of(value.trim_start_matches([' ', '\t']));
                 challenge.parameters.push((word.to_ascii_lowercase(), value));
-                rest = behind;
+                rest = after_value;
             }
             (Some(value), None) => rest = value,
             (None, _) => {
@@ -149,7 +149,7 @@ mod tests {
                 challenges.iter().any(|one| one.parameters.iter().any(|(key, _)| key == "realm")),
             );
             for one in &challenges {
-                // Nothing is made up: each value occurs in the header, apart from its backslashes.
+                // No value is made up: apart from backslashes, each one occurs in the header.
                 let plain = text.replace('\\', "");
                 let stands =
                     |(_, value): &(String, String)| plain.contains(&value.replace('\\', ""));

@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::mismatch;
 use crate::media::Descriptor;
 
-/// The beginning of a blob, which an earlier transfer has left.
+/// The beginning of a blob that an earlier transfer left.
 #[derive(Debug, Default)]
 pub struct Prefix {
     hasher: Hasher,
@@ -18,7 +18,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Reads the beginning of a blob to its end.
+    /// Reads the beginning of a blob from `bytes` until it ends.
     ///
     /// # Errors
     /// Fails if it cannot be read.
@@ -47,14 +47,14 @@ impl Prefix {
     }
 }
 
-/// Checks the size and digest of streamed data, and holds the last chunk back.
+/// Checks the size and digest of streamed data, and holds back the last chunk.
 pub(super) struct Check {
     pub(super) digest: Digest,
     pub(super) size: u64,
     /// How many bytes have been streamed.
     pub(super) seen: u64,
-    /// Whether the beginning came from elsewhere, so that a wrong digest may not be the fault of
-    /// who sent the rest.
+    /// Whether the beginning came from elsewhere. If so, a wrong digest need not be the fault of
+    /// the server that sent the rest.
     pub(super) is_continued: bool,
     hasher: Hasher,
     held: Option<Bytes>,
@@ -84,7 +84,7 @@ impl Check {
         Ok(self.held.replace(piece))
     }
 
-    /// Returns the last chunk if size and digest are right.
+    /// Returns the last chunk if size and digest are correct.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, Failure> {
         if self.seen != self.size {
             return Err(wrong_size(self.size, self.seen));

@@ -15,7 +15,7 @@ use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 pub struct Mirror {
     from: String,
     to: String,
-    /// Whether everything that is requested by digest is requested as a blob of the repository `to`.
+    /// Whether every request by digest goes to a blob of the repository `to` first.
     is_copy: bool,
 }
 
@@ -31,7 +31,7 @@ pub enum ParseMirrorError {
 }
 
 impl Mirror {
-    /// Makes the rule that requests repositories under `from` under `to` first.
+    /// Creates a rule: repositories under `from` are requested under `to` first.
     pub fn new(from: &str, to: &str) -> Result<Self, ParseMirrorError> {
         let check = |text: &str| {
             let text = text.trim_end_matches('/');
@@ -52,7 +52,7 @@ impl Mirror {
         Ok(Self { from, to: check(to)?, is_copy: false })
     }
 
-    /// Makes the rule that requests everything that has a digest from a copy of inputs.
+    /// Creates a rule: everything that has a digest is requested from a copy of inputs first.
     pub fn copy(repository: &Repository) -> Self {
         Self { from: String::new(), to: repository.to_string(), is_copy: true }
     }
@@ -79,13 +79,13 @@ impl FromStr for Mirror {
 pub(super) struct Endpoint {
     /// The host in its usual form, such as `docker.io`. Credentials are stored under it.
     pub(super) host: String,
-    /// The repository's path there.
+    /// The repository's path on that host.
     pub(super) path: String,
     /// Whether plain http is allowed. If so, it is tried first.
     pub(super) is_plain: bool,
     /// Whether this is a mirror.
     pub(super) is_mirror: bool,
-    /// Whether this is a copy of inputs: one repository that has everything as blobs.
+    /// Whether this is a copy of inputs: one repository that contains everything as blobs.
     pub(super) is_copy: bool,
 }
 
@@ -116,10 +116,10 @@ impl Endpoint {
 /// Returns whether `host`, which may have a port, is this machine by name or address.
 pub(super) fn is_loopback(host: &str) -> bool {
     let url = Url::parse(&format!("http://{host}/")).ok();
-    let host = url.as_ref().and_then(Url::host);
-    host.as_ref().and_then(literal_reach) == Some(Reach::Loopback)
-        // RFC 6761 reserves these names, but resolvers in use may resolve them to any address.
-        && !matches!(host, Some(Host::Domain(name)) if name.ends_with(".localhost"))
+    let parsed = url.as_ref().and_then(Url::host);
+    parsed.as_ref().and_then(literal_reach) == Some(Reach::Loopback)
+        // RFC 6761 reserves these names, but actual resolvers may resolve them to any address.
+        && !matches!(parsed, Some(Host::Domain(name)) if name.ends_with(".localhost"))
 }
 
 /// The rules for finding locations.
@@ -128,7 +128,7 @@ pub(super) struct Rules {
     pub(super) conf: RegistriesConf,
     pub(super) mirrors: Vec<Mirror>,
     pub(super) plain_http: BTreeSet<String>,
-    /// The hosts that may be asked.
+    /// The hosts that requests may go to.
     pub(super) hosts: Hosts,
 }
 
@@ -147,7 +147,7 @@ impl Rules {
                 places.extend(by_digest.then_some(Endpoint { is_copy: true, ..place }));
             } else if let Some(rest) = behind(&name, &mirror.from) {
                 let location = format!("{}{rest}", mirror.to);
-                // A rule that leads to itself only allows the registry.
+                // A rule that maps a name to itself only permits requests to the registry.
                 places.push(self.place(&location, false, location != name));
             }
         }
@@ -184,7 +184,7 @@ impl Rules {
     }
 
     fn allows(&self, place: &Endpoint) -> bool {
-        // If it is not a host, the request says so.
+        // If the host is not valid, the request reports it.
         place.base("https").map_or(true, |base| self.hosts.allows(&base))
     }
 
@@ -207,7 +207,7 @@ impl Rules {
 }
 
 fn no_mirror() -> Failure {
-    Failure::fatal(ErrorKind::NoMirror, "it may not be asked, and no mirror rule covers it")
+    Failure::fatal(ErrorKind::NoMirror, "it must not be contacted, and no mirror rule covers it")
 }
 
 fn blocked(name: &str) -> Failure {

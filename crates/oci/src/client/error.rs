@@ -22,10 +22,10 @@ pub enum ErrorKind {
     Denied,
     /// The registry received too many requests.
     RateLimited {
-        /// When it accepts requests again, if it said so.
+        /// When the registry accepts requests again, if known.
         until: Option<SystemTime>,
     },
-    /// There is no connection, or it broke.
+    /// The connection failed, or was lost.
     Unreachable,
     /// The registry took too long.
     Timeout,
@@ -37,18 +37,18 @@ pub enum ErrorKind {
     Protocol,
     /// The response is larger than allowed.
     TooLarge,
-    /// This tool's own rules forbid it: a redirect to an internal address, or a blocked registry.
+    /// This tool's own rules forbid it: a redirect to a less public address, or a blocked registry.
     Refused,
     /// The registry reported an internal error (5xx).
     Registry,
-    /// Only mirrors may be asked, and there is none.
+    /// Only mirrors may be used, and there is none.
     NoMirror,
 }
 
 impl ErrorKind {
-    /// Returns how much the failure of one of several locations tells the user. The lowest value
-    /// tells most: a missing login at a mirror is worth fixing before a registry that cannot be
-    /// reached.
+    /// Returns the rank of a failure if several locations failed; the lowest rank is the most
+    /// useful to the user. For example, a missing login at a mirror is more useful than an
+    /// unreachable registry.
     fn rank(self) -> u8 {
         match self {
             Self::Integrity => 0,
@@ -80,7 +80,7 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) host: String,
-    /// The repository there, with its host, if it is a mirror.
+    /// The repository on that host, with the host, if the location is a mirror.
     pub(super) mirror: Option<String>,
     pub(super) tries: u32,
     pub(super) waited: Duration,
@@ -101,7 +101,7 @@ pub(super) struct Subject {
     pub(super) action: &'static str,
     /// The repository, with the tag or digest.
     pub(super) name: String,
-    /// The image, if it is one.
+    /// The image, if the object is one.
     pub(super) image: Option<ImageRef>,
 }
 
@@ -185,19 +185,20 @@ impl RegistryError {
         self.0.is_worth_reopening
     }
 
-    /// Returns the failure that tells the user most.
+    /// Returns the failure that is most useful to the user.
     fn telling(&self) -> Option<&Place> {
-        // What is missing everywhere is missing at the registry.
+        // If every location lacks the object, the registry's failure counts.
         let is_copy = |place: &Place| place.kind == ErrorKind::NotFound && place.mirror.is_some();
         self.0.places.iter().min_by_key(|place| (place.kind.rank(), is_copy(place)))
     }
 
-    /// Returns the kind of the failure that tells the user most, if several locations failed.
+    /// Returns the kind of the failure. If several locations failed, it is the kind that is most
+    /// useful to the user.
     pub fn kind(&self) -> ErrorKind {
         self.telling().map_or(ErrorKind::Unreachable, |place| place.kind)
     }
 
-    /// Returns the host with the failure that [`Self::kind`] returns.
+    /// Returns the host whose failure has the kind that [`Self::kind`] returns.
     pub fn host(&self) -> &str {
         self.telling().map_or("", |place| &place.host)
     }
@@ -207,12 +208,12 @@ impl RegistryError {
         self.telling().is_some_and(|place| place.mirror.is_some())
     }
 
-    /// Returns whether that host was asked at all.
+    /// Returns whether a request to that host was attempted.
     pub fn was_asked(&self) -> bool {
         self.telling().is_some_and(|place| place.tries > 0)
     }
 
-    /// Returns whether the registry itself, which is the last location, does not have it.
+    /// Returns whether the registry itself, which is the last location, lacks the object.
     pub(crate) fn is_missing(&self) -> bool {
         let registry = self.0.places.last().filter(|place| place.mirror.is_none());
         registry.is_some_and(|place| place.kind == ErrorKind::NotFound)
@@ -224,7 +225,7 @@ impl RegistryError {
         let image = self.0.subject.image.as_ref()?;
         let is_missing = |place: &&Place| place.kind == ErrorKind::NotFound;
         let mirror = self.0.places.iter().filter(is_missing).find_map(|one| one.mirror.as_ref())?;
-        // skopeo accepts no name with both a tag and a digest.
+        // skopeo does not accept a name with both a tag and a digest.
         let end = match (&image.digest, &image.tag) {
             (Some(digest), _) => format!("@{digest}"),
             (None, Some(tag)) => format!(":{tag}"),

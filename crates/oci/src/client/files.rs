@@ -37,7 +37,7 @@ impl Session {
     }
 }
 
-/// Returns what a check has not seen of a blob that is in a file.
+/// Returns the part of a blob in a file that `check` has not seen yet.
 pub(super) fn rest_in_file(
     place: &Place,
     subject: &Subject,

@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 use super::endpoint::{Endpoint, reference};
 use super::error::{ErrorKind, Failure, RegistryError, Subject};
 use super::request::Ask;
-use super::{RegistryClient, Session, from_first_place, mismatch};
+use super::{RegistryClient, Session, from_first_place, mismatch, not_to_push};
 use crate::media::{
     DOCKER_LIST, DOCKER_MANIFEST, Document, MANIFEST_CAP, MediaError, OCI_INDEX, OCI_MANIFEST,
 };
@@ -34,7 +34,7 @@ impl RegistryClient {
     /// digest, and the bytes are checked against it.
     ///
     /// # Errors
-    /// Fails if no location has it, or if what they return is not an image manifest or index.
+    /// Fails if no location has it, or if a response is not an image manifest or index.
     pub async fn manifest(&self, image: &ImageRef) -> Result<FetchedManifest, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the manifest of", image);
@@ -57,7 +57,7 @@ impl RegistryClient {
     /// has it.
     ///
     /// # Errors
-    /// Fails if no mirror has the image, and the registry itself cannot be asked.
+    /// Fails if no mirror has the image, and the registry itself cannot be queried.
     pub async fn manifest_digest(&self, image: &ImageRef) -> Result<Option<Digest>, RegistryError> {
         let session = &*self.session;
         let subject = subject("read the digest of", image);
@@ -75,8 +75,8 @@ impl RegistryClient {
         }
     }
 
-    /// Returns the digest that `image` has at the registry itself, which is the one to push to, or
-    /// `None` if it has no such image. Mirrors are not asked.
+    /// Returns the digest of `image` on the registry itself, where pushes go, or `None` if the
+    /// registry has no such image. Mirrors are not queried.
     ///
     /// # Errors
     /// Fails if the registry cannot be reached or refuses the request.
@@ -100,7 +100,7 @@ impl RegistryClient {
     /// Pushes a manifest or index under the digest or tag of `image`, and returns its digest.
     ///
     /// # Errors
-    /// Fails if the registry rejects it, or reports another digest than that of the bytes.
+    /// Fails if the registry rejects it, or reports a digest that does not match the bytes.
     pub async fn push_manifest(
         &self,
         image: &ImageRef,
@@ -113,8 +113,8 @@ impl RegistryClient {
         let unasked = |failure| RegistryError::unasked(&subject, host, failure);
         let digest = Digest::of(&bytes);
         if let Some(wanted) = image.digest.as_ref().filter(|wanted| **wanted != digest) {
-            let detail = format!("the manifest to push is `{digest}`, not `{wanted}`");
-            return Err(unasked(Failure::fatal(ErrorKind::Integrity, detail)));
+            let what = "the manifest to push has the digest";
+            return Err(unasked(not_to_push(what, wanted, &digest)));
         }
         let content_type = HeaderValue::from_str(media_type).map_err(|_| {
             let detail = format!("{} is not a media type", net::quoted(media_type));
@@ -171,8 +171,8 @@ impl Session {
         let media_type = media_type(&answer);
         let bytes = answer.body.collect(MANIFEST_CAP, self.transport.timeouts().document).await?;
         let digest = Digest::of(&bytes);
-        // A login page is not wrong content but another service. This message is more useful than a
-        // digest mismatch.
+        // A login page comes from another service, so this message is more useful than a digest
+        // mismatch.
         if net::is_html(&bytes) || media_type.as_deref() == Some("text/html") {
             let detail = "it answered with a web page, as login portals and proxies do";
             return Err(Failure::fatal(ErrorKind::Protocol, detail));
@@ -182,11 +182,11 @@ impl Session {
         }
         if let Some(stated) = stated.filter(|stated| *stated != digest) {
             let detail = format!(
-                "its header `Docker-Content-Digest` says `{stated}`, but the manifest is `{digest}`"
+                "its header `Docker-Content-Digest` is `{stated}`, but the manifest's digest is `{digest}`"
             );
             return Err(Failure::fatal(ErrorKind::Integrity, detail));
         }
-        // The type of a blob says nothing about the document.
+        // The media type of a blob does not describe the document in it.
         let media_type =
             if place.is_copy { own_type(&bytes)? } else { check_document(&bytes, media_type)? };
         Ok(FetchedManifest { bytes, media_type, digest })
@@ -293,7 +293,8 @@ fn check_document(bytes: &[u8], stated: Option<String>) -> Result<String, Failur
     };
     match stated {
         Some(stated) => {
-            // If the body says schema 1, that is more helpful than the media type of its signature.
+            // If the body has schema 1, that error is more helpful than one about its signed media
+            // type.
             let document = Document::parse(bytes, Some(&stated));
             if !ACCEPTED.contains(&stated.as_str()) && !matches!(document, Err(MediaError::Schema1))
             {

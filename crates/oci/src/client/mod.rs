@@ -5,9 +5,9 @@
 //! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text` describe
 //! failures. The crate `net` sends requests, and decides which redirects may be followed.
 //!
-//! Every byte that leaves this module was checked against the requested digest; content that is
-//! read by tag gets the digest of its bytes. A blob is kept in memory as a whole only if it was
-//! requested with [`RegistryClient::blob`].
+//! Content is checked against the requested digest; content that is read by tag gets the digest of
+//! its bytes. A blob is kept in memory as a whole only if it was requested with
+//! [`RegistryClient::blob`].
 
 mod auth;
 mod blob;
@@ -26,6 +26,7 @@ mod text;
 mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use names::Repository;
@@ -76,9 +77,9 @@ pub struct ClientSettings {
     pub extra_roots: Vec<Vec<u8>>,
     /// Host names with fixed addresses.
     pub fixed_names: Vec<FixedName>,
-    /// The hosts that may be asked.
+    /// The hosts that requests may go to.
     pub hosts: Hosts,
-    /// Files that may have what is requested. They are asked first.
+    /// Files that may contain the requested content. They are searched first.
     pub inputs: InputFiles,
 }
 
@@ -104,8 +105,8 @@ impl Default for ClientSettings {
 /// A client for all registries. Clones share connections, tokens and counters.
 ///
 /// Reads go through mirrors and continue with the next location when one fails; writes go to the
-/// registry itself. A mirror that served wrong content is not used again, see
-/// [`RegistryClient::warnings`].
+/// registry itself. A mirror that served wrong content is not used again (see
+/// [`RegistryClient::warnings`]).
 #[derive(Debug, Clone)]
 pub struct RegistryClient {
     session: Arc<Session>,
@@ -122,7 +123,7 @@ struct Session {
     schemes: Mutex<BTreeMap<String, Scheme>>,
     /// The mirrors that served wrong content, by host.
     distrusted: Mutex<BTreeSet<String>>,
-    /// The mirrors that the user has to know of, by host.
+    /// The problems of mirrors that the user should know about, by host.
     warnings: Mutex<BTreeMap<String, Warning>>,
 }
 
@@ -168,7 +169,7 @@ impl RegistryClient {
 
     /// Returns the problems that did not stop anything but should be investigated, at most one per
     /// mirror: mirrors whose content did not match the requested digest, and mirrors that failed in
-    /// another way. A mirror may lack something.
+    /// another way. Content that a mirror lacks is not reported.
     pub fn warnings(&self) -> Vec<Warning> {
         lock(&self.session.warnings).values().cloned().collect()
     }
@@ -220,16 +221,16 @@ impl Session {
         let is_wrong = place.kind == ErrorKind::Integrity;
         let (rule, what) = if is_wrong {
             lock(&self.distrusted).insert(place.host.clone());
-            ("mirror-distrusted", "is not used any more")
+            ("mirror-distrusted", "is no longer used")
         } else {
-            ("mirror-failed", "failed, so the next location was used")
+            ("mirror-failed", "was skipped because it failed")
         };
         let message = format!("mirror `{}` {what}: {}", place.host, place.detail);
         tracing::warn!(mirror = place.host, subject = subject.name, "{message}");
         let warning = Warning { rule, message };
         let mut warnings = lock(&self.warnings);
         let known = warnings.entry(place.host.clone()).or_insert_with(|| warning.clone());
-        // Wrong content is worse than what the mirror did before.
+        // Wrong content is more serious than an earlier failure of the mirror.
         if is_wrong && known.rule != rule {
             *known = warning;
         }
@@ -240,7 +241,8 @@ impl Session {
 /// Reads from each location in turn, with a fresh retry budget for each, until one returns a
 /// result.
 ///
-/// This is a macro because a closure that borrows cannot be shown to return a `Send` future.
+/// This is a macro because the compiler cannot prove that a borrowing closure returns a `Send`
+/// future.
 macro_rules! from_first_place {
     ($session:expr, $subject:expr, $places:expr, |$place:ident| $attempt:expr) => {{
         let mut failed = Vec::new();
@@ -269,8 +271,13 @@ macro_rules! from_first_place {
 use from_first_place;
 
 /// Returns the failure for a wrong digest or size.
-fn mismatch(what: &str, wanted: impl std::fmt::Display, found: impl std::fmt::Display) -> Failure {
+fn mismatch(what: &str, wanted: impl fmt::Display, found: impl fmt::Display) -> Failure {
     let detail =
         format!("it served wrong content: {what} is `{found}`, but `{wanted}` was requested");
     Failure::fatal(ErrorKind::Integrity, detail)
+}
+
+/// Returns the failure for content to push whose digest or size differs from what the caller states.
+fn not_to_push(what: &str, wanted: impl fmt::Display, found: impl fmt::Display) -> Failure {
+    Failure::fatal(ErrorKind::Integrity, format!("{what} `{found}`, not `{wanted}`"))
 }

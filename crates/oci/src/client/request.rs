@@ -18,7 +18,7 @@ use super::retry::not_before;
 use super::secrets::Secrets;
 use super::{Session, text};
 
-/// The length from which a value in a redirect URL may be a signature.
+/// The minimum length at which a value in a redirect URL may be a signature.
 const SHORTEST_SIGNATURE: usize = 20;
 /// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
@@ -39,7 +39,7 @@ pub(super) struct Ask<'a> {
 /// The target of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    /// A path on the registry, without a slash in front.
+    /// A path on the registry, without a leading slash.
     Path(String),
     /// An upload location that the registry returned. It has already been checked.
     Upload(Url),
@@ -111,10 +111,10 @@ impl Session {
             }
         };
         if let Some(again) = again.filter(|_| may_speak_tls)
-            && let Ok(answer) = self.request_by(Scheme::Https, again).await
+            && let Ok(https_answer) = self.request_by(Scheme::Https, again).await
         {
             lock(&self.schemes).insert(place.host.clone(), Scheme::Https);
-            return Ok(answer);
+            return Ok(https_answer);
         }
         if answer.is_ok() {
             lock(&self.schemes).insert(place.host.clone(), Scheme::Http);
@@ -144,19 +144,19 @@ impl Session {
         if answer.status != StatusCode::UNAUTHORIZED {
             return self.follow(&base, answer, auth, again).await;
         }
-        let Some(ask) = again else {
+        let Some(retry) = again else {
             // A consumed body cannot be sent again here, so the upload starts over.
             let detail = "the registry requested a new token in the middle of an upload";
             return Err(Failure::passing(ErrorKind::Authentication, detail));
         };
-        let again = ask.replay();
-        let place = ask.place;
-        let asked = (place, &base, ask.scopes.as_slice());
+        let for_redirects = retry.replay();
+        let place = retry.place;
+        let asked = (place, &base, retry.scopes.as_slice());
         self.auth.learn(&self.transport, asked, &answer.headers, auth.as_ref()).await?;
         self.drain(answer).await;
-        let (answer, auth) = self.send_once(&base, url, ask).await?;
-        if answer.status != StatusCode::UNAUTHORIZED {
-            return self.follow(&base, answer, auth, again).await;
+        let (retry_answer, retry_auth) = self.send_once(&base, url, retry).await?;
+        if retry_answer.status != StatusCode::UNAUTHORIZED {
+            return self.follow(&base, retry_answer, retry_auth, for_redirects).await;
         }
         let given = if self.auth.has_credential(place).await {
             format!("it rejects the credential stored for `{}`", place.host)
@@ -164,7 +164,7 @@ impl Session {
             format!("it requires a credential, but none is stored for `{}`", place.host)
         };
         let limit = self.transport.timeouts().document;
-        let said = said(answer, &self.auth.secrets(), limit).await;
+        let said = said(retry_answer, &self.auth.secrets(), limit).await;
         Err(Failure::fatal(ErrorKind::Authentication, format!("{given}{said}")))
     }
 
@@ -173,7 +173,7 @@ impl Session {
         drop(answer.body.collect(MAX_ERROR_BODY, self.transport.timeouts().idle).await);
     }
 
-    /// Sends `ask` unchanged, with the current authorization, and returns that too.
+    /// Sends `ask` unchanged, with the current authorization, and returns this authorization too.
     async fn send_once(
         &self,
         base: &Url,
@@ -272,7 +272,7 @@ fn location(answer: &Incoming) -> Result<Url, Failure> {
 /// Returns the message in an error's body, with `: ` in front, or an empty string if there is none.
 async fn said(answer: Incoming, secrets: &Secrets, limit: Duration) -> String {
     let body = answer.body.collect(MAX_ERROR_BODY, limit).await.unwrap_or_default();
-    // Before the text is cut: a secret that is cut in half would not be found.
+    // This must happen before the text is truncated, because a truncated secret would not be found.
     let body = secrets.scrub(String::from_utf8_lossy(&body).into_owned());
     text::error_body(&body).map(|said| format!(": {said}")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Retries: how many, how long to wait, and when a server's own statement applies.
+//! Retries: their number, the waits between them, and the waits that servers request.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,7 +51,7 @@ impl Budget {
         Self { retries, host, mirror, tries: 0, waited: Duration::ZERO, secrets }
     }
 
-    /// Records a failed attempt. Waits if another attempt is due; otherwise returns how the
+    /// Records a failed attempt. Waits if another attempt follows; otherwise returns how the
     /// location failed.
     pub(super) async fn spend(&mut self, failure: Failure) -> Result<Duration, Place> {
         self.tries += 1;
@@ -79,7 +79,7 @@ impl Budget {
         Ok(wait)
     }
 
-    /// Returns how the location failed, if no further attempt is due.
+    /// Returns how the location failed, when no further attempt follows.
     fn end(&self, mut failure: Failure) -> Place {
         if let Again::NotBefore(time) = failure.again {
             let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

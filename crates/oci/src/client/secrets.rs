@@ -65,8 +65,8 @@ fn decoded(text: &str) -> Vec<(u8, usize)> {
     while let Some(byte) = text.as_bytes().get(at) {
         let pair = digit(at + 1).zip(digit(at + 2)).filter(|_| *byte == b'%');
         match pair.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
-            Some(byte) => {
-                decoded.push((byte, at));
+            Some(unescaped) => {
+                decoded.push((unescaped, at));
                 at += 3;
             }
             None => {

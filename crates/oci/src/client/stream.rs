@@ -1,9 +1,8 @@
-//! Blobs as streams that are checked on the way.
+//! Blobs as streams that are verified while they are read.
 //!
 //! Start at [`BlobStream`]. The last chunk is held back until size and digest have been verified,
-//! so a reader never gets a complete blob that is wrong. An interrupted transfer continues with
-//! `Range` from the last received byte, at the same location while attempts are left, then at the
-//! next one.
+//! so a reader never gets a complete but wrong blob. An interrupted transfer continues with `Range`
+//! from the last received byte, at the same location while attempts are left, then at the next one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -162,7 +161,7 @@ fn local_error(digest: &Digest, failure: Failure) -> RegistryError {
     RegistryError::unasked(&subject, "this machine", failure)
 }
 
-/// Returns the chunks of a local source, checked. `failed` words a failure.
+/// Returns the verified chunks of a local source. `failed` converts a failure to an error.
 pub(super) fn local_pieces<S>(
     source: S,
     check: Check,
@@ -172,26 +171,26 @@ where
     S: Stream<Item = io::Result<Bytes>> + Send + 'static,
 {
     let state = (Box::pin(source), check, failed, false);
-    Box::pin(stream::unfold(state, |(mut source, mut check, failed, is_done)| async move {
+    Box::pin(stream::unfold(state, |(mut pieces, mut verifier, to_error, is_done)| async move {
         if is_done {
             return None;
         }
         loop {
-            let step = match source.next().await {
+            let step = match pieces.next().await {
                 Some(Ok(piece)) if piece.is_empty() => continue,
-                Some(Ok(piece)) => check.take(piece).map(|piece| (piece, false)),
+                Some(Ok(piece)) => verifier.take(piece).map(|piece| (piece, false)),
                 Some(Err(error)) => Err(unreadable(&error)),
-                None => check.finish().map(|piece| (piece, true)),
+                None => verifier.finish().map(|piece| (piece, true)),
             };
             match step {
-                Ok((Some(piece), is_done)) => {
-                    return Some((Ok(piece), (source, check, failed, is_done)));
+                Ok((Some(piece), is_last)) => {
+                    return Some((Ok(piece), (pieces, verifier, to_error, is_last)));
                 }
                 Ok((None, false)) => {}
                 Ok((None, true)) => return None,
                 Err(failure) => {
-                    let error = failed(failure);
-                    return Some((Err(error), (source, check, failed, true)));
+                    let error = to_error(failure);
+                    return Some((Err(error), (pieces, verifier, to_error, true)));
                 }
             }
         }
@@ -199,7 +198,7 @@ where
 }
 
 impl RegistryClient {
-    /// Returns a blob as a stream that is checked on the way.
+    /// Returns a blob as a stream that is verified while it is read.
     ///
     /// # Errors
     /// Fails if no location has the blob. Later failures are items of the stream.
@@ -239,7 +238,7 @@ impl RegistryClient {
     }
 }
 
-/// Starts to transfer what a check has not seen of a blob.
+/// Starts to transfer the part of a blob that `check` has not seen yet.
 async fn transferred(
     client: RegistryClient,
     repository: &Repository,
@@ -306,7 +305,7 @@ impl Transfer {
         Arc::clone(&self.client.session)
     }
 
-    /// Makes sure that a response is in progress, at this location or one of the next.
+    /// Makes sure that a response is in progress, at this location or a later one.
     async fn open(&mut self) -> Result<(), RegistryError> {
         let session = self.session();
         loop {

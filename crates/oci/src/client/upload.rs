@@ -1,7 +1,7 @@
 //! Pushes blobs: one `POST`, and one `PUT` with the complete blob.
 //!
-//! A failed push starts over from its `POST`, because the state of an upload session after a broken
-//! request is unreliable.
+//! A failed push starts over from its `POST`, because the state of an upload session is unreliable
+//! after an interrupted request.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +16,12 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::blob::{subject, wrong_size};
+use super::blob::subject;
 use super::endpoint::Endpoint;
 use super::error::{ErrorKind, Failure, RegistryError};
 use super::request::{Ask, Target};
 use super::stream::BlobStream;
-use super::{RegistryClient, Session, mismatch};
+use super::{RegistryClient, Session, not_to_push};
 
 impl RegistryClient {
     /// Pushes a small blob.
@@ -38,7 +38,7 @@ impl RegistryClient {
         let subject = subject("push the blob", repository, digest);
         let found = Digest::of(&bytes);
         if found != *digest {
-            let failure = mismatch("the blob to push", digest, found);
+            let failure = not_to_push("the blob to push has the digest", digest, found);
             return Err(RegistryError::unasked(&subject, repository.registry(), failure));
         }
         let place = session.place_to_write(&subject, repository)?;
@@ -59,11 +59,10 @@ impl RegistryClient {
         }
     }
 
-    /// Pushes a blob while it is streamed. The blob is never completely in memory or on disk.
+    /// Pushes a blob from a stream, without holding it completely in memory or on disk.
     ///
     /// # Errors
-    /// Fails if the stream breaks or does not match the digest, or if the registry rejects the
-    /// blob.
+    /// Fails if the stream fails or does not match the digest, or if the registry rejects the blob.
     pub async fn push_blob_stream(
         &self,
         repository: &Repository,
@@ -75,10 +74,12 @@ impl RegistryClient {
         let subject = subject("push the blob", repository, digest);
         let unasked = |failure| RegistryError::unasked(&subject, repository.registry(), failure);
         if stream.digest() != digest {
-            return Err(unasked(mismatch("the blob to push", digest, stream.digest())));
+            let what = "the blob to push has the digest";
+            return Err(unasked(not_to_push(what, digest, stream.digest())));
         }
         if stream.size() != size {
-            return Err(unasked(wrong_size(size, stream.size())));
+            let what = "the size of the blob to push is";
+            return Err(unasked(not_to_push(what, size, stream.size())));
         }
         let place = session.place_to_write(&subject, repository)?;
         let mut budget = session.budget(&place);
@@ -106,7 +107,8 @@ impl RegistryClient {
                 (Ok(()), None) => return Ok(()),
                 (_, Some(broken)) if !broken.is_worth_reopening() => return Err(broken),
                 (_, Some(broken)) => {
-                    Failure::passing(ErrorKind::Integrity, "the source broke").because(&broken)
+                    Failure::passing(ErrorKind::Integrity, "the blob to push could not be read")
+                        .because(&broken)
                 }
                 (Err(failure), None) => failure,
             };
@@ -120,14 +122,15 @@ fn gone() -> Failure {
     Failure::fatal(ErrorKind::Protocol, "the blob has been consumed and cannot be sent again")
 }
 
-/// An upload's view of its source.
+/// The state of an upload's source.
 #[derive(Debug, Default)]
 struct Source {
     sent: Arc<AtomicU64>,
     broken: Mutex<Option<RegistryError>>,
 }
 
-/// A blob as the body of a request. Counts the bytes sent, and keeps the error that ended it.
+/// A blob as the body of a request. Counts the bytes sent, and keeps the error if reading the blob
+/// fails.
 struct Uploading {
     blob: BlobStream,
     meter: Arc<Meter>,
@@ -148,7 +151,7 @@ impl Stream for Uploading {
             }
             Err(error) => {
                 *lock(&self.source.broken) = Some(error);
-                Some(Err(std::io::Error::other("the source of the upload broke")))
+                Some(Err(std::io::Error::other("the source of the upload failed")))
             }
         })
     }

@@ -1,9 +1,9 @@
-//! Reads OCI's JSON documents in such a way that every parser agrees on them.
+//! Reads OCI's JSON documents, and refuses those that parsers interpret differently.
 //!
 //! Go's `encoding/json`, which podman, docker and skopeo use, ignores the case of struct keys, lets
-//! the last of several keys win, and rejects other values than serde_json does. If the two would
-//! read a document differently, this module refuses it and names the path of the key. Unknown keys
-//! are kept unchanged.
+//! the last of duplicate keys win, and does not reject the same values as serde_json. If the two
+//! would read a document differently, this module refuses it and names the path of the key. Unknown
+//! keys are kept unchanged.
 
 mod shape;
 
@@ -32,7 +32,7 @@ pub enum DocumentError {
     #[error("key `{0}` occurs twice, and parsers disagree on which one counts")]
     Twice(String),
     /// Two keys differ only in letter case.
-    #[error("key `{path}` is spelled like `{like}`; Go programs ignore case and confuse the two")]
+    #[error("key `{path}` differs from `{like}` only in case, which Go programs ignore")]
     Spelling {
         /// The path of the key.
         path: String,
@@ -62,7 +62,7 @@ pub fn read_config(bytes: &[u8]) -> Result<Map<String, Value>, DocumentError> {
     read(bytes, CONFIG)
 }
 
-/// Reads a document that must have a shape.
+/// Reads a document that must have the given shape.
 pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Map<String, Value>, DocumentError> {
     match serde_json::from_slice(bytes).map_err(DocumentError::Json)? {
         Json::Object(entries) => object(entries, shape, &Path(None)),
@@ -71,7 +71,7 @@ pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Map<String, Value>, Doc
     }
 }
 
-/// JSON with all keys of an object, in order.
+/// JSON that keeps all keys of an object in order, including duplicates.
 enum Json {
     Null,
     Boolean(bool),
@@ -200,12 +200,12 @@ fn object(
         let mut value_shape = if let MapOf(shape) = shape { *shape } else { Any };
         if matches!(shape, Struct(_)) {
             let folded = folded(&key);
-            let like = known.iter().find(|(name, _)| self::folded(name) == folded);
-            let other = like.map(|(name, _)| (*name).to_owned()).filter(|name| *name != key);
+            let field = known.iter().find(|(name, _)| self::folded(name) == folded);
+            let other = field.map(|(name, _)| (*name).to_owned()).filter(|name| *name != key);
             if let Some(like) = other.or_else(|| spellings.insert(folded, key.clone())) {
                 return Err(DocumentError::Spelling { path: path.to_string(), like });
             }
-            value_shape = like.map_or(Any, |(_, shape)| *shape);
+            value_shape = field.map_or(Any, |(_, wanted)| *wanted);
         }
         value.refuse_null(shape, &path)?;
         let value = value.into_value(value_shape, &path)?;
@@ -247,8 +247,8 @@ fn wrong(path: &Path<'_>, found: &Json, wanted: &'static str) -> DocumentError {
         Json::Object(_) => "an object",
     };
     let found = match (found, wanted) {
-        ("a number", "a 64-bit integer") => "a number of another form",
-        ("a string", wanted) if wanted.starts_with("a time") => "a string of another form",
+        ("a number", "a 64-bit integer") => "another kind of number",
+        ("a string", wanted) if wanted.starts_with("a time") => "a string in another format",
         _ => found,
     };
     DocumentError::Type { path: path.to_string(), found, wanted }

@@ -3,7 +3,7 @@
 /// The expected form of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// No program reads it: any value, kept unchanged.
+    /// Any value, kept unchanged, because no program reads it.
     Any,
     /// An object that Go reads into a struct with these keys, and possibly unknown ones.
     Struct(&'static [(&'static str, Self)]),
@@ -143,7 +143,7 @@ pub(super) fn is_time(text: &str) -> bool {
     let number = |range: std::ops::Range<usize>, least: u32, most: u32| {
         let digits = text.get(range).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         digits
-            .and_then(|text| text.parse().ok())
+            .and_then(|digits| digits.parse().ok())
             .is_some_and(|found| (least..=most).contains(&found))
     };
     let is = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);

@@ -1,8 +1,8 @@
 //! Checks every byte of a bundle.
 //!
-//! An archive of this tool is a function of its blobs: their order apart, there is only one. So the
-//! headers and the padding are compared with those that this tool writes, and blobs with their
-//! digests. No byte is left that could change unnoticed.
+//! The blobs and their order determine every byte of an archive of this tool. Headers and padding
+//! are compared with the bytes that this tool writes, and blobs with their digests, so no byte can
+//! change unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -18,20 +18,20 @@ use crate::layout::MARKER;
 /// The size of tar's blocks.
 const BLOCK: usize = 512;
 
-/// Something in an archive that is not as it was written.
+/// Damage to an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The position in the file, in bytes.
     pub at: u64,
-    /// What is there.
+    /// The damaged part, as a noun phrase.
     pub what: String,
 }
 
-/// Compares every byte of an archive with what it must be. `inputs` are the opened bundles, for the
-/// names of blobs, if they can be opened. Stops after damage that makes the rest unreadable.
+/// Checks every byte of an archive. `inputs` are the bundles that could be opened; they provide the
+/// names of blobs. Stops after damage that makes the rest unreadable.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub fn check_bundle(path: &Path, inputs: &InputFiles) -> io::Result<Vec<Damage>> {
     let lists = inputs.lists();
     let names = lists.iter().flat_map(|list| &list.blobs);
@@ -88,10 +88,10 @@ impl<R: Read> Check<R> {
             if !content.is_whole {
                 return Ok(());
             }
-            let begin = self.at;
+            let padding_begin = self.at;
             let rest = self.take((BLOCK - size as usize % BLOCK) % BLOCK)?;
             if rest.iter().any(|byte| *byte != 0) {
-                self.damaged(begin, format!("the padding after {named}"));
+                self.damaged(padding_begin, format!("the padding after {named}"));
             }
             last = named;
         }
@@ -100,11 +100,11 @@ impl<R: Read> Check<R> {
     fn judge(&mut self, begin: u64, name: &str, content: &Content) {
         let named = self.name(name);
         if !content.is_whole {
-            return self.damaged(begin, format!("{named}: the file ends in it"));
+            return self.damaged(begin, format!("{named}, which is truncated"));
         }
         let is_right = match name {
             "oci-layout" => content.bytes == MARKER.as_bytes(),
-            // Its copy, which comes next, has its digest.
+            // The next entry is its copy, named by its digest.
             "index.json" => {
                 let copy = blob_name(&content.digest);
                 self.names.insert(copy.clone(), "the copy of `index.json`".to_owned());
@@ -121,7 +121,7 @@ impl<R: Read> Check<R> {
         }
     }
 
-    /// Checks what follows the last entry: two blocks of zeros, and nothing else.
+    /// Checks that only two blocks of zeros follow the last entry.
     fn end(&mut self, last: &str) -> io::Result<()> {
         let at = self.at;
         let mut rest = Vec::new();

@@ -42,7 +42,7 @@ pub enum InputsError {
         #[source]
         source: io::Error,
     },
-    /// It is something else.
+    /// The file or folder is not a bundle.
     #[error("`{}` is not a bundle: {why}", path.display())]
     NotABundle {
         /// The file or folder.
@@ -75,8 +75,9 @@ pub enum InputsError {
         /// The blob.
         blob: Box<InputBlob>,
     },
-    /// It contains only what an older bundle does not have, and that one is not there.
-    #[error("`{}` has only what is new since the bundle {needs}, which is not among the given bundles", path.display())]
+    /// The bundle has only the blobs that an older bundle lacks, and the older bundle was not
+    /// given.
+    #[error("`{}` has only the blobs added since bundle {needs}, which was not given", path.display())]
     Needs {
         /// The file.
         path: PathBuf,
@@ -85,7 +86,7 @@ pub enum InputsError {
     },
 }
 
-/// What the index of one folder or archive says.
+/// The content of the index of a folder or archive.
 struct Opened {
     id: Digest,
     needs: Vec<Digest>,
@@ -97,8 +98,8 @@ impl InputFiles {
     /// are used.
     ///
     /// # Errors
-    /// One of them is something else, is damaged or incomplete, or needs a bundle that is not among
-    /// them.
+    /// Fails if one of them is not a bundle, is damaged or incomplete, or needs a bundle that is
+    /// not among them.
     pub fn open(paths: &[PathBuf]) -> Result<Self, InputsError> {
         let opened: Vec<Opened> =
             paths.iter().map(|path| open_one(path)).collect::<Result<_, _>>()?;
@@ -120,7 +121,8 @@ impl InputFiles {
 
     fn list(&self, path: &Path, digest: &Digest, size: u64) -> Result<InputList, InputsError> {
         let damaged = |what| InputsError::Damaged { path: path.to_owned(), what };
-        let lacks = || damaged(format!("its index names the list {digest}, which is not in it"));
+        let lacks =
+            || damaged(format!("its index names the list {digest}, which it does not contain"));
         let read = self.read(digest).ok_or_else(lacks)?;
         let bytes = read.map_err(|source| InputsError::Read { path: path.to_owned(), source })?;
         if bytes.len() as u64 != size || Digest::of(&bytes) != *digest {
@@ -159,7 +161,7 @@ impl InputFiles {
         &self.ids
     }
 
-    /// Returns whether a list names the blob. Then one of the files has it.
+    /// Returns whether a list names the blob. If so, one of the files has it.
     pub fn has(&self, digest: &Digest) -> bool {
         self.listed.contains(digest)
     }
@@ -170,13 +172,13 @@ impl InputFiles {
         all.find(|blob| blob.kind == InputKind::Git && blob.commit.as_ref() == Some(commit))
     }
 
-    /// Returns a blob as a reader that checks nothing, with the file that has it.
+    /// Returns a reader that does not verify the blob, and the file that contains the blob.
     pub fn reader(&self, digest: &Digest) -> Option<io::Result<(impl io::Read + use<>, PathBuf)>> {
         let place = self.place(digest)?;
         Some(place.open(0).map(|reader| (reader, place.file)))
     }
 
-    /// Returns where a listed blob is.
+    /// Returns the location of a listed blob.
     pub(crate) fn place(&self, digest: &Digest) -> Option<Place> {
         if self.has(digest) { self.blobs.find_blob(digest) } else { None }
     }
@@ -192,7 +194,7 @@ impl InputFiles {
     }
 }
 
-/// Reads the index of a folder or archive, and checks that it is one of this tool.
+/// Reads the index of a folder or archive, and checks that this tool wrote it.
 fn open_one(path: &Path) -> Result<Opened, InputsError> {
     let not = |why: &str| InputsError::NotABundle { path: path.to_owned(), why: why.to_owned() };
     let failed = |source| InputsError::Read { path: path.to_owned(), source };
@@ -211,7 +213,7 @@ fn open_one(path: &Path) -> Result<Opened, InputsError> {
             .ok_or_else(|| not("it is not an OCI archive"))?
     };
     let id = Digest::of(&bytes);
-    // An archive has a copy of the index under its digest, so that damage to either is seen.
+    // An archive has a copy of the index under its digest, so that damage to either is detected.
     if !is_folder && !archive::blobs_of(path).map_err(failed)?.contains_key(&id) {
         let is_ours = String::from_utf8_lossy(&bytes).contains("vnd.build-pipeline");
         return Err(if is_ours {
@@ -235,6 +237,6 @@ fn open_one(path: &Path) -> Result<Opened, InputsError> {
     let needs = index.get("annotations").and_then(|all| all.get(NEEDS)).and_then(Value::as_str);
     let needs: Result<Vec<Digest>, _> =
         needs.unwrap_or_default().split_whitespace().map(str::parse).collect();
-    let needs = needs.map_err(|_| not("its index does not say which bundle it needs"))?;
+    let needs = needs.map_err(|_| not("its index does not specify the bundle that it needs"))?;
     Ok(Opened { id, needs, lists })
 }

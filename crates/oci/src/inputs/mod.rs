@@ -3,7 +3,7 @@
 //!
 //! - [`InputList`] is such a manifest.
 //! - [`InputFiles`] are the lists and blobs in folders and archives on this machine ("copies" and
-//!   "bundles"). A registry client asks them before any registry.
+//!   "bundles"). A registry client searches them before it contacts a registry.
 //! - [`begin_bundle`] starts an archive, and [`check_bundle`] checks every byte of one.
 
 mod check;
@@ -26,7 +26,7 @@ pub use write::{BundleIndex, begin_bundle};
 /// The type of the manifests.
 pub const INPUTS: &str = "application/vnd.build-pipeline.inputs.v1";
 
-/// The annotation with the name of a blob, or of a list: the track.
+/// The annotation with the name of a blob, or with the track of a list.
 const TITLE: &str = "org.opencontainers.image.title";
 /// The annotation with the commit of a git pack.
 const COMMIT: &str = "io.github.build-pipeline.commit";
@@ -68,7 +68,7 @@ impl InputKind {
         Self::Package,
     ];
 
-    /// Returns the name, as it is in media types.
+    /// Returns the name of the kind, as used in media types.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -83,8 +83,8 @@ impl InputKind {
         }
     }
 
-    /// Returns the media type. It is never that of an image, so that a registry does not interpret
-    /// the blob: of an index, only one platform is here.
+    /// Returns the media type. It is never an image's media type, so that a registry does not
+    /// interpret the blob: a list has only one platform of an index.
     fn media_type(self) -> String {
         format!("application/vnd.build-pipeline.{}.v1", self.name())
     }
@@ -105,8 +105,8 @@ pub struct InputBlob {
     pub digest: Digest,
     /// Its size, in bytes.
     pub size: u64,
-    /// Its name for people: an image, a file, a URL. The top document of an image has the image's
-    /// reference.
+    /// Its human-readable name: an image, a file or a URL. The top-level document of an image has
+    /// the image's reference as its name.
     pub name: String,
     /// The commit of a git pack.
     pub commit: Option<CommitId>,
@@ -161,10 +161,10 @@ pub enum ParseListError {
     /// It is not a manifest.
     #[error("it is not a manifest")]
     Manifest(#[source] crate::media::MediaError),
-    /// It is a manifest of something else, or of a newer version of this tool.
+    /// It is the manifest of something else, or a newer version of this tool wrote it.
     #[error("it is not a list of inputs that this version knows")]
     Kind,
-    /// A blob in it is not described as this tool does.
+    /// The description of a blob does not have the form that this tool writes.
     #[error(
         "its blob number {0} has an unknown kind or no name; a newer build-pipeline may have written it"
     )]
@@ -206,7 +206,7 @@ impl InputList {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// The bytes are not the manifest of a list of inputs.
+    /// Fails if the bytes are not the manifest of a list of inputs.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseListError> {
         let Manifest { layers, json, .. } =
             parse_manifest(bytes).map_err(ParseListError::Manifest)?;

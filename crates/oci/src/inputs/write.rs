@@ -17,12 +17,12 @@ pub(super) const NEEDS: &str = "io.github.build-pipeline.needs";
 /// The maximum number of blobs in a bundle. Readers accept a few more entries in an archive.
 const MOST_BLOBS: usize = 9_000;
 
-/// What a bundle consists of.
+/// The content of a bundle.
 #[derive(Debug, Clone)]
 pub struct BundleIndex {
     /// The lists, in the order of their tracks.
     pub lists: Vec<InputList>,
-    /// The IDs of the bundles that have the other blobs.
+    /// The IDs of the bundles that contain the blobs missing from this one.
     pub needs: Vec<Digest>,
 }
 
@@ -65,7 +65,7 @@ fn entry(list: &InputList) -> Value {
 /// Starts the archive of a bundle and writes its index and lists. The blobs follow, as layers.
 ///
 /// # Errors
-/// The file cannot be written, or is something else than an archive.
+/// Fails if the file cannot be written, or if its path has something other than an archive.
 pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, LayoutError> {
     let (text, count) = (index.text(), index.blobs().len());
     if count > MOST_BLOBS {

@@ -3,11 +3,11 @@
 //!
 //! It implements what the OCI distribution specification 1.1 requires for pulling and pushing:
 //! manifests by tag and digest, blobs with ranges, uploads in one or several chunks, mounts.
-//! Uploads are kept in memory or spooled to files in a folder; both are deleted when the value is
-//! dropped.
+//! Uploads are kept in memory or spooled to files in a folder; both are deleted when the registry
+//! is dropped.
 //!
-//! A blob can be *claimed*: the registry then says that it has the blob, so that clients do not
-//! upload it. If an engine pushes an image on a base of 20 GB, it sends only the new layers.
+//! A blob can be *claimed*: the registry then reports that it has the blob, so that clients do not
+//! upload it. An engine that pushes an image with a base of 20 GB sends only the new layers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -90,8 +90,8 @@ impl LoopbackRegistry {
     /// From now on, claims to have a blob. `size` is in bytes; `source` provides the bytes if they
     /// are requested. Without a source, such requests get a not-found error.
     ///
-    /// podman asks for a layer by its `diff_id` if it does not know the compressed digest, so claim
-    /// both. A blob that is really there stays.
+    /// podman requests a layer by its `diff_id` if it does not know the compressed digest, so claim
+    /// both. A claim does not replace a stored blob.
     pub fn claim(&self, digest: &Digest, size: u64, source: Option<BlobSource>) {
         let mut store = lock(&self.store);
         store.blobs.entry(digest.clone()).or_insert(Blob::Claimed(size, source));
@@ -107,13 +107,13 @@ impl LoopbackRegistry {
         lock(&self.store).find_manifest(repository, reference)
     }
 
-    /// Returns what has been received over HTTP so far.
+    /// Returns the counters of the data received over HTTP so far.
     pub fn received(&self) -> Received {
         lock(&self.store).received
     }
 
-    /// Returns once why the spool folder did not accept an upload. The client may see only a closed
-    /// connection.
+    /// Returns why the spool folder did not accept an upload, if that happened, and clears the
+    /// reason. The client may see only a closed connection.
     pub fn take_spool_failure(&self) -> Option<io::Error> {
         lock(&self.store).spool_failure.take()
     }
@@ -255,7 +255,7 @@ async fn put_manifest(
     for descriptor in layers.chain(json.get("config")) {
         let named =
             descriptor.get("digest").and_then(Value::as_str).and_then(|text| text.parse().ok());
-        if !named.is_some_and(|digest: Digest| store.blobs.contains_key(&digest)) {
+        if !named.is_some_and(|blob: Digest| store.blobs.contains_key(&blob)) {
             return error(StatusCode::NOT_FOUND, "MANIFEST_BLOB_UNKNOWN");
         }
     }
@@ -273,7 +273,7 @@ async fn put_manifest(
     created(&format!("/v2/{repository}/manifests/{digest}"), &digest)
 }
 
-/// Lists the tags of a repository. `skopeo inspect` requests them and fails without.
+/// Lists the tags of a repository. `skopeo inspect` requests them and fails without them.
 fn list_tags(store: &Mutex<Store>, repository: &str) -> Answer {
     let store = lock(store);
     if !store.manifests.keys().any(|(name, _)| name == repository) {
@@ -375,9 +375,9 @@ async fn continue_upload(
     request: Request<Incoming>,
     store: &Mutex<Store>,
     repository: &str,
-    upload: &str,
+    id: &str,
 ) -> Answer {
-    let number = upload.parse().unwrap_or(0);
+    let number = id.parse().unwrap_or(0);
     let Some(mut upload) = lock(store).uploads.remove(&number) else {
         return error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN");
     };

@@ -40,7 +40,7 @@ pub enum StoredBlob {
     },
 }
 
-/// What has been received over HTTP.
+/// Counters of the data received over HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Received {
     /// Complete blobs that were uploaded.
@@ -96,9 +96,9 @@ impl Blob {
 }
 
 impl Store {
-    /// Adds a blob. Bytes that are there already stay, because a reader may have the path of their file.
+    /// Adds a blob. Existing bytes are kept, because a reader may still be using their file.
     pub(super) fn keep(&mut self, digest: &Digest, blob: Blob) {
-        let has_bytes = |blob: &Blob| !matches!(blob, Blob::Claimed(..));
+        let has_bytes = |existing: &Blob| !matches!(existing, Blob::Claimed(..));
         if !self.blobs.get(digest).is_some_and(has_bytes) {
             self.blobs.insert(digest.clone(), blob);
         }
@@ -200,14 +200,14 @@ pub(super) async fn open(
             Ok(Some(Box::pin(futures_util::stream::iter([Ok(bytes)]))))
         }
         Blob::File(path, _) => {
-            let mut file = tokio::fs::File::open(path.as_ref()).await?;
-            file.seek(io::SeekFrom::Start(begin)).await?;
-            // Keeps the path alive, because the file is deleted with it.
-            let state = (file, Arc::clone(path));
-            Ok(Some(Box::pin(futures_util::stream::try_unfold(state, |(mut file, path)| async {
+            let mut opened = tokio::fs::File::open(path.as_ref()).await?;
+            opened.seek(io::SeekFrom::Start(begin)).await?;
+            // Keeps `path` alive, because the file is deleted when `path` is dropped.
+            let state = (opened, Arc::clone(path));
+            Ok(Some(Box::pin(futures_util::stream::try_unfold(state, |(mut file, kept)| async {
                 let mut piece = BytesMut::with_capacity(PIECE);
                 let length = file.read_buf(&mut piece).await?;
-                Ok((length > 0).then(|| (piece.freeze(), (file, path))))
+                Ok((length > 0).then(|| (piece.freeze(), (file, kept))))
             }))))
         }
         Blob::Claimed(_, Some(source)) if begin == 0 => source(digest.clone()).await.map(Some),

@@ -143,7 +143,7 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     assert_eq!(fs::read(&path).unwrap(), before);
     drop(archive);
     assert_eq!(fs::read(&path).unwrap(), before);
-    // What was written of the layers stays for the next time.
+    // The layers written so far are kept for the next run.
     fs::remove_file(part_of(&path)).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
@@ -188,8 +188,8 @@ fn damage_is_named_with_the_archive_and_the_blob() {
         assert!(matches!(error, LayoutError::Integrity { .. }), "{text}");
         assert!(text.contains(digest.as_str()) && text.contains(path.to_str().unwrap()), "{text}");
     }
-    // Wherever it is truncated: an error that names the file, or an image whose last layers are
-    // missing.
+    // Wherever the archive is truncated, reading it gives an error that names the file, or an image
+    // whose last layers are missing.
     write_archive(&path, &image).unwrap();
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len()).step_by(509) {
@@ -240,7 +240,7 @@ fn absurd_sizes_take_no_memory() {
     file.write_all(&[0; 1024]).unwrap();
     drop(file);
     let message = chain(&LayoutImage::read(&path).unwrap_err());
-    assert!(message.contains("more than 4 MiB"), "{message}");
+    assert!(message.contains("larger than 4 MiB"), "{message}");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn an_unfinished_archive_is_continued() {
     archive.end_layer(&image.layers[0]).unwrap();
     archive.begin_layer(&image.layers[1]).unwrap();
     assert_eq!(archive.keep_beginning(&image.layers[1]).unwrap().length(), 10);
-    // The caller finds that it is damaged.
+    // The caller finds that the beginning is damaged.
     archive.restart_layer().unwrap();
     assert_eq!(archive.keep_beginning(&image.layers[1]).unwrap().length(), 0);
     archive.write(&layers[1]).unwrap();
@@ -347,7 +347,7 @@ fn an_archive_has_one_writer_by_whatever_name() {
     write_archive(&link, &image).unwrap();
     assert_eq!(LayoutImage::read(&path).unwrap().manifest_digest, image.manifest_digest);
 
-    // Once the archive is complete, what another image left is removed.
+    // Once the archive is complete, the unfinished file of another image is removed.
     interrupted(&path, &image, 10);
     remove_unfinished(&link);
     assert!(!part_of(&path).exists() && path.exists());
@@ -361,7 +361,8 @@ fn a_file_that_was_renamed_before_it_was_locked_is_not_written() {
     let is_stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
     let mut written = 0;
     std::thread::scope(|scope| {
-        // Writers that finish at once: each replaces the file that another one may have opened.
+        // Each writer finishes immediately, and replaces the file that the other one may have
+        // opened.
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_stopped() {
@@ -392,13 +393,13 @@ fn a_link_to_an_archive_stays_a_link() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(LayoutImage::read(&path).unwrap().manifest_digest, image.manifest_digest);
     assert_eq!(mode(&path), 0o640);
-    // The rest of an archive that nobody may write is written by the next run.
+    // The next run can continue an archive without write permission.
     fs::set_permissions(&path, PermissionsExt::from_mode(0o440)).unwrap();
     interrupted(&link, &image, 10);
     assert_eq!(mode(&part_of(&path)), 0o640);
     write_archive(&link, &image).unwrap();
     assert_eq!(mode(&path), 0o440);
-    // A link to nothing, and a link in place of the unfinished archive.
+    // A dangling link, and a link in place of the unfinished archive.
     fs::remove_file(&path).unwrap();
     assert!(matches!(write_archive(&link, &image), Err(LayoutError::Write { .. })));
     std::os::unix::fs::symlink("/dev/null", part_of(&path)).unwrap();

@@ -1,4 +1,4 @@
-//! Images assembled from a base and sealed layers: one config, whatever the engine wrote.
+//! Images assembled from a base and sealed layers: the same config, whatever the engine wrote.
 
 use names::{Digest, ImageEdit, Platform};
 use serde_json::{Value, json};

@@ -159,7 +159,7 @@ fn the_entrypoint_gets_the_words_in_front() {
     }
     let absent = inner_of(|inner| drop(inner.shift_remove("Entrypoint")));
     assert_eq!(absent["Entrypoint"], json!(ours));
-    // Without words, nothing is changed, whatever it is.
+    // Without words, the entrypoint stays unchanged, whatever it is.
     let plain = ImageEdit { entrypoint_prefix: Vec::new(), ..edit() };
     for base in [Value::Null, json!([]), json!(["/entry"])] {
         let base = docker_with(|config| config["config"]["Entrypoint"] = base);
@@ -302,10 +302,10 @@ fn a_base_that_cannot_be_derived_from_is_refused() {
             Box::new(at("/rootfs/diff_ids", json!("x"))),
             "`rootfs.diff_ids` is a string, not an array",
         ),
-        (Box::new(at("/rootfs/diff_ids", json!([]))), "names 0 layers, its manifest 3"),
+        (Box::new(at("/rootfs/diff_ids", json!([]))), "lists 0 layers, but its manifest lists 3"),
         (
             Box::new(at("/rootfs/diff_ids", json!(["1", "2", "3", "4"]))),
-            "names 4 layers, its manifest 3",
+            "lists 4 layers, but its manifest lists 3",
         ),
         (Box::new(at("/config", json!([]))), "`config` is an array, not an object"),
         (
@@ -354,7 +354,7 @@ fn an_image_of_ours_is_a_base_like_any_other() {
     let again = Base { manifest: manifest(&first), config: config(&first), ..Base::docker() };
     let second = again.derived();
     let (mut was, mut is) = (config(&first), config(&second));
-    // Only one more line of history.
+    // The only difference is one more history entry.
     let history = is["history"].as_array_mut().unwrap();
     assert_eq!(history.len(), 3);
     assert_eq!(history.pop(), Some(was["history"][1].clone()));
@@ -364,7 +364,7 @@ fn an_image_of_ours_is_a_base_like_any_other() {
     was_manifest["config"].take();
     is_manifest["config"].take();
     assert_eq!(is_manifest.to_string(), was_manifest.to_string());
-    // What the first one set was dropped before the second one set it.
+    // The second derivation drops the labels of the first one before it sets its own.
     assert_eq!(second.reset, {
         let ours = was["config"]["Labels"].take();
         let mut ours: Vec<_> = keys(&ours).into_iter().map(str::to_owned).collect();

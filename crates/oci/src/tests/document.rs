@@ -274,13 +274,16 @@ fn refused(text: &[u8]) -> String {
 #[test]
 fn a_config_that_readers_disagree_on_is_refused_with_the_path_of_the_key() {
     for (text, wanted) in [
-        (r#"{"Config":{}}"#, "key `Config` is spelled like `config`"),
-        (r#"{"config":{"labels":{}}}"#, "key `config.labels` is spelled like `Labels`"),
-        (r#"{"config":{"Env":[],"env":["A=1"]}}"#, "key `config.env` is spelled like `Env`"),
+        (r#"{"Config":{}}"#, "key `Config` differs from `config` only in case"),
+        (r#"{"config":{"labels":{}}}"#, "key `config.labels` differs from `Labels` only in case"),
+        (
+            r#"{"config":{"Env":[],"env":["A=1"]}}"#,
+            "key `config.env` differs from `Env` only in case",
+        ),
         (r#"{"config":{"Entrypoint":[],"ENTRYPOINT":[]}}"#, "`config.ENTRYPOINT`"),
-        ("{\"rootf\u{17f}\":{}}", "is spelled like `rootfs`"),
-        ("{\"config\":{\"Healthchec\u{212a}\":{}}}", "is spelled like `Healthcheck`"),
-        (r#"{"a":1,"A":2}"#, "key `A` is spelled like `a`"),
+        ("{\"rootf\u{17f}\":{}}", "differs from `rootfs` only in case"),
+        ("{\"config\":{\"Healthchec\u{212a}\":{}}}", "differs from `Healthcheck` only in case"),
+        (r#"{"a":1,"A":2}"#, "key `A` differs from `a` only in case"),
         (r#"{"os":"linux","os":"linux"}"#, "key `os` occurs twice"),
         (r#"{"config":{"Labels":{"a":"1","a":"2"}}}"#, "key `config.Labels.a` occurs twice"),
         (r#"{"unknown":[{"deep":{"b":1,"b":1}}]}"#, "key `unknown[0].deep.b` occurs twice"),
@@ -292,11 +295,11 @@ fn a_config_that_readers_disagree_on_is_refused_with_the_path_of_the_key() {
         (r#"{"config":{"User":0}}"#, "key `config.User` is a number, not a string"),
         (r#"{"config":{"ExposedPorts":["80"]}}"#, "`config.ExposedPorts` is an array"),
         (r#"{"config":{"Volumes":{"/v":1}}}"#, "key `config.Volumes./v` is a number"),
-        (r#"{"config":{"StopTimeout":1.5}}"#, "is a number of another form, not a 64-bit integer"),
+        (r#"{"config":{"StopTimeout":1.5}}"#, "is another kind of number, not a 64-bit integer"),
         (r#"{"config":{"StopTimeout":9223372036854775808}}"#, "not a 64-bit integer"),
         (r#"{"history":[{"empty_layer":"true"}]}"#, "key `history[0].empty_layer` is a string"),
         (r#"{"history":[null]}"#, "key `history[0]` is null, not an object"),
-        (r#"{"created":"yesterday"}"#, "key `created` is a string of another form, not a time"),
+        (r#"{"created":"yesterday"}"#, "key `created` is a string in another format, not a time"),
         (r#"{"created":"2025-01-01T00:00:00"}"#, "not a time"),
         (r#"{"unknown":12345678901234567890123}"#, "key `unknown` is a number with more digits"),
         (r#"{"unknown":0.12345678901234567}"#, "more digits"),
@@ -438,14 +441,14 @@ fn a_manifest_or_index_that_readers_disagree_on_is_refused() {
     let text = base.to_string();
     let with = |more: &str| format!("{},{more}}}", text.strip_suffix('}').unwrap());
     for (text, wanted) in [
-        (with(&format!(r#""Layers":{layers}"#)), "key `Layers` is spelled like `layers`"),
+        (with(&format!(r#""Layers":{layers}"#)), "key `Layers` differs from `layers` only in case"),
         (with(&format!(r#""layers":{layers}"#)), "key `layers` occurs twice"),
-        (with(r#""Manifests":[]"#), "key `Manifests` is spelled like `manifests`"),
-        (with(r#""MediaType":"x""#), "is spelled like `mediaType`"),
+        (with(r#""Manifests":[]"#), "key `Manifests` differs from `manifests` only in case"),
+        (with(r#""MediaType":"x""#), "differs from `mediaType` only in case"),
         (text.replace(r#""config":{"#, r#""config":{"Digest":"x","#), "key `config.Digest`"),
         (
             text.replace(r#""size":"#, r#""size":1.0,"x":"#),
-            "`config.size` is a number of another form",
+            "`config.size` is another kind of number",
         ),
         (text.replace(r#"kept":"yes""#, r#"kept":5"#), "key `annotations.com.example.kept` is"),
         (text.replace(r#"{"z":"1","#, r#"{"z":1,"#), "`layers[1].annotations.z` is a number"),
@@ -457,5 +460,8 @@ fn a_manifest_or_index_that_readers_disagree_on_is_refused() {
     let index = r#"{"schemaVersion":2,"manifests":[{"mediaType":"m","digest":"d","size":1,"platform":{"OS":"linux"}}]}"#;
     let error = Document::parse(index.as_bytes(), None).unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(cause.contains("key `manifests[0].platform.OS` is spelled like `os`"), "{cause}");
+    assert!(
+        cause.contains("key `manifests[0].platform.OS` differs from `os` only in case"),
+        "{cause}"
+    );
 }

@@ -236,7 +236,7 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
         put_layers(path, &base);
         write(path, &first, NAME).unwrap();
         let before = tree(path);
-        // A nonempty folder is in the place of the file.
+        // There is a nonempty folder in place of the file.
         let folder_in_the_way = blob_path(path, blocked);
         fs::create_dir(&folder_in_the_way).unwrap();
         fs::write(folder_in_the_way.join("x"), "x").unwrap();
@@ -250,7 +250,7 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
         assert!(is_whole(path, &first));
         write(path, &second, NAME).unwrap();
         assert!(is_whole(path, &second));
-        // No temporary files are left.
+        // No temporary files remain.
         assert_eq!(files(path).len(), before.len());
     }
     let folder = tempdir().unwrap();
@@ -259,7 +259,7 @@ fn a_write_that_fails_leaves_the_image_that_was_there() {
     assert!(matches!(error, LayoutError::Write { .. }), "{error:?}");
 }
 
-/// The environment variable that makes this test the writer that is killed.
+/// The environment variable that turns this test into the writer to be killed.
 const WRITE_INTO: &str = "BUILD_PIPELINE_TEST_WRITE_INTO";
 
 #[test]
@@ -365,13 +365,13 @@ fn an_index_that_cannot_be_used_is_refused() {
         ),
         (
             Some(json!({ "manifests": [{ "digest": image.manifest_digest, "size": 7 }] }).to_string()),
-            "bytes, but its descriptor says 7",
+            "bytes, but its descriptor specifies 7",
         ),
         (
             Some(json!({ "manifests": [{ "digest": image.manifest_digest }] }).to_string()),
-            "bytes, but its descriptor says 0",
+            "bytes, but its descriptor specifies 0",
         ),
-        (Some(large), "more than 4 MiB"),
+        (Some(large), "larger than 4 MiB"),
     ] {
         match index {
             Some(text) => fs::write(path.join("index.json"), text).unwrap(),

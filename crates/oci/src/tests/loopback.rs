@@ -297,7 +297,7 @@ fn a_manifest_is_taken_by_tag_and_digest_and_only_with_its_blobs() {
         assert_eq!(found.headers["content-type"], "application/x-test");
         assert_eq!(found.headers["docker-content-digest"], digest.to_string());
     }
-    // A tag points to the last push.
+    // A tag points to the last pushed manifest.
     let other = br#"{"layers":[]}"#;
     assert_eq!(put("one", other).status, 201);
     assert_eq!(server.ask("GET", "/v2/a/b/manifests/one").body, other);

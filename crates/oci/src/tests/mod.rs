@@ -1,5 +1,5 @@
 //! Tests of documents, derived images, layouts and archives, and of the loopback registry, both as
-//! a registry and as a sink.
+//! a registry and as the target of an engine's pushes.
 
 mod archive;
 mod assemble;

@@ -1,4 +1,4 @@
-//! The loopback registry as the sink of an engine: files, claims, counters.
+//! The loopback registry as the target of an engine's pushes: files, claims, counters.
 
 use bytes::Bytes;
 use names::Digest;
@@ -28,7 +28,7 @@ fn uploads_become_files_and_are_served_from_them() {
     let middle = 1_234_567;
     let first = server.send("PATCH", &upload, &[("Content-Range", "0-1234566")], &bytes[..middle]);
     assert_eq!((first.status, first.headers["range"].as_str()), (202, "0-1234566"));
-    // A chunk that does not continue at the end of the last one is refused, and nothing is lost.
+    // A chunk that does not start at the end of the last one is refused, and nothing is lost.
     let gap = server.send("PATCH", &upload, &[("Content-Range", "5-9")], b"01234");
     assert_eq!((gap.status, gap.headers["range"].as_str()), (416, "0-1234566"));
     let end = format!("{upload}?digest={digest}");
@@ -90,7 +90,7 @@ fn claimed_blobs_are_there_for_who_asks_and_not_for_who_reads() {
     assert_eq!((media_type.as_str(), &*bytes), (OCI_MANIFEST, manifest.as_bytes()));
     assert_eq!(server.registry.manifest("a/b", found.as_str()).unwrap().0, found);
     assert_eq!(server.registry.manifest("a/b", "old"), None);
-    // A blob that is really there stays.
+    // A claim does not replace a stored blob.
     server.registry.claim(&config, 2, None);
     assert!(server.registry.blob(&config).is_some());
 }

@@ -210,8 +210,8 @@ async fn challenges_that_make_no_sense_are_refused() {
     for (challenge, kind, said) in [
         ("", ErrorKind::Authentication, "neither Bearer nor Basic"),
         ("Negotiate", ErrorKind::Authentication, "neither Bearer nor Basic"),
-        ("Bearer", ErrorKind::Protocol, "a token server that is not a URL"),
-        (r#"Bearer realm="/token""#, ErrorKind::Protocol, "a token server that is not a URL"),
+        ("Bearer", ErrorKind::Protocol, "token server, which is not a URL"),
+        (r#"Bearer realm="/token""#, ErrorKind::Protocol, "token server, which is not a URL"),
         (r#"Bearer realm="file:///etc/passwd""#, ErrorKind::Refused, "is not http or https"),
         (r#"Bearer realm="http://u:p@127.0.0.1/""#, ErrorKind::Refused, "contains a user name"),
         (r#"Bearer realm="http://169.254.169.254/""#, ErrorKind::Refused, "link-local"),

@@ -73,7 +73,7 @@ impl Work {
             Stream => {
                 let stream = client.blob_stream(&from, &layer.digest, size(layer)).await?;
                 let (bytes, end) = read(stream).await;
-                // If all bytes arrived, they are right.
+                // If all bytes arrived, they are correct.
                 assert!(end.is_err() || bytes == layer.bytes);
                 assert!(end.is_ok() || bytes.len() < layer.bytes.len());
                 end
@@ -132,7 +132,7 @@ fn case(work: Work, fault: impl Into<Fault>, wanted: (ErrorKind, &'static str, u
     Case { work, fault: fault.into(), count: usize::MAX, wanted: Err(wanted), is_impatient: false }
 }
 
-/// Returns a case in which the fault occurs some times and the operation then succeeds.
+/// Returns a case in which the fault occurs `count` times and the operation then succeeds.
 fn passes(work: Work, fault: impl Into<Fault>, count: usize) -> Case {
     Case { work, fault: fault.into(), count, wanted: Ok(()), is_impatient: false }
 }
@@ -261,8 +261,8 @@ async fn wrong_content_is_never_taken() {
         case(Pinned, Fault::Append(b"\n".to_vec()), integrity(WRONG)),
         case(Pinned, Fault::Cut(1), integrity(WRONG)),
         case(Pinned, other(), integrity(WRONG)),
-        case(Tagged, other(), integrity("its header `Docker-Content-Digest` says")),
-        case(Tagged, Fault::Flip(40), integrity("its header `Docker-Content-Digest` says")),
+        case(Tagged, other(), integrity("its header `Docker-Content-Digest` is")),
+        case(Tagged, Fault::Flip(40), integrity("its header `Docker-Content-Digest` is")),
     ];
     for work in [Blob, Stream] {
         for fault in [Fault::Flip(0), Fault::Flip(5000), Fault::Append(vec![0]), other()] {

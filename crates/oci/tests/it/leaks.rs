@@ -8,8 +8,8 @@ use crate::auth::{client_with, password};
 use crate::support::{Sample, repository, settings, size, unique, words};
 
 const CANARY: &str = "canary-password";
-/// A password with characters that have a meaning in URLs, as it is, and percent-encoded in full and
-/// in part.
+/// A password with characters that have a meaning in URLs: unchanged, fully percent-encoded, and
+/// partly percent-encoded.
 const ENCODED: [&str; 3] = ["c@nary p/ss", "%63%40%6e%61%72%79%20%70%2F%73%73", "c%40nary%20p/ss"];
 
 fn guarded() -> FaultProxy {

@@ -84,7 +84,7 @@ async fn a_mirror_with_wrong_content_is_not_asked_again() {
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].rule, "mirror-distrusted");
     let message = &warnings[0].message;
-    assert!(message.contains("is not used any more: it served wrong content"), "{message}");
+    assert!(message.contains("is no longer used: it served wrong content"), "{message}");
 }
 
 #[tokio::test]
@@ -251,13 +251,13 @@ async fn only_mirrors_are_asked_if_nothing_else_is_allowed() {
     let client = RegistryClient::new(given.clone());
     client.manifest(&places.pinned()).await.unwrap();
     assert_eq!(places.counts(), [1, 0, 0]);
-    // A mirror that fails is not replaced by the registry.
+    // If a mirror fails, the registry is not used instead.
     places.one.on("*", "").does(Fault::status(404));
     let outcome = client.manifest(&places.pinned()).await;
     let error = check(outcome, ErrorKind::NotFound, "answered 404");
     assert!(error.missing_copy().is_some());
     assert!(client.manifest_digest(&places.pinned()).await.is_err());
-    // Pushes and places without a mirror.
+    // Pushes, and locations without a mirror.
     let to = places.sample.repository(&places.registry.host());
     let outcome = client.push_blob(&to, &names::Digest::of(b"x"), "x".into()).await;
     check(outcome, ErrorKind::NoMirror, "no mirror rule covers it");
@@ -278,7 +278,7 @@ async fn a_mirror_may_not_send_the_tool_elsewhere() {
     let repository = places.sample.repository(&places.registry.host());
     let layer = places.sample.layer();
     let outcome = client.blob_stream(&repository, &layer.digest, size(layer)).await;
-    let error = check(outcome.map(drop), ErrorKind::NoMirror, "may not be asked");
+    let error = check(outcome.map(drop), ErrorKind::NoMirror, "must not be contacted");
     assert!(error.was_asked());
     assert_eq!(places.counts(), [1, 0, 0]);
 }

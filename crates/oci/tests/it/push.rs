@@ -107,9 +107,9 @@ async fn local_sources_are_checked_like_all_others() {
     }
     assert!(!client().has_blob(&to, &wanted).await.unwrap());
     let outcome = client().push_blob(&to, &wanted, "other".into()).await;
-    check(outcome, ErrorKind::Integrity, "the blob to push");
+    check(outcome, ErrorKind::Integrity, "the blob to push has the digest");
     let outcome = client().push_blob_stream(&to, &wanted, 5, local_stream(b"other", 1)).await;
-    check(outcome, ErrorKind::Integrity, "the blob to push");
+    check(outcome, ErrorKind::Integrity, "the blob to push has the digest");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn manifests_are_pushed_by_tag_and_digest() {
     }
     let wrong = to.at(&Digest::of(b"other"));
     let outcome = client.push_manifest(&wrong, media_type, bytes.clone()).await;
-    check(outcome, ErrorKind::Integrity, "the manifest to push is");
+    check(outcome, ErrorKind::Integrity, "the manifest to push has the digest");
     let outcome = client.push_manifest(&wrong, "a\nb", bytes).await;
     assert!(outcome.is_err());
 }

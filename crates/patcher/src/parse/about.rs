@@ -114,7 +114,7 @@ pub(super) fn relations(report: &mut Report<'_>, table: &Table<'_>) -> Relations
     let (requires, conflicts) = (ids("requires"), ids("conflicts"));
     let order = table.integer(report, "order").unwrap_or(0);
     let environment = table.table(report, "build_env", "`[relations.build_env]`");
-    let pairs = environment.map(|table| table.pairs(report)).unwrap_or_default();
+    let pairs = environment.map(|environment| environment.pairs(report)).unwrap_or_default();
     let build_env =
         pairs.iter().map(|(key, value)| (key.value.to_owned(), value.value.to_owned())).collect();
     Relations { requires, conflicts, order, build_env }
@@ -129,10 +129,10 @@ pub(super) fn test(report: &mut Report<'_>, table: &Table<'_>) -> Option<PatchTe
     let given = test_files(report, table, "given", "`[test.given]`");
     let verdict = table.need_text(report, "verdict", "verdict = \"applied(1)\"");
     if let Some(verdict) = &verdict {
-        let name = verdict.value.split('(').next().unwrap_or_default();
-        if !Verdict::NAMES.contains(&name) {
-            let name = Text { value: name, span: verdict.span.clone() };
-            add_choice(report, "verdict", &name, &Verdict::NAMES);
+        let verdict_name = verdict.value.split('(').next().unwrap_or_default();
+        if !Verdict::NAMES.contains(&verdict_name) {
+            let text = Text { value: verdict_name, span: verdict.span.clone() };
+            add_choice(report, "verdict", &text, &Verdict::NAMES);
         }
     }
     let then = test_files(report, table, "then", "`[test.then]`");

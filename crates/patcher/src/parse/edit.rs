@@ -8,7 +8,7 @@ use crate::pattern::{Pattern, matches_nothing};
 use crate::reader::{Report, Table, list, quote};
 use crate::spec::{Edit, Expect, IfAbsent, Item, Lines, Op, Replacement};
 
-/// The largest count that an anchor can expect; an anchor with more matches is too vague.
+/// The largest accepted count in `expect`; an anchor with more matches is too vague.
 const MAX_COUNT: i64 = 64;
 
 /// The longest text that an edit inserts; a longer one belongs in a file of its own.
@@ -90,8 +90,9 @@ fn expect(
 fn checked_count(report: &mut Report<'_>, table: &Table<'_>, count: i64) -> Option<usize> {
     let checked = usize::try_from(count).ok().filter(|_| (1..=MAX_COUNT).contains(&count));
     if checked.is_none() {
-        let message = format!("an anchor cannot be expected `{count}` times");
-        report.add(&table.span_of("expect"), message, format!("a count is 1 to {MAX_COUNT}"));
+        let message =
+            format!("`expect` contains `{count}`, but a count must be from 1 to {MAX_COUNT}");
+        report.add(&table.span_of("expect"), message, "write how often the anchor matches");
     }
     checked
 }
@@ -186,7 +187,7 @@ fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
 
 fn check_insert(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit, text: &str) {
     if edit.expect.0.iter().any(|(_, count)| *count != 1) {
-        let message = "lines are inserted at one place, but `expect` allows more";
+        let message = "lines are inserted at one place, but `expect` allows more than one match";
         report.add(&table.span_of("expect"), message, "write `expect = 1`");
     }
     let Some(already) = &edit.already else {

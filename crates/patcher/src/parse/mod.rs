@@ -1,7 +1,8 @@
 //! Reads a patch file.
 //!
-//! Start at [`parse_patch`]. `about` reads everything around the edits, `edit` reads the edits,
-//! `probe` reads post-conditions and probes, and `values` reads the value types that they share.
+//! Start at [`parse_patch`]. `about` reads provenance, versions, relations and tests, `edit` reads
+//! the edits, `probe` reads post-conditions and probes, and `values` reads the value types that
+//! they share.
 
 mod about;
 mod edit;
@@ -89,22 +90,23 @@ fn patch(report: &mut Report<'_>, root: &Table<'_>) -> Option<Patch> {
     let applies = need_table(report, root, "applies", "`[applies]`");
     let applies = applies.and_then(|table| about::applies(report, &table));
 
-    let tables = parts(report, root, "edit", "`[[edit]]`");
-    if tables.is_empty() && !root.has("edit") {
+    let edit_tables = parts(report, root, "edit", "`[[edit]]`");
+    if edit_tables.is_empty() && !root.has("edit") {
         root.add_missing(report, "edit", "[[edit]]");
     }
     let versions = applies.as_ref().map(|applies| &applies.versions);
     let edits: Vec<_> =
-        tables.iter().filter_map(|table| edit::edit(report, table, versions)).collect();
-    let tables = parts(report, root, "assert", "`[[assert]]`");
-    let asserts = tables.iter().filter_map(|table| probe::assert(report, table)).collect();
-    let tables = parts(report, root, "probe", "`[[probe]]`");
-    let probes: Vec<_> = tables.iter().filter_map(|table| probe::probe(report, table)).collect();
-    check_probe_names(report, &probes, &tables);
+        edit_tables.iter().filter_map(|table| edit::edit(report, table, versions)).collect();
+    let assert_tables = parts(report, root, "assert", "`[[assert]]`");
+    let asserts = assert_tables.iter().filter_map(|table| probe::assert(report, table)).collect();
+    let probe_tables = parts(report, root, "probe", "`[[probe]]`");
+    let probes: Vec<_> =
+        probe_tables.iter().filter_map(|table| probe::probe(report, table)).collect();
+    check_probe_names(report, &probes, &probe_tables);
     let relations = root.table(report, "relations", "`[relations]`");
     let relations = relations.map(|table| about::relations(report, &table)).unwrap_or_default();
-    let tables = parts(report, root, "test", "`[[test]]`");
-    let tests = tables.iter().filter_map(|table| about::test(report, table)).collect();
+    let test_tables = parts(report, root, "test", "`[[test]]`");
+    let tests = test_tables.iter().filter_map(|table| about::test(report, table)).collect();
 
     let patch = Patch {
         id: id?,
@@ -141,7 +143,7 @@ fn parts<'t>(
 ) -> Vec<Table<'t>> {
     let tables = root.tables(report, key, place);
     if tables.len() > MAX_PARTS {
-        let message = format!("there are `{}` of {place}", tables.len());
+        let message = format!("there are `{}` tables {place}", tables.len());
         report.add(
             &root.span_of(key),
             message,

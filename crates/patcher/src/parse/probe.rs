@@ -23,7 +23,7 @@ pub(super) fn assert(report: &mut Report<'_>, table: &Table<'_>) -> Option<Asser
         }
         _ => {
             let message = "one `[[assert]]` has both `matches` and `absent`";
-            report.add(&table.span, message, "write two, one for each");
+            report.add(&table.span, message, "write two tables, one for each");
             None
         }
     }
@@ -70,8 +70,8 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
         table.add_missing(report, "kind", "kind = \"python-compile\"");
     }
     let kind = table.text(report, "kind")?;
-    let Some((kind, own)) = kinds.iter().find(|(name, _)| *name == kind.value) else {
-        add_choice(report, "kind", &kind, &kinds.map(|(name, _)| name));
+    let Some((kind, own)) = kinds.iter().find(|(known, _)| *known == kind.value) else {
+        add_choice(report, "kind", &kind, &kinds.map(|(known, _)| known));
         return None;
     };
     for key in ["script", "commands", "defines", "functions", "prelude", "call"] {
@@ -96,15 +96,11 @@ pub(super) fn probe(report: &mut Report<'_>, table: &Table<'_>) -> Option<Probe>
 }
 
 fn probe_kind(report: &mut Report<'_>, table: &Table<'_>, kind: &str) -> Option<ProbeKind> {
-    let text = |report: &mut Report<'_>, key: &str| {
-        let text = table.text(report, key)?;
-        placeholders_ok(report, key, &text).then(|| text.value.to_owned())
-    };
     match kind {
         "cmake-script" => {
             let commands = table.text(report, "commands");
             let commands = commands.and_then(|text| pattern(report, "commands", &text));
-            Some(ProbeKind::CmakeScript { script: text(report, "script")?, commands })
+            Some(ProbeKind::CmakeScript { script: template(report, table, "script")?, commands })
         }
         "cpp-macro" => {
             let texts = table.texts(report, "defines", "__HIPCC__");
@@ -115,17 +111,27 @@ fn probe_kind(report: &mut Report<'_>, table: &Table<'_>, kind: &str) -> Option<
         _ => {
             let texts = table.texts(report, "functions", "validate_and_update_archs");
             let functions = texts.iter().filter_map(|text| identifier(report, text)).collect();
-            let prelude = text(report, "prelude").unwrap_or_default();
-            Some(ProbeKind::PythonCall { functions, prelude, call: text(report, "call")? })
+            let prelude = template(report, table, "prelude").unwrap_or_default();
+            Some(ProbeKind::PythonCall {
+                functions,
+                prelude,
+                call: template(report, table, "call")?,
+            })
         }
     }
+}
+
+/// Returns a text that may contain placeholders, if it contains no unknown ones.
+fn template(report: &mut Report<'_>, table: &Table<'_>, key: &str) -> Option<String> {
+    let text = table.text(report, key)?;
+    placeholders_ok(report, key, &text).then(|| text.value.to_owned())
 }
 
 /// A macro becomes a command-line argument, so only these forms are accepted.
 fn define(report: &mut Report<'_>, text: &Text<'_>) -> Option<String> {
     let filled = fill(text.value, &sample_gpu());
     let (name, value) = filled.split_once('=').unwrap_or((&filled, ""));
-    let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let is_word = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && is_word(name)

@@ -194,13 +194,13 @@ fn a_skipped_version_must_not_contain_what_the_patch_edits() {
     let skipped = ("0.8.5 is before `>=0.9`: there is no list".to_owned(), true);
     let contradicted = |line: usize| {
         let told = format!(
-            "`f`: line {line}: this text is here, and the patch says it is not ({}); is the version right?",
+            "`f`: line {line}: the tree has this text, but the patch expects this version not to have it ({}); is the version right?",
             skipped.0
         );
         (told, false)
     };
     assert_eq!(ask(&text, b"other\n"), skipped);
-    // The anchor, and what it guards in another form.
+    // Text that the anchor matches, and text that only `guards` matches.
     assert_eq!(ask(&text, b"x\nlist = \"a\"\n"), contradicted(2));
     assert_eq!(ask(&text, b"x\ny\nlists = [a]\n"), contradicted(3));
     let left_alone = text.replace("\"skip\"", "\"leave-alone\"");
@@ -209,7 +209,7 @@ fn a_skipped_version_must_not_contain_what_the_patch_edits() {
     assert_eq!(ask(&other_gpu, b"list = \"a\"\n").0, "it is not for `gfx1151`");
 }
 
-/// Patches, C: text under a condition is not simply there.
+/// Text under a preprocessor condition does not count as simply present.
 #[test]
 fn text_under_a_preprocessor_condition_is_told_with_it() {
     let edits = APPEND.replace("[\"f\"]", "[\"f.cpp\"]");
@@ -311,7 +311,7 @@ fn receipts_know_files_as_they_were_before() {
     // A file that has its old content again was restored, not edited, and is patched again.
     let again = run(&set, &tree, None, std::slice::from_ref(&receipt));
     assert_eq!(verdicts(&again), ["applied(1)"]);
-    // What the changes restore must be the file that the receipt names.
+    // The changes must restore the content whose hash the receipt contains.
     let mut damaged = receipt.clone();
     damaged.files[0].splices[0].removed = "x".to_owned();
     assert!(matches!(revert(&damaged, &after), Err(RevertError::Damaged(_))));
@@ -411,11 +411,11 @@ fn the_build_must_be_one_the_patch_is_for() {
     assert_eq!(ask(&[("TRITON", "TRUE")]), "one place was changed");
     assert_eq!(
         ask(&[]),
-        "the build's `TRITON` is not set and must be `TRUE`; otherwise the patch breaks the build"
+        "the build's `TRITON` is not set, but must be `TRUE`; otherwise the patch breaks the build"
     );
     assert_eq!(
         ask(&[("TRITON", "1")]),
-        "the build's `TRITON` is `1` and must be `TRUE`; otherwise the patch breaks the build"
+        "the build's `TRITON` is `1`, but must be `TRUE`; otherwise the patch breaks the build"
     );
 }
 
@@ -456,7 +456,7 @@ fn sets_are_ordered_and_checked() {
     ));
 }
 
-/// Gives the same answer to every probe, and keeps the jobs.
+/// Returns the same result for every probe, and keeps the jobs.
 struct Scripted(ProbeRun, RefCell<Vec<ProbeJob>>);
 
 impl Probes for Scripted {

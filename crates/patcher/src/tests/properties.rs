@@ -1,4 +1,4 @@
-//! Tests properties that every file must keep, however it was mutated.
+//! Tests properties that hold for every file, however it was mutated.
 
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ fn file(needed: &'static [&'static [&'static str]]) -> impl Strategy<Value = Vec
     )
 }
 
-/// The lines of `f` and `g` that the patches need: a list and a switch; an end.
+/// The lines that the patches need: a list and a switch in `f`, an end in `g`.
 const F: &[&[&str]] = &[&LINES_OF_LIST, &["switch on", "switch off"]];
 const G: &[&[&str]] = &[&["end"]];
 const LINES_OF_LIST: [&str; 4] =

@@ -116,7 +116,7 @@ fn read(call: &mut SedCall, words: &[Word]) -> bool {
 }
 
 impl SedCall {
-    /// Returns why the call cannot be checked, if so.
+    /// Returns the reason why the call cannot be checked, or `None` if it can.
     pub fn obstacle(&self) -> Option<String> {
         if let Some(file) = &self.script_file {
             return Some(format!("its script is in `{file}`"));

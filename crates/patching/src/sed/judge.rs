@@ -1,7 +1,7 @@
 //! Runs sed calls twice on copies of their files, and examines the results.
 //!
 //! Sed runs with `--sandbox`, so a script cannot run commands or reach other files. Calls on the
-//! same file run in sequence: each sees the changes of those before it.
+//! same file run in sequence: each call sees the changes of the calls before it.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl Rule {
 /// A finding about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// What was found.
+    /// The kind of problem.
     pub rule: Rule,
     /// The finding in words.
     pub message: String,
@@ -97,13 +97,13 @@ pub struct Bench<'a> {
     contents: BTreeMap<TreePath, Vec<u8>>,
 }
 
-/// Folders of the system, whose files are in no tree. `~` is a home directory.
+/// System folders. Their files are not part of a tree. `~` is a home directory.
 const SYSTEM: [&str; 13] = [
     "/bin/", "/boot/", "/dev/", "/etc/", "/lib", "/proc/", "/root/", "/run/", "/sbin/", "/sys/",
     "/usr/", "/var/", "~",
 ];
 
-/// Compiles the Python file that is its argument.
+/// A Python script that compiles the file in its argument.
 const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
     compile(open(name, 'rb').read(), name, 'exec', dont_inherit=True)\n";
 
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Finds the file of the tree that a call names, by the longest suffix of its path that exists.
+    /// Finds the file that a call names in the tree: the longest suffix of its path that exists there.
     fn locate(
         &self,
         tree: &dyn Rooted,
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
         if let Some(path) = ends.into_iter().find(|path| matches!(tree.read(path), Ok(Some(_)))) {
             return Ok(path);
         }
-        let is_of_system = SYSTEM.iter().any(|folder| whole.starts_with(folder));
+        let is_of_system = SYSTEM.iter().any(|root| whole.starts_with(root));
         if is_of_system || whole.contains(UNKNOWN) {
             return not_checked("is not in the tree");
         }
@@ -248,7 +248,7 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Returns the commands of a call that change nothing although others do.
+    /// Returns the commands of a call that change nothing, although other commands do.
     fn idle_pieces(
         &self,
         call: &SedCall,
@@ -300,7 +300,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns why a text is not valid Python. Returns `None` if Python is not installed.
+    /// Returns the error if a file is not valid Python. Returns `None` if it is valid, or if it
+    /// cannot be checked.
     fn syntax_error(&self, path: &TreePath, content: &[u8]) -> Option<String> {
         let name = path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
         let job = ProbeJob {
@@ -322,8 +323,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Adds the findings of a run. If a pattern matches a newline, it is already known that nothing
-/// changes; only the file is added.
+/// Adds the findings of a run. If there already is a finding that a pattern contains a newline, a
+/// finding that the call changes nothing only adds its file to that finding.
 fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
     for one in shown {
         let known = all.iter_mut().find(|known| known.rule == Rule::LineEnd);

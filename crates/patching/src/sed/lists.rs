@@ -24,8 +24,8 @@ pub(super) struct Difference {
 struct Form {
     list: Regex,
     item: Regex,
-    /// Whether it is also the syntax of arguments and of values with a meaning by position, where
-    /// equal items are nothing special: `("0", "0")`.
+    /// Whether arguments and positional values have the same syntax, so that equal items are
+    /// normal: `("0", "0")`.
     is_tuple: bool,
 }
 
@@ -52,18 +52,19 @@ fn forms() -> Vec<Form> {
 pub(super) fn compare(before: &str, after: &str) -> Difference {
     let mut difference = Difference::default();
     for form in forms() {
-        let old = find(before, &form);
-        let new = find(after, &form);
-        // If lists were added or removed, only new lists are checked, each by itself.
-        let pairs: Vec<(Option<&List>, &List)> = if old.len() == new.len() {
-            old.iter().map(Some).zip(&new).collect()
+        let old_lists = find(before, &form);
+        let new_lists = find(after, &form);
+        // If lists were added or removed, only new lists are checked, each on its own.
+        let pairs: Vec<(Option<&List>, &List)> = if old_lists.len() == new_lists.len() {
+            old_lists.iter().map(Some).zip(&new_lists).collect()
         } else {
-            let is_new = |list: &&List| !old.iter().any(|one| one.items == list.items);
-            new.iter().filter(is_new).map(|list| (None, list)).collect()
+            let is_new = |list: &&List| !old_lists.iter().any(|one| one.items == list.items);
+            new_lists.iter().filter(is_new).map(|list| (None, list)).collect()
         };
         for (old, new) in pairs {
             let (had, has) = (old.map(counts).unwrap_or_default(), counts(new));
-            // In a tuple, only an item that is added to names of its kind is a second one.
+            // In a tuple, an item counts as a duplicate only if the tuple became longer and
+            // contains only names.
             let may_double = !form.is_tuple
                 || old.is_some_and(|old| new.items.len() > old.items.len())
                     && new.items.iter().all(|item| item.contains(char::is_alphabetic));
@@ -139,12 +140,12 @@ mod tests {
             &["gfx1100"],
             &[],
         );
-        // Values and arguments are no list of names.
+        // Values and arguments are not lists of names.
         check("v = (\"1\", \"0\")", "v = (\"0\", \"0\")", &[], &["1"]);
         check("x\n", "x\nv = (\"0\", \"0\")\n", &[], &[]);
         check("f(\"cpu\", \"hip\")", "f(\"hip\", \"hip\")", &[], &["cpu"]);
         check("f(\"0\", \"1\")", "f(\"0\", \"1\", \"0\")", &[], &[]);
-        // The change does not cause a duplicate that was there before.
+        // A duplicate that was there before the change is not reported.
         check("x \"a;a\"\ny", "x \"a;a\"\nz", &[], &[]);
     }
 

@@ -3,13 +3,13 @@
 //! Only scripts whose commands do not depend on each other are split; any other script stays in one
 //! piece.
 
-/// Returns the commands of a script. Joined by newlines, they do the same as the script.
+/// Returns the commands of a script. Joined by newlines, they are equivalent to the script.
 pub(super) fn pieces(script: &str) -> Vec<String> {
     split(script).unwrap_or_else(|| vec![script.to_owned()])
 }
 
-/// Returns whether a pattern of `script` contains a newline, which it never sees because sed reads
-/// line by line.
+/// Returns whether a pattern of `script` contains a newline, which it can never match, because sed
+/// reads line by line.
 pub(super) fn waits_for_line_ends(script: &str, options: &[String]) -> bool {
     if options.iter().any(|option| option == "-z") {
         return false;
@@ -98,7 +98,7 @@ impl Scanner {
                 '[' if is_pattern => {
                     self.at += 1;
                     self.skip(|c| c == '^');
-                    // A bracket in first place is an ordinary character.
+                    // A closing bracket in first position is an ordinary character.
                     self.at += 1;
                     self.skip(|c| c != ']' && c != '\n');
                 }
@@ -122,7 +122,7 @@ impl Scanner {
                     self.delimited(delimiter, true)?;
                     self.skip(|c| matches!(c, 'I' | 'M'));
                 }
-                Some(c) if c.is_ascii_digit() || matches!(c, '$' | '+' | '~') => {
+                Some(first) if first.is_ascii_digit() || matches!(first, '$' | '+' | '~') => {
                     self.skip(|c| c.is_ascii_digit() || matches!(c, '$' | '+' | '~'));
                 }
                 _ => {}
@@ -158,7 +158,7 @@ impl Scanner {
             _ => return None,
         }
         self.skip(|c| c == ' ');
-        // A closing brace, or something unknown.
+        // Nothing else may follow, for example a closing brace.
         self.peek().is_none_or(|c| matches!(c, ';' | '\n')).then_some(())
     }
 }

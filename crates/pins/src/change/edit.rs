@@ -10,11 +10,11 @@ use crate::problem::Report;
 use crate::reader::{Entry, Table, document};
 use names::PinName;
 
-/// The required content of a table for one key.
+/// A key of the table, with the value that it must have.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) key: &'static str,
-    /// The value as TOML. With `None` the key must be absent; [`KEEP`] leaves the value as it is.
+    /// The value as TOML. With `None`, the key must be absent; [`KEEP`] leaves the value as it is.
     pub(super) value: Option<String>,
 }
 
@@ -36,7 +36,7 @@ struct Splice {
 }
 
 /// Returns `text` with `lines` in the table of the pin and `time` as `source-date-epoch`, or `None`
-/// if the table or a place in it is not found.
+/// if it cannot find the table, or a line after which it can add a key.
 pub(super) fn rewrite(
     text: &str,
     kind: PinKind,
@@ -70,7 +70,7 @@ pub(super) fn rewrite(
             }
         }
     }
-    // The sort is stable, so lines that are added at one place keep their order.
+    // The sort is stable, so lines that are added at the same place keep their order.
     splices.sort_by_key(|splice| (splice.at.start, splice.at.end));
     let mut edited = String::with_capacity(text.len() + 256);
     let mut end = 0;
@@ -89,11 +89,10 @@ fn is_same(entry: &Entry<'_>, text: &str, value: &str) -> bool {
     source == value || source == value.replace('"', "'") && !value.contains('\\')
 }
 
-/// Returns the line of an entry, and whether the line has other entries too, as in `{ a = 1, b = 2
-/// }`.
+/// The lines of an entry, and whether they contain other entries too, as in `{ a = 1, b = 2 }`.
 #[derive(Debug)]
 struct Place<'t> {
-    /// From the start of the key's line to after the line ending of the value.
+    /// The bytes of these lines, including the last line ending.
     whole: Range<usize>,
     /// The text before the key.
     indent: &'t str,

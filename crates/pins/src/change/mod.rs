@@ -35,7 +35,7 @@ pub struct PinChange {
 pub enum NewValue {
     /// For a git tree.
     Source {
-        /// The tag or branch that the commit was found under.
+        /// The tag or branch that the commit was resolved from.
         git_ref: Option<String>,
         /// The version.
         version: Option<String>,
@@ -52,7 +52,7 @@ pub enum NewValue {
     /// For an image. If the tag changes, `rocm`, `gpus` and `expires` are removed, because they
     /// describe the old image.
     Image {
-        /// The tag that the digest was found under.
+        /// The tag that the digest was resolved from.
         tag: Option<Tag>,
         /// The digest.
         digest: Digest,
@@ -68,7 +68,7 @@ pub struct Changed {
     pub text: String,
     /// Its parsed content.
     pub pins: Pins,
-    /// Whether the value of the pin changed. Otherwise only the date of its check is new.
+    /// Whether the value of the pin changed. Otherwise, only the date of its check changed.
     pub is_new: bool,
     /// Keys of the pin that were removed because they described the old value.
     pub removed: Vec<&'static str>,
@@ -83,8 +83,8 @@ pub enum ChangeError {
     /// The pin does not exist.
     #[error("there is no pin `{0}`")]
     NoSuchPin(PinName),
-    /// The pin has a different kind from the value.
-    #[error("pin `{pin}` is of kind `{}`, but the new value is not", .kind.table())]
+    /// The new value is for another kind of pin.
+    #[error("pin `{pin}` is of kind `{}`, but the new value is for another kind", .kind.table())]
     Kind {
         /// The pin.
         pin: PinName,
@@ -99,7 +99,7 @@ pub enum ChangeError {
 }
 
 impl PinChange {
-    /// Returns the text of `versions.toml` with this change. Messages call it `file`.
+    /// Returns the text of `versions.toml` with this change. `file` is its name in messages.
     ///
     /// # Errors
     /// Fails if the file is invalid, does not contain the pin, or writes it in a form that cannot
@@ -194,20 +194,20 @@ impl PinChange {
     }
 }
 
-/// Returns the required content of a pin's table, key by key in the usual order; `None` is a key
-/// that must be absent.
+/// Returns the keys of a pin's table in the usual order, with the values that they must have. A key
+/// with `None` must be absent.
 fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
     let text = |key, value: Option<String>| Line { key, value: value.map(|v| quoted(&v)) };
     let kept_if = |is_kept: bool, key| {
         let line = Line { key, value: None };
         if is_kept { line.kept() } else { line }
     };
-    let mut lines = Vec::new();
     let facts = |facts: &Facts, lines: &mut Vec<Line>| {
         lines.push(Line { key: "checked", value: facts.checked.clone() });
         lines.push(Line { key: "expires", value: facts.expires.clone() });
         lines.push(text("evidence", facts.evidence.clone()));
     };
+    let mut lines = Vec::new();
     match kind {
         PinKind::Source => {
             if let Some(pin) = pins.sources.get(name) {
@@ -233,7 +233,7 @@ fn lines(pins: &Pins, name: &PinName, kind: PinKind) -> Vec<Line> {
                 lines.push(text("repository", Some(pin.repository.to_string())));
                 lines.push(text("tag", pin.tag.as_ref().map(ToString::to_string)));
                 lines.push(text("digest", pin.digest.resolved().map(ToString::to_string)));
-                lines.push(text("kind", pin.kind.map(|kind| kind.name().to_owned())));
+                lines.push(text("kind", pin.kind.map(|manifest| manifest.name().to_owned())));
                 lines.push(text("rocm", pin.rocm.clone()));
                 lines.push(kept_if(!pin.gpus.is_empty(), "gpus"));
                 facts(&pin.facts, &mut lines);

@@ -33,7 +33,7 @@ pub const COMPAT: Form = Form::of(
         Key::optional(
             "coupling",
             Kind::TableByName(&COUPLING),
-            "Packages that need certain releases of others.",
+            "Packages that need certain releases of other packages.",
             "none",
             "",
         ),
@@ -64,21 +64,22 @@ const KNOWN: Key = Key::optional(
     "known",
     Kind::Text,
     "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
-    "not said",
+    "not recorded",
     "known = \"3 reports\"",
 );
 
 const ROW_GPUS: Key = Key::required(
     "gpus",
     Kind::Texts,
-    "The GPU targets that the row is about.",
+    "The GPU targets that the row applies to.",
     "gpus = [\"gfx1151\"]",
 );
-const WHY: Key = Key::required("why", Kind::Text, "What happens.", "why = \"it faults on memory\"");
+const WHY: Key =
+    Key::required("why", Kind::Text, "What goes wrong.", "why = \"it faults on memory\"");
 const ROW_PACKAGE: Key =
     Key::required("package", Kind::Text, "The package, or `rocm`.", "package = \"torch\"");
 const ROW_RELEASES: Key =
-    Key::required("releases", Kind::Texts, "Its releases.", "releases = [\"7.2.1 to 7.2.4\"]");
+    Key::required("releases", Kind::Texts, "The releases.", "releases = [\"7.2.1 to 7.2.4\"]");
 const TERMS: &[&str] = &["supported", "unstable", "unsupported"];
 
 /// A row about kernels.
@@ -91,7 +92,7 @@ pub const KERNEL: Form = Form::of(
                 "since",
                 Kind::Text,
                 "The first kernel with the fixes.",
-                "no kernel of the distribution has them",
+                "all kernels of the distribution have them",
                 "since = \"6.18.4\"",
             ),
             Key::optional(
@@ -104,15 +105,15 @@ pub const KERNEL: Form = Form::of(
             Key::optional(
                 "flavour",
                 Kind::Text,
-                "The flavour, the end of the kernel's release.",
+                "The flavour: the text after the last dash of the kernel release.",
                 "all",
                 "flavour = \"oem\"",
             ),
             Key::optional(
                 "older",
                 Kind::OneOf(TERMS),
-                "How older kernels are supported.",
-                "not said",
+                "How well older kernels are supported.",
+                "the rows in `rocm` decide",
                 "older = \"unsupported\"",
             ),
         ],
@@ -127,17 +128,17 @@ pub const ROCM: Form = Form::of(
         &[
             ROW_GPUS,
             ROW_RELEASES,
-            Key::required("builds", Kind::Text, "Whose builds.", "builds = \"amd\""),
+            Key::required("builds", Kind::Text, "The vendor of the builds.", "builds = \"amd\""),
             Key::required(
                 "fixed-kernel",
                 Kind::OneOf(TERMS),
-                "The support on a kernel with the fixes.",
+                "How well a kernel with the fixes is supported.",
                 "fixed-kernel = \"supported\"",
             ),
             Key::required(
                 "other-kernel",
                 Kind::OneOf(TERMS),
-                "The support on any other kernel.",
+                "How well any other kernel is supported.",
                 "other-kernel = \"unstable\"",
             ),
         ],
@@ -162,7 +163,7 @@ pub const FIRMWARE: Form = Form::of(
             Key::optional(
                 "bad-mes",
                 Kind::Texts,
-                "Bad versions of the MES firmware, as the driver writes them.",
+                "Bad versions of the MES firmware, as the driver prints them.",
                 "none",
                 "bad-mes = [\"0x83\"]",
             ),
@@ -182,7 +183,7 @@ pub const COUPLING: Form = Form::of(
             Key::required(
                 "with",
                 Kind::TextByName,
-                "The releases of other packages that belong to them.",
+                "The matching releases of other packages.",
                 "with = { torchvision = \"0.26\" }",
             ),
         ],
@@ -200,8 +201,8 @@ pub const BAD: Form = Form::of(
             Key::optional(
                 "with",
                 Kind::TextByName,
-                "They fail only with these releases of other packages.",
-                "with any",
+                "The releases of other packages with which they fail.",
+                "they always fail",
                 "with = { rocm = \"7.1\" }",
             ),
             WHY,
@@ -212,7 +213,7 @@ pub const BAD: Form = Form::of(
 );
 
 const INSTEAD: Key =
-    Key::required("instead", Kind::Text, "What to use in its place.", "instead = \"7.14.0\"");
+    Key::required("instead", Kind::Text, "What to use instead.", "instead = \"7.14.0\"");
 
 /// A row about an index.
 pub const INDEX: Form = Form::of(
@@ -225,7 +226,13 @@ pub const INDEX: Form = Form::of(
                 "Its URL.",
                 "url = \"https://rocm.nightlies.amd.com/v2/\"",
             ),
-            Key::optional("why", Kind::Text, "Why not.", "`has moved`", "why = \"is empty\""),
+            Key::optional(
+                "why",
+                Kind::Text,
+                "Why it should not be used.",
+                "`has moved`",
+                "why = \"is empty\"",
+            ),
             INSTEAD,
         ],
         ROW_EVIDENCE,

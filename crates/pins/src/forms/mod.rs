@@ -41,14 +41,14 @@ pub const GPU: Form = Form::of(
         Key::optional(
             "integrated",
             Kind::Flag,
-            "Whether it is part of the processor and shares its memory.",
+            "Whether the GPU is part of the CPU chip and shares its memory.",
             "`false`",
             "integrated = true",
         ),
         Key::optional(
             "spoof",
             Kind::Text,
-            "The `HSA_OVERRIDE_GFX_VERSION` that a spoof of this target uses.",
+            "The value of `HSA_OVERRIDE_GFX_VERSION` for a spoof on this GPU.",
             "no spoof helps",
             "spoof = \"11.0.0\"",
         ),
@@ -62,7 +62,7 @@ pub const GPU: Form = Form::of(
         Key::optional(
             "native-since",
             Kind::Text,
-            "The first ROCm release with native code for it.",
+            "The first ROCm release with native code for this GPU.",
             "not known",
             "native-since = \"7.2.0\"",
         ),
@@ -103,7 +103,7 @@ pub const VARIABLE: Form = Form::of(
         Key::required(
             "when",
             Kind::SomeOf(&["run", "build", "debug"]),
-            "What reads it: programs, builds, or only somebody who looks for a fault.",
+            "What reads the variable: programs (`run`), builds (`build`), or programs that you debug (`debug`).",
             "when = [\"run\"]",
         ),
         Key::optional(
@@ -181,7 +181,7 @@ pub const PYTHON_SET: Form = Form::of(
         Key::optional(
             "provided",
             Kind::Texts,
-            "Packages that the image has already, and that the lock leaves out.",
+            "Packages that the image already contains. The lock leaves them out.",
             "none",
             "provided = [\"torch\"]",
         ),
@@ -194,11 +194,11 @@ pub const PACKAGE_LOCK: Form = Form::of(
      writes the rest.",
     &[&[
         Key::schema(),
-        Key::required("suite", Kind::Text, "The release of Debian.", "suite = \"trixie\""),
+        Key::required("suite", Kind::Text, "The Debian release.", "suite = \"trixie\""),
         Key::required(
             "architecture",
             Kind::Text,
-            "Debian's name of the architecture.",
+            "Debian's name for the architecture.",
             "architecture = \"amd64\"",
         ),
         Key::required(
@@ -210,14 +210,14 @@ pub const PACKAGE_LOCK: Form = Form::of(
         Key::optional(
             "from",
             Kind::TextsByName,
-            "Packages that come from another suite, by the name of the suite: names, or `src:NAME` for all packages of a source package.",
+            "Packages that come from another suite, by the name of that suite. Each is a package name, or `src:NAME` for all packages built from a source package.",
             "all packages come from `suite`",
             "from.experimental = [\"src:rocblas\"]",
         ),
         Key::optional(
             "index",
             Kind::TableByName(&SUITE_INDEX),
-            "The signed indexes in which `lock` found the packages, by the name of the suite.",
+            "The signed indexes in which `lock` found the packages, by suite.",
             "none",
             "",
         ),
@@ -237,7 +237,7 @@ pub const SUITE_INDEX: Form = Form::of(
         Key::required(
             "date",
             Kind::Text,
-            "When Debian made it.",
+            "When Debian created it.",
             "date = \"2026-11-20T08:08:01Z\"",
         ),
         Key::optional(
@@ -265,7 +265,7 @@ pub const PACKAGE_SET: Form = Form::of(
         Key::required(
             "wanted",
             Kind::Texts,
-            "The packages that you want, without what they depend on. `?essential` means all essential packages.",
+            "The packages that you want, without their dependencies. `?essential` means all essential packages.",
             "wanted = [\"libvulkan1\"]",
         ),
         Key::required(

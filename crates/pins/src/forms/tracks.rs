@@ -4,14 +4,14 @@ use crate::form::{Form, Key, Kind};
 
 /// `versions/tracks.toml`.
 pub const TRACKS: Form = Form {
-    about: "The tracks: named ways to make an image. A project's own file adds tracks to those of \
-            build-pipeline; a table with the name of one of those replaces it.",
+    about: "Tracks: named recipes for images. A project's own file adds tracks to build-pipeline's own \
+            tracks; a table with the name of such a track replaces that track.",
     keys: &[&[
         Key::schema(),
         Key::optional(
             "gpu",
             Kind::Text,
-            "The GPU target that images are built for, unless `--gpu` names another.",
+            "The GPU target that images are built for, unless `--gpu` names another one.",
             "the target of build-pipeline's own tracks",
             "gpu = \"gfx1151\"",
         ),
@@ -21,12 +21,12 @@ pub const TRACKS: Form = Form {
 
 /// A track.
 pub const TRACK: Form = Form::of(
-    "A track. `base`, `track` or `packages` says what its image is made on. A track with `stage` \
+    "A track. `base`, `track` or `packages` specifies what its image is based on. A track with `stage` \
      tables is built by podman or docker; any other track only adds metadata to its base.",
     &[TRACK_ABOUT, BASE, IMAGE, &[SPOOF], BUILT],
 );
 
-/// What every track may have.
+/// The keys that every track may have.
 pub const TRACK_ABOUT: &[Key] = &[
     Key::required(
         "title",
@@ -60,12 +60,12 @@ pub const TRACK_ABOUT: &[Key] = &[
 pub const DISK: Form = Form::of(
     "The disk space that an image needs in an engine's store.",
     &[&[
-        Key::required("gb", Kind::Number, "The space in units of 10^9 bytes.", "gb = 25"),
-        Key::required("source", Kind::Text, "Where the number is from.", "source = \"measured\""),
+        Key::required("gb", Kind::Number, "The space in GB (10^9 bytes).", "gb = 25"),
+        Key::required("source", Kind::Text, "The source of the number.", "source = \"measured\""),
     ]],
 );
 
-/// What an image is made on.
+/// The base of an image.
 pub const BASE: &[Key] = &[
     Key::optional(
         "base",
@@ -89,48 +89,48 @@ pub const IMAGE: &[Key] = &[
         "env",
         Kind::TextByName,
         "Environment variables.",
-        "those of the base",
+        "the base's variables",
         "env.VLLM_ROCM_USE_AITER = \"0\"",
     ),
     Key::optional(
         "labels",
         Kind::TextByName,
-        "Labels. build-pipeline sets its own labels itself.",
-        "those of the base",
+        "Labels, except those that build-pipeline sets itself.",
+        "the base's labels",
         "labels.\"org.example.team\" = \"inference\"",
     ),
     Key::optional(
         "entrypoint",
         Kind::Texts,
-        "The program that a container starts, with its first arguments. It drops the base's `cmd`.",
-        "that of the base",
+        "The program that a container starts, with its first arguments. Setting it drops the base's `cmd`.",
+        "the base's entrypoint",
         "entrypoint = [\"/bin/serve\", \"--port\", \"8000\"]",
     ),
     Key::optional(
         "cmd",
         Kind::Texts,
         "The default arguments.",
-        "those of the base",
+        "the base's arguments",
         "cmd = [\"--all\"]",
     ),
     Key::optional(
         "user",
         Kind::Text,
         "The user, as a name or number, optionally with a group.",
-        "that of the base",
+        "the base's user",
         "user = \"1000:44\"",
     ),
     Key::optional(
         "workdir",
         Kind::Text,
-        "The working folder, an absolute path.",
-        "that of the base",
+        "The working directory, as an absolute path.",
+        "the base's working directory",
         "workdir = \"/srv\"",
     ),
     Key::optional(
         "files",
         Kind::Tables(&FILE),
-        "Files and folders of the project that the image contains, as a layer of their own.",
+        "Files and folders of the project to add to the image, as a separate layer.",
         "none",
         "files = [{ from = \"files/start\", to = \"/usr/local/bin/start\", mode = \"0755\" }]",
     ),
@@ -138,7 +138,7 @@ pub const IMAGE: &[Key] = &[
 
 /// A file or folder of the project in the image.
 pub const FILE: Form = Form::of(
-    "A file or folder of the project, with everything in it.",
+    "A file of the project, or a folder with everything in it.",
     &[&[
         Key::required(
             "from",
@@ -156,27 +156,27 @@ pub const FILE: Form = Form::of(
             "mode",
             Kind::Text,
             "The permissions of the files, in octal digits.",
-            "0755 for a file that its owner may execute, and for folders; 0644 for all others",
+            "0755 for folders and for files that their owner may execute; 0644 for other files",
             "mode = \"0755\"",
         ),
         Key::optional(
             "owner",
             Kind::Text,
-            "The owner, as the numbers of a user and a group.",
+            "The owner, as numbers: `UID` or `UID:GID`.",
             "0:0",
             "owner = \"1000:1000\"",
         ),
     ]],
 );
 
-/// What only tracks have that add metadata.
+/// The keys of tracks that only add metadata.
 pub const DERIVED: &[Key] = &[
     SPOOF,
     SLIM,
     Key::optional(
         "variants",
         Kind::TableByName(&SLIM_VARIANT),
-        "Variants, which `--variant` selects. A variant of a track without stages only adds `slim`.",
+        "Variants, which `--variant` selects. In a track without stages, a variant only has `slim`.",
         "none",
         "variants.slim = { slim = [\"gfx1151\"] }",
     ),
@@ -186,7 +186,7 @@ const SPOOF: Key = Key::optional(
     "spoof",
     Kind::Flag,
     "Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the value in gpus.toml. Only for tracks without stages.",
-    "as the track below it; `false` if there is none",
+    "as in the track that it is based on, else `false`",
     "spoof = true",
 );
 
@@ -201,7 +201,7 @@ pub const SLIM_VARIANT: Form = Form::of(
     )]],
 );
 
-/// What only tracks have that an engine builds.
+/// The keys of tracks that an engine builds.
 pub const BUILT: &[Key] = &[
     PACKAGES,
     GPU_CODE,
@@ -210,21 +210,21 @@ pub const BUILT: &[Key] = &[
     Key::optional(
         "variant",
         Kind::Text,
-        "The default one of `variants`.",
+        "The default variant.",
         "the track has no variants",
         "variant = \"debian\"",
     ),
     Key::optional(
         "variants",
         Kind::TableByName(&VARIANT),
-        "Several ways to build the track. Each has its own base and stages. A variant of a track without stages only has `slim`.",
+        "Several ways to build the track. Each has its own base and stages. In a track without stages, a variant only has `slim`.",
         "the track lists its stages itself",
         "variants.debian = { packages = \"debian\", stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }] }",
     ),
     Key::optional(
         "rehearsal",
         Kind::Text,
-        "The one of `variants` that a rehearsal builds.",
+        "The variant that a rehearsal builds.",
         "the track cannot be rehearsed",
         "rehearsal = \"rehearsal\"",
     ),
@@ -233,7 +233,7 @@ pub const BUILT: &[Key] = &[
 const PACKAGES: Key = Key::optional(
     "packages",
     Kind::Text,
-    "The name of a lock, `versions/locks/NAME.toml`. The base is a root file system of the packages in its set `base`.",
+    "The name of a package lock, `versions/locks/NAME.toml`. The base is a root file system made from the packages in its set `base`.",
     "`base` or `track` is given",
     "packages = \"debian\"",
 );
@@ -247,7 +247,7 @@ const GPU_CODE: Key = Key::optional(
 const SLIM: Key = Key::optional(
     "slim",
     Kind::Texts,
-    "The GPU targets whose code stays in the image. The code of all other GPUs is removed.",
+    "The GPU targets whose code stays in the image. Code for all other GPUs is removed.",
     "all code stays",
     "slim = [\"gfx1151\"]",
 );
@@ -259,14 +259,14 @@ const STAGES: Key = Key::optional(
     "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
 );
 
-/// A variant.
+/// A variant of a track that an engine builds.
 pub const VARIANT: Form =
     Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, SLIM, STAGES]]);
 
 /// A stage.
 pub const STAGE: Form = Form::of(
     "One Dockerfile and the content of its build context. The Dockerfile declares `ARG BASE` and \
-     starts from `${BASE}`; `GPU_TARGET` and `SOURCE_DATE_EPOCH` are set too.",
+     starts from `${BASE}`; the arguments `GPU_TARGET` and `SOURCE_DATE_EPOCH` are set too.",
     &[&[
         Key::required(
             "name",
@@ -304,7 +304,7 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "files",
             Kind::Texts,
-            "Own files and folders of the project, which have the same path in the context.",
+            "Files and folders of the project. They have the same path in the context.",
             "none",
             "files = [\"files/start\", \"src\"]",
         ),
@@ -318,7 +318,7 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "network",
             Kind::Flag,
-            "Whether RUN may use the network. Such a stage is not reproducible, and `--mirror-only` refuses it.",
+            "Whether RUN instructions may use the network. Such a stage is not reproducible, and `--mirror-only` refuses it.",
             "`false`",
             "network = true",
         ),

@@ -4,9 +4,9 @@
 //! and packages are sorted, with one package per line, so that the difference between two locks is
 //! easy to read.
 //!
-//! A *set* is what one step installs. It depends on other sets, whose packages are already
-//! installed, and lists only the packages that it adds. The lock does not contain the download
-//! location: a pool path is the same on every mirror of an archive.
+//! A *set* contains the packages that one step installs. It can depend on other sets, whose
+//! packages are already installed, and lists only the packages that it adds. The lock does not
+//! contain the download location: a pool path is the same on every mirror of an archive.
 
 mod read;
 
@@ -34,7 +34,7 @@ pub struct PackageLock {
     pub sets: BTreeMap<PinName, PackageSet>,
 }
 
-/// The packages that a lock takes from other suites than its own, by suite: package names, or
+/// The packages that a lock takes from suites other than its own, by suite: package names, or
 /// `src:NAME` for all packages that are built from a source.
 pub type FromSuites = BTreeMap<String, BTreeSet<String>>;
 
@@ -43,7 +43,7 @@ pub type FromSuites = BTreeMap<String, BTreeSet<String>>;
 pub struct SuiteIndex {
     /// When the archive wrote it, as `YYYY-MM-DDTHH:MM:SSZ`.
     pub date: String,
-    /// When it expires, in the same form. Releases whose files stay have none.
+    /// When it expires, in the same form; `None` if it does not expire.
     pub valid_until: Option<String>,
     /// The hash of the signed file.
     pub sha256: Sha256,
@@ -58,7 +58,7 @@ pub struct WantedPackages {
     pub architecture: String,
     /// The packages that come from another suite, by suite.
     pub from: FromSuites,
-    /// The sets by name: the sets that each depends on, and the packages it wants.
+    /// The sets by name. Each has the sets that it depends on, and the packages that it wants.
     pub sets: BTreeMap<PinName, (BTreeSet<PinName>, BTreeSet<String>)>,
 }
 
@@ -69,7 +69,7 @@ pub struct PackageSet {
     pub on: BTreeSet<PinName>,
     /// The requested packages: package names, or `?essential`.
     pub wanted: BTreeSet<String>,
-    /// All installed packages beyond those of `on`, sorted by name.
+    /// The packages that this set adds to the sets in `on`, sorted by name.
     pub packages: Vec<LockedPackage>,
 }
 
@@ -110,19 +110,20 @@ impl PackageLock {
         let mut open = vec![self.sets.get_key_value(&set.parse::<PinName>().ok()?)?];
         let mut seen = BTreeSet::new();
         let mut packages = Vec::new();
-        while let Some((name, set)) = open.pop() {
+        while let Some((name, current)) = open.pop() {
             if seen.insert(name) {
-                packages.extend(&set.packages);
-                open.extend(set.on.iter().filter_map(|name| self.sets.get_key_value(name)));
+                packages.extend(&current.packages);
+                open.extend(current.on.iter().filter_map(|below| self.sets.get_key_value(below)));
             }
         }
         packages.sort();
         Some(packages)
     }
 
-    /// Returns the digest of all packages that are installed with `set`: the SHA-256 of release,
-    /// architecture, and the name, version, architecture and hash of each package, sorted. Other
-    /// sets and the file paths do not affect it. Returns `None` if the set does not exist.
+    /// Returns the digest of all packages that are installed with `set`: the SHA-256 of the
+    /// release, the architecture, and the sorted names, versions, architectures and hashes of the
+    /// packages. Other sets and the file paths do not affect it. Returns `None` if the set does not
+    /// exist.
     pub fn digest_of(&self, set: &str) -> Option<Digest> {
         let mut text = format!("{} {}\n", self.suite, self.architecture);
         for package in self.closure(set)? {
@@ -143,16 +144,17 @@ impl PackageLock {
         packages.into_iter().collect()
     }
 
-    /// Returns the days of its indexes as `YYYY-MM-DD`, the latest first: on these days, an archive
-    /// that keeps old files had all files of the lock. Without indexes, it is the day of the lookup.
+    /// Returns the dates of the lock's indexes as `YYYY-MM-DD`, the latest first. On these days, an
+    /// archive that keeps old files has all files of the lock. Without indexes, returns the day of
+    /// the lookup.
     pub fn days(&self) -> Vec<&str> {
         let days = self.indexes.values().filter_map(|index| index.date.get(..10));
         let days: BTreeSet<&str> = days.collect();
         if days.is_empty() { vec![&self.checked] } else { days.into_iter().rev().collect() }
     }
 
-    /// Returns when the first of its indexes expires, if one does. Until then, every mirror must have
-    /// the files; later, newer versions may have replaced them.
+    /// Returns when the first of the lock's indexes expires, if one does. Until then, every mirror
+    /// must have the files; later, newer versions may have replaced them.
     pub fn valid_until(&self) -> Option<&str> {
         self.indexes.values().filter_map(|index| index.valid_until.as_deref()).min()
     }
@@ -162,11 +164,12 @@ impl PackageLock {
         let mut text = String::from(
             "# Written by `build-pipeline lock`; do not edit. The hashes were read in indexes that Debian signed.\n",
         );
-        let Self { suite, architecture, checked, from, indexes, sets } = self;
+        let Self { suite: own_suite, architecture: own_architecture, checked, from, indexes, sets } =
+            self;
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "schema = 1\nsuite = \"{suite}\"\narchitecture = \"{architecture}\"\nchecked = {checked}\n"
+            "schema = 1\nsuite = \"{own_suite}\"\narchitecture = \"{own_architecture}\"\nchecked = {checked}\n"
         );
         if !from.is_empty() {
             text.push_str("\n[from]\n");
@@ -181,8 +184,8 @@ impl PackageLock {
             }
             let _ = writeln!(text, "sha256 = \"{sha256}\"");
         }
-        for (name, set) in sets {
-            let _ = writeln!(text, "\n[set.{name}]");
+        for (set_name, set) in sets {
+            let _ = writeln!(text, "\n[set.{set_name}]");
             if !set.on.is_empty() {
                 let _ = writeln!(text, "on = {}", array(set.on.iter().map(PinName::as_str)));
             }

@@ -9,16 +9,16 @@ use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong}
 use crate::reader::{Entry, Table, collect, document};
 use names::{PinName, Sha256};
 
-/// The advice for every value that nobody writes by hand.
+/// The hint for values that are not written by hand.
 const LOCK_AGAIN: &str = "run `build-pipeline lock` to write the file again";
 
 /// An example of a package table.
 const EXAMPLE: &str = "{ name = \"apt\", version = \"3.0.3\", architecture = \"amd64\", file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\", size = 1452192, sha256 = \"…\" }";
 
-/// Parses the text of a package lock. Messages call it `file`.
+/// Parses the text of a package lock. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseError> {
     let mut report = Report::new(file, text);
     let lock = document(&mut report).and_then(|entries| {
@@ -29,10 +29,10 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
 }
 
 /// Parses only the requirements in a package lock, which a person edits, so that they can be looked
-/// up. The packages may lack a wanted one that was just added.
+/// up. The locked packages may lack a wanted package that was just added.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, ParseError> {
     let mut report = Report::new(file, text);
     let wanted = document(&mut report).and_then(|entries| {
@@ -58,23 +58,23 @@ fn read_release(
     report: &mut Report<'_>,
     root: &Table<'_>,
 ) -> (Result<String, Reported>, Result<String, Reported>) {
-    let suite = root.required(report, "suite", "suite = \"trixie\"", word("a release of Debian"));
+    let suite = root.required(report, "suite", "suite = \"trixie\"", word("a Debian release"));
     let architecture = root.required(
         report,
         "architecture",
         "architecture = \"amd64\"",
-        word("an architecture of Debian"),
+        word("a Debian architecture"),
     );
     (suite, architecture)
 }
 
 /// Reads the packages that come from other suites.
 fn read_from(report: &mut Report<'_>, root: &Table<'_>) -> Result<FromSuites, Reported> {
-    let Some(entry) = root.get("from") else { return Ok(FromSuites::new()) };
-    let table = entry.table(report, "`[from]`")?;
+    let Some(from) = root.get("from") else { return Ok(FromSuites::new()) };
+    let table = from.table(report, "`[from]`")?;
     let own = root.get("suite").and_then(|entry| entry.text().map(str::to_owned));
     collect(report, table.entries(), |report, entry| {
-        let suite = word("a suite of Debian")(entry.key);
+        let suite = word("a Debian suite")(entry.key);
         let suite = suite.map_err(|wrong| report.add(&entry.key_span, wrong))?;
         if Some(&suite) == own.as_ref() {
             let message = format!("`{suite}` is the suite of the lock itself");
@@ -102,10 +102,10 @@ fn read_indexes(
     report: &mut Report<'_>,
     root: &Table<'_>,
 ) -> Result<BTreeMap<String, SuiteIndex>, Reported> {
-    let Some(entry) = root.get("index") else { return Ok(BTreeMap::new()) };
-    let section = entry.table(report, "`[index.SUITE]`")?;
+    let Some(section) = root.get("index") else { return Ok(BTreeMap::new()) };
+    let section = section.table(report, "`[index.SUITE]`")?;
     collect(report, section.entries(), |report, entry| {
-        let suite = word("a suite of Debian")(entry.key);
+        let suite = word("a Debian suite")(entry.key);
         let suite = suite.map_err(|wrong| report.add(&entry.key_span, wrong));
         let place = quote(&format!("[index.{}]", entry.key));
         let table = entry.table(report, &place)?;
@@ -117,7 +117,7 @@ fn read_indexes(
     })
 }
 
-/// Accepts a moment in the form `2026-11-20T08:08:01Z`.
+/// Accepts a timestamp in the form `2026-11-20T08:08:01Z`.
 fn moment(text: &str) -> Result<String, Wrong> {
     let is_time = |rest: &str| {
         let shape = "T00:00:00Z";
@@ -134,7 +134,7 @@ fn moment(text: &str) -> Result<String, Wrong> {
         Ok(text.to_owned())
     } else {
         Err(wrong(
-            format!("{} is not a moment", quote(text)),
+            format!("{} is not a timestamp", quote(text)),
             format!("its form is `2026-11-20T08:08:01Z`; {LOCK_AGAIN}"),
         ))
     }
@@ -226,8 +226,8 @@ fn read_package(
     item: &Entry<'_>,
     own: &str,
 ) -> Result<LockedPackage, Reported> {
-    let name = item.as_table().and_then(|table| table.get("name")).and_then(|name| name.text());
-    let place = quote(&format!("the package {}", name.unwrap_or("NAME")));
+    let shown = item.as_table().and_then(|table| table.get("name")).and_then(|name| name.text());
+    let place = quote(&format!("the package {}", shown.unwrap_or("NAME")));
     if item.as_table().is_none() {
         return Err(item.add_type(report, "a table", &format!("write `{EXAMPLE}`")));
     }
@@ -287,8 +287,8 @@ fn read_size(report: &mut Report<'_>, table: &Table<'_>) -> Result<u64, Reported
     }
 }
 
-/// Checks that sets depend on existing sets without a circle, that no package occurs twice, and
-/// that all wanted packages are present.
+/// Checks that sets depend on existing sets without a cycle, that no package occurs twice, and that
+/// all wanted packages are present.
 fn check_sets(
     report: &mut Report<'_>,
     section: &Table<'_>,
@@ -310,7 +310,7 @@ fn check_sets(
         }
         let Some(below) = sets_below(sets, name) else {
             let message = format!("{place} depends on itself");
-            failed = Some(report.add(&span, wrong(message, "remove one `on` of the circle")));
+            failed = Some(report.add(&span, wrong(message, "remove one `on` from the cycle")));
             continue;
         };
         let mut seen: BTreeMap<&str, &PinName> = BTreeMap::new();
@@ -337,12 +337,12 @@ fn check_sets(
     failed.map_or(Ok(()), Err)
 }
 
-/// Returns the sets that `name` depends on, directly or indirectly; `None` if it is one of them.
+/// Returns the sets that `name` depends on, directly or indirectly; `None` if it depends on itself.
 fn sets_below<'a>(
     sets: &'a BTreeMap<PinName, PackageSet>,
     name: &'a PinName,
 ) -> Option<BTreeSet<&'a PinName>> {
-    let on = |name: &PinName| sets.get(name).into_iter().flat_map(|set| &set.on);
+    let on = |of: &PinName| sets.get(of).into_iter().flat_map(|set| &set.on);
     let mut open: Vec<&PinName> = on(name).collect();
     let mut below = BTreeSet::new();
     while let Some(next) = open.pop() {

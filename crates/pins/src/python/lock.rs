@@ -1,7 +1,7 @@
-//! A Python lock: read as uv writes it, written as `pylock.NAME.toml` (PEP 751) and for pip.
+//! Python locks: reads what uv writes, and writes `pylock.NAME.toml` (PEP 751) and pip's format.
 //!
 //! Except for the index of a release, a lock does not contain download locations: a file is the
-//! same on every copy of an index, and its hash identifies it. The lock expects its wheels in the
+//! same on every mirror of an index, and its hash identifies it. The lock expects its wheels in the
 //! folder `wheels` next to it.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct PythonLock {
     pub python: String,
     /// The platform.
     pub platform: String,
-    /// The digest of the inputs, [`PythonSet::inputs`]; uv's own text has none.
+    /// The digest of the inputs, [`PythonSet::inputs`]; absent from uv's own output.
     pub inputs: Option<Digest>,
     /// The index of the release in the inputs, which is queried before the default one.
     pub index: Option<String>,
@@ -91,14 +91,15 @@ impl PythonLock {
                 return Err(ParsePythonLockError::Wrong(format!("`{name}` is listed twice")));
             }
         }
-        let of = |key, own: fn(&PythonSet) -> &String| {
-            let text = set.map(own).map(String::as_str).or_else(|| word(key));
-            text.map(str::to_owned)
+        let of = |key, field: fn(&PythonSet) -> &String| {
+            let value = set.map(field).map(String::as_str).or_else(|| word(key));
+            value
+                .map(str::to_owned)
                 .ok_or_else(|| ParsePythonLockError::Wrong(format!("`{key}` is missing")))
         };
         Ok(Self {
-            python: of("python", |set| &set.python)?,
-            platform: of("platform", |set| &set.platform)?,
+            python: of("python", |given| &given.python)?,
+            platform: of("platform", |given| &given.platform)?,
             inputs: inputs.map_err(|_| wrong("`inputs` is not a digest"))?,
             index: word("index").map(str::to_owned),
             projects,
@@ -154,7 +155,8 @@ impl PythonLock {
     }
 
     /// Returns the projects that must not come from the default index: CUDA builds, and projects
-    /// that replace ROCm's own. ROCm builds say so in their version: `2.11.0+rocm7.14.0`.
+    /// that would replace a ROCm build. A ROCm build has `rocm` in its version:
+    /// `2.11.0+rocm7.14.0`.
     pub fn for_cuda(&self) -> impl Iterator<Item = (&str, &LockedProject)> {
         self.projects.iter().map(|(name, project)| (name.as_str(), project)).filter(
             |(name, project)| {
@@ -176,7 +178,7 @@ fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockEr
     let wrong = |what: &str| ParsePythonLockError::Wrong(format!("`{name}` {what}"));
     let version = text(package, "version").ok_or_else(|| wrong("has no version"))?;
     let is_plain =
-        |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-!".contains(&b));
+        |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-!".contains(&b));
     if !is_plain(&version) || !is_plain(&name) {
         return Err(wrong("has an invalid name or version"));
     }
@@ -187,7 +189,7 @@ fn project(package: &Value) -> Result<(String, LockedProject), ParsePythonLockEr
         let place = text(wheel, "name").or(text(wheel, "path")).or(text(wheel, "url"))?;
         let place = place.split(['#', '?']).next().unwrap_or_default();
         let file = place.rsplit('/').next().filter(|file| file.ends_with(".whl"))?;
-        // In urls, the `+` of a local version is escaped.
+        // In URLs, the `+` of a local version is escaped.
         let file = file.replace("%2B", "+").replace("%2b", "+");
         let sha256 = text(wheel.get("hashes")?, "sha256")?.parse().ok()?;
         let size = wheel.get("size").and_then(Value::as_integer);

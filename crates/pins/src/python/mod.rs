@@ -2,8 +2,8 @@
 //!
 //! Start at [`PythonSet`], a table of that file, and [`PythonLock`], the result. `read` parses the
 //! file, `lock` reads and writes locks, and `requirements` reads other projects' requirement files.
-//! A set is for one version of Python on one platform, so a lock names only a few files, and all of
-//! them are installed.
+//! A set is for one version of Python on one platform, so a lock lists few files, and every project
+//! in it is installed.
 
 mod lock;
 mod read;
@@ -33,7 +33,7 @@ pub struct PythonSet {
     /// Requirement files of that source; from a `pyproject.toml`, the build requirements are used.
     pub files: Vec<String>,
     /// The release pin whose packages are required at their exact versions. Its index is queried
-    /// before the default one, and packages that it has come only from it.
+    /// before the default index, and a package that it has comes only from it.
     pub release: Option<PinName>,
     /// Further requirements (PEP 508).
     pub requirements: BTreeSet<String>,
@@ -47,8 +47,8 @@ pub type PythonSets = BTreeMap<PinName, PythonSet>;
 
 impl PythonSet {
     /// Returns the digest of everything that determines the lookup, or `None` if the source is
-    /// unresolved or not a pin. The lock contains it, so a lock that was made from other inputs is
-    /// recognised.
+    /// unresolved or not a pin. The lock contains this digest, so a lock that was made from other
+    /// inputs is recognised.
     pub fn inputs(&self, pins: &Pins) -> Option<Digest> {
         let Self { python, platform, source, files, release, requirements, provided } = self;
         let mut text = format!("python {python}\nplatform {platform}\n");
@@ -67,9 +67,9 @@ impl PythonSet {
             let _ = writeln!(text, "source {}", value?);
         }
         if let Some(name) = release {
-            let release = pins.releases.get(name)?;
-            let _ = writeln!(text, "index {}", release.index);
-            for (package, version) in &release.packages {
+            let pin = pins.releases.get(name)?;
+            let _ = writeln!(text, "index {}", pin.index);
+            for (package, version) in &pin.packages {
                 let _ = writeln!(text, "package {package}=={version}");
             }
         }

@@ -8,10 +8,10 @@ use crate::problem::{ParseError, Report, Reported, Wrong, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::{PinKind, Pins, built, forms};
 
-/// Parses the text of `python.toml`. Messages call it `file`.
+/// Parses the text of `python.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
     parse(file, text, None)
 }
@@ -19,7 +19,7 @@ pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
 /// Parses the text like [`parse_python`], and checks that every source is a pin of `pins`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_python_with(file: &str, text: &str, pins: &Pins) -> Result<PythonSets, ParseError> {
     parse(file, text, Some(pins))
 }
@@ -70,8 +70,7 @@ fn read_set(
             return Err(table.add_missing(report, "files", "files = [\"pyproject.toml\"]"));
         }
         (None, true) if requirements.is_empty() && release.is_none() => {
-            let example = "requirements = [\"numpy>=2\"]";
-            return Err(table.add_missing(report, "requirements", example));
+            return Err(table.add_missing(report, "requirements", "requirements = [\"numpy>=2\"]"));
         }
         (None, true) | (Some(_), false) => {}
     }
@@ -92,15 +91,15 @@ fn python(text: &str) -> Result<String, Wrong> {
     match minor.filter(|minor| text == format!("3.{minor}")) {
         Some(_) => Ok(text.to_owned()),
         None => Err(wrong(
-            format!("{} is not a version of Python that wheels are made for", quote(text)),
-            "write major and minor, for example `3.13`",
+            format!("{} is not a version of Python that wheels are built for", quote(text)),
+            "write the major and minor version, for example `3.13`",
         )),
     }
 }
 
 /// Accepts the name of a platform in uv's terms: an architecture and a C library.
 fn platform(text: &str) -> Result<String, Wrong> {
-    let number = |text: &str| text.parse::<u16>().is_ok_and(|n| n.to_string() == text);
+    let number = |digits: &str| digits.parse::<u16>().is_ok_and(|n| n.to_string() == digits);
     let is_valid = text.split_once('-').is_some_and(|(architecture, library)| {
         let release = library.strip_prefix("manylinux_").or(library.strip_prefix("musllinux_"));
         ["x86_64", "aarch64"].contains(&architecture)
@@ -112,7 +111,7 @@ fn platform(text: &str) -> Result<String, Wrong> {
         Ok(text.to_owned())
     } else {
         Err(wrong(
-            format!("{} is not a platform that wheels are made for", quote(text)),
+            format!("{} is not a platform that wheels are built for", quote(text)),
             "write an architecture and the oldest C library, for example `x86_64-manylinux_2_40` for glibc 2.40",
         ))
     }
@@ -124,7 +123,7 @@ pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    // The name is followed by extras, versions or a marker; in a file or url, by something else.
+    // The name is followed by extras, versions or a marker; in a file or URL, by something else.
     if !is_name
         || !(rest.is_empty()
             || rest.starts_with(['[', '(', '<', '>', '=', '!', '~', ';', ' ', '@']))

@@ -25,7 +25,7 @@ pub enum RequirementsError {
     Line {
         /// The file.
         file: String,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The content of the line, quoted.
         text: String,
@@ -55,10 +55,7 @@ fn build_requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, Re
     let requires = table.get("build-system").and_then(|build| build.get("requires"));
     let all = requires.and_then(toml::Value::as_array);
     let all = all.ok_or_else(|| RequirementsError::NoBuild { file: file.to_owned() })?;
-    let one = |value: &toml::Value| {
-        let text = value.as_str().unwrap_or_default();
-        requirement(file, 1, text)
-    };
+    let one = |value: &toml::Value| requirement(file, 1, value.as_str().unwrap_or_default());
     all.iter().map(one).collect()
 }
 

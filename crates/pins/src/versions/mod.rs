@@ -1,7 +1,7 @@
 //! `versions/versions.toml`: the pins of all inputs of all images.
 //!
-//! Start at [`Pins`]; `read` in this folder fills it. The types contain what the file says, without
-//! judging it: lints report stale or dangerous pins.
+//! Start at [`Pins`]; `read` in this folder fills it. The types hold the content of the file
+//! without judging it: lints report stale or dangerous pins.
 
 mod read;
 
@@ -21,7 +21,7 @@ pub struct Pins {
     /// pin change, never the current time (reproducible-builds.org, "SOURCE_DATE_EPOCH
     /// specification").
     pub source_date_epoch: u64,
-    /// Whether the data files that are part of the program are defaults for this project.
+    /// Whether build-pipeline's own data files are the defaults of this project.
     pub has_built_in: bool,
     /// Git trees, by pin name.
     pub sources: BTreeMap<PinName, SourcePin>,
@@ -45,9 +45,9 @@ pub enum Pinned<T> {
 /// A git tree at a full commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePin {
-    /// The url of the repository; `https` only.
+    /// The URL of the repository; `https` only.
     pub url: String,
-    /// The tag or branch that the commit was found under, for readers; it may have moved since.
+    /// The tag or branch that the commit was resolved from, for people; it may have moved since.
     pub git_ref: Option<String>,
     /// The version, if it has one.
     pub version: Option<String>,
@@ -85,7 +85,7 @@ pub struct ArchivePin {
 pub struct ImagePin {
     /// The repository of the image.
     pub repository: Repository,
-    /// The tag that the digest was found under, for readers; it may have moved since.
+    /// The tag that the digest was resolved from, for people; it may have moved since.
     pub tag: Option<Tag>,
     /// The digest.
     pub digest: Pinned<Digest>,
@@ -121,7 +121,7 @@ pub struct Facts {
     pub checked: Option<String>,
     /// The day after which the pin is expected to be gone, as `YYYY-MM-DD`.
     pub expires: Option<String>,
-    /// Where the value was read, for readers.
+    /// Where the value was read, for people.
     pub evidence: Option<String>,
     /// Why the pin must stay at its value, if it must.
     pub hold: Option<String>,
@@ -141,7 +141,7 @@ pub enum PinKind {
 }
 
 impl Pins {
-    /// Returns these pins, and those of `lower` whose names are not among them.
+    /// Returns these pins, plus the pins in `lower` that have other names.
     #[must_use]
     pub fn over(mut self, lower: &Self) -> Self {
         fn add<T: Clone>(
@@ -188,8 +188,8 @@ impl Pins {
     /// Returns the pin name that `name` was most likely meant to be, if one is similar enough.
     pub fn nearest_name(&self, name: &str) -> Option<&PinName> {
         let names = self.names();
-        let near = nearest(name, names.keys().map(|name| name.as_str()))?;
-        names.into_keys().find(|name| name.as_str() == near)
+        let near = nearest(name, names.keys().map(|known| known.as_str()))?;
+        names.into_keys().find(|known| known.as_str() == near)
     }
 }
 

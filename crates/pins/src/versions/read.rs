@@ -1,6 +1,6 @@
 //! Parses `versions.toml` into [`Pins`].
 //!
-//! Start at [`parse_versions`]. Every value of a pin is read before the first failure ends the pin,
+//! Start at [`parse_versions`]. All values of a pin are read before the first failure is returned,
 //! so that one run shows all mistakes.
 
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ const LATEST_EPOCH: i128 = 1 << 32;
 /// The keys that every kind of pin has.
 const FACT_KEYS: [&str; 4] = ["checked", "expires", "evidence", "hold"];
 
-/// Parses the text of `versions.toml`. Messages call it `file`.
+/// Parses the text of `versions.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its place, the value and the correct form.
 pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
     let mut report = Report::new(file, text);
     let pins = document(&mut report).and_then(|entries| {
@@ -129,16 +129,16 @@ fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
     }
 }
 
-/// Reads all pins of one kind. `read` gets the name of the pin in a form for messages.
+/// Reads all pins of one kind. `read` gets the name of the pin as messages show it.
 fn read_kind<T>(
     report: &mut Report<'_>,
     root: &Table<'_>,
     kind: PinKind,
     read: impl Fn(&mut Report<'_>, &Table<'_>, &str) -> Result<T, Reported>,
 ) -> Result<BTreeMap<PinName, T>, Reported> {
-    let Some(entry) = root.get(kind.table()) else { return Ok(BTreeMap::new()) };
-    let place = format!("`[{}.NAME]`", kind.table());
-    let section = entry.table(report, &place)?;
+    let Some(section) = root.get(kind.table()) else { return Ok(BTreeMap::new()) };
+    let section_place = format!("`[{}.NAME]`", kind.table());
+    let section = section.table(report, &section_place)?;
     collect(report, section.entries(), |report, entry| {
         let name = checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
         let place = quote(&format!("[{}.{}]", kind.table(), entry.key));
@@ -265,7 +265,7 @@ fn read_image(
     })
 }
 
-/// Reports an image without a tag that can only be found by its tag.
+/// Reports an image that lacks the tag by which it must be looked up.
 fn check_can_be_found(report: &mut Report<'_>, table: &Table<'_>, is_resolved: bool, follow: bool) {
     if let Some(entry) = table.get("follow")
         && follow
@@ -277,8 +277,7 @@ fn check_can_be_found(report: &mut Report<'_>, table: &Table<'_>, is_resolved: b
         && !is_resolved
     {
         let message = format!("{} has no tag, and its digest is `unresolved`", table.place());
-        let help =
-            "add the tag under which the digest can be looked up, for example `tag = \"v0.19.0\"`";
+        let help = "add the tag to look up, for example `tag = \"v0.19.0\"`";
         report.add(&entry.span, wrong(message, help));
     }
 }
@@ -292,7 +291,7 @@ fn manifest_kind(text: &str) -> Result<ManifestKind, Wrong> {
             let help = match (near, text) {
                 (Some(near), _) => format!("did you mean `{near}`?"),
                 (None, "list") => "write `index`, the OCI name of a manifest list".to_owned(),
-                (None, _) => "write `index` if the digest is that of a list of platforms, `manifest` if it is that of one platform, or remove the line".to_owned(),
+                (None, _) => "write `index` if the digest identifies a list of platforms, `manifest` if it identifies one platform, or remove the line".to_owned(),
             };
             Err(wrong(format!("{} is not a kind of digest", quote(text)), help))
         }
@@ -339,21 +338,21 @@ fn read_packages(
         );
     }
     let mut first: BTreeMap<String, &str> = BTreeMap::new();
-    collect(report, packages.entries(), |report, entry| {
-        let name = checks::package_name(entry.key).and_then(|name| {
+    collect(report, packages.entries(), |report, package| {
+        let name = checks::package_name(package.key).and_then(|name| {
             // An index treats these spellings as one project (Python packaging, "Names and
             // normalization").
             let plain = name.to_ascii_lowercase().replace(['_', '.'], "-");
-            match first.insert(plain, entry.key) {
+            match first.insert(plain, package.key) {
                 None => Ok(name),
                 Some(other) => Err(wrong(
-                    format!("{} is the same package as `{other}`", quote(entry.key)),
+                    format!("{} is the same package as `{other}`", quote(package.key)),
                     "case, `-`, `_` and `.` do not distinguish packages; remove one of the two",
                 )),
             }
         });
-        let name = name.map_err(|wrong| report.add(&entry.key_span, wrong));
-        let version = entry.checked_text(report, checks::exact_version);
+        let name = name.map_err(|wrong| report.add(&package.key_span, wrong));
+        let version = package.checked_text(report, checks::exact_version);
         Ok((name?, version?))
     })
 }

@@ -123,7 +123,7 @@ pub(crate) const VERSIONS: &[(&str, &str)] = &[
         "expires before checked",
         "[source.a]\nurl = \"https://github.com/a/b\"\ncommit = \"unresolved\"\nchecked = 2026-11-20\nexpires = 2026-11-19\n",
     ),
-    // Urls.
+    // URLs.
     ("url over http", "[source.a]\nurl = \"http://github.com/a/b\"\ncommit = \"unresolved\"\n"),
     ("url over git", "[source.a]\nurl = \"git://github.com/a/b\"\ncommit = \"unresolved\"\n"),
     ("url over ssh", "[source.a]\nurl = \"git@github.com:a/b.git\"\ncommit = \"unresolved\"\n"),

@@ -228,7 +228,7 @@ fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
         changed(commit),
         ["build-one", "build-two", "fetch-tree", "label-image", "seal-one", "seal-two"]
     );
-    // Arguments of a pin concern the stages with its tree. Those of a stage win.
+    // A pin's arguments apply to the stages with its tree. A stage's own arguments win.
     let args = |input: &mut PlanningInput| {
         let release = input.pins.archives.get_mut(&pin("release")).unwrap();
         release.args.insert("NUMBER".to_owned(), "7".to_owned());

@@ -44,7 +44,7 @@ fn planned(request: &BuildRequest) -> Planned {
     make(request, &input()).unwrap_or_else(|error| panic!("{request:?}: {error}"))
 }
 
-/// Gives a track that only adds metadata another base.
+/// Replaces the base of a track that only adds metadata.
 fn set_base(input: &mut PlanningInput, track: &str, new: Base) {
     let Build::Derive { base, .. } = &mut input.tracks.tracks.get_mut(track).unwrap().build else {
         panic!("`{track}` has stages");
@@ -225,7 +225,7 @@ fn facts_of_another_digest_are_forgotten() {
     let repository = "registry.example.org/vendor/inference";
     for (plan, name, version, hex) in [
         (&same, format!("{repository}:v1.2.3"), "v1.2.3", '1'),
-        // The old tag may not point to the new digest.
+        // The old tag might not point to the new digest.
         (&other, repository.to_owned(), "sha256:aaaaaaaaaaaa", 'a'),
         (&resolved, format!("{repository}:v2"), "v2", 'a'),
     ] {

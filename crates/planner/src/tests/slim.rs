@@ -1,4 +1,4 @@
-//! Tests which GPU code stays, and how a plan says so.
+//! Tests which GPU code stays, and how a plan records it.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ fn choice(gpus: &[&str]) -> SlimChoice {
     SlimChoice::For(gpus.iter().map(|gpu| gpu.parse().unwrap()).collect())
 }
 
-/// Returns the GPUs whose code must stay, those whose code stays if there is some, and the change
-/// that the plan notes.
+/// Returns the GPUs whose code must stay, the GPUs whose code stays if present, and the change that
+/// the plan records.
 fn kept(request: &BuildRequest) -> (String, String, Option<String>) {
     let plan = plan_of(request);
     let spell =
@@ -81,7 +81,7 @@ fn the_gpu_of_the_image_and_the_one_that_it_imitates_keep_their_code() {
         (slim("official", &[]), "gfx1151", "", Some("gfx1151")),
         (slim("official", &["gfx1100"]), "gfx1100 gfx1151", "", Some("gfx1100,gfx1151")),
         (gpu("gfx1031", slim("official", &[])), "gfx1031", "", Some("gfx1031")),
-        // The list of a track, or of the track below.
+        // The list comes from the track, or from the track below it.
         (plain("two"), "gfx1150 gfx1151", "", None),
         (plain("upper"), "gfx1150 gfx1151", "", None),
         (off("two"), "", "", Some("off")),
@@ -92,7 +92,7 @@ fn the_gpu_of_the_image_and_the_one_that_it_imitates_keep_their_code() {
         (gpu("gfx1100", plain("two")), "gfx1100", "", None),
         (variant.clone(), "gfx1151", "", None),
         (plain("chosen"), "", "", None),
-        // The spoof can be switched off, so the image's own code stays too.
+        // The spoof can be switched off, so code for the image's own GPU stays too.
         (slim("locked-spoof", &[]), "gfx1100", "gfx1151", Some("gfx1100,gfx1151")),
         (plain("tool"), "gfx1151", "", None),
     ] {

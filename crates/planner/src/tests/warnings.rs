@@ -1,4 +1,4 @@
-//! Tests every warning rule, tripped and not tripped, and the resulting settings of the image.
+//! Tests every warning rule, triggered and not triggered, and the resulting settings of the image.
 
 use super::*;
 use crate::{OVERRIDE_VARIABLE, WRAPPER_SCRIPT};
@@ -14,7 +14,7 @@ fn with_rocm(release: Option<&str>) -> PlanningInput {
     with_base(|base| base.rocm = release.map(str::to_owned))
 }
 
-/// Checks which rules are tripped, and which override the image sets.
+/// Checks which rules are triggered, and which override the image sets.
 fn check(request: &BuildRequest, input: &PlanningInput, rules: &[&str], sets: Option<&str>) {
     let Planned { plan, warnings } = make(request, input).unwrap();
     let found: Vec<_> = warnings.iter().map(|warning| warning.rule).collect();
@@ -53,7 +53,7 @@ fn every_rule_is_tripped_by_its_case_and_by_no_other() {
     // spoof-not-needed because of the list of GPUs: the spoof is left out.
     check(&locked(), &native_by_list, &[not_needed], None);
     check(&locked(), &for_another, &[unsupported], Some("11.0.0"));
-    // The same because of the ROCm release inside.
+    // The same, because of the ROCm release in the base.
     for (release, native) in [
         (Some("7.2.1"), true),
         (Some("7.2.2"), true),

@@ -179,7 +179,7 @@ fn parse_refuses_what_is_no_record() {
         text.replacen(from, to, 1)
     };
     let not_one = "the text is not a build record";
-    let newer = "the record has schema 3, but this build-pipeline reads only up to 2; update it";
+    let newer = "the record has schema 3, but this build-pipeline reads only up to 2; update build-pipeline";
     for (text, wanted) in [
         (String::new(), not_one),
         ("{}".to_owned(), not_one),

@@ -86,8 +86,8 @@ fn a_source_in_an_earlier_layer_counts_with_the_time_it_had_in_the_build() {
     let bytecode = Tar::new().file("__pycache__/a.cpython-313.pyc", &timed(LATER, 4)).end();
     let sealed = sealer.layer(Cursor::new(bytecode), std::io::sink()).unwrap();
     assert_eq!(sealed.report.bytecode.patched, 1);
-    // Touching the source without a change is not a change, and neither is compiling the bytecode
-    // again.
+    // Touching the source without changing it is not a change, and neither is recompiling the
+    // bytecode.
     let again = Tar::new()
         .file_at("a.py", b"1234", LATER + 60)
         .file("__pycache__/a.cpython-313.pyc", &timed(LATER + 60, 4))

@@ -54,7 +54,7 @@ fn what_shows_the_same_below_is_no_change() {
         .file("etc/hosts", b"127.0.0.1 localhost\n")
         .directory("run/", 0o755)
         .symlink("lib", "usr/lib");
-    // `run` is new; engines repeat the rest in every layer.
+    // Only `run` is new; engines repeat the other entries in every layer.
     assert_snapshot!(over(same));
     let nothing = Tar::new().directory("tmp", 0o1777).file("usr/lib/a.so", b"a");
     assert_eq!(over(nothing), "no layer");
@@ -113,7 +113,7 @@ fn replaced_kinds_need_no_whiteouts() {
 fn a_path_in_a_link_below_is_refused() {
     let tar = Tar::new().file("lib/x", b"").end();
     let error = try_seal(&base(&[below()]), &[], &tar).unwrap_err();
-    assert_snapshot!(chain(&error), @"`lib/x` is in `lib`, which is not a directory in this layer or those below");
+    assert_snapshot!(chain(&error), @"`lib/x` is in `lib`, which is not a directory in this layer or the layers below");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_smallest_path_of_a_file_carries_the_data() {
     let text = listed(&forward);
     assert_eq!(text, listed(&backward));
     assert_snapshot!(text);
-    // If an entry occurs again, it is another file; the link stays with the first.
+    // If an entry occurs again, it is a different file; the link still points to the first one.
     let again = Tar::new().file("x", b"first").link("y", "x").file("x", b"second").end();
     assert_snapshot!(listed(&again));
 }
@@ -131,7 +131,7 @@ fn the_smallest_path_of_a_file_carries_the_data() {
 #[test]
 fn links_stay_whole_where_one_of_them_changes() {
     let first = Tar::new().file("a", b"1").end();
-    // Overlay copies `a` up for `ln a b`; both are in the layer.
+    // For `ln a b`, overlayfs copies `a` up, so both are in the layer.
     let linked = Tar::new().file("a", b"1").link("b", "a").end();
     assert_snapshot!(listed_over(std::slice::from_ref(&first), &linked));
     assert_eq!(listed_over(&[first.clone(), linked.clone()], &linked), "no layer");
@@ -206,7 +206,7 @@ fn layers_fold_into_one() {
     let mut one = Sealer::new(rules(&[]), view.clone()).unwrap();
     let sealed = one.squash(layers.clone(), std::io::sink()).unwrap();
     assert_snapshot!(format!("{:#}", sealed.layer.unwrap().listing));
-    // Whether layers are folded or sealed one by one, the image shows the same.
+    // The image is the same whether layers are folded or sealed one by one.
     let mut many = Sealer::new(rules(&[]), view).unwrap();
     for layer in layers {
         many.layer(layer, std::io::sink()).unwrap();

@@ -8,12 +8,12 @@ use tar_stream::Ustar;
 
 use crate::support::{Tar, named, unzip};
 
-/// Changes the files whose names say so.
+/// Changes the files according to their names.
 #[derive(Default)]
 struct ByName {
     /// The content of the current file.
     seen: Vec<u8>,
-    /// Whether content cannot be kept.
+    /// Whether storing content fails.
     is_full: bool,
 }
 
@@ -61,7 +61,7 @@ fn listed(layer: &[u8]) -> String {
     Listing::of_layer(layer).unwrap().to_string()
 }
 
-/// A layer with entries of all kinds, in an order that is not that of `seal/1`.
+/// Returns a layer with entries of all kinds, in a different order than in `seal/1`.
 fn layer() -> Tar {
     let long = "d/".repeat(100) + "long";
     let device = Ustar { device: (1, 3), mode: 0o666, ..named("dev/null", b'3') };

@@ -1,4 +1,4 @@
-//! The bytes of `seal/1`. If a digest changes here, it is another contract: `seal/2`.
+//! The bytes of `seal/1`. If a digest changes here, the contract becomes `seal/2`.
 
 use std::io::{Cursor, Write as _};
 use std::num::NonZeroUsize;
@@ -117,7 +117,7 @@ fn sealing_with_any_number_of_threads_gives_the_same() {
     assert_eq!(seal(1), seal(7));
 }
 
-/// Makes a layer of files with `threads`. Returns its bytes and what is known about it.
+/// Makes a layer of files with `threads`. Returns its bytes and its description.
 fn of_files(threads: usize) -> (Vec<u8>, seal::SealedLayer) {
     let content = text(2 * MEMBER + 5, 8);
     let path = |text: &str| EntryPath::parse(text.as_bytes()).unwrap();

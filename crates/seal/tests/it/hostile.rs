@@ -1,4 +1,5 @@
-//! Damaged and malicious tars are refused with the position and the entry, and never cause a panic.
+//! Damaged and malicious tars are refused with an error that names the position and the entry, and
+//! never cause a panic.
 
 use std::fmt::Write as _;
 
@@ -83,7 +84,7 @@ fn what_readers_disagree_on_is_refused() {
     assert_snapshot!(text);
 }
 
-/// Returns a tar with everything that has its own code.
+/// Returns a tar with every feature that has its own code.
 fn everything() -> Vec<u8> {
     Tar::new()
         .extended(b'g', &[("comment", b"x")])
@@ -106,14 +107,15 @@ fn a_tar_that_is_cut_off_anywhere_is_refused_or_ends_at_an_entry() {
     let whole = everything();
     let full = Listing::of_layer(&whole[..]).unwrap();
     let (mut refused, mut count) = (0, 0);
-    // Around every block boundary, and at odd positions inside blocks.
+    // Cuts around every block boundary, and at odd positions inside blocks.
     let ends = (0..whole.len()).filter(|end| (end + 1) % 512 < 3 || end % 37 == 0);
     for end in ends {
         count += 1;
         let (read, sealed) =
             (Listing::of_layer(&whole[..end]), try_seal(&Index::new(), &[], &whole[..end]));
         match read {
-            // Only after a complete entry, and then all entries before it are there.
+            // A cut is accepted only after a complete entry, and all entries before the cut are
+            // listed.
             Ok(listing) => {
                 assert_eq!(end % 512, 0, "cut at {end}");
                 assert!(full.entries.starts_with(&listing.entries), "cut at {end}");

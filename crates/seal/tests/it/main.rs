@@ -1,5 +1,6 @@
-//! Layers of every dialect and shape, sealed.
+//! Sealing layers of every tar dialect and shape.
 
+#![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod bytecode;

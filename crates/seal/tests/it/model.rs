@@ -1,4 +1,4 @@
-//! A model of layers, as simple as the specification: what an image shows after each layer.
+//! A model of layers, as simple as the specification: the content of an image after each layer.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) enum Item {
 /// A layer in a test, in the order of its tar.
 pub(crate) type Layer = Vec<(String, Item)>;
 
-/// What an image shows: mode and content, or the target of a link.
+/// The content of an image, by path: mode and content, or the target of a link.
 pub(crate) type Image = BTreeMap<String, Item>;
 
 /// Returns the parent directories of a path, the nearest first.
@@ -66,8 +66,8 @@ fn put(image: &mut Image, path: &str, item: Item) {
     image.insert(path.to_owned(), item);
 }
 
-/// Drops what engines never create: paths whose parent is not a directory, links to nothing, and
-/// repeated paths.
+/// Drops entries that engines never create: paths whose parent is not a directory, links without a
+/// target, and repeated paths.
 pub(crate) fn sensible(image: &Image, layer: Layer) -> Layer {
     let mut layer = layer;
     let mut seen = std::collections::BTreeSet::new();

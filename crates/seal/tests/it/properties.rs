@@ -58,8 +58,8 @@ fn show(layers: &[Layer]) -> Image {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// An image of sealed layers shows the same as the image of the engine's layers, when read by
-    /// another tar reader and merged by the model.
+    /// An image of sealed layers has the same content as the image of the engine's layers. A
+    /// different tar reader reads the layers, and the model merges them.
     #[test]
     fn sealed_layers_show_the_same((below, layers) in image()) {
         let mut sealer = Sealer::new(rules(&[]), base(&tars(&below))).unwrap();
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// Order, spelling, names of owners and times of the build do not affect the content.
+    /// Order, spelling, owner names and build times do not affect the result.
     #[test]
     fn what_engines_differ_in_does_not_count(
         (below, layers) in image(),
@@ -124,8 +124,8 @@ proptest! {
             crate::support::checksum(&mut other[at..at + 512]);
             at += 512 + size.next_multiple_of(512);
         }
-        // The whole layer twice: the last entry of a path counts, and it is the same. This does not
-        // apply to links, whose target is the earlier file.
+        // The tar contains the layer twice. The last entry of a path is used; it equals the first.
+        // This does not work for links, because their target is the earlier file.
         if !layers[0].iter().any(|(_, item)| matches!(item, Item::Link(_))) {
             other = other.repeat(2);
         }

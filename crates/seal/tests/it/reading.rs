@@ -1,4 +1,4 @@
-//! Every dialect of tar gives the same entries.
+//! All tar dialects give the same entries.
 
 use insta::assert_snapshot;
 use tar_stream::Ustar;
@@ -116,7 +116,7 @@ fn sparse_files_of_all_forms_are_full_data() {
     let old_gnu = Tar::new().raw(&old).raw(&padded).end();
     assert_eq!(listed(&old_gnu), plain, "old GNU");
 
-    // The same map in a separate block, as GNU tar writes it from the fifth part on.
+    // The same map in an extension block, where GNU tar writes the fifth and later parts.
     let mut head = old;
     head[386..482].fill(0);
     head[482] = 1;

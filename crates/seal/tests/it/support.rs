@@ -68,7 +68,7 @@ impl Tar {
         self.0
     }
 
-    /// Puts bytes into the last header, which must have no content.
+    /// Overwrites bytes of the last header, whose entry must have no content.
     pub(crate) fn with(mut self, at: usize, bytes: &[u8]) -> Self {
         let start = self.0.len() - 512;
         self.0[start + at..start + at + bytes.len()].copy_from_slice(bytes);
@@ -134,7 +134,7 @@ pub(crate) fn listed(layer: &[u8]) -> String {
 pub(crate) fn listed_over(layers: &[Vec<u8>], layer: &[u8]) -> String {
     let (sealed, tar) = seal(&base(layers), layer);
     let Some(layer) = sealed.layer else { return "no layer".to_owned() };
-    // The listing matches what another reader finds in the bytes.
+    // The listing matches the entries that a different reader finds in the bytes.
     assert_eq!(Listing::of_layer(&tar[..]).unwrap(), layer.listing);
     format!("{:#}", layer.listing)
 }

@@ -1,7 +1,7 @@
 //! Downloads archives into the cache, and finds them there.
 //!
 //! An interrupted download continues where it stopped. The complete file is hashed before it gets
-//! its name, and hashed again if it was modified since then. A damaged archive is downloaded again.
+//! its name, and hashed again if it has been modified since. A damaged archive is downloaded again.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -42,9 +42,9 @@ impl Place {
     }
 
     async fn lock(&self, session: &Session) -> Result<Lock, Failure> {
-        let path = self.folder.join(format!("{}.lock", self.sha256));
+        let lock_file = self.folder.join(format!("{}.lock", self.sha256));
         let on_wait = |path: &Path| session.notify(Event::Waiting { path });
-        Lock::take(&path, session.settings.timeouts.lock, on_wait).await
+        Lock::take(&lock_file, session.settings.timeouts.lock, on_wait).await
     }
 
     fn seen(&self) -> PathBuf {
@@ -109,7 +109,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     Ok(archive(size, received))
 }
 
-/// Takes an archive from a copy, and returns its size. `None` if no copy has it.
+/// Adds an archive from a copy to the cache, and returns its size, or `None` if no copy has it.
 async fn from_copy(session: &Session, place: &Place) -> Result<Option<u64>, Failure> {
     let Some(copies) = &session.settings.copies else { return Ok(None) };
     let _lock = place.lock(session).await?;
@@ -169,7 +169,7 @@ impl Job<'_> {
         let was_resumed = self.transfer(received).await?;
         let place = self.place.clone();
         self.session.blocking(move || finish(&place)).await.map_err(|failure| {
-            // The existing part may have been the wrong one.
+            // The part from an earlier download may have been wrong.
             if failure.kind == ErrorKind::Integrity && was_resumed {
                 Failure { again: Again::Yes, ..failure }
             } else {
@@ -178,7 +178,7 @@ impl Job<'_> {
         })
     }
 
-    /// Downloads the missing part. Returns whether part of it was already there.
+    /// Downloads the missing part of the file. Returns whether an earlier download was continued.
     async fn transfer(&self, received: &mut u64) -> Result<bool, Failure> {
         let part = self.place.part();
         let have = fs::metadata(&part).map_or(0, |found| found.len());
@@ -222,7 +222,8 @@ impl Job<'_> {
         Ok(from > 0)
     }
 
-    /// Requests the file from byte `have` on, and returns the byte at which the response starts.
+    /// Requests the file from byte `have` on. Returns the response, and the byte at which it
+    /// starts.
     async fn ask(&self, have: u64) -> Result<(Incoming, u64), Failure> {
         let range = format!("bytes={have}-");
         let headers = [(RANGE, range.as_str())];

@@ -59,8 +59,8 @@ pub struct ArchiveLimits {
     pub entries: u64,
     /// The size of the unpacked archive, in bytes.
     pub bytes: u64,
-    /// How many times larger than the archive its content may be. Applies only above 64 MiB,
-    /// because small archives of zeros are harmless.
+    /// The maximum ratio of the size of the content to the size of the archive. It applies only to
+    /// content above 64 MiB, because small archives of zeros are harmless.
     pub ratio: u64,
 }
 
@@ -83,14 +83,13 @@ impl ArchiveSource {
 }
 
 impl Archive {
-    /// Returns the path of the archive. For archives that are used unopened, such as wheels.
+    /// Returns the path of the file, for archives that are not unpacked, such as wheels.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the content of the archive without the single top directory of source archives, and
-    /// of that only `subdirectory` if it is given. The first call blocks while it unpacks the
-    /// archive.
+    /// Returns the content of the archive without its single top directory, or only the content of
+    /// `subdirectory` in it. The first call blocks while it unpacks the archive.
     ///
     /// # Errors
     /// Fails if the file is not a tar or compressed tar, if it is damaged or larger than `limits`,

@@ -25,7 +25,7 @@ struct Metered<R> {
 impl<R: Read> Read for Metered<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            // At this point only the end is allowed.
+            // The limit is reached, so the input must end here.
             return match self.inner.read(&mut [0])? {
                 0 => Ok(0),
                 _ => Err(io::ErrorKind::FileTooLarge.into()),
@@ -46,7 +46,8 @@ impl From<TarError> for Failure {
             (Fault::Unreadable, Some(error)) => match error.kind() {
                 io::ErrorKind::FileTooLarge => too_large(),
                 io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-                    Self::fatal(ErrorKind::Integrity, "its compression is damaged").because(&error)
+                    Self::fatal(ErrorKind::Integrity, "its compressed data is damaged")
+                        .because(&error)
                 }
                 _ => Self::fatal(ErrorKind::Disk, "it cannot be read").because(&error),
             },
@@ -65,7 +66,7 @@ impl From<TarError> for Failure {
             (Fault::Global(_), _) => {
                 Self::refused("a global PAX header renames or resizes entries")
             }
-            (Fault::Charset, _) => Self::refused("a PAX header says that names are not UTF-8"),
+            (Fault::Charset, _) => Self::refused("a PAX header declares that names are not UTF-8"),
             (Fault::LongExtension(_), _) => {
                 Self::refused("a name or PAX header is larger than 1 MiB")
             }
@@ -173,7 +174,7 @@ impl Reading {
                 let mode = if is_executable { Mode::Executable } else { Mode::File };
                 let (file, offset) = (Arc::clone(&self.spool), self.offset);
                 let content = Content::Span { file, offset, size: entry.size };
-                // The name first: no content is read for refused entries.
+                // The name is added first, so that no content is read for refused entries.
                 self.tree.add(path.clone(), mode, content.clone())?;
                 self.files.insert(path, (mode, content));
                 Ok(true)

@@ -89,7 +89,8 @@ fn shown(tree: &Tree) -> String {
 }
 
 /// Modelled on containerd's `TestBreakouts` and the tests of other readers. Nothing may be written
-/// outside; since this crate writes nothing at all, each archive must be refused.
+/// outside the root. Since this crate creates no files from an archive, each archive must be
+/// refused.
 #[test]
 fn breakouts() {
     let refused: &[(&str, Vec<Vec<u8>>)] = &[
@@ -181,13 +182,13 @@ fn what_stays_inside_is_read() {
         (vec![entry(0, "old/", "", b""), entry(0, "old/f", "", b"x")], "old/f*=x"),
         // Some releases contain their repository.
         (vec![folder("a/.git"), file("a/.git/f", "y"), link(".GIT", "/"), file("f", "x")], "f*=x"),
-        // A name that is truncated after a slash is not that of a directory.
+        // A name that is truncated after a slash does not make the entry a directory.
         (vec![pax(&[("path", "d/f")]), raw(b'0', b"d/", b"", b"x", 1)], "d/f*=x"),
         (vec![], ""),
     ] {
         assert_eq!(shown(&read(&tar(&entries)).unwrap()), wanted);
     }
-    // An end without zeros is accepted, but not in the middle of something.
+    // A tar may end without zeros, but not in the middle of an entry.
     assert_eq!(shown(&read(&file("f", "x")).unwrap()), "f*=x");
     for cut in [1, 511, 513, 1023] {
         let failure = read(&file("f", "x")[..cut]).unwrap_err();
@@ -257,7 +258,7 @@ fn archives_open_without_their_top_directory() {
     let error = archive.tree(&ArchiveLimits::default(), None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot open the archive `a 1`: `b` is not in `a/` with the rest, so there is no single top directory"
+        "cannot open the archive `a 1`: `b` is not in `a/`, so there is no single top directory"
     );
 }
 

@@ -1,10 +1,10 @@
 //! Unpacked archives: a file with the contents, followed by an index of the paths.
 //!
-//! The file is written once. It is trusted while its [stamp](files::stamp) is that of the written
-//! file; otherwise the archive is unpacked again.
+//! The file is written once. It is trusted as long as its [stamp](files::stamp) has not changed;
+//! otherwise the archive is unpacked again.
 //!
 //! ```text
-//! CONTENT…            of all files and links, one behind the other
+//! CONTENT…            of all files and links, one after the other
 //! f 0 1234 README.md  for each path: kind, offset and size in bytes
 //! 00000000000001234   where these lines begin
 //! ```
@@ -59,7 +59,7 @@ fn unpack(archive: &Path, unpacked: &Path, limits: &ArchiveLimits) -> Result<(),
     let mut target = AtomicWriteFile::open(unpacked).map_err(fail)?;
     let tree = read_tree(file, target.as_file().try_clone().map_err(fail)?, limits)?;
     // The reader wrote through a handle that shares its position with this one.
-    let mut offset = io::Seek::stream_position(&mut target.as_file()).map_err(fail)?;
+    let links_begin = io::Seek::stream_position(&mut target.as_file()).map_err(fail)?;
     let mut lines = Vec::new();
     let mut links = Vec::new();
     for (path, entry) in tree.entries() {
@@ -67,27 +67,26 @@ fn unpack(archive: &Path, unpacked: &Path, limits: &ArchiveLimits) -> Result<(),
             (Content::Span { offset, size, .. }, Mode::File) => ('f', *offset, *size),
             (Content::Span { offset, size, .. }, _) => ('x', *offset, *size),
             (content, _) => {
-                let target = content.read()?;
-                let start = offset + links.len() as u64;
-                links.extend_from_slice(&target);
-                ('l', start, target.len() as u64)
+                let link = content.read()?;
+                let start = links_begin + links.len() as u64;
+                links.extend_from_slice(&link);
+                ('l', start, link.len() as u64)
             }
         };
         lines.extend_from_slice(format!("{kind} {start} {size} {path}\n").as_bytes());
     }
-    offset += links.len() as u64;
-    let end = format!("{offset:017}\n");
+    let lines_begin = links_begin + links.len() as u64;
+    let end = format!("{lines_begin:017}\n");
     for part in [&links, &lines, end.as_bytes()] {
         target.write_all(part).map_err(fail)?;
     }
     target.commit().map_err(fail)
 }
 
-/// Reads what [`unpack`] wrote. Returns `None` if the file was not written by it.
+/// Reads a file that [`unpack`] wrote. Returns `None` for any other file.
 fn load(unpacked: &Path, limits: &ArchiveLimits) -> Option<Result<Tree, Failure>> {
     let file = File::open(unpacked).ok()?;
-    let size = file.metadata().ok()?.len();
-    let lines_end = size.checked_sub(END as u64)?;
+    let lines_end = file.metadata().ok()?.len().checked_sub(END as u64)?;
     let mut end = [0; END];
     file.read_exact_at(&mut end, lines_end).ok()?;
     let start: u64 = std::str::from_utf8(&end).ok()?.trim_end().parse().ok()?;

@@ -1,8 +1,8 @@
 //! Parses `.gitmodules`: the path and origin of each submodule.
 //!
-//! The syntax is that of git's configuration. Only `path` and `url` are read; everything else in
-//! the file, especially `update` commands, is ignored. Anything that cannot be parsed is an error,
-//! not a guess.
+//! The file has the syntax of git's configuration. Only `path` and `url` are read; everything else
+//! in the file, especially `update` commands, is ignored. Anything that cannot be parsed is an
+//! error, not a guess.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<TreePath, String>, Failure>
             continue;
         }
         if let Some(rest) = line.strip_prefix('[') {
-            let (name, rest) =
-                section(rest).ok_or_else(|| at("has a header that is not closed"))?;
+            let (name, rest) = section(rest).ok_or_else(|| at("has an unclosed header"))?;
             is_submodule = name;
             if is_submodule {
                 sections.push((None, None));
@@ -52,7 +51,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<TreePath, String>, Failure>
             Some((key, value)) => (key.trim(), value.trim()),
             None => continue,
         };
-        let value = unquote(value).ok_or_else(|| at("has a value that is not closed"))?;
+        let value = unquote(value).ok_or_else(|| at("has an invalid value"))?;
         let Some(last) = sections.last_mut().filter(|_| is_submodule) else { continue };
         match key.to_ascii_lowercase().as_str() {
             "path" => last.0 = Some(value),
@@ -66,13 +65,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<BTreeMap<TreePath, String>, Failure>
         let path: TreePath = path.trim_end_matches('/').parse().map_err(refusal)?;
         let shown = text::quoted(path.as_str());
         if found.insert(path, url).is_some() {
-            return Err(refuse(&format!("names {shown} twice")));
+            return Err(refuse(&format!("has two submodules at {shown}")));
         }
     }
     Ok(found)
 }
 
-/// Returns whether a header is that of a submodule, and the text after it.
+/// Returns whether a section header is for a submodule, and the text after the header.
 fn section(text: &str) -> Option<(bool, &str)> {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -95,7 +94,7 @@ fn section(text: &str) -> Option<(bool, &str)> {
 /// Returns a value without quotes, escapes and a trailing comment.
 fn unquote(text: &str) -> Option<String> {
     let mut value = String::new();
-    // Spaces at the end count only inside quotes.
+    // Trailing spaces are kept only inside quotes.
     let mut solid = 0;
     let mut is_quoted = false;
     let mut characters = text.chars();
@@ -166,18 +165,9 @@ mod tests {
     #[test]
     fn what_is_refused() {
         for (text, wanted) in [
-            (
-                "[submodule \"a\npath = a\n",
-                "`.gitmodules` has a header that is not closed on line 1",
-            ),
-            (
-                "[submodule \"a\"]\npath = \"a\n",
-                "`.gitmodules` has a value that is not closed on line 2",
-            ),
-            (
-                "[submodule \"a\"]\npath = \\q\n",
-                "`.gitmodules` has a value that is not closed on line 2",
-            ),
+            ("[submodule \"a\npath = a\n", "`.gitmodules` has an unclosed header on line 1"),
+            ("[submodule \"a\"]\npath = \"a\n", "`.gitmodules` has an invalid value on line 2"),
+            ("[submodule \"a\"]\npath = \\q\n", "`.gitmodules` has an invalid value on line 2"),
             ("[submodule \"a\"]\npath = ../a\nurl = u\n", "`../a` is a path that leaves its root"),
             (
                 "[submodule \"a\"]\npath = a/.git/hooks\nurl = u\n",
@@ -186,7 +176,7 @@ mod tests {
             ("[submodule \"a\"]\npath = /etc\nurl = u\n", "is an absolute path"),
             (
                 "[submodule \"a\"]\npath = a\nurl = u\n[submodule \"b\"]\npath = a\nurl = v\n",
-                "`.gitmodules` names `a` twice",
+                "`.gitmodules` has two submodules at `a`",
             ),
         ] {
             assert!(shown(text).contains(wanted), "{text}: {}", shown(text));

@@ -17,7 +17,7 @@ use crate::text;
 
 fn open(path: &Path) -> Result<Repository, Failure> {
     let nowhere: [&Path; 0] = [];
-    // The folder itself, or the `.git` in it, but no parent folder.
+    // Opens the folder itself or the `.git` in it, but never a parent folder.
     Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, nowhere).map_err(|error| {
         let (kind, detail) = match error.code() {
             git2::ErrorCode::NotFound => {
@@ -77,8 +77,8 @@ pub(super) fn pack_of(path: &Path, commit: &CommitId, folder: &Path) -> Result<S
     let mut builder = repository.packbuilder().map_err(|error| unreadable(&error))?;
     let mut insert = || {
         builder.insert_object(id, None)?;
-        if let Some(commit) = object.as_commit() {
-            builder.insert_tree(commit.tree_id())?;
+        if let Some(commit_object) = object.as_commit() {
+            builder.insert_tree(commit_object.tree_id())?;
         }
         Ok(())
     };

@@ -97,7 +97,7 @@ fn server_error(line: &[u8]) -> Option<Failure> {
     Some(said(&String::from_utf8_lossy(words)))
 }
 
-/// Maps a server's error message.
+/// Turns a server's error message into a failure.
 fn said(words: &str) -> Failure {
     let lower = words.to_ascii_lowercase();
     let quoted = text::quoted(words);
@@ -135,8 +135,8 @@ pub(crate) fn list_request() -> Vec<u8> {
         .bytes()
 }
 
-/// Returns the request for one commit without its history. `known` are cached commits, also without
-/// history, which are sent only in protocol 2.
+/// Returns the request for one commit without its history. `known` contains cached commits, whose
+/// history is not cached either; they are reported only in protocol 2.
 pub(crate) fn fetch_request(
     server: &Advertisement,
     commit: &CommitId,
@@ -152,16 +152,16 @@ pub(crate) fn fetch_request(
             .line("ofs-delta")
             .line(&format!("want {commit}"));
         if is_shallow {
-            // Servers consider the content of known commits only for thin packs.
+            // Servers leave out the content of known commits only from thin packs.
             if !known.is_empty() {
                 message = message.line("thin-pack");
             }
-            for commit in known {
-                message = message.line(&format!("shallow {commit}"));
+            for cached in known {
+                message = message.line(&format!("shallow {cached}"));
             }
             message = message.line("deepen 1");
-            for commit in known {
-                message = message.line(&format!("have {commit}"));
+            for cached in known {
+                message = message.line(&format!("have {cached}"));
             }
         }
         return Ok(message.line("done").flush().bytes());
@@ -179,7 +179,7 @@ pub(crate) fn fetch_request(
     if !is_tip && !gives_any.iter().any(|capability| server.can(capability)) {
         return Err(Failure::fatal(
             ErrorKind::NotFound,
-            "no branch or tag points at this commit, and the server does not serve others (it supports neither protocol 2 nor `uploadpack.allowReachableSHA1InWant`)",
+            "no branch or tag points at this commit, and the server does not serve other commits (it supports neither protocol 2 nor `uploadpack.allowReachableSHA1InWant`)",
         ));
     }
     let mut wants = format!("want {commit} side-band-64k ofs-delta agent={AGENT}");
@@ -215,7 +215,8 @@ impl RefsAnswer {
     /// Parses a line: a hash and a name, followed by attributes in protocol 2.
     fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
         let strange = || {
-            let detail = format!("the server lists {} as a ref", text::quoted_bytes(line));
+            let detail =
+                format!("the server lists {}, which is not a valid ref", text::quoted_bytes(line));
             Failure::fatal(ErrorKind::Tool, detail)
         };
         let line = std::str::from_utf8(line).map_err(|_| strange())?;
@@ -241,8 +242,8 @@ impl RefsAnswer {
         }
         let mut peeled = None;
         for word in words {
-            if let Some(id) = word.strip_prefix("peeled:") {
-                peeled = Some(id.parse::<CommitId>().map_err(|_| strange())?.as_str().to_owned());
+            if let Some(hash) = word.strip_prefix("peeled:") {
+                peeled = Some(hash.parse::<CommitId>().map_err(|_| strange())?.as_str().to_owned());
             }
         }
         let (name, id) = (name.to_owned(), id.as_str().to_owned());
@@ -267,11 +268,11 @@ pub(crate) enum PackStep {
 /// The current section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Section {
-    /// Before the name of a section (2), or before the shallow lines (0).
+    /// Before the name of a section (protocol 2), or before the shallow lines (protocol 0).
     Start,
     /// A section whose lines are ignored.
     Lines,
-    /// Before the `NAK` (0).
+    /// Before the `NAK` (protocol 0).
     Nak,
     /// The pack.
     Pack,
@@ -354,7 +355,7 @@ impl PackAnswer {
             }
             Some(2) => {
                 let words = String::from_utf8_lossy(&data);
-                // Each line overwrites the previous one. The last complete one counts.
+                // Each line overwrites the previous one, so only the last non-empty line is used.
                 let last = words.split(['\r', '\n']).rfind(|line| !line.trim().is_empty());
                 Ok(PackStep::Progress(text::clean(last.unwrap_or_default())))
             }

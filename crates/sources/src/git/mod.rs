@@ -1,8 +1,7 @@
 //! Git sources: the refs of a server, and the tree of one commit with its submodules.
 //!
-//! [`list`] and [`fetch`] do this for one repository. A fetch requests one commit without its
-//! history, indexes the pack as it arrives, and accepts it only if every object of the tree is
-//! there.
+//! [`list`] and [`fetch`] handle one repository. A fetch requests one commit without its history,
+//! indexes the pack as it arrives, and accepts it only if every object of the tree is present.
 
 pub(crate) mod gitmodules;
 mod local;
@@ -49,7 +48,7 @@ const PIECE: usize = 256 << 10;
 /// The maximum size of a list of refs.
 const MAX_REFS_ANSWER: u64 = 512 << 20;
 
-/// Returns the URL that is really requested for `url`, if that is allowed.
+/// Returns the URL that is actually requested for `url`, if that is allowed.
 fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
     let place = session.place(url)?;
     if place.is_file() && !session.settings.allow_local {
@@ -102,7 +101,8 @@ fn cut() -> Failure {
     Failure::passing(ErrorKind::Unreachable, "the response is incomplete")
 }
 
-/// Returns the tree of one commit, from the cache or the network, and whether it was fetched.
+/// Returns the tree of one commit, from the cache or the network, and the number of bytes received
+/// over the network.
 async fn fetch(
     session: &Session,
     url: &SourceUrl,
@@ -141,7 +141,7 @@ async fn fetch(
     loop {
         match job.download(&known).await {
             Ok(fetched) => return Ok(fetched),
-            // The list of known commits may have been the reason.
+            // The list of known commits may have been the cause.
             Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
                 session.notify(Event::Retry { url, reason: &failure.detail });
                 known.clear();
@@ -156,7 +156,7 @@ async fn take_lock(session: &Session, repository: &Repository) -> Result<Lock, F
     Lock::take(&repository.lock_path(), session.settings.timeouts.lock, on_wait).await
 }
 
-/// Takes a commit from a copy. `None` if no copy has it.
+/// Adds a commit from a copy to the cache. Returns `None` if no copy has it.
 async fn from_copy(
     session: &Session,
     repository: &Repository,
@@ -172,7 +172,7 @@ async fn from_copy(
         let repository = repository.clone();
         session.blocking(move || repository.prepare(&lock).map(|()| lock)).await?
     };
-    // The next run removes it if this one is killed.
+    // If this run is killed, the next one removes the file.
     let part = repository.packs().join("copy.part");
     let copied = copies.pack(&commit, &part).await;
     if !copied.map_err(|error| copies::failure(&error))? {
@@ -302,7 +302,8 @@ impl Job<'_> {
         Ok((written?, received))
     }
 
-    /// Indexes a pack on a separate thread as it arrives. Only a `None` makes it valid.
+    /// Indexes a pack on a separate thread as it arrives. A `None` marks the end of the pack;
+    /// without it, the pack is not accepted.
     async fn write(
         &self,
         mut pieces: mpsc::Receiver<Option<Bytes>>,

@@ -1,9 +1,9 @@
 //! Reads commits, trees and files from the objects of a local git repository.
 //!
 //! The object database is opened directly, without a repository, so that libgit2 reads no
-//! configuration, neither the system's nor the user's nor one from elsewhere. Objects are in packs.
-//! libgit2 checks each object when it arrives, and the SHA-256 of a pack is checked before it is
-//! read again, so objects are not hashed each time they are read.
+//! configuration of the system, of the user or from anywhere else. Objects are in packs. libgit2
+//! checks each object when it arrives, and the SHA-256 of a pack is checked before the pack is read
+//! again, so objects are not hashed each time they are read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -102,10 +102,10 @@ impl ObjectStore {
         Failure::fatal(ErrorKind::Integrity, detail).because(error)
     }
 
-    /// Returns the id of the tree of a commit, which must exist and be a commit.
+    /// Returns the tree id of a commit. The object must exist and be a commit.
     pub(crate) fn tree_of(&self, commit: &CommitId) -> Result<Oid, Failure> {
-        let id = oid(commit)?;
-        let object = self.odb.read(id).map_err(|error| self.damaged(id, &error))?;
+        let commit_id = oid(commit)?;
+        let object = self.odb.read(commit_id).map_err(|error| self.damaged(commit_id, &error))?;
         match object.kind() {
             ObjectType::Commit => {}
             ObjectType::Tag => {
@@ -128,7 +128,7 @@ impl ObjectStore {
         })
     }
 
-    /// Returns the content of the tree of a commit. Every object must exist.
+    /// Returns the tree and the submodules of a commit. Every object must exist.
     pub(crate) fn snapshot(self: &Arc<Self>, commit: &CommitId) -> Result<Snapshot, Failure> {
         let mut tree = Tree::new();
         let mut gitlinks = Vec::new();
@@ -156,8 +156,8 @@ impl ObjectStore {
                         continue;
                     }
                     b"160000" => {
-                        let commit = entry.id.to_string().parse().map_err(|_| strange(&entry))?;
-                        gitlinks.push(Gitlink { path, commit });
+                        let linked = entry.id.to_string().parse().map_err(|_| strange(&entry))?;
+                        gitlinks.push(Gitlink { path, commit: linked });
                         continue;
                     }
                     b"120000" => Mode::Symlink,

@@ -1,4 +1,4 @@
-//! The packets of git's protocol: four hexadecimal digits of length, and data.
+//! The packets of git's protocol: a length of four hexadecimal digits, followed by data.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -53,7 +53,7 @@ impl Decoder {
         let Some(digits) = self.buffer.get(..4) else { return Ok(None) };
         let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
         let length = std::str::from_utf8(digits).ok().filter(|_| is_hex);
-        let length = length.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+        let length = length.and_then(|hex| usize::from_str_radix(hex, 16).ok());
         let mark = match length {
             Some(0) => Packet::Flush,
             Some(1) => Packet::Delimiter,
@@ -67,7 +67,7 @@ impl Decoder {
             }
             Some(_) | None => {
                 let start = text::quoted_bytes(&self.buffer[..self.buffer.len().min(60)]);
-                let detail = format!("the server does not speak git's protocol, it sent {start}");
+                let detail = format!("the server does not speak git's protocol: it sent {start}");
                 return Err(Failure::fatal(ErrorKind::Tool, detail));
             }
         };

@@ -1,9 +1,9 @@
-//! Asks a server whether a branch still contains a commit, and fetches almost nothing.
+//! Asks a server whether a branch still contains a commit, without fetching the commit.
 //!
-//! The client requests the commit and claims to have the branch. The server then sends a pack of
-//! everything that the branch lacks: no objects at all if the branch contains the commit. The first
-//! twelve bytes of the pack contain the number of objects, and the client disconnects after them.
-//! Protocol 2 serves any commit that the server has (git's `gitprotocol-v2`, "fetch";
+//! The client requests the commit and claims to have the branch. The server then sends a pack with
+//! all objects that the branch lacks: none if the branch contains the commit. The first twelve
+//! bytes of the pack contain the number of objects, and the client disconnects after them. With
+//! protocol 2, a server serves any commit that it has (git's `gitprotocol-v2`, "fetch";
 //! `gitformat-pack`).
 
 use names::CommitId;

@@ -42,7 +42,8 @@ impl RemoteRefs {
         self.refs.iter().filter_map(|one| one.name.strip_prefix("refs/tags/"))
     }
 
-    /// Returns the ref that `name` means: a full name, otherwise the tag, otherwise the branch.
+    /// Returns the ref that `name` refers to: the ref with this full name, or else the tag, or else
+    /// the branch.
     pub fn find(&self, name: &GitRef) -> Option<&RemoteRef> {
         let candidates = name.candidates();
         candidates.iter().find_map(|whole| self.refs.iter().find(|one| one.name == *whole))
@@ -68,7 +69,7 @@ impl RemoteRefs {
 }
 
 impl RemoteRef {
-    /// Returns the commit that it leads to, through an annotated tag if there is one.
+    /// Returns the commit that this ref leads to, through an annotated tag if there is one.
     pub fn target(&self) -> &str {
         self.peeled.as_deref().unwrap_or(&self.id)
     }

@@ -6,7 +6,7 @@
 //! pack that has not been touched since it was hashed is not hashed again. Anything that no receipt
 //! lists is removed, so that incomplete packs are never used.
 //!
-//! Only one process at a time changes a repository; it holds `<repository>.lock` meanwhile.
+//! Only one process at a time changes a repository; it holds `<repository>.lock` while it does so.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,8 @@ use crate::error::{ErrorKind, Failure};
 use crate::files::{self, Lock};
 use crate::text;
 
-/// The maximum number of packs for the tree of a commit. Beyond that, everything is fetched again.
+/// The maximum number of packs for the tree of a commit. If there would be more, everything is
+/// fetched again.
 const MAX_CHAIN: usize = 4;
 /// The content of the file that identifies the format of receipts. If it differs, the repository is
 /// created again.
@@ -117,7 +118,8 @@ impl Repository {
         commits.filter_map(|commit| Some((commit.clone(), self.receipt(&commit)?))).collect()
     }
 
-    /// Prepares the repository for a new pack. The lock proves that no other process changes it.
+    /// Prepares the repository for a new pack. The lock proves that no other process is changing
+    /// it.
     ///
     /// Removes damaged packs, and the receipts that list them.
     pub(crate) fn prepare(&self, _: &Lock) -> Result<(), Failure> {
@@ -164,7 +166,7 @@ impl Repository {
         files::keep_only(&at("refs/pins"), |name| kept.contains(name))
     }
 
-    /// Returns a commit whose tree is complete, to report to a server, and its packs.
+    /// Returns a commit with a complete tree, which can be reported to a server, and its packs.
     fn base(&self) -> Option<(CommitId, Vec<Packed>)> {
         let fitting = self.receipts().into_iter().filter(|(_, receipt)| {
             receipt.iter().filter(|packed| packed.name.ends_with(".pack")).count() < MAX_CHAIN
@@ -179,8 +181,8 @@ impl Repository {
         self.base().map(|(commit, _)| commit).into_iter().collect()
     }
 
-    /// Accepts a pack in its folder, and returns the tree of the commit that it was fetched for.
-    /// All objects of the tree must exist.
+    /// Accepts a pack that is already in the folder of packs, and returns the tree of `commit`, for
+    /// which it was fetched. All objects of the tree must exist.
     pub(crate) fn accept(
         &self,
         _: &Lock,
@@ -223,16 +225,16 @@ impl Repository {
 
     /// Tells `git` that the history of pinned commits is not available.
     fn mark_shallow(&self, commit: &CommitId) -> Result<(), Failure> {
-        let commits = self.receipts().into_iter().map(|(commit, _)| commit);
+        let commits = self.receipts().into_iter().map(|(pinned, _)| pinned);
         let all: BTreeSet<CommitId> = commits.chain([commit.clone()]).collect();
-        let text: String = all.iter().map(|commit| format!("{commit}\n")).collect();
+        let text: String = all.iter().map(|pinned| format!("{pinned}\n")).collect();
         files::write_unsynced(&self.path.join("shallow"), text.as_bytes())
     }
 }
 
 /// Indexes a pack as it arrives.
 ///
-/// The indexer may hold a pointer to the objects, so they are dropped after it.
+/// The indexer may hold a pointer to `_objects`, so that field is declared last and dropped last.
 pub(crate) struct PackWriter {
     indexer: git2::Indexer<'static>,
     folder: PathBuf,
@@ -266,7 +268,7 @@ impl PackWriter {
         self.indexer.write_all(bytes).map_err(|error| {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<git2::Error>());
             match inner {
-                Some(error) => self.judge(error),
+                Some(git_error) => self.judge(git_error),
                 None => Failure::disk("written", &self.folder, &error),
             }
         })
@@ -283,7 +285,8 @@ impl PackWriter {
     }
 }
 
-/// Maps an error of the indexer: a full disk, or an invalid pack.
+/// Turns an error from the indexer into a failure: the disk cannot be written, or the pack is
+/// damaged.
 fn judge(folder: &Path, error: &git2::Error) -> Failure {
     let words = error.message().to_ascii_lowercase();
     let is_disk = error.class() == git2::ErrorClass::Os

@@ -1,7 +1,6 @@
-//! Communicates with a git server: through smart HTTP, or through git's own protocol with this
-//! machine.
+//! Communicates with a git server: over smart HTTP, or over git's own protocol on this machine.
 //!
-//! Start at [`Server::connect`]. docs/adr/0008 says why libgit2 is not used for this.
+//! Start at [`Server::connect`]. docs/adr/0008 explains why libgit2 is not used for this.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! The tree of a commit together with those of its submodules.
+//! The tree of a commit together with the trees of its submodules.
 //!
-//! A submodule is a source like any other. Its URL passes the same checks, and must not point
-//! further into private networks than that of its parent repository. Its commit is the one recorded
-//! in the tree. libgit2's own update needs branch tips in a shallow clone, so this module walks the
-//! submodules itself.
+//! A submodule is a source like any other. Its URL passes the same checks, and must not be less
+//! public than the URL of its parent repository. Its commit is the one recorded in the tree.
+//! libgit2's own update needs branch tips in a shallow clone, so this module walks the submodules
+//! itself.
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
@@ -45,7 +45,7 @@ pub enum Submodules {
     /// All of them, including nested ones.
     #[default]
     All,
-    /// All except those at or below these paths.
+    /// All except submodules at or below these paths.
     AllBut(Vec<TreePath>),
 }
 
@@ -83,7 +83,7 @@ pub struct FetchedSubmodule {
     pub commit: CommitId,
 }
 
-/// A repository whose tree becomes a part of the whole.
+/// A repository whose tree becomes part of the whole tree.
 #[derive(Debug, Clone)]
 struct Wanted {
     path: Option<TreePath>,
@@ -103,8 +103,8 @@ pub(crate) async fn fetch_all(
     source: &GitSource,
 ) -> Result<FetchedGit, SourceError> {
     let mut whole = FetchedGit { tree: Tree::new(), submodules: Vec::new(), received: 0 };
-    let (url, commit) = (source.url.clone(), source.commit.clone());
-    let mut level = vec![Wanted { path: None, url, commit }];
+    let top = Wanted { path: None, url: source.url.clone(), commit: source.commit.clone() };
+    let mut level = vec![top];
     for depth in 0.. {
         let fetches: Vec<_> =
             level.into_iter().map(|wanted| fetch_one(session.clone(), wanted).boxed()).collect();
@@ -190,7 +190,7 @@ fn submodules_of(
             || (url.is_file() && !parent.url.is_file())
         {
             return Err(Failure::refused(format!(
-                "the submodule {shown} leads to {}, which is more internal than its parent repository",
+                "the submodule {shown} leads to {}, which is less public than its parent repository",
                 text::quoted(url.as_str())
             )));
         }

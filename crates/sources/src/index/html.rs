@@ -1,8 +1,7 @@
-//! The HTML form of the simple API (PEP 503, PEP 592), for indexes that have no other.
+//! The HTML form of the simple API (PEP 503, PEP 592), for indexes without the JSON form.
 //!
-//! The page of a project only contains links to files. A page without links, or with links to
-//! something else, does not come from an index: a login page must not be taken for a project
-//! without releases.
+//! The page of a project contains links to files. A page without such links does not come from an
+//! index: a login page must not be mistaken for a project without releases.
 
 use names::Sha256;
 use url::Url;
@@ -14,7 +13,7 @@ use crate::text;
 /// Suffixes of the files in an index.
 const FILES: [&str; 5] = [".whl", ".tar.gz", ".zip", ".tar.bz2", ".egg"];
 
-/// Parses a page that came from `base`. Files that this tool's rules forbid to fetch are left out.
+/// Parses a page that came from `base`. Files that this tool's rules do not allow are left out.
 pub(super) fn read(page: &str, base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
     let tags: Vec<Tag<'_>> = tags(page).collect();
     if let Some(version) = tags.iter().find_map(|tag| tag.repository_version())
@@ -79,7 +78,7 @@ fn percent_decoded(part: &str) -> String {
 #[derive(Debug, Clone, Copy)]
 struct Tag<'p>(&'p str);
 
-/// Returns the opening tags of a page, without those in comments.
+/// Returns the opening tags of a page, except tags inside comments.
 fn tags(page: &str) -> impl Iterator<Item = Tag<'_>> {
     let mut rest = page;
     std::iter::from_fn(move || {
@@ -98,7 +97,7 @@ fn tags(page: &str) -> impl Iterator<Item = Tag<'_>> {
     })
 }
 
-/// Returns the position of the `>` of a tag. Quoted ones do not count.
+/// Returns the position of the `>` that closes a tag. A quoted `>` is ignored.
 fn end_of_tag(text: &str) -> Option<usize> {
     let mut open = None;
     for (at, c) in text.char_indices() {
@@ -136,7 +135,7 @@ impl Tag<'_> {
             if name.eq_ignore_ascii_case(wanted) {
                 return Some(unescaped(value));
             }
-            // A name may be empty if a page is broken. In that case the character is skipped.
+            // In a broken page, a name may be empty. In that case one character is skipped.
             rest = behind.trim_start();
             if name.is_empty() && value.is_empty() {
                 let next = rest.char_indices().nth(1).map_or(rest.len(), |(at, _)| at);

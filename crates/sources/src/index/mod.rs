@@ -1,7 +1,7 @@
 //! A Python package index: the released files of a project, with their hashes.
 //!
-//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700), or the HTML form (`html`,
-//! PEP 503) if the index has no other. The index is trusted only for finding files: a file is
+//! [`list`] reads the JSON form of the simple API (PEP 691, PEP 700), or the HTML form (`html`, PEP
+//! 503) if the index has no JSON form. The index is trusted only for finding files: a file is
 //! accepted only if it has the pinned hash.
 
 mod html;
@@ -33,14 +33,15 @@ pub struct ReleaseFile {
     pub url: SourceUrl,
     /// Its hash, if the index contains one.
     pub sha256: Option<Sha256>,
-    /// Why it was yanked (PEP 592), if it was. The reason may be empty.
+    /// The reason why it was yanked (PEP 592), which may be empty, or `None` if it was not yanked.
     pub yanked: Option<String>,
-    /// When it was uploaded, as RFC 3339, if the index contains this.
+    /// The upload time in the format of RFC 3339, if the index contains one.
     pub uploaded: Option<String>,
 }
 
 impl ReleaseFile {
-    /// Returns the version of a source archive of `project` (PEP 625, and older naming schemes).
+    /// Returns the version, if this is a source archive of `project` (named by PEP 625 or an older
+    /// scheme).
     pub fn source_version(&self, project: &str) -> Option<&str> {
         let (name, version) = self.name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
         (normalised(name) == normalised(project)).then_some(version)
@@ -131,7 +132,7 @@ async fn download(session: &Session, place: &SourceUrl) -> Result<Vec<u8>, Failu
     Ok(bytes)
 }
 
-/// Parses a page that came from `base`. Files that this tool's rules forbid to fetch are left out.
+/// Parses a page that came from `base`. Files that this tool's rules do not allow are left out.
 fn read(bytes: &[u8], base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
     // The media type that a server declares is often wrong, but the first character is reliable.
     if bytes.trim_ascii_start().starts_with(b"<") {

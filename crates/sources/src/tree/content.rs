@@ -20,9 +20,9 @@ pub(crate) enum Content {
     Object { store: Arc<ObjectStore>, id: git2::Oid },
     /// A part of an unpacked archive.
     Span { file: Arc<File>, offset: u64, size: u64 },
-    /// A file in a folder.
+    /// A file in a local folder.
     Folder { folder: Arc<Folder>, path: TreePath, size: u64 },
-    /// A link in a folder.
+    /// A link in a local folder.
     FolderLink { folder: Arc<Folder>, path: TreePath },
 }
 
@@ -37,7 +37,7 @@ impl Content {
         Ok(bytes)
     }
 
-    /// Returns the size in bytes. This reads only links in folders.
+    /// Returns the size in bytes. Only links in folders have to be read for this.
     pub(crate) fn size(&self) -> Result<u64, Failure> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
@@ -95,17 +95,17 @@ impl Content {
     }
 }
 
-/// Which side failed while content was passed on.
+/// The error of [`Content::pass`]: which side failed.
 #[derive(Debug)]
 pub(crate) enum PassError {
     /// The content cannot be read.
     Content(Failure),
-    /// The consumer's own error. Read errors are also returned through it.
+    /// The consumer's own error, or a read error that the consumer returned.
     Consumer(io::Error),
 }
 
 impl From<PassError> for Failure {
-    /// For consumers that cannot fail themselves.
+    /// Converts the error for consumers that cannot fail themselves.
     fn from(error: PassError) -> Self {
         match error {
             PassError::Content(failure) => failure,

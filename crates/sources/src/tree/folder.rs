@@ -1,7 +1,7 @@
 //! A local folder as a tree, for trees that are already unpacked.
 //!
-//! Links on the path to a file are never followed, even if someone changes the folder meanwhile:
-//! each directory is opened relative to its parent. Folders named `.git` are left out.
+//! Links on the path to a file are never followed, even if someone changes the folder at the same
+//! time: each directory is opened relative to its parent. Folders named `.git` are left out.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(crate) struct Folder {
 }
 
 impl Tree {
-    /// Returns the tree that is unpacked at `root`. Contents are read when they are requested.
+    /// Returns the tree that is unpacked at `root`. The content of a file is read only on request.
     ///
     /// # Errors
     /// Fails if the folder cannot be read, or contains anything other than files, folders and
@@ -108,7 +108,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens the directory at `path`, one component after the other.
+    /// Opens the directory at `path`, component by component.
     fn directory(&self, path: &str) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut current = rustix::io::dup(&self.root)?;

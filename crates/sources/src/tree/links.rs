@@ -1,13 +1,14 @@
 //! Checks that no symbolic link of a tree leads out of it.
 //!
-//! Links are followed as a file system would follow them, including other links on the way: a link
-//! that looks harmless may go up from where another link led. A dangling link is allowed, as long
-//! as its target would be inside.
+//! Links are resolved as a file system would resolve them, including other links on the path: a
+//! link that looks harmless may go up from the target of another link. A dangling link is allowed
+//! if its target would be inside the tree.
 //!
-//! A link with an absolute target is data: its target is a path in the image that the tree becomes
-//! part of. Nothing here follows a link when it reads, writes or patches, and engines resolve it
-//! inside their copy of the context. Archives must not contain such links: no tool that makes
-//! source archives writes them, and other programs that unpack archives follow them.
+//! A link with an absolute target is only data: its target is a path in the image that will contain
+//! the tree. This tool does not follow links when it reads, writes or patches files, and engines
+//! resolve them inside their copy of the context. Archives must not contain such links: no tool
+//! that makes source archives writes them, and other programs that unpack archives would follow
+//! them.
 
 use super::{Entry, Mode, Tree};
 use crate::error::Failure;

@@ -1,10 +1,10 @@
-//! A tree of files at one moment, wherever they are stored.
+//! A snapshot of a tree of files, independent of where they are stored.
 //!
-//! Start at [`Tree`]. It is a sorted map from paths to modes and locations of content: objects of
-//! the git cache, parts of an archive, files of a folder, or bytes that replace them. Creating a
-//! tree reads no content, and nothing is ever checked out. A tree contains files, executables and
-//! symbolic links; directories exist only if they are not empty. [`Tree::write_tar`] makes its
-//! canonical tar, which is the same for the same content, whatever its origin.
+//! Start at [`Tree`]. It is a sorted map from paths to modes and locations of content: objects in
+//! the git cache, parts of an archive, files in a folder, or bytes in memory. Creating a tree reads
+//! no content, and nothing is ever checked out. A tree contains files, executables and symbolic
+//! links; directories exist only if they are not empty. [`Tree::write_tar`] writes its canonical
+//! tar, which is the same for the same content, whatever its origin.
 
 mod content;
 mod folder;
@@ -24,10 +24,10 @@ use crate::git_ref::TreePath;
 use crate::text;
 use names::Hasher;
 
-/// The maximum number of entries in a tree; the largest of the pinned sources has about 60,000.
+/// The maximum number of entries in a tree; the largest pinned source has about 60,000.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;
 
-/// The kind of a path in a tree.
+/// The kind of an entry in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A file.
@@ -78,7 +78,7 @@ impl Tree {
         self.entries.iter().map(|(path, entry)| (path, entry.mode))
     }
 
-    /// Returns the mode of a path, or `None` if there is no file or link.
+    /// Returns the mode of a path, or `None` if there is no file or link at this path.
     pub fn mode(&self, path: &str) -> Option<Mode> {
         self.entries.get(path).map(|entry| entry.mode)
     }
@@ -135,16 +135,16 @@ impl Tree {
         self.entries.remove(path).is_some()
     }
 
-    /// Puts a whole tree below `path`.
+    /// Adds all entries of another tree below `path`.
     ///
     /// # Errors
-    /// Fails if the path is not valid, or if there is already something.
+    /// Fails if the path is not valid, or if something exists there already.
     pub fn mount(&mut self, path: &str, tree: Self) -> Result<(), SourceError> {
         let mount = |this: &mut Self| {
             let base: TreePath = path.parse().map_err(refusal)?;
-            for (path, entry) in tree.entries {
-                let path = base.join(&path).map_err(refusal)?;
-                this.add(path, entry.mode, entry.content)?;
+            for (relative, entry) in tree.entries {
+                let joined = base.join(&relative).map_err(refusal)?;
+                this.add(joined, entry.mode, entry.content)?;
             }
             Ok(())
         };
@@ -159,12 +159,12 @@ impl Tree {
         let select = || {
             let base: TreePath = path.trim_end_matches('/').parse().map_err(refusal)?;
             let prefix = format!("{base}/");
-            // In byte order there may be other names in between, such as `a-b` for `a`.
+            // In byte order, other names may come in between, such as `a-b` before `a/b`.
             let below = self.entries.range::<TreePath, _>(&base..);
-            let below = below.take_while(|(path, _)| path.as_str().starts_with(base.as_str()));
+            let below = below.take_while(|(found, _)| found.as_str().starts_with(base.as_str()));
             let mut entries = BTreeMap::new();
-            for (path, entry) in below {
-                if let Some(rest) = path.as_str().strip_prefix(&prefix) {
+            for (found, entry) in below {
+                if let Some(rest) = found.as_str().strip_prefix(&prefix) {
                     entries.insert(rest.parse().map_err(refusal)?, entry.clone());
                 }
             }
@@ -177,7 +177,7 @@ impl Tree {
         select().map_err(|failure| failure.at("open the directory", text::clean(path)))
     }
 
-    /// Returns the SHA-256 over all paths, modes and contents, wherever they are stored.
+    /// Returns the SHA-256 of all paths, modes and contents, independent of where they are stored.
     ///
     /// # Errors
     /// Fails if some content is damaged.
@@ -196,7 +196,7 @@ impl Tree {
         crate::sha256_of(hasher.finish()).map_err(|failure| failure.at("hash", "a tree"))
     }
 
-    /// Adds an entry at a free path.
+    /// Adds an entry. Refuses a path that is already in use.
     pub(crate) fn add(
         &mut self,
         path: TreePath,
@@ -231,10 +231,10 @@ impl Tree {
     /// Returns whether there is anything below `path`.
     pub(crate) fn is_directory(&self, path: &TreePath) -> bool {
         let prefix = format!("{path}/");
-        // The first path that does not precede the prefix, which need not itself be a valid path.
+        // The search starts at the prefix, which is not itself a valid path.
         let from = (std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded);
         let next = self.entries.range::<str, _>(from).next();
-        next.is_some_and(|(path, _)| path.as_str().starts_with(&prefix))
+        next.is_some_and(|(found, _)| found.as_str().starts_with(&prefix))
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&TreePath, &Entry)> {
@@ -252,9 +252,9 @@ impl Tree {
         let mut entries = BTreeMap::new();
         for (path, entry) in self.entries {
             let rest = path.as_str().strip_prefix(&prefix).ok_or_else(|| {
-                let (path, top) = (text::quoted(path.as_str()), text::quoted(&prefix));
+                let (path, directory) = (text::quoted(path.as_str()), text::quoted(&prefix));
                 Failure::refused(format!(
-                    "{path} is not in {top} with the rest, so there is no single top directory"
+                    "{path} is not in {directory}, so there is no single top directory"
                 ))
             })?;
             entries.insert(rest.parse().map_err(refusal)?, entry);

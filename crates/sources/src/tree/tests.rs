@@ -27,8 +27,8 @@ fn tar_of(tree: &Tree, epoch: u64) -> (Vec<u8>, TarSummary) {
     (bytes, summary)
 }
 
-/// If these change, the format has changed: everything that was built from such a tar would be
-/// rebuilt.
+/// If these digests change, the format has changed: everything that was built from such a tar would
+/// be rebuilt.
 #[test]
 fn golden_bytes() {
     let (_, summary) = tar_of(&sample(), 1_700_000_000);
@@ -58,7 +58,7 @@ fn golden_bytes() {
         summary.sha256.as_str(),
         "9fbef87bc7ee4d690cc77fcc1f4b7a49bdffaa13bdbc23506eb9d8d87512495f"
     );
-    // Other programs read what was written.
+    // A different reader can read the tar.
     let mut seen = Vec::new();
     for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
         let entry = entry.unwrap();

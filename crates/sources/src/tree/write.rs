@@ -1,9 +1,10 @@
 //! Writes a tree as a canonical tar: the same bytes for the same content, on any machine.
 //!
-//! Entries are in the byte order of their paths, and directories precede their content. All times
-//! are the same whole number of seconds, owners are 0 without names, modes are 0644, 0755, and 0777
-//! for links. Headers are ustar; if a path or a size does not fit, a PAX header with a fixed name
-//! precedes it. These bytes are part of plans' keys, so changing any of them makes a new format.
+//! Entries are sorted by path in byte order, and directories precede their content. All times are
+//! the same whole number of seconds, owner and group are 0 without names, and modes are 0644, 0755,
+//! or 0777 for links. Headers are ustar; if a path or a size does not fit, a PAX header with a
+//! fixed name precedes it. These bytes are part of the keys in plans, so any change to them is a
+//! new format.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -47,7 +48,7 @@ pub enum WriteTarError {
     Writer(#[source] io::Error),
 }
 
-/// Passes written data on, and hashes it.
+/// Passes data on to a writer, and hashes it.
 struct Hashing<W> {
     inner: W,
     hasher: Hasher,
@@ -80,7 +81,7 @@ struct Header<'a> {
 impl Tree {
     /// Writes the tree as a canonical tar in which every time is `epoch`.
     ///
-    /// Another thread reads small files ahead. Of each larger file, only a part is held in memory,
+    /// A second thread reads small files ahead. Larger files are held in memory only in part,
     /// except for files from git, which are held completely.
     ///
     /// # Errors
@@ -110,9 +111,9 @@ impl Tree {
         Ok(TarSummary { sha256, size: out.size, entries })
     }
 
-    /// Passes on every entry in order. Reading takes as long as hashing and writing, so another
-    /// thread reads small contents in parallel. Content that cannot be read there is read again
-    /// here, and the error is returned.
+    /// Passes every entry to `take`, in order. Reading takes as long as hashing and writing, so a
+    /// second thread reads small files in parallel. If it cannot read a file, the file is read
+    /// again on this thread, which returns the error.
     fn with_contents<E>(
         &self,
         mut take: impl FnMut(&TreePath, Mode, &Content) -> Result<(), E>,
@@ -123,7 +124,7 @@ impl Tree {
                 for (_, Entry { content, .. }) in self.entries() {
                     let is_small = content.size().is_ok_and(|size| size <= SMALL);
                     let read = is_small.then(|| content.read().ok()).flatten();
-                    // If writing failed, nothing receives any more.
+                    // If writing failed, the receiver is gone.
                     if sender.send(read).is_err() {
                         break;
                     }
@@ -178,7 +179,7 @@ fn write_entry(
         (_, Some(error)) => Err(failed(
             crate::error::Failure::fatal(
                 ErrorKind::Integrity,
-                "it cannot be read to its end; it may have changed in the meantime",
+                "it cannot be read completely; it may have changed in the meantime",
             )
             .because(&error),
         )),
@@ -206,7 +207,7 @@ fn write_header(out: &mut Hashing<impl Write>, header: &Header<'_>) -> io::Resul
     if !pax.is_empty() {
         out.put(&pax_header(&pax, header.epoch))?;
     }
-    // If a PAX header precedes it, the name here is only for readers from before 2001.
+    // If a PAX header precedes this one, only readers from before 2001 use the name here.
     let cut = |text: &'static str| ("", text);
     out.put(&block(header, split.unwrap_or_else(|| cut(PAX_NAME))))
 }

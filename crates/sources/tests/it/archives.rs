@@ -138,7 +138,8 @@ async fn a_broken_download_goes_on() {
         let resumed: Vec<_> = heard.iter().filter(|word| word.starts_with("resumed")).collect();
         assert_eq!(resumed, ["resumed from 100000", "resumed from 200000"]);
     }
-    // This also works in another run, and if the existing part is wrong or too long.
+    // A later run also continues the download, or recovers if the existing part is wrong or too
+    // long.
     for part in [bytes[..5000].to_vec(), vec![0; 5000], vec![0; 2 * bytes.len()], bytes.clone()] {
         let cache = Cache::new();
         let folder = cache.folder.path().join("cache/archives");
@@ -189,7 +190,7 @@ async fn what_is_not_the_archive_is_refused() {
         (
             Fault::Redirect("http://169.254.169.254/x?t=secret".to_owned()),
             ErrorKind::Refused,
-            "more internal",
+            "a less public network",
         ),
         (
             Fault::Redirect("http://u:secret@127.0.0.1/x".to_owned()),
@@ -264,7 +265,10 @@ async fn a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followe
         assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
         let wanted = format!("the redirect to `{}/new` is not followed", target.url_as(to));
         assert!(error.to_string().contains(&wanted), "{error}");
-        assert!(error.to_string().ends_with("it is more internal than the server"), "{error}");
+        assert!(
+            error.to_string().ends_with("it leads to a less public network than the server's"),
+            "{error}"
+        );
         assert_eq!(elsewhere.requests().len(), 0, "{to}");
     }
     gate_passed(11, 3);

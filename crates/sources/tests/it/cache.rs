@@ -1,4 +1,4 @@
-//! The cache when it is damaged or shared.
+//! A cache that is damaged, or shared by several processes.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ enum Damage {
     FlippedAt(usize),
 }
 
-/// Like cargo's `corrupt_git`: if any single file is damaged, the cache repairs itself or reports
-/// what to do.
+/// Like cargo's `corrupt_git`: if any single file is damaged, the cache repairs itself, or the
+/// error tells the user what to do.
 #[tokio::test]
 async fn damage_to_any_file_heals() {
     let folder = GitFolder::new();

@@ -110,7 +110,7 @@ async fn servers_that_answer_something_else() {
         (
             pack(b"<html>"),
             ErrorKind::Tool,
-            "the server does not speak git's protocol, it sent `<html>`",
+            "the server does not speak git's protocol: it sent `<html>`",
         ),
         (pack(&packets(&[b"packfile\n"])), ErrorKind::Tool, "did not send a pack"),
         (pack(&packets(&[b"packfile\n", b"\x01PACK"])), ErrorKind::Integrity, "is damaged"),
@@ -161,7 +161,7 @@ fn record(server: &GitHttp, commit: &str) -> Vec<u8> {
         "0001",
         &line(&format!("want {commit}")),
         &line("deepen 1"),
-        // The amount of progress messages depends on the speed of the server.
+        // The number of progress messages depends on the speed of the server.
         &line("no-progress"),
         &line("done"),
         "0000",

@@ -7,7 +7,7 @@ use testkit::{FaultProxy, GitDaemon, GitFolder, GitHttp};
 
 use crate::support::{Cache, fetch, listening, paths, small, source, tar};
 
-/// All ways to reach one folder of repositories.
+/// One folder of repositories, with all servers and paths that give access to it.
 struct Servers {
     daemon: GitDaemon,
     http: GitHttp,
@@ -146,7 +146,7 @@ async fn the_tree_of_a_commit_is_the_same_however_it_comes() {
         assert_eq!(fetched.tree.mode("link"), Some(Mode::Symlink));
         assert_eq!(fetched.tree.read_file("README").unwrap(), b"this is a\n");
         tars.push(tar(&fetched.tree));
-        // The second time no server is contacted, and `git` can read the cache.
+        // The second time, no server is contacted. `git` can read the cache.
         let again = fetch(&cache.offline(), &url, &commit).await.unwrap();
         assert_eq!((again.received, tar(&again.tree)), (0, tars[0].clone()));
         assert_eq!(*heard.lock().unwrap(), ["fetching"]);
@@ -202,7 +202,7 @@ async fn commits_that_no_ref_leads_to() {
     for url in [servers.daemon.url("a"), servers.http.url("a")] {
         assert!(fetch(&Cache::new().sources(), &url, &lost).await.is_ok(), "{url}");
     }
-    // With protocol 0 and only reachable commits, the server refuses.
+    // With protocol 0, a server that serves only reachable commits refuses.
     let error = fetch(&Cache::new().sources(), &servers.old.url("a"), &lost).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
@@ -347,7 +347,7 @@ async fn submodules_that_are_refused() {
     let file = at(&servers.urls("leaf")[3]);
     let cases = [
         (String::new(), ErrorKind::NotFound, "has no URL for the submodule `lib`"),
-        (at("ssh://git@h.example/x"), ErrorKind::Refused, "another scheme than https"),
+        (at("ssh://git@h.example/x"), ErrorKind::Refused, "a scheme other than https"),
         (at("git@h.example:x"), ErrorKind::Refused, "ssh address"),
         (at("http://h.example/x"), ErrorKind::Refused, "is not https, and not on this machine"),
         (at("ext::sh -c id"), ErrorKind::Refused, "is not a URL"),
@@ -355,7 +355,7 @@ async fn submodules_that_are_refused() {
         (at("/etc"), ErrorKind::Refused, "is not a URL"),
         (at("../../../leaf"), ErrorKind::Refused, "leads above the host"),
         (at("https://u:p@h.example/x"), ErrorKind::Refused, "user name or password"),
-        (file, ErrorKind::Refused, "more internal"),
+        (file, ErrorKind::Refused, "is less public than"),
         (at("../leaf").replace("lib", "../lib"), ErrorKind::Refused, "leaves its root"),
         (at("../leaf").replace("lib", ".git/hooks"), ErrorKind::Refused, "into a git repository"),
     ];
@@ -373,7 +373,8 @@ async fn submodules_that_are_refused() {
     let mirror = format!("https://h.example/inward={}", servers.http.url("inward"));
     let sources = Cache::new().mirrored(&[&mirror]);
     let error = fetch(&sources, "https://h.example/inward", &commit).await.unwrap_err();
-    assert!(error.to_string().contains("more internal than its parent repository"), "{error}");
+    let wanted = "is less public than its parent repository";
+    assert!(error.to_string().contains(wanted), "{error}");
     // `.gitmodules` as a link, and a repository that is its own submodule.
     servers.folder.init("link");
     servers.folder.write("link", "target", "x");
@@ -562,7 +563,7 @@ async fn places_that_are_refused_or_not_there() {
     drop(proxy);
 }
 
-/// No configuration on the machine changes what is fetched from where.
+/// Configuration on the machine does not change what is fetched, or from where.
 #[test]
 fn hostile_configuration_is_not_read() {
     let servers = Servers::new();

@@ -35,7 +35,7 @@ pub struct PatchVerdict {
 #[derive(Debug, Default)]
 pub(crate) struct PatchCheck {
     pub(crate) verdicts: Vec<PatchVerdict>,
-    /// Why the patches could not be checked, if so.
+    /// The reason why the patches could not be checked, if any.
     pub(crate) unknown: Option<String>,
     /// The PyTorch requirement in a source of vLLM.
     pub(crate) torch: Option<TorchNeed>,
@@ -62,7 +62,7 @@ pub(crate) async fn try_patches(
         (None, None) => None,
     };
     let is_bare = matches!(&found.value, pins::NewValue::Source { git_ref: None, .. });
-    // Archives are for trying patches; the build uses a source.
+    // Only source pins count: archives are only for trying patches, and builds use sources.
     let is_vllm = pins.sources.get(name).is_some_and(|pin| package(&pin.url) == Some("vllm"));
     if component.is_none() && !is_bare && !is_vllm {
         return Ok(PatchCheck::default());
@@ -157,7 +157,7 @@ async fn git_tree(
     Ok(sources.fetch_git(&source).await?.tree)
 }
 
-/// Refuses a source that patches do not fit.
+/// Refuses a source to which patches do not apply.
 pub(crate) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Result<(), Failure> {
     let broken: Vec<&PatchVerdict> = check.broken().collect();
     if broken.is_empty() {
@@ -170,6 +170,6 @@ pub(crate) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Re
     let mut told = Failure::new(Kind::Patch, format!("{many} not fit `{pin}` at `{name}`"));
     told.causes = broken.iter().map(|one| format!("`{}`: {}", one.id, one.explanation)).collect();
     Err(told
-        .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they are for")
+        .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they apply to")
         .hint("`--accept-broken-patches` writes the pin anyway; a build that needs it stops at the patch"))
 }

@@ -1,6 +1,6 @@
 //! Looks up a new value for a pin, checks it, and writes `versions.toml`.
 //!
-//! [`look_up`] finds the value: `resolve` asks for it and refuses unexpected ones, `checks` tries
+//! [`look_up`] finds the value: `resolve` looks it up and refuses unexpected values, `checks` tries
 //! patches, `torch` compares it with the pinned PyTorch, and `pins::PinChange` edits the text.
 //! [`Bump::write`] replaces the file. The file is read again under a lock before it is written, so
 //! that two bumps at the same time both take effect. Nothing is ever committed or pushed.
@@ -42,11 +42,11 @@ pub struct Bump {
 }
 
 /// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If only
-/// the program has the pin, its table becomes part of the project's file. Writes nothing.
+/// the program has the pin, the pin's table becomes part of the project's file. Writes nothing.
 ///
 /// # Errors
-/// There is no such value, its source cannot be asked, it is refused and was not accepted, or a
-/// data file is wrong.
+/// There is no such value, its source cannot be reached, the value is refused and was not accepted,
+/// or a data file is wrong.
 pub fn look_up(
     project: &Project,
     own: &str,
@@ -57,7 +57,7 @@ pub fn look_up(
     let name = asked.pin;
     let text = &*with_table(own, name)?;
     let own_pins = parse(text)?;
-    // Checks may compare the pin with others that only the program has.
+    // Checks may compare the pin with other pins that only the program has.
     let pins = &own_pins.clone().over(&project.pins()?);
     let (found, patches) = project::runtime::start()?.block_on(async {
         let found = resolve::resolve(asked, pins, sources, client).await?;
@@ -94,10 +94,10 @@ pub fn look_up(
 }
 
 impl Bump {
-    /// Writes the value into the file, and notes that in the report.
+    /// Writes the value into the file, and records this in the report.
     ///
     /// # Errors
-    /// The file cannot be written, or another bump left something that cannot be changed.
+    /// The file cannot be written, or another bump left it in a form that cannot be changed.
     pub fn write(&mut self) -> Result<(), Failure> {
         write(&self.path, &self.seen, &self.change, &self.changed)?;
         self.report.written = true;
@@ -110,7 +110,7 @@ fn parse(text: &str) -> Result<Pins, Failure> {
 }
 
 /// Returns the text of a project's file with the table of a pin. If the file lacks the table, adds
-/// that of the program.
+/// the program's table.
 fn with_table<'a>(own: &'a str, name: &PinName) -> Result<Cow<'a, str>, Failure> {
     if parse(own)?.names().contains_key(name) {
         return Ok(Cow::Borrowed(own));

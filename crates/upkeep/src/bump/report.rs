@@ -45,7 +45,7 @@ pub struct BumpReport {
 /// The value of a pin.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Bound {
-    /// The tag, branch or version that it was found under.
+    /// The tag, branch or version that it was resolved from.
     pub name: Option<String>,
     /// The commit, digest or hash; null if it is unresolved.
     pub value: Option<String>,

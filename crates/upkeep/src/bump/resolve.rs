@@ -18,7 +18,7 @@ pub struct Asked<'a> {
     pub pin: &'a PinName,
     /// A version, tag, branch, full commit or digest, or `latest`.
     pub value: &'a str,
-    /// The Python index for archives; without one, that of pip.
+    /// The Python index for archives. If absent, pip's index.
     pub index: Option<&'a str>,
     /// What to accept.
     pub accepted: Accepted,
@@ -31,7 +31,7 @@ pub struct Accepted {
     pub downgrade: bool,
     /// A tag or release that changed since it was pinned.
     pub moved: bool,
-    /// A source that patches do not fit.
+    /// A source to which patches do not apply.
     pub broken_patches: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Accepted {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) value: NewValue,
-    /// The name that it was found under, for people.
+    /// The name that it was resolved from, for people.
     pub(crate) name: String,
     /// Where it was found, for the pin's `evidence`.
     pub(crate) evidence: String,
@@ -156,7 +156,9 @@ fn missing(asked: &Asked<'_>, what: String, releases: &Releases, others: &[&str]
             "nothing was changed; `build-pipeline bump {} {name}` uses another one",
             asked.pin
         )),
-        None => told.hint("nothing was changed; check the name at its source"),
+        None => {
+            told.hint("nothing was changed; check upstream which tags, branches or versions exist")
+        }
     }
 }
 
@@ -212,7 +214,7 @@ async fn source(asked: &Asked<'_>, pin: &SourcePin, sources: &Sources) -> Result
     })
 }
 
-/// Returns the tag or branch that describes a commit best: the pinned one, else the newest version,
+/// Returns the tag or branch that best describes a commit: the pinned one, else the newest version,
 /// else any tag, else any branch.
 fn ref_of(refs: &RemoteRefs, commit: &CommitId, current: Option<&str>) -> Option<String> {
     let names: Vec<&str> = refs.leading_to(commit).collect();
@@ -253,7 +255,7 @@ fn named(
         }
         (value, _) => value,
     };
-    let folder = current.and_then(|name| name.rsplit_once('/')).map(|(folder, _)| folder);
+    let folder = current.and_then(|current| current.rsplit_once('/')).map(|(folder, _)| folder);
     let bare = value.strip_prefix('v').unwrap_or(value);
     let mut candidates = vec![value.to_owned(), format!("v{bare}"), bare.to_owned()];
     candidates.extend(
@@ -274,7 +276,7 @@ fn named(
             let commit = found.target().parse().map_err(|_| {
                 refuse(
                     Kind::Failed,
-                    format!("`{}` of {} does not lead to a commit", found.name, pin.url),
+                    format!("`{}` of {} does not point to a commit", found.name, pin.url),
                 )
             })?;
             return Ok((candidate.clone(), commit));
@@ -335,8 +337,11 @@ async fn image(
     if let (Some(new), Some(old)) = (&tag, &pin.tag) {
         check_order(asked, Some(old.as_str()), new.as_str())?;
     }
-    let old = pin.digest.resolved().filter(|old| **old != manifest.digest);
-    let moved_from = old.filter(|_| tag.is_some() && tag == pin.tag).map(ToString::to_string);
+    let moved_from = pin
+        .digest
+        .resolved()
+        .filter(|old| **old != manifest.digest && tag.is_some() && tag == pin.tag)
+        .map(ToString::to_string);
     if let (Some(old), Some(tag)) = (&moved_from, &tag) {
         notes.push(format!("tag `{tag}` moved since it was pinned: it was `{old}`"));
     }
@@ -372,7 +377,7 @@ async fn newest_tag(
             newer.and_then(|newer| newer.parse().ok()).unwrap_or_else(|| tag.clone())
         }
         Err(error) => {
-            notes.push(format!("it is unknown whether a newer tag than `{tag}` exists: {error}"));
+            notes.push(format!("cannot check whether a tag newer than `{tag}` exists: {error}"));
             tag.clone()
         }
     }

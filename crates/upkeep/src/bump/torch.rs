@@ -39,7 +39,7 @@ fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
             .ok()?
             .into_iter()
             .filter_map(|line| match line {
-                RequirementLine::Requirement(text) => Some(text),
+                RequirementLine::Requirement(requirement) => Some(requirement),
                 RequirementLine::Include(_) => None,
             })
             .collect()
@@ -55,7 +55,7 @@ fn need(file: &'static str, text: &str) -> Option<TorchNeed> {
     Some(TorchNeed { file, text: versions, range })
 }
 
-/// Refuses a source of vLLM that needs another PyTorch version than the pinned one.
+/// Refuses a source of vLLM that needs a PyTorch version other than the pinned one.
 pub(crate) fn check(
     pins: &Pins,
     name: &PinName,
@@ -63,8 +63,7 @@ pub(crate) fn check(
     found: &str,
 ) -> Result<(), Failure> {
     // Pins of one set have the same suffix: `vllm-legacy` goes with `pytorch-legacy`.
-    let ending =
-        |name: &PinName| name.as_str().split_once('-').map(|(_, ending)| ending.to_owned());
+    let ending = |pin: &PinName| pin.as_str().split_once('-').map(|(_, ending)| ending.to_owned());
     let torch = pins
         .sources
         .iter()

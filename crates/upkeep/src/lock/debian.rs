@@ -1,4 +1,4 @@
-//! Locks of Debian packages. Asks apt for the sets of a lock.
+//! Locks of Debian packages. apt resolves the sets of a lock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,8 @@ pub(crate) fn look_up(
         Ok(wanted) => wanted,
         Err(error) => return Err(Failure::places(error, text)),
     };
-    // Packages that no longer match the requirements are what this command fixes.
+    // Packages that no longer match the requirements are not an error here: this command replaces
+    // them.
     let old = parse_package_lock(&file, &text).ok();
     let known = old.as_ref().map(|old| old.indexes.clone()).unwrap_or_default();
     let machine =
@@ -52,7 +53,7 @@ pub(crate) fn look_up(
     let sets: BTreeMap<_, _> = wanted
         .sets
         .into_iter()
-        .map(|(name, (on, wanted))| (name, WantedSet { on, wanted }))
+        .map(|(set, (on, wanted))| (set, WantedSet { on, wanted }))
         .collect();
     let request = Resolve {
         suite: &wanted.suite,
@@ -94,7 +95,7 @@ pub(crate) fn look_up(
 /// Returns the mirrors with the rules of `--mirror` applied.
 fn mirrored(rules: &Rules, mirrors: Mirrors) -> Result<Mirrors, Failure> {
     let one = |mirror: Mirror| -> Result<Mirror, Failure> {
-        // Rules are about https. apt may read an index by http, because it is signed.
+        // Mirror rules are for https URLs. apt may read an index over http, because it is signed.
         let url = project::fetch::url(mirror.file("").trim_end_matches('/'))?;
         let asked = project::fetch::mirrored(rules, &url)?;
         if asked == url {
@@ -133,7 +134,7 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
     told = told.hint("nothing was written");
     match error {
         ResolveError::Update { .. } if !is_snapshot => told
-            .hint("`--snapshot` accepts the package indexes of a mirror that is a copy of an earlier day")
+            .hint("`--snapshot` accepts the package indexes of a mirror that serves the state of an earlier day")
             .hint(failure::DEBIAN_MIRROR),
         ResolveError::Choose { .. } => told
             .hint("change `wanted` of that set in its lock")
@@ -151,9 +152,10 @@ pub(crate) fn stale(project: &Project, name: &str) -> Result<Option<String>, Fai
     let file = path(name);
     let text = read(project, &file)?;
     let Err(error) = parse_package_lock(&file, &text) else { return Ok(None) };
-    // If the lock can be looked up again, the user should do that; otherwise, somebody damaged it.
+    // If the requirements are valid, the lock is only stale and can be looked up again; otherwise,
+    // it is damaged.
     match parse_wanted_packages(&file, &text) {
         Ok(_) => Ok(error.problems.first().map(|first| first.message.clone())),
-        Err(error) => Err(Failure::places(error, text)),
+        Err(damage) => Err(Failure::places(damage, text)),
     }
 }

@@ -1,9 +1,9 @@
 //! Looks up Debian and Python packages again, and writes them with their hashes below
 //! `versions/locks`.
 //!
-//! `debian` asks apt, and `python` has `uv` ask the Python index; both return [`Found`]. [`look_up`]
-//! refuses a file whose hash changed although its name did not, and [`write()`] writes everything at
-//! the end. [`check`] makes no requests: it checks that each lock matches the project's current
+//! `debian` runs apt, and `python` runs `uv`; both return [`Found`]. [`look_up`] refuses a file
+//! whose hash changed although its name did not, and [`write()`] writes everything at the end.
+//! [`check`] makes no requests: it checks that each lock matches the project's current
 //! requirements.
 
 mod content;
@@ -40,7 +40,7 @@ pub struct Locks {
 pub struct Asked<'a> {
     /// The mirrors.
     pub mirrors: &'a Mirrors,
-    /// The Python index; without one, that of pip.
+    /// The Python index. If absent, pip's index.
     pub index: Option<&'a str>,
     /// Whether to accept a file whose hash changed although its name and version did not.
     pub accepts_moved: bool,
@@ -136,11 +136,11 @@ fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failu
     Ok(names)
 }
 
-/// Looks up the packages of locks. `listener` hears what is being fetched, and `tell` what is being
-/// installed for that. Writes nothing.
+/// Looks up the packages of locks. `listener` is told what is being fetched, and `tell` is told if
+/// uv is being installed. Writes nothing.
 ///
 /// # Errors
-/// The requirements are wrong or cannot be met, a source cannot be asked, or a file has changed.
+/// The requirements are wrong or cannot be met, a source cannot be reached, or a file has changed.
 pub fn look_up(
     project: &Project,
     locks: &Locks,
@@ -165,8 +165,8 @@ pub fn look_up(
     Ok(all)
 }
 
-/// Writes the files of locks that differ, unless `is_dry`. Returns the changes. The report names
-/// `mirrors`' places for old packages.
+/// Writes the files of locks that differ, unless `is_dry`. Returns the changes. The report contains
+/// the places in `mirrors` that keep old packages.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -191,8 +191,8 @@ pub fn write(
     Ok(report)
 }
 
-/// Checks that locks match the current requirements. `is_named` is whether somebody named them: a
-/// Python lock that does not exist yet is stale only then. Makes no requests.
+/// Checks that locks match the current requirements. `is_named` is whether the user named them: a
+/// Python lock that does not exist yet is stale only in that case. Makes no requests.
 ///
 /// # Errors
 /// A lock or a data file cannot be read or is damaged.

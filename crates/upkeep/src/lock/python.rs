@@ -28,7 +28,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Finds uv, or installs it and tells that.
+    /// Finds uv, or installs it and reports that to `tell`.
     pub(crate) fn new(
         project: &'a Project,
         sources: Sources,
@@ -68,7 +68,7 @@ impl<'a> Asking<'a> {
         Ok(Found { name, kind: "python", before, after, indexes, files })
     }
 
-    /// Returns the current content of the lock. Refuses a lock that a newer program wrote.
+    /// Returns the current content of the lock. Refuses a lock that a newer build-pipeline wrote.
     fn before(&self, name: &PinName) -> Result<Content, Failure> {
         match project::python_locks::read(self.project, name.as_str())? {
             Some((_, Ok(old))) => Ok(content(&old)),
@@ -154,16 +154,16 @@ fn beside(file: &str, path: &str) -> String {
 /// Refuses CUDA packages, and reports which requirements caused them.
 fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> Failure {
     let all: Vec<(&str, &str)> =
-        lock.for_cuda().map(|(name, project)| (name, project.version.as_str())).collect();
-    let is_one = |package: &str| all.iter().any(|(name, _)| *name == package);
-    // CUDA packages that no other one requires explain all of them.
+        lock.for_cuda().map(|(package, project)| (package, project.version.as_str())).collect();
+    let is_one = |package: &str| all.iter().any(|(other, _)| *other == package);
+    // The CUDA packages that no other CUDA package requires explain all the others.
     let mut chains: Vec<Vec<String>> =
         all.iter().map(|(package, _)| chain(reasons, package)).collect();
     chains.retain(|chain| chain.iter().filter(|one| is_one(one)).count() == 1);
     let (first, version) = chains
         .first()
         .and_then(|chain| {
-            all.iter().find(|(name, _)| Some(*name) == chain.last().map(String::as_str))
+            all.iter().find(|(package, _)| Some(*package) == chain.last().map(String::as_str))
         })
         .or(all.first())
         .copied()
@@ -177,15 +177,17 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> Failure {
     let mut causes: Vec<String> = chains.iter().map(|chain| chain.join(" -> ")).collect();
     let others: Vec<&str> = all
         .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| !chains.iter().any(|chain| chain.last().is_some_and(|last| last == name)))
+        .map(|(package, _)| *package)
+        .filter(|package| {
+            !chains.iter().any(|chain| chain.last().is_some_and(|last| last == package))
+        })
         .collect();
     if !others.is_empty() {
         causes.push(format!("it also adds {}", others.join(", ")));
     }
     Failure { causes, ..told }
         .hint(format!("nothing was written; if the image already contains it, add it to `provided` in `[{name}]` in `versions/python.toml`"))
-        .hint("wheels for ROCm come from AMD's index, `[release.…]` in `versions/versions.toml`, never from this one")
+        .hint("wheels for ROCm come from AMD's index, `[release.…]` in `versions/versions.toml`, never from the default index")
 }
 
 fn content(lock: &PythonLock) -> Content {

@@ -45,15 +45,14 @@ pub struct LockChange {
     pub written: bool,
 }
 
-/// The signed index of a suite of Debian.
+/// The signed index of a Debian suite.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Index {
     /// The suite.
     pub suite: String,
     /// When the archive wrote it.
     pub date: String,
-    /// When it expires: until then, every mirror must have its files. Releases whose files stay have
-    /// no such date.
+    /// When it expires: until then, every mirror must have its files. Absent if it does not expire.
     pub valid_until: Option<String>,
     /// The hash of the signed file.
     pub sha256: String,
@@ -83,17 +82,17 @@ impl LockChange {
     /// Compares the old content of a lock with the new one.
     pub(crate) fn new(name: &str, kind: &'static str, before: &Content, after: &Content) -> Self {
         let only = |one: &Content, other: &Content| -> Vec<PackageAt> {
-            let missing = one.iter().filter(|(name, _)| !other.contains_key(*name));
-            let at = |(name, locked): (&String, &Locked)| PackageAt {
-                name: name.clone(),
+            let missing = one.iter().filter(|(package, _)| !other.contains_key(*package));
+            let at = |(package, locked): (&String, &Locked)| PackageAt {
+                name: package.clone(),
                 version: locked.version.clone(),
             };
             missing.map(at).collect()
         };
-        let changed = after.iter().filter_map(|(name, now)| {
-            let from = before.get(name)?.version.clone();
+        let changed = after.iter().filter_map(|(package, now)| {
+            let from = before.get(package)?.version.clone();
             let to = now.version.clone();
-            (from != to).then(|| PackageFromTo { name: name.clone(), from, to })
+            (from != to).then(|| PackageFromTo { name: package.clone(), from, to })
         });
         Self {
             name: name.to_owned(),

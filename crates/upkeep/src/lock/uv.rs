@@ -48,7 +48,8 @@ pub(crate) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index` and tells that. It asks only what `mirrors` allow.
+    /// Finds uv, or installs it from the index at `index` and reports that to `tell`. uv contacts
+    /// only hosts that `mirrors` allow.
     pub(crate) fn find(
         index: &SourceUrl,
         mirrors: &Mirrors,
@@ -67,8 +68,8 @@ impl Uv {
         Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv"), network })
     }
 
-    /// Resolves requirements, which are given by file. The given index, if any, takes precedence
-    /// over the default one.
+    /// Resolves requirements, which are grouped by the file that contains them. The given index, if
+    /// any, takes precedence over the default index.
     pub(crate) fn compile(
         &self,
         set: &PythonSet,
@@ -111,7 +112,7 @@ impl Uv {
         if let Some(index) = index {
             arguments.extend(["--index", index.as_str()]);
         }
-        // uv treats `pyproject.toml` as something other than a list.
+        // uv does not read a file named `pyproject.toml` as a list of requirements.
         let names: Vec<String> = texts.keys().map(|file| format!("{file}{LIST}")).collect();
         for (name, lines) in names.iter().zip(texts.values()) {
             put(name, lines).map_err(machine)?;
@@ -250,7 +251,8 @@ fn failed(output: &Output) -> Failure {
     Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
 }
 
-/// Returns the origin of a package from uv's `# via` comments: a file, packages, the package.
+/// Returns the origin of a package from uv's `# via` comments: a file, the packages that lead to
+/// the package, and the package itself.
 pub(crate) fn chain(reasons: &str, package: &str) -> Vec<String> {
     let mut via: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut name = "";

@@ -1,5 +1,5 @@
-//! Looks up the current state of all pins, at most [`AT_ONCE`] requests at a time, and one request
-//! for all pins of a repository or project.
+//! Looks up the current state of all pins, with at most [`AT_ONCE`] requests at a time. All pins of
+//! a repository or project share one request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ async fn answer(question: Question, asked: &Clients) -> Vec<(PinName, State)> {
     }
 }
 
-/// Returns the state of pins whose source could not be asked.
+/// Returns the state of pins whose source could not be reached.
 fn unasked(error: &SourceError) -> State {
     let class = match error.kind() {
         ErrorKind::NotFound => Class::Vanished,
@@ -153,7 +153,7 @@ async fn source(pin: &SourcePin, url: &SourceUrl, refs: &RemoteRefs, asked: &Cli
 /// Returns the state of a commit that was the head of a branch.
 async fn branch(name: &str, old: &CommitId, now: &str, url: &SourceUrl, asked: &Clients) -> State {
     let Ok(tip) = now.parse::<CommitId>() else {
-        return State::new(Class::Moved, format!("branch `{name}` does not lead to a commit"));
+        return State::new(Class::Moved, format!("branch `{name}` does not point to a commit"));
     };
     match asked.sources.reaches(url, &tip, old).await {
         Ok(Some(Reach::Inside)) => {
@@ -205,7 +205,7 @@ async fn bare_commit(
 
 async fn image(pin: &ImagePin, asked: &Clients) -> State {
     let ask = async |reference: &ImageRef| {
-        // If only a mirror lacks the image, nobody knows whether the registry still has it.
+        // If a mirror lacks the image, it is unknown whether the registry still has it.
         let asked = asked.client.manifest_digest(reference).await;
         asked.map_err(|error| State::new(Class::Unreachable, error.to_string()))
     };
@@ -324,7 +324,7 @@ fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
 /// Asks the set's own index for each of its packages, one after the other.
 async fn release(pin: &Release, asked: &Clients) -> State {
     let Ok(index) = pin.index.parse::<SourceUrl>() else {
-        return State::new(Class::Unreachable, "cannot ask its index");
+        return State::new(Class::Unreachable, "cannot query its index");
     };
     for (package, version) in &pin.packages {
         let files = match asked.sources.releases(&index, package).await {

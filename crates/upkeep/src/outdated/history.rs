@@ -1,5 +1,5 @@
-//! How long pins have been in their current state: the observations of earlier runs, in the state
-//! directory.
+//! How long pins have been in their current state, from the observations of earlier runs in the
+//! state folder.
 //!
 //! Keys describe what is pinned, not the project, so that two checkouts share their history.
 
@@ -16,7 +16,7 @@ use super::state::State;
 /// The version of the file format.
 const SCHEMA: u32 = 1;
 
-/// The maximum number of entries; the ones that were not seen for longest are dropped first.
+/// The maximum number of entries; the least recently seen entries are dropped first.
 const MOST: usize = 5_000;
 
 /// The observations of earlier runs.
@@ -26,7 +26,7 @@ pub(crate) struct History {
     seen: BTreeMap<String, Seen>,
 }
 
-/// The version of a file, whatever else it contains.
+/// The version of a file, without its other content.
 #[derive(Deserialize)]
 struct Numbered {
     schema: u32,
@@ -73,7 +73,7 @@ impl History {
         }
     }
 
-    /// Notes a state, and returns the first day of that state.
+    /// Records a state, and returns the first day of that state.
     pub(crate) fn note(&mut self, key: String, state: &State, today: &str) -> String {
         let class = state.class.name().to_owned();
         let old = self.seen.get(&key).filter(|old| old.class == class && old.now == state.now);

@@ -1,7 +1,7 @@
 //! Checks whether pinned inputs changed upstream. Changes nothing but the history of states.
 //!
-//! [`check`] returns the report. `ask` looks up the states of all pins, and `history` says since when
-//! each pin is in its state.
+//! [`check`] returns the report. `ask` looks up the states of all pins, and `history` records when
+//! each pin entered its current state.
 
 mod ask;
 mod history;
@@ -49,7 +49,7 @@ pub struct PinReport {
     pub class: Class,
     /// A description.
     pub detail: String,
-    /// The host that could not be asked, if the pin is unreachable.
+    /// The host that could not be reached, if the pin is unreachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// The first day on which this state was observed.
@@ -84,8 +84,8 @@ pub fn select(pins: &mut Pins, names: &[String]) -> Result<(), Failure> {
 /// the message of a warning if the history of earlier runs cannot be read.
 ///
 /// # Errors
-/// The history has another format or cannot be written. A pin that cannot be looked up is no error:
-/// its state says so.
+/// The history has another format or cannot be written. A pin that cannot be looked up is not an
+/// error: its state shows that.
 pub fn check(
     text: &str,
     pins: &Pins,
@@ -109,7 +109,7 @@ pub fn check(
     Ok(report)
 }
 
-/// What the last [`check`] of each pin found.
+/// The results of the last [`check`] of each pin.
 #[derive(Debug)]
 pub struct LastCheck(History);
 
@@ -125,8 +125,8 @@ pub struct Remembered {
 }
 
 impl LastCheck {
-    /// Reads what the last check of each pin found. `warn` gets the name and the message of a warning
-    /// if the file cannot be read.
+    /// Reads the result of the last check of each pin. `warn` gets the name and the message of a
+    /// warning if the file cannot be read.
     ///
     /// # Errors
     /// The file has another format.
@@ -166,7 +166,7 @@ fn expire(state: &mut State, pins: &Pins, name: &PinName, today: &str) {
     }
 }
 
-/// Marks a pin as held, unless it may no longer be usable or nobody knows.
+/// Marks a pin as held, unless it may be unusable or its state is unknown.
 fn hold(state: &mut State, pins: &Pins, name: &PinName) {
     let is_usable =
         matches!(state.class, Class::Current | Class::Newer | Class::Unresolved | Class::Moved);

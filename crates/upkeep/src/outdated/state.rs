@@ -10,15 +10,15 @@ use serde::Serialize;
 pub enum Class {
     /// The pin is unchanged and the newest.
     Current,
-    /// `hold` in versions.toml keeps it at its value.
+    /// `hold` in versions.toml keeps the pin at its value.
     Held,
     /// A newer release exists, or the branch moved ahead.
     Newer,
     /// Its value is not known yet.
     Unresolved,
-    /// Its source could not be asked.
+    /// Its source could not be reached.
     Unreachable,
-    /// It is past its `expires`.
+    /// The date in its `expires` has passed.
     Expired,
     /// Its tag or release changed.
     Moved,
@@ -47,7 +47,7 @@ impl Class {
         }
     }
 
-    /// Returns the kind of failure that it is; `ReaderLeft` if it is none.
+    /// Returns the kind of failure for this state; `ReaderLeft` if it is not a failure.
     pub fn kind(self) -> Kind {
         match self {
             Self::Current | Self::Held => Kind::ReaderLeft,

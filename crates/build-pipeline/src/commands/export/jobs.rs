@@ -120,7 +120,7 @@ impl Jobs {
     }
 }
 
-/// Returns whether a step is worth a job: its result is kept, and takes time.
+/// Returns whether a step is worth a job: it takes time, and its result is kept.
 fn is_job(step: &Step) -> bool {
     matches!(
         step.action,

@@ -1,4 +1,4 @@
-//! `build-pipeline export`: writes the steps of plans as jobs of another build system.
+//! `build-pipeline export`: writes the steps of plans as jobs for a CI system.
 
 mod github;
 mod gitlab;
@@ -52,7 +52,7 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     }
 }
 
-/// Returns the command that makes the file, without the options that say where it is written.
+/// Returns the command that makes the file, without the options that specify where it is written.
 fn command(args: &Export, tracks: &[String]) -> String {
     let system = match args.system {
         BuildSystem::Github => "github",
@@ -62,7 +62,7 @@ fn command(args: &Export, tracks: &[String]) -> String {
     format!("build-pipeline export {system} {}", tracks.join(" "))
 }
 
-/// Returns where jobs run unless the user says so.
+/// Returns where jobs run by default.
 fn runs_on(system: BuildSystem) -> &'static str {
     match system {
         BuildSystem::Github => "ubuntu-24.04",
@@ -73,7 +73,7 @@ fn runs_on(system: BuildSystem) -> &'static str {
 /// The start of every file that `export` writes.
 const WRITTEN_BY: &str = "# Written by `build-pipeline export ";
 
-/// Writes the file. Another file of this name stays as it is.
+/// Writes the file. Never overwrites a file that `export` did not write.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let is_other = match fs::read(file) {
         Ok(found) => !found.starts_with(WRITTEN_BY.as_bytes()),

@@ -42,7 +42,7 @@ fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) 
     };
     line(4, &format!("- name: {}", job.name));
     line(6, "timeout: 6h0m0s");
-    // The results of other tasks. They also say which tasks run before this one.
+    // The results of other tasks. They also define which tasks run before this one.
     entries(6, "params:", job.needs.keys().enumerate(), line, |(number, need)| {
         [format!("name: result-{number}"), format!("value: $(tasks.{need}.results.digest)")]
     });

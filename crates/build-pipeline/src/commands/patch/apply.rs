@@ -122,7 +122,7 @@ pub(crate) fn apply(
     Ok(tree)
 }
 
-/// Returns why nothing will be written, if so.
+/// Returns the reason if nothing will be written.
 fn why_not(path: &Path, project: Option<&Path>, args: &Apply) -> Option<String> {
     if args.write {
         return None;

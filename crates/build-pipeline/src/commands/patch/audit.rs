@@ -75,7 +75,7 @@ fn text(report: &AuditReport) -> String {
         let told = match retirement {
             Retirement::Since { version } => format!("can be retired from {version} on"),
             Retirement::NotYet => "is still needed by the newest version".to_owned(),
-            Retirement::Never => "is needed by none of the versions".to_owned(),
+            Retirement::Never => "is not needed by any of the versions".to_owned(),
         };
         page.line(format_args!("  {id} {told}"));
     }

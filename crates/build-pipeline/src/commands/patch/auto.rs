@@ -1,4 +1,4 @@
-//! `patch apply --when auto`: chooses patches by what is installed and by the GPU.
+//! `patch apply --when auto`: chooses patches by the installed packages and the GPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
     let mut found = 0;
     let mut trees = Vec::new();
     let mut errors = Vec::new();
-    // Each package is patched by itself: one that does not fit leaves no other unpatched.
+    // Each package is patched separately: if one cannot be patched, the others still are.
     for place in &places {
         for (component, patches) in &all {
             let folder = version::package_folder(component);

@@ -6,8 +6,8 @@
 //! The hook for dnf 5 follows libdnf5-actions(8) and has not been run.
 //!
 //! pip and uv have no hooks. A file in `site-packages` that Python runs at each start (`.pth`) would
-//! run our code in every program, so for them this prints a shell function that runs them and then
-//! applies the patches.
+//! run our code in every program, so for pip and uv this prints a shell function that runs the program
+//! and then applies the patches.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
         (Some(root), _) => {
             plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.clone()))?
         }
-        // What these two change without further options.
+        // The environment that these two change by default.
         (None, Manager::Pip) => {
             "\"${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)')}\"".to_owned()
         }
@@ -36,13 +36,13 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
             format!(" --gpu {}", failure::gpu_target(text)?)
         }
     };
-    // The path of the installed program stays right after an update, unlike that of a build.
+    // The path of the installed program stays valid after an update, unlike the path of a build.
     let program = match environment::program_as_installed() {
         Some(path) => path,
         None => environment::program()?,
     };
     let program = plain(&program)?;
-    // The hook runs in any folder. In `/`, the patches are those of the program.
+    // The hook may run in any folder. With `-C /`, the built-in patches are used.
     let folder = match project.folder() {
         Some(folder) if !patches::are_built_in(project)? => plain(folder)?,
         _ => "/".to_owned(),

@@ -139,8 +139,8 @@ fn instead(
         match verdict {
             Verdict::Applied { .. } => {
                 let required: String =
-                    patch.relations.requires.iter().map(|id| format!(",{id}")).collect();
-                let tree = match (&args.root, &args.pin) {
+                    patch.relations.requires.iter().map(|needed| format!(",{needed}")).collect();
+                let options = match (&args.root, &args.pin) {
                     (Some(root), _) => format!("--root {}", root.display()),
                     (None, pin) => {
                         let pin = pin.as_deref().unwrap_or(component);
@@ -148,7 +148,7 @@ fn instead(
                     }
                 };
                 ways.push(format!(
-                    "`build-pipeline patch apply {component} {tree} --only {id}{required}`"
+                    "`build-pipeline patch apply {component} {options} --only {id}{required}`"
                 ));
             }
             Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise => {
@@ -183,7 +183,7 @@ fn alone(tree: &dyn Rooted, target: &TreePath, patch: &Patch, gpu: &GpuTarget) -
         receipts: &[],
     };
     let outcome = patcher::apply(&set, &subject, tree, &NoProbes);
-    let edits = outcome.patches.into_iter().flat_map(|patch| patch.edits);
+    let edits = outcome.patches.into_iter().flat_map(|patched| patched.edits);
     edits.into_iter().find(|edit| edit.file.as_ref() == Some(target)).map(|edit| edit.verdict)
 }
 

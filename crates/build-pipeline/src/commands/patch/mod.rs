@@ -1,9 +1,10 @@
 //! `build-pipeline patch`: patches trees, or reports why a patch does not fit.
 //!
-//! `patching::prepared` finds the tree, its version, the patches and the GPU target. `patcher` works
-//! out the changes, `apply` writes them, and `revert` undoes them. `report` formats the results. `auto`
-//! chooses patches by what is installed, and `hook` prints hooks that apply them again after
-//! upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in other people's files.
+//! `patching::prepared` finds the tree, its version, the patches and the GPU target. `patcher`
+//! works out the changes, `apply` writes them, and `revert` undoes them. `report` formats the
+//! results. `auto` chooses patches by the installed packages, and `hook` prints hooks that apply
+//! them again after upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in
+//! other people's files.
 
 mod apply;
 pub(crate) mod audit;
@@ -51,7 +52,7 @@ pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
     }
 }
 
-/// Works out the changes of the patches, with the diff.
+/// Works out the changes that the patches make, and their diff.
 fn work_out(
     global: &Global,
     here: &std::path::Path,

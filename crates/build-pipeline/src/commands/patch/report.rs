@@ -193,9 +193,9 @@ fn patch_text(
         Verdict::Applied { count } if !written => format!("{count} places to change"),
         verdict => verdict.explain(),
     };
-    let (mark, verdict) = (mark(patch.ok), patch.verdict.to_string());
+    let (patch_mark, patch_verdict) = (mark(patch.ok), patch.verdict.to_string());
     let explained = explanation(&patch.verdict);
-    page.line(format_args!("  {mark} {:width$}  {verdict:18}  {explained}", patch.id));
+    page.line(format_args!("  {patch_mark} {:width$}  {patch_verdict:18}  {explained}", patch.id));
     for EditOutcome { file, verdict } in &patch.edits {
         let file = file.as_ref().map_or_else(|| "no file".to_owned(), ToString::to_string);
         let mark = self::mark(is_good_edit(verdict));
@@ -259,7 +259,7 @@ fn changed_lines(file: &FileChange) -> String {
 
 fn is_retired(patch: &PatchOutcome) -> bool {
     let is_there = match patch.verdict {
-        // Under a condition, it depends on the build whether the patch is needed.
+        // If the text is under a condition, the build decides whether the patch is needed.
         Verdict::AlreadyPresent { by, condition: None } => by != PresentBy::Ours,
         Verdict::SatisfiedOtherwise => true,
         _ => false,
@@ -357,7 +357,7 @@ impl PatchReport {
         reasons.dedup();
         for reason in reasons {
             let next = if reason.starts_with(executor::CANNOT_CONFINE) {
-                "; `--unconfined-probes` runs them with all your rights, if you trust the tree"
+                "; `--unconfined-probes` runs them with all your permissions, if you trust the tree"
             } else {
                 ""
             };

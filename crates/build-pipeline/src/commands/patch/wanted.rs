@@ -1,10 +1,10 @@
-//! What the options of `patch` want.
+//! Converts the options of `patch`.
 
 use patching::prepared::{RunProbes, Wanted};
 
 use crate::cli::{Options, ProbeOptions};
 
-/// Returns how the options want probes to run.
+/// Returns how to run probes.
 pub(crate) fn run_probes(options: &ProbeOptions) -> RunProbes {
     match options {
         ProbeOptions { no_probes: true, .. } => RunProbes::No,
@@ -13,7 +13,7 @@ pub(crate) fn run_probes(options: &ProbeOptions) -> RunProbes {
     }
 }
 
-/// Returns which patches the options want, and on what.
+/// Returns the selection of patches, pin, version and GPU target.
 pub(crate) fn wanted(options: &Options) -> Wanted<'_> {
     Wanted {
         only: &options.only,

@@ -13,7 +13,7 @@ pub(crate) struct VersionsFile {
     /// The version of the file format: 1.
     #[schemars(range(min = 1, max = 1))]
     schema: u32,
-    /// Whether the data files of the program are defaults for this project; true if absent.
+    /// Whether build-pipeline's own data files are the defaults of this project; true if absent.
     #[serde(default)]
     built_in: bool,
     /// SOURCE_DATE_EPOCH of every image: the time of the newest pin change, in seconds.
@@ -41,7 +41,7 @@ struct Source {
     /// The URL of the repository.
     #[schemars(regex(pattern = "^https://"))]
     url: String,
-    /// The tag or branch under which the commit was found, for readers.
+    /// The tag or branch under which the commit was found, for people.
     #[serde(default)]
     r#ref: Option<String>,
     /// The version, without a `v`.
@@ -116,7 +116,7 @@ struct Archive {
 struct Image {
     /// Registry and path, without a tag.
     repository: String,
-    /// The tag under which the digest was found, for readers.
+    /// The tag under which the digest was found, for people.
     #[serde(default)]
     tag: Option<String>,
     /// The digest, or `unresolved`.

@@ -122,9 +122,9 @@ fn overview(pins: &Pins) -> String {
     page.into_text()
 }
 
-fn one(value: &Value) -> String {
+fn one(pin: &Value) -> String {
     let mut page = Page::default();
-    for (key, value) in value.as_object().into_iter().flatten() {
+    for (key, value) in pin.as_object().into_iter().flatten() {
         match value {
             Value::Null if matches!(key.as_str(), "commit" | "digest" | "sha256") => {
                 page.line(format_args!("{key:13} unresolved"));

@@ -49,7 +49,7 @@ enum RowFrom {
     BuiltIn,
     /// The project's file.
     Project,
-    /// `remove` in the project's file drops the row of build-pipeline.
+    /// `remove` in the project's file drops build-pipeline's row.
     Removed,
     /// `--set` of this command.
     Set,

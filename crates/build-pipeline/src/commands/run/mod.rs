@@ -1,5 +1,5 @@
-//! `build-pipeline run`: starts a track's image with the rights it needs, or writes a file that
-//! does.
+//! `build-pipeline run`: starts a track's image with only the privileges it needs, or prints a file
+//! that starts it.
 //!
 //! `launch::prepare` defines the container, and `launch::session` starts it. `terminal` connects it
 //! to the terminal.
@@ -80,7 +80,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     ended
 }
 
-/// Returns the container that the arguments ask for. Unless it is only printed, the device nodes
+/// Returns the container that the arguments describe. Unless it is only printed, the device nodes
 /// must exist.
 fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
     let mut wish = prepared.wish()?;
@@ -98,7 +98,7 @@ fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
     if host::run::loses_groups(&container, &wish) {
         output::warn(
             "engine-groups",
-            "a rootless engine without crun cannot keep the user's groups, so the GPU may give `Permission denied`; `build-pipeline doctor` shows how to fix that",
+            "a rootless engine without crun cannot keep the user's groups, so GPU programs may fail with `Permission denied`; `build-pipeline doctor` shows how to fix that",
         );
     }
     Ok(container)
@@ -195,7 +195,7 @@ fn text(container: &Container) -> String {
         line("variable", &format!("{name} (its value is not shown)"));
     }
     for file in &container.variable_files {
-        line("variables", &format!("those in {file}"));
+        line("variables", &format!("from {file}"));
     }
     if container.is_detached {
         line("detached", "yes");

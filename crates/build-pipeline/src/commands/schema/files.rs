@@ -1,4 +1,4 @@
-//! The JSON schemas of data files, made from the forms that their readers use.
+//! The JSON schemas of data files, generated from the forms that their parsers use.
 
 use pins::form::{Absent, Form, Key, Kind};
 use schemars::Schema;
@@ -36,7 +36,7 @@ fn table(form: &Form) -> Map<String, Value> {
     schema
 }
 
-/// Returns the schema of a key's value. `x-default` says what it means if the key is absent.
+/// Returns the schema of a key's value. `x-default` describes what an absent key means.
 fn property(key: &Key) -> Value {
     let mut schema = Map::new();
     schema.insert("description".to_owned(), json!(key.meaning));

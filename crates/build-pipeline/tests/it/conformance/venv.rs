@@ -16,11 +16,11 @@ pub(super) struct Venv {
     digest: String,
 }
 
-/// What builds the variant.
+/// The options that build the variant.
 const BUILD: &str = "--track vulkan --variant venv";
 
 impl Venv {
-    /// Builds the base and the image with podman of this machine.
+    /// Builds the base and the image with this machine's podman.
     pub(super) fn new() -> Self {
         let podman = PodmanStore::new();
         let project = Project::new();

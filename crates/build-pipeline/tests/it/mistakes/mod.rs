@@ -49,7 +49,8 @@ struct Score {
     problems: String,
 }
 
-/// Registries that refuse every request in one way, by the variable with their address.
+/// Registries that each refuse every request in their own way, keyed by the variable with the
+/// address.
 struct Registries(BTreeMap<&'static str, FaultProxy>);
 
 impl Registries {
