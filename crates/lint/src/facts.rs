@@ -1,6 +1,6 @@
 //! The facts in a file of any kind: variables, images, commands, packages.
 
-use crate::shell::{self, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
+use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Target;
 use crate::{compose, containers, python, tracks, units};
 
@@ -143,7 +143,7 @@ impl<'t> Facts<'t> {
             Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
             Kind::Shell => facts.script(shell::script("x.sh", text)),
             Kind::Compose => compose::read(text, &mut facts),
-            Kind::Quadlet | Kind::Unit => units::read(text, &mut facts),
+            Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
             Kind::Environment => facts.settings = environment(text),
             Kind::Requirements => {
                 for (number, line) in numbered(text) {
@@ -197,11 +197,11 @@ impl<'t> Facts<'t> {
         }
         self.commands.extend(commands);
         self.missing.extend(missing);
-        for text in documents {
+        for Document { place, text } in documents {
             if text.lines().any(|line| line.trim_end() == "services:") {
                 compose::read(&text, self);
             } else {
-                units::read(&text, self);
+                units::read(&text, &place, self);
             }
         }
     }

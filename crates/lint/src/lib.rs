@@ -135,7 +135,9 @@ pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
 
 /// Returns the variables that a file defines, for [`Context::defined`].
 pub fn defined(file: &str, text: &str) -> BTreeSet<String> {
-    Facts::read(file, text).settings.into_iter().map(|setting| setting.name).collect()
+    let facts = Facts::read(file, text);
+    let own = facts.settings.iter().filter(|setting| !rules::passes_itself(&facts, setting));
+    own.map(|setting| setting.name.clone()).collect()
 }
 
 /// Returns the images that a file builds, for [`Context::built`].

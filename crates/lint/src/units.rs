@@ -11,13 +11,14 @@ struct Line {
     number: usize,
 }
 
-/// Adds the facts of a quadlet or unit.
-pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
+/// Adds the facts of a quadlet or unit. `place` is its path, or a command that contains it.
+pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let lines = lines(text);
     let of = |key: &str| lines.iter().filter(|line| line.key == key).collect::<Vec<_>>();
     let image = of("Image").last().map(|line| line.value.clone());
     let started = of("ExecStart").last().map(|line| line.value.clone());
     // An `Exec=` with an entry point of its own may read variables that the image does not know.
+    let started = started.or_else(|| service(place).map(str::to_owned));
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
     let devices: Vec<String> = of("AddDevice").iter().map(|line| line.value.clone()).collect();
     for line in &lines {
@@ -45,6 +46,12 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
             _ => {}
         }
     }
+}
+
+/// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.
+fn service(place: &str) -> Option<&str> {
+    let (path, _) = place.split_once(".service.d/")?;
+    path.rsplit(['/', ' ', '"', '\'']).next()
 }
 
 /// Returns whether an image is one that another unit builds or pulls.

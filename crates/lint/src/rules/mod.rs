@@ -13,6 +13,7 @@ mod variables;
 mod words;
 
 pub(crate) use pins::check as check_pins;
+pub(crate) use variables::passes_itself;
 
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};

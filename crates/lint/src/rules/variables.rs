@@ -156,7 +156,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
 }
 
 /// Returns whether a service of a compose file gets a variable as `NAME=${NAME}`.
-fn passes_itself(facts: &Facts<'_>, setting: &Setting) -> bool {
+pub(crate) fn passes_itself(facts: &Facts<'_>, setting: &Setting) -> bool {
     let name = &setting.name;
     facts.kind == Kind::Compose
         && setting.value.trim().chars().all(|c| c == UNKNOWN)

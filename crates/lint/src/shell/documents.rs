@@ -1,6 +1,6 @@
 //! Reads here documents: scripts, and files that a script or `COPY` writes.
 
-use super::{Char, Reader, end_of_line, numbered};
+use super::{Char, Document, Reader, end_of_line, numbered};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -23,7 +23,7 @@ impl Reader {
             let first = body.lines().next().unwrap_or_default();
             if is_known || first.starts_with("#!") && first.contains("sh") {
                 let folder = self.folder.clone();
-                self.document(&numbered(&body, begin + 1));
+                self.document(&numbered(&body, begin + 1), text);
                 self.folder = folder;
             }
             next = (next + 1).min(lines.len());
@@ -32,7 +32,14 @@ impl Reader {
     }
 
     /// Reads the body of a here document as a script of its own.
-    pub(super) fn here_document(&mut self, chars: &[Char], start: usize, delimiter: &str) -> usize {
+    /// `place` is the command with the path that it writes.
+    pub(super) fn here_document(
+        &mut self,
+        chars: &[Char],
+        start: usize,
+        delimiter: &str,
+        place: &str,
+    ) -> usize {
         let mut at = start;
         while at < chars.len() {
             let end = end_of_line(chars, at);
@@ -43,17 +50,18 @@ impl Reader {
             at = end + 1;
         }
         let body = &chars[start..at.min(chars.len())];
-        self.document(body);
+        self.document(body, place);
         end_of_line(chars, at)
     }
 
     /// Reads the content of a file in a here document: a unit or compose file as such, and all others
     /// as a script.
-    fn document(&mut self, body: &[Char]) {
+    fn document(&mut self, body: &[Char], place: &str) {
         let text: String = body.iter().map(|(c, _)| *c).collect();
         if text.lines().any(|line| DOCUMENTS.contains(&line.trim_end())) {
             let before = body.first().map_or(0, |(_, line)| line - 1);
-            self.script.documents.push("\n".repeat(before) + &text);
+            let text = "\n".repeat(before) + &text;
+            self.script.documents.push(Document { place: place.to_owned(), text });
         } else {
             self.deeper(body);
         }

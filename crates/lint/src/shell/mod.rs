@@ -116,9 +116,17 @@ pub struct Script {
     pub instructions: Vec<Vec<Word>>,
     /// Variables that are used without a default and were not set before.
     pub missing: Vec<Missing>,
-    /// The bodies of here documents that are systemd units or compose files, each after as many
-    /// empty lines as precede it in the file.
-    pub documents: Vec<String>,
+    /// The here documents that are systemd units or compose files.
+    pub documents: Vec<Document>,
+}
+
+/// A file in a here document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The command that writes it, with its path.
+    pub place: String,
+    /// Its content, after as many empty lines as precede it in the script.
+    pub text: String,
 }
 
 /// A character and its line.
@@ -139,8 +147,8 @@ struct Reader {
     stage: usize,
     /// Whether `set -a` exports every assignment.
     exports_all: bool,
-    /// Whether the output of the command that is being read goes into a file.
-    is_saved: bool,
+    /// The file that gets the output of the command that is being read.
+    saved: Option<String>,
     all_missing: Vec<Missing>,
 }
 
@@ -338,10 +346,12 @@ impl Reader {
             let Some((c, _)) = chars.get(at).copied() else { break };
             match c {
                 '\n' => {
+                    let place: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+                    let place = place.join(" ") + " " + self.saved.as_deref().unwrap_or_default();
                     self.end_command(std::mem::take(&mut words));
                     at += 1;
                     for delimiter in documents.drain(..) {
-                        at = self.here_document(chars, at, &delimiter);
+                        at = self.here_document(chars, at, &delimiter, &place);
                     }
                 }
                 '#' => at = end_of_line(chars, at),
@@ -370,9 +380,13 @@ impl Reader {
                     let target = scanner.word();
                     at = scanner.at;
                     // `>&2` and `2>/dev/null` write no file.
-                    let is_file = |word: &Word| word.text != "2" && !word.text.starts_with("/dev/");
-                    let is_file = c == '>' && target.as_ref().is_some_and(is_file);
-                    self.is_saved |= is_file && !words.is_empty();
+                    let is_file = |word: &&Word| {
+                        let is_output = c == '>' && !words.is_empty();
+                        is_output && word.text != "2" && !word.text.starts_with("/dev/")
+                    };
+                    if let Some(file) = target.as_ref().filter(is_file) {
+                        self.saved = Some(file.text.clone());
+                    }
                     documents.extend(target.filter(|_| is_document).map(|word| word.text));
                 }
                 _ => match scanner.word() {
@@ -401,7 +415,7 @@ impl Reader {
             "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "time", "command",
         ];
         let first_setting = self.script.settings.len();
-        let is_saved = std::mem::take(&mut self.is_saved);
+        let is_saved = self.saved.take().is_some();
         loop {
             let Some(first) = words.first() else { return };
             let definition = first.text.split_once('=').filter(|(name, _)| is_name(name));

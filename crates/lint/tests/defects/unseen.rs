@@ -129,6 +129,9 @@ fn a_unit_or_compose_file_in_a_here_document_is_read_as_one() {
     let unit = "set -e\ncat > o.service <<EOF\n[Service]\nEnvironment=\"OLLAMA_GPU_MEMORY=96GB\"\nExecStart=/usr/bin/ollama serve\nEOF\nsystemctl enable o\n";
     let copied = "FROM docker.io/a/b@sha256:1\nCOPY <<EOF /etc/o.service\n[Service]\nEnvironment=OLLAMA_GPU_MEMORY=1\nExecStart=/usr/bin/ollama serve\nEOF\n";
     let compose = "cat > compose.yml <<'EOF'\nservices:\n  a:\n    image: ollama/ollama:rocm\n    environment:\n      - OLLAMA_GPU_MEMORY=1\nEOF\n";
+    let tee = "F=/etc/systemd/system/ollama.service.d/override.conf\nsudo tee \"$F\" > /dev/null << 'E'\n[Service]\nEnvironment=\"OLLAMA_GPU_MEMORY=1\"\nE\n";
+    let saved = "cat > /etc/systemd/system/ollama.service.d/a.conf <<E\n[Service]\nEnvironment=\"OLLAMA_GPU_MEMORY=1\"\nE\n";
+    let drop_in = "[Service]\nEnvironment=OLLAMA_GPU_MEMORY=1\n";
     expect(
         "variable-does-not-exist",
         PROJECT,
@@ -136,6 +139,10 @@ fn a_unit_or_compose_file_in_a_here_document_is_read_as_one() {
             ("a.sh", unit, &["4 error"]),
             ("Dockerfile", copied, &["4 error"]),
             ("a.sh", compose, &["6 error"]),
+            ("a.sh", tee, &["4 error"]),
+            ("a.sh", saved, &["3 error"]),
+            ("etc/systemd/system/ollama.service.d/a.conf", drop_in, &["2 error"]),
+            ("etc/systemd/system/other.service.d/a.conf", drop_in, &[]),
         ],
     );
     // A file that is copied is not a list of instructions.
@@ -239,7 +246,17 @@ fn a_service_may_get_an_empty_override() {
     ];
     for (text, expected) in &cases {
         expect("hsa-override-empty", NONE, &[("compose.yml", text, expected)]);
+        // The file alone, as the command checks it.
+        let defined = lint::defined("compose.yml", text);
+        let context = Context { defined: Some(&defined), ..Context::default() };
+        let found = findings_in("compose.yml", text, context);
+        let found = found.iter().filter(|one| one.rule.id == "hsa-override-empty");
+        assert_eq!(found.count(), expected.len(), "{text}");
     }
+    let environment = lint::defined(".env", "HSA_OVERRIDE_GFX_VERSION=12.0.1\n");
+    let context = Context { defined: Some(&environment), ..Context::default() };
+    let found = findings_in("compose.yml", &cases[0].0, context);
+    assert!(!found.iter().any(|one| one.rule.id == "hsa-override-empty"), "{found:?}");
 }
 
 #[test]
