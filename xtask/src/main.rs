@@ -49,7 +49,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   rocm [ENGINES] build track llama-rocm with a real engine, audit and run it, and rebuild it with
                 each engine; takes half an hour or more
   advisories    check all dependencies against the RustSec database
-  release [twice] build static programs for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 sums
+  release [twice] build static binaries for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 checksums
                 into target/release-files; with `twice`, build everything again and compare
   schema        regenerate schemas/*.json and docs/reference/*.md
   corpus lint FOLDER  run `lint` on the files of xtask/corpus/lint.toml, laid out in FOLDER as

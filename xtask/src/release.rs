@@ -1,4 +1,4 @@
-//! The files of a release: static programs with their dependencies listed inside, packages for Debian
+//! The files of a release: static binaries with their dependencies listed inside, packages for Debian
 //! and Fedora, an SBOM, and checksums. The same commit gives the same bytes.
 
 use std::fs;
@@ -72,7 +72,7 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// Builds the static program for a target, and returns its path. zig compiles the code that is not
+/// Builds the static binary for a target, and returns its path. zig compiles the code that is not
 /// Rust, and links the program, so no other compiler for the target is needed.
 fn program(target: &str) -> Result<PathBuf> {
     let auditable = setup::cargo_tool(CARGO_AUDITABLE)?;

@@ -98,7 +98,7 @@ pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// The Python packages that compile and link static programs.
+/// The Python packages that compile and link static binaries.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"];
 
 /// Returns the folder with cargo-zigbuild in its `bin`; run it with this folder as `PYTHONPATH`, so

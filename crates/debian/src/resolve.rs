@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_unknown_sets_are_refused() {
+    fn cycles_and_unknown_sets_are_refused() {
         for sets in [sets(&[("a", &["b"]), ("b", &["a"])]), sets(&[("a", &["x"])])] {
             assert!(matches!(in_order(&sets), Err(ResolveError::Order { .. })));
         }

@@ -117,7 +117,8 @@ fn heredocs(instruction: &str) -> Vec<&str> {
         .split_whitespace()
         .filter(|text| word(text))
         .map(|text| text[2..].trim_start_matches('-').trim_matches(['"', '\'']))
-        .filter(|end| end.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !end.is_empty())
+        .map(|text| text.split(['>', '|', ';', '&', ')']).next().unwrap_or_default())
+        .filter(|end| !end.is_empty())
         .collect()
 }
 

@@ -249,14 +249,13 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             "log in with `podman login {host}` or `docker login {host}`; the tool uses their credentials"
         )),
         RegistryKind::Denied => told.hint(format!(
-            "{who} `{host}` denies access: check the repository's name and the account's rights, or log in with another account (`podman login {host}`)"
+            "{who} `{host}` denies access: check the repository's name and the account's permissions, or log in with another account (`podman login {host}`)"
         )),
         RegistryKind::RateLimited { .. } => told.hint(format!(
             "{who} `{host}` limits the request rate: log in (`podman login {host}`) for a higher limit, wait, or read from a copy with `--mirror FROM=TO`"
         )),
         RegistryKind::Unreachable | RegistryKind::Timeout => told
-            .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach"))
-            .hint("`--rehearse` needs no network"),
+            .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach")),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
         RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),

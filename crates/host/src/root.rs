@@ -51,7 +51,12 @@ impl Root {
     /// Returns the text of a file, if it exists and is readable.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let mut bytes = Vec::new();
-        let file = fs::File::open(self.path(path)).ok()?;
+        let path = self.path(path);
+        // In a copy of a system, reading a FIFO would block.
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let file = fs::File::open(path).ok()?;
         file.take(LONGEST_FILE).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -1,7 +1,8 @@
 //! Reads the services of a compose file: images, variables, build arguments and devices, each with
 //! its line.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser};
@@ -52,23 +53,29 @@ impl Node {
 
     /// Returns the value of a key, including keys of mappings that `<<` merges.
     fn get(&self, key: &str) -> Option<&Self> {
-        self.find(key, DEEPEST)
+        self.find(key, DEEPEST, &Cell::new(MOST_MERGES))
     }
 
-    fn find(&self, key: &str, depth: usize) -> Option<&Self> {
+    /// `left` is the number of merges that may still be followed: a file of a few lines can contain
+    /// millions.
+    fn find(&self, key: &str, depth: usize, left: &Cell<usize>) -> Option<&Self> {
         let of = |wanted: &str| self.entries().iter().find(|(name, _)| name.text() == Some(wanted));
         if let Some((_, value)) = of(key) {
             return Some(value);
         }
-        let (_, merged) = of("<<").filter(|_| depth > 0)?;
+        let (_, merged) = of("<<").filter(|_| depth > 0 && left.get() > 0)?;
+        left.set(left.get() - 1);
         merged
-            .find(key, depth - 1)
-            .or_else(|| merged.items().iter().find_map(|item| item.find(key, depth - 1)))
+            .find(key, depth - 1, left)
+            .or_else(|| merged.items().iter().find_map(|item| item.find(key, depth - 1, left)))
     }
 }
 
 /// The maximum depth of merges.
 const DEEPEST: usize = 8;
+
+/// The maximum number of merges that are followed for one key.
+const MOST_MERGES: usize = 1_000;
 
 /// The maximum nesting depth of a document.
 const DEEPEST_NESTING: usize = 64;
@@ -87,12 +94,10 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
         service(name.text().unwrap_or_default(), value, facts);
     }
     // A fragment is read again with each service that merges it.
-    let mut seen: Vec<(String, usize)> = Vec::new();
+    let mut seen: BTreeSet<(String, usize)> = BTreeSet::new();
     facts.settings.retain(|setting| {
-        let key = (setting.name.clone(), setting.line);
-        let is_new = !seen.contains(&key) || setting.program.is_none();
-        seen.push(key);
-        is_new
+        let is_new = seen.insert((setting.name.clone(), setting.line));
+        is_new || setting.program.is_none()
     });
 }
 

@@ -59,7 +59,7 @@ pub struct Facts<'t> {
     pub packages: Vec<Package>,
     /// Variables that are used but never set.
     pub missing: Vec<Missing>,
-    /// Containers with all rights on the host: the line, and the message.
+    /// Containers with all privileges on the host: the line, and the message.
     pub privileged: Vec<(usize, String)>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
@@ -267,9 +267,10 @@ fn kind(file: &str, text: &str) -> Kind {
     }
 }
 
-/// Returns whether a file, by its name in lower case, has lines of `NAME=value`: `.env`, `a.env`,
+/// Returns whether a file, by its path in lower case, has lines of `NAME=value`: `.env`, `a.env`,
 /// `env.example`, `.env-template`, `vllm.env.tmpl`.
-fn is_environment(name: &str) -> bool {
+pub(crate) fn is_environment(path: &str) -> bool {
+    let name = path.rsplit(['/', ' ']).next().unwrap_or(path);
     let examples = ["example", "sample", "template", "tmpl", "dist", "default"];
     let plain =
         examples.iter().find_map(|end| name.strip_suffix(end)?.strip_suffix(['.', '-', '_']));

@@ -109,9 +109,11 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     }
     let lines: Vec<&str> = text.lines().collect();
     found.retain(|finding| !is_allowed(&lines, finding));
-    let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.severity);
-    found.sort_by(|one, other| key(one).cmp(&key(other)));
-    found.dedup_by(|one, other| one.line == other.line && one.rule.id == other.rule.id);
+    let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.message.clone(), one.severity);
+    found.sort_by_key(key);
+    found.dedup_by(|one, other| {
+        one.line == other.line && one.rule.id == other.rule.id && one.message == other.message
+    });
     found
 }
 
@@ -238,6 +240,11 @@ impl<'a> Findings<'a> {
             help: help.unwrap_or_else(|| rule.advice.clone()),
             evidence: evidence.unwrap_or_else(|| rule.evidence.clone()),
         });
+    }
+
+    /// Returns the lines and the rules that they violate.
+    pub(crate) fn places(&self) -> BTreeSet<(usize, &'static str)> {
+        self.all.iter().map(|one| (one.line, one.rule.id.as_str())).collect()
     }
 
     /// Adds a violation of the rule `id`, with the rule's own advice.

@@ -37,7 +37,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
                 }));
             }
             ("Container", "PodmanArgs") if line.value.contains("--privileged") => {
-                let message = "`PodmanArgs` gives the container all rights".to_owned();
+                let message = "`PodmanArgs` gives the container all privileges".to_owned();
                 facts.privileged.push((number, message));
             }
             (_, key) if key.starts_with("Exec") && line.section == "Service" => {

@@ -5,7 +5,7 @@ use pins::form::{Form, Key, Kind};
 /// `patches/COMPONENT/ID.toml`.
 pub const PATCH: Form = Form::of(
     "A patch: edits of the files of one component, each anchored by a regular expression that must \
-     match exactly as often as the patch says. `{gpu}` is replaced with the GPU target.",
+     match exactly as many times as the patch states. `{gpu}` is replaced with the GPU target.",
     &[&[
         Key::schema(),
         Key::required(

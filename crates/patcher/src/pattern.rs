@@ -82,7 +82,7 @@ pub(crate) struct Match {
     pub(crate) group: Option<Range<usize>>,
 }
 
-/// Returns whether the pattern matches the empty text. Such an anchor does not mark a place.
+/// Returns whether the pattern matches the empty string. Such an anchor does not mark a place.
 pub(crate) fn matches_nothing(source: &str) -> bool {
     syntax(source).is_some_and(|hir| hir.properties().minimum_len() == Some(0))
 }

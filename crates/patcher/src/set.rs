@@ -43,8 +43,8 @@ pub enum PatchSetError {
         /// The missing patch.
         required: String,
     },
-    /// The patches require each other in a circle.
-    #[error("these patches require each other in a circle: {0}")]
+    /// The patches form a dependency cycle.
+    #[error("these patches form a dependency cycle: {0}")]
     Cycle(String),
 }
 
@@ -57,7 +57,7 @@ impl PatchSet {
     ///
     /// # Errors
     /// Fails if an id occurs twice, components differ, a required patch is missing, or three or
-    /// more patches require each other in a circle.
+    /// more patches form a dependency cycle.
     pub fn new(patches: Vec<Patch>) -> Result<Self, PatchSetError> {
         let mut by_id = BTreeMap::new();
         if let Some((first, second)) =

@@ -1,7 +1,8 @@
 //! Writes the patched files of a tree, all or none, and the patched source of a pin.
 
-use std::fs::TryLockError;
+use std::fs::{self, File, TryLockError};
 use std::io::BufWriter;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
@@ -106,6 +107,29 @@ pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
         )
         .hint("wait for that run")),
         Err(TryLockError::Error(error)) => Err(failed(&error)),
+    }
+}
+
+/// Checks that a tar can be written to `path`: nothing has this name, or a regular file that is a
+/// tar or empty.
+///
+/// # Errors
+/// Another file, or something other than a regular file, has this name.
+pub fn check_output(path: &Path) -> Result<(), Failure> {
+    let refuse = |what: &str| {
+        let what = format!("`{}` exists, and is {what}", path.display());
+        Err(Failure::new(Kind::Input, what).hint("name a new file with `--output`"))
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(found) if !found.is_file() => refuse("not a regular file"),
+        Ok(found) if found.len() == 0 => Ok(()),
+        Ok(_) | Err(_) => {
+            // The magic of POSIX tar archives (pax interchange format, "ustar header block").
+            let mut magic = [0; 5];
+            let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 257));
+            if read.is_ok() && magic == *b"ustar" { Ok(()) } else { refuse("not a tar archive") }
+        }
     }
 }
 

@@ -286,7 +286,7 @@ impl Support {
 /// Parses the text of `compat.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
     parse_compat_over(file, text, Compat::default())
 }
@@ -295,7 +295,7 @@ pub fn parse_compat(file: &str, text: &str) -> Result<Compat, ParseError> {
 /// row replaces the row with the same name, and `remove` drops rows of `lower`.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_compat_over(file: &str, text: &str, lower: Compat) -> Result<Compat, ParseError> {
     let mut report = Report::new(file, text);
     let compat = document(&mut report).and_then(|entries| {

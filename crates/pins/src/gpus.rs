@@ -61,7 +61,7 @@ impl Gpus {
 /// Parses the text of `gpus.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
     let mut report = Report::new(file, text);
     let gpus = document(&mut report).and_then(|entries| {

@@ -1,4 +1,4 @@
-//! The problems in a data file, with their places.
+//! The problems in a data file, with their positions.
 //!
 //! Start at [`ParseError`], which contains every [`Problem`] in one file. `Report` collects them
 //! while the file is read. Nothing here renders text for terminals: the command line adds colours

@@ -141,7 +141,7 @@ impl Release {
     }
 }
 
-/// Parses the text after the numbers of a release; an empty text means no stamp.
+/// Parses the text after the numbers of a release; an empty string means no stamp.
 fn read_stamp(text: &str) -> Option<Option<(Stage, u64)>> {
     if text.is_empty() {
         return Some(None);

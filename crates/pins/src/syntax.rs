@@ -117,7 +117,7 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
         )
     } else if has("carriage return") {
         (
-            format!("a carriage return without a newline is before {found}"),
+            format!("there is a carriage return without a newline before {found}"),
             "end each line with a newline, or with carriage return and newline",
         )
     } else {

@@ -260,7 +260,7 @@ pub struct References<'a> {
 /// Parses the text of `tracks.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
     parse(file, text, None)
 }
@@ -269,7 +269,7 @@ pub fn parse_tracks(file: &str, text: &str) -> Result<Tracks, ParseError> {
 /// it names exist. The result also contains the tracks of `known` that the file does not replace.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_tracks_with(
     file: &str,
     text: &str,

@@ -137,12 +137,15 @@ pub struct Config {
 /// # Errors
 /// The file cannot be read, or something in it is wrong.
 pub fn read() -> Result<Config, Failure> {
-    let Some(file) = environment::config_file().filter(|file| file.is_file()) else {
+    // A link that leads nowhere is a mistake: it must not switch off `mirror-only`.
+    let exists = |file: &PathBuf| file.symlink_metadata().is_ok();
+    let Some(file) = environment::config_file().filter(exists) else {
         return Ok(Config::default());
     };
     let name = file.display().to_string();
     let text = read_text(&file).map_err(|error| {
         Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
+            .hint("correct or remove it; it contains your defaults and mirrors")
     })?;
     parse(&name, &text).map_err(|error| Failure::places(error, text))
 }

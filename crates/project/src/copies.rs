@@ -37,7 +37,7 @@ pub fn open(paths: &[PathBuf]) -> Result<InputFiles, Failure> {
             InputsError::NotABundle { .. } => told
                 .hint("`build-pipeline bundle TRACK -o FILE` writes a bundle, `build-pipeline mirror TRACK --to dir:PATH` a folder"),
             InputsError::Needs { .. } => told
-                .hint("give the older bundle too: `--bundle NEW --bundle OLD`; `build-pipeline bundle --check FILE` prints the ID of a bundle"),
+                .hint("give the older bundle too: `--bundle NEW --bundle OLD`, or `bundle --check NEW OLD`; `build-pipeline bundle --check FILE` prints the ID of a bundle"),
             InputsError::Damaged { path, .. } | InputsError::Lacks { path, .. } => told
                 .hint(format!("copy it again; `build-pipeline bundle --check {}` shows what is damaged", path.display())),
             InputsError::List { .. } => told.hint("use the build-pipeline that wrote it, or a newer one"),

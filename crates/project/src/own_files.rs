@@ -173,7 +173,7 @@ impl Collected {
         let twice = |other: &str| {
             let message =
                 format!("{} would be both {} and {}", quote(to), quote(other), quote(path));
-            wrong(message, "change `to` in one of the rows, or remove the row")
+            wrong(message, "change `to` in one of the entries, or remove one")
         };
         let origin = |place: &str| self.origins.get(place).map_or("", String::as_str);
         match self.own.files.get(to) {
@@ -181,7 +181,7 @@ impl Collected {
             Some(known) if known == file && matches!(file, OwnFile::Folder { .. }) => {}
             Some(OwnFile::Folder { .. }) if matches!(file, OwnFile::Folder { .. }) => {
                 let message = format!("folder {} would have two owners or modes", quote(to));
-                return Err(wrong(message, "give both rows the same `owner` and `mode`"));
+                return Err(wrong(message, "give both entries the same `owner` and `mode`"));
             }
             Some(_) => return Err(twice(origin(to))),
             None => {}
@@ -195,7 +195,7 @@ impl Collected {
             let message = format!("{} is below {}, which is not a folder", quote(to), quote(above));
             return Err(wrong(
                 message,
-                format!("change `to` in this row or in the row of `{}`", origin(above)),
+                format!("change `to` in this entry or in the entry of `{}`", origin(above)),
             ));
         }
         let below = format!("{to}/");
@@ -204,7 +204,10 @@ impl Collected {
             Some((other, _)) if is_file && other.starts_with(&below) => {
                 let message =
                     format!("{} is below {}, which is not a folder", quote(other), quote(to));
-                Err(wrong(message, format!("change `to` in this row or in the row of `{path}`")))
+                Err(wrong(
+                    message,
+                    format!("change `to` in this entry or in the entry of `{path}`"),
+                ))
             }
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@ use plan::labels;
 use record::{OutputOutcome, OutputState};
 
 use crate::clock::today;
+use crate::folder::read_text;
 use crate::image::Image;
 
 /// Pushes an image to a tag, or by its own digest if `target` has no tag. Layers are transferred
@@ -173,7 +174,7 @@ fn check_placeholders(name: &str) -> Result<(), Failure> {
 /// Checks that the file for an image's digest can be written, before the work starts.
 ///
 /// # Errors
-/// Its folder does not exist, or something other than a file has this name.
+/// Its folder does not exist, or the name is that of something other than a file with a digest.
 pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if folder.is_some_and(|folder| !folder.is_dir()) {
@@ -185,7 +186,18 @@ pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
         let what = format!("`--digest-file {}` is not a regular file", path.display());
         return Err(Failure::new(Kind::Input, what).hint("name a new file"));
     }
-    Ok(())
+    let is_digest = |text: &str| text.trim().is_empty() || text.trim().parse::<Digest>().is_ok();
+    match read_text(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Ok(text) if is_digest(&text) => Ok(()),
+        Ok(_) | Err(_) => {
+            let what = format!(
+                "`--digest-file {}` exists, and contains something other than a digest",
+                path.display()
+            );
+            Err(Failure::new(Kind::Input, what).hint("name a new file"))
+        }
+    }
 }
 
 /// Writes the digest of an image into a file, without a line feed, as `podman push --digestfile`

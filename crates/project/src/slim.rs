@@ -51,6 +51,19 @@ pub struct SlimRequest<'a> {
     pub output: &'a Output,
 }
 
+/// Refuses to replace the image that is read.
+fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
+    let (Output::Layout { path, .. } | Output::Archive { path }) = request.output else {
+        return Ok(());
+    };
+    let real = |place: &Path| std::fs::canonicalize(place).ok();
+    if real(path).is_none_or(|output| real(Path::new(&request.image.name)) != Some(output)) {
+        return Ok(());
+    }
+    let what = format!("`{}` is the image itself, and would be replaced", request.output);
+    Err(Failure::new(Kind::Input, what).hint("name another output with `--output`"))
+}
+
 /// Reads an image twice, and writes it without code for other GPUs. `tell` gets progress messages.
 ///
 /// # Errors
@@ -61,6 +74,7 @@ pub async fn slim_image(
     client: &RegistryClient,
     tell: &dyn Fn(&str),
 ) -> Result<SlimImage, Failure> {
+    check_output(request)?;
     let folder = folder_of(request.output)?;
     let mut slimmer = survey(request, client, tell).await?;
     let image = request.image;

@@ -83,6 +83,10 @@ fn record_files() -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn read_record(path: &Path) -> Result<BuildRecord, String> {
+    // Reading a FIFO would block.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err("it is not a regular file".to_owned());
+    }
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     BuildRecord::parse(&text).map_err(|error| error.to_string())
 }

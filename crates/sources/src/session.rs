@@ -213,7 +213,8 @@ impl Budget<'_> {
                 Some(Duration::from_secs(seconds))
             }
             Again::After(seconds) => {
-                let detail = format!("{}; it can be retried in {seconds} s", failure.detail);
+                let detail =
+                    format!("{}; the request can be retried in {seconds} s", failure.detail);
                 return Err(Failure { detail, ..failure });
             }
         };

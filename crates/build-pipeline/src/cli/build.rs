@@ -1,5 +1,6 @@
 //! The arguments of `build`, `plan`, `verify`, `diff`, `records` and `explain`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -149,7 +150,7 @@ pub(crate) enum PlanFormat {
 /// Check an image against the plan and the pins
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// A track (its image under dist/), a layout folder, an archive, or a registry reference; also
+    /// A track (the image of its last build), a layout folder, an archive, or a registry reference; also
     /// oci:DIR, oci-archive:FILE and registry:REF
     #[arg(value_name = "IMAGE|TRACK")]
     pub(crate) target: String,
@@ -171,7 +172,7 @@ pub(crate) struct Verify {
 /// Compare two images file by file
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// A track (its image under dist/), a layout folder, an archive, or a registry reference; also
+    /// A track (the image of its last build), a layout folder, an archive, or a registry reference; also
     /// oci:DIR, oci-archive:FILE and registry:REF
     #[arg(value_name = "A")]
     pub(crate) left: String,
@@ -186,7 +187,7 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: an image, which is a track (its image under dist/), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
+    after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
 )]
 pub(crate) struct AuditCode {
     /// An image, folder, package, library or kernel file (all inputs are listed below)
@@ -277,7 +278,7 @@ pub(crate) struct Records {
     pub(crate) last: bool,
     /// List only the newest records
     #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
-    pub(crate) limit: Option<usize>,
+    pub(crate) limit: Option<NonZeroUsize>,
     /// Include the builds of all projects, not only of the current one
     #[arg(long)]
     pub(crate) all: bool,

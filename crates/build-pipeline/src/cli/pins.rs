@@ -203,7 +203,7 @@ pub(crate) struct ShownPins {
     /// data, a line of the project's file, or `--set`
     #[arg(long)]
     pub(crate) origin: bool,
-    /// Override an image pin, as in a build
+    /// Override an image pin, like `build --set`
     #[arg(long, value_name = "PIN=VALUE", requires = "origin")]
     pub(crate) set: Vec<String>,
     /// Output format

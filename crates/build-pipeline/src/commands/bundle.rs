@@ -45,11 +45,17 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     let older: Vec<String> =
         args.since.iter().map(|path| format!(" --bundle {}", path.display())).collect();
     output::hint(&format!(
-        "`build-pipeline build TRACK --bundle {}{}` builds from it, without a network",
+        "`build-pipeline build TRACK{} --bundle {}{}` builds from it, without a network",
+        rehearsal(&args.subject),
         file.display(),
         older.concat()
     ));
     Ok(())
+}
+
+/// Returns the option that builds what was copied.
+fn rehearsal(subject: &Subject) -> &'static str {
+    if subject.rehearse { " --rehearse" } else { "" }
 }
 
 /// Copies into folders and registries.
@@ -64,7 +70,8 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
         show(&mut page, &collected, &none, bytes);
         output::sanitised_result(&page.into_text())?;
         output::hint(&format!(
-            "`build-pipeline build TRACK --mirror all={to} --mirror-only` builds from it alone"
+            "`build-pipeline build TRACK{} --mirror all={to} --mirror-only` builds from it alone",
+            rehearsal(&args.subject)
         ));
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! `build-pipeline records`: prints past builds and their results, and removes old records.
 
+use std::num::NonZeroUsize;
+
 use failure::{Failure, Kind};
 use names::Digest;
 use project::state::{self, Old};
@@ -72,7 +74,7 @@ pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
         };
     }
     let Some(wanted) = &args.record else {
-        let newest = records.len().saturating_sub(args.limit.unwrap_or(usize::MAX));
+        let newest = records.len().saturating_sub(args.limit.map_or(usize::MAX, NonZeroUsize::get));
         let listed: Vec<ListedRecord<'_>> =
             records.iter().skip(newest).map(ListedRecord::of).collect();
         return match args.format {

@@ -59,6 +59,10 @@ fn a_wrong_configuration_is_an_error_with_its_place() {
         let ran = project.run(command).expect(2);
         ran.says("config.toml:2:1").says("did you mean `engine`?").says("did you mean `mirrors`?");
     }
+    // A file that is not there must not switch off `mirror-only`.
+    std::fs::remove_file(project.path(FILE)).unwrap();
+    std::os::unix::fs::symlink("nowhere", project.path(FILE)).unwrap();
+    project.run("pins show").expect(2).says("config.toml").says("correct or remove it");
     // Help must work, so that the user can repair the file.
     project.run("help environment").expect(0).prints("config.toml");
     project.run("completions bash").expect(0);

@@ -31,7 +31,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
         ("old/Dockerfile.amd:1: error", "release-candidate-image"),
         ("old/Dockerfile.amd:1: information", "vllm-dev-discontinued"),
         ("old/Dockerfile.amd:1: error", "rocm-too-old"),
-        ("old/Dockerfile.amd:1: warning", "image-short-name"),
+        ("old/Dockerfile.amd:1: information", "image-short-name"),
         ("old/Dockerfile.amd:2: error", "hsa-override-form"),
         ("old/Dockerfile.amd:3: warning", "debug-variable-baked"),
         ("old/build.sh:4: error", "missing-file"),

@@ -192,13 +192,26 @@ fn commit_and_archive_of_the_same_content_give_the_same_patched_tar() {
 #[test]
 fn a_failing_patch_leaves_the_output_as_it_was() {
     let pinned = Pinned::new();
-    pinned.project.write("old.tar", "what was there");
+    pinned.mirrored("patch apply demo -o old.tar").expect(0);
+    let old = std::fs::read(pinned.project.path("old.tar")).unwrap();
     pinned.project.edit("patches/demo/demo-list.toml", "'''^list = ", "'''^lists = ");
     pinned.mirrored("patch apply demo -o old.tar").expect(7).prints("anchor-missing");
-    assert_eq!(pinned.project.read("old.tar"), "what was there");
+    assert_eq!(std::fs::read(pinned.project.path("old.tar")).unwrap(), old);
     pinned.project.edit("patches/demo/demo-list.toml", "'''^lists = ", "'''^list = ");
     pinned.mirrored("patch apply demo -o old.tar --dry-run").expect(0).prints("dry run");
-    assert_eq!(pinned.project.read("old.tar"), "what was there");
+    assert_eq!(std::fs::read(pinned.project.path("old.tar")).unwrap(), old);
+    // Files that are no tar are not replaced, and neither is what is not a file.
+    let pins = pinned.project.read("versions/versions.toml");
+    let refused = pinned.mirrored("patch apply demo -o versions/versions.toml").expect(2);
+    refused.says("is not a tar archive");
+    assert_eq!(pinned.project.read("versions/versions.toml"), pins);
+    std::os::unix::fs::symlink("old.tar", pinned.project.path("link.tar")).unwrap();
+    for place in ["link.tar", "patches"] {
+        pinned
+            .mirrored(&format!("patch apply demo -o {place}"))
+            .expect(2)
+            .says("not a regular file");
+    }
     pinned
         .mirrored("patch apply demo -o no/such/folder.tar")
         .expect(3)

@@ -83,6 +83,11 @@ fn what_cannot_be_pushed_is_refused_before_anything_is_sent() {
         ("push rehearsal-official HOST/a:1", 2, "--with-layers"),
         ("push full HOST/a:1 --digest-file no/digest", 2, "in a folder that does not exist"),
         ("push full HOST/a:1 --digest-file full", 2, "not a regular file"),
+        (
+            "push full HOST/a:1 --digest-file versions/versions.toml",
+            2,
+            "contains something other than a digest",
+        ),
         ("tag HOST/a:1 b/c", 2, "`b/c` is not a tag"),
         ("tag HOST/a:1 b@sha256:1", 2, "is not a tag"),
         ("tag full stable", 2, "`build-pipeline push IMAGE HOST/NAME:TAG`"),

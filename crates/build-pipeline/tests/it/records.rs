@@ -1,5 +1,7 @@
 //! `records`: lists, shows and removes the records of builds.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::dsl::Project;
@@ -40,6 +42,12 @@ fn the_list_has_columns_and_the_newest_record_can_be_shown() {
         assert_eq!((words[0].len(), words[1].len(), words[3]), (10, 8, "s"), "{line}");
         assert!(words[2].parse::<f64>().is_ok(), "{line}");
     }
+    project.run("records --limit 0").expect(2);
+    // Reading a FIFO in the folder would block forever.
+    let pipe = project.path(FOLDER).join("a-fifo.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    project.run("records").expect(0).says("it is not a regular file");
+    std::fs::remove_file(pipe).unwrap();
     let shown = project.run("records --limit 1").expect(0);
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(shown.stdout.lines().map(words).collect::<Vec<_>>(), [words(lines[3])]);

@@ -162,6 +162,7 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
     let host = host_layer();
     layout_of(&project.path("host"), &[("tar", &host, &host)], &json!({}));
     put(&project, "foreign/file", b"precious");
+    std::os::unix::fs::symlink("image", project.path("link")).unwrap();
     for (line, code, text) in [
         ("spoofed --output oci:out --gpu gfx1151", 1, "does not work without the code for gfx1100"),
         ("spoofed --output oci:out --gpu gfx1151", 1, "`--gpu gfx1100`"),
@@ -171,6 +172,8 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
         ("image --output oci:out --gpu gfx1", 2, "`gfx1` is not a GPU target"),
         ("image --output oci:foreign --gpu gfx1151", 2, "foreign"),
         ("image --output oci:", 2, "does not name a place"),
+        ("image --output oci:image --gpu gfx1151", 2, "is the image itself"),
+        ("image --output oci:./link --gpu gfx1151", 2, "is the image itself"),
         ("image --output registry:127.0.0.1:5/a:b --gpu gfx1151", 2, "skopeo copy"),
         ("foreign --output oci:out --gpu gfx1151", 2, "is not an image"),
         ("missing --output oci:out --gpu gfx1151", 2, "missing"),

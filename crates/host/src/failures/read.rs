@@ -26,7 +26,7 @@ const WITHIN: u64 = 30;
 /// Parses the text of `failures.toml`. Messages call it `file`.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_failures(file: &str, text: &str) -> Result<Failures, ParseError> {
     parse_failures_over(file, text, None)
 }

@@ -82,7 +82,7 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
             format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
             match *gid {
                 UNMAPPED => "the container keeps the group of the host",
-                0 => "the device belongs to a group of the user, such as render",
+                0 => "the device belongs to one of the user's groups, such as render",
                 _ => "the user is in that group",
             },
         )

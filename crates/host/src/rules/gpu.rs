@@ -146,7 +146,7 @@ pub(super) fn several(context: &Context<'_>) -> Verdict {
     })
 }
 
-/// Returns a finding if AMD does not support two of the GPUs in one machine.
+/// Returns a finding if AMD does not support two of these GPUs together in one machine.
 fn unsupported_pair(
     context: &Context<'_>,
     targets: &[&GpuTarget],

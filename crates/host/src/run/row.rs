@@ -130,7 +130,7 @@ impl Trial {
 /// one of `tracks`.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_rows(file: &str, text: &str, tracks: &Tracks) -> Result<Rows, ParseError> {
     let mut report = Report::new(file, text);
     let rows = document(&mut report).and_then(|entries| {

@@ -1,4 +1,4 @@
-//! Reads `versions/lint.toml`. All problems are reported at once, each with its place.
+//! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
@@ -14,7 +14,7 @@ use super::{
 /// Parses the text of the data file. Messages call it `file`.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
     let mut report = Report::new(file, text);
     let read = document(&mut report).and_then(|entries| {

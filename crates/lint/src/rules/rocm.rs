@@ -97,7 +97,12 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
         .map(|setting| (setting.value.as_str(), setting.line, setting.stage));
     let is_line = |line: &str| match facts.kind {
         Kind::Requirements => !line.starts_with('#'),
-        Kind::Text => line.strip_prefix(BASE_URL).is_some_and(|rest| rest.trim().starts_with('=')),
+        // Repositories of dnf and apt.
+        Kind::Text => {
+            line.strip_prefix(BASE_URL).is_some_and(|rest| rest.trim().starts_with('='))
+                || line.starts_with("deb ")
+                || line.starts_with("URIs:")
+        }
         _ => false,
     };
     let lines = facts

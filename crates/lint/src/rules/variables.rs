@@ -1,5 +1,7 @@
 //! Rules for variables that do not exist, have no effect, or are harmful.
 
+use std::collections::BTreeMap;
+
 use ::names::GfxVersion;
 
 use super::{for_gpu, images, packages, rocm};
@@ -279,8 +281,9 @@ fn duplicates(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     // `LIBRARY_PATH="$A:$LIBRARY_PATH"` adds to a list.
     let is_list = |one: &Setting| LISTS.iter().any(|end| one.name.ends_with(end));
-    for (at, setting) in facts.settings.iter().enumerate().filter(|(_, one)| !is_list(one)) {
-        let earlier = facts.settings[..at].iter().rev().find(|other| other.name == setting.name);
+    let mut latest: BTreeMap<&str, &Setting> = BTreeMap::new();
+    for setting in facts.settings.iter().filter(|one| !is_list(one)) {
+        let earlier = latest.insert(&setting.name, setting);
         if let Some(earlier) = earlier.filter(|old| old.value != setting.value) {
             let Setting { name, value, line, .. } = setting;
             found.add(

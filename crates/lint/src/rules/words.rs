@@ -22,6 +22,7 @@ const LONGEST: usize = 2_000;
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
+    let others = found.places();
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
@@ -36,7 +37,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
-            if let Some(hit) = for_gpu(hit, sure) {
+            // The other rules say more precisely what is wrong.
+            if let Some(hit) =
+                for_gpu(hit, sure).filter(|_| !others.contains(&(line, &*row.row.rule)))
+            {
                 found.hit(hit);
             }
         }

@@ -1,13 +1,25 @@
 //! Reads here documents: scripts, and files that a script or `COPY` writes.
 
+use crate::facts::is_environment;
+
 use super::{Char, Document, Reader, end_of_line, numbered};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
 
 /// The name endings of the files whose content is read.
-const READ: [&str; 8] =
-    [".sh", ".repo", ".list", ".env", ".service", ".container", ".yml", ".yaml"];
+const READ: [&str; 10] = [
+    ".sh",
+    ".repo",
+    ".list",
+    ".service",
+    ".container",
+    ".conf",
+    ".yml",
+    ".yaml",
+    "/environment",
+    "/.bashrc",
+];
 
 impl Reader {
     /// Reads the files that `COPY <<EOF …` writes. Returns the next line to read.
@@ -15,18 +27,18 @@ impl Reader {
         let mut next = index;
         for delimiter in here_documents(text) {
             let begin = next;
-            while next < lines.len() && lines[next].trim() != delimiter {
-                next += 1;
-            }
+            let Some(length) = end_of_document(&lines[begin..], &delimiter) else { continue };
+            next += length;
             let body = lines[begin..next].join("\n");
-            let is_known = READ.iter().any(|end| text.trim_end().ends_with(end));
+            let path = text.trim_end().trim_end_matches(['"', '\'', ']', ' ']);
+            let is_known = READ.iter().any(|end| path.ends_with(end)) || is_environment(path);
             let first = body.lines().next().unwrap_or_default();
             if is_known || first.starts_with("#!") && first.contains("sh") {
                 let folder = self.folder.clone();
                 self.document(&numbered(&body, begin + 1), text);
                 self.folder = folder;
             }
-            next = (next + 1).min(lines.len());
+            next += 1;
         }
         next
     }
@@ -58,7 +70,7 @@ impl Reader {
     /// as a script.
     fn document(&mut self, body: &[Char], place: &str) {
         let text: String = body.iter().map(|(c, _)| *c).collect();
-        if text.lines().any(|line| DOCUMENTS.contains(&line.trim_end())) {
+        if text.lines().any(|line| DOCUMENTS.contains(&line.trim())) {
             let before = body.first().map_or(0, |(_, line)| line - 1);
             let text = "\n".repeat(before) + &text;
             self.script.documents.push(Document { place: place.to_owned(), text });
@@ -68,16 +80,52 @@ impl Reader {
     }
 }
 
-/// Returns the delimiters of the here documents that an instruction opens.
+/// Returns the index of the line that ends a here document. A document without such a line is none:
+/// the builder refuses it.
+pub(super) fn end_of_document(lines: &[&str], delimiter: &str) -> Option<usize> {
+    lines.iter().position(|line| line.trim() == delimiter)
+}
+
+/// Returns the delimiters of the here documents that an instruction opens: unquoted words such as
+/// `<<EOF`, `<<-'END OF FILE'` and `3<<EOF` (BuildKit's parser of Dockerfiles, `ParseHeredoc`).
 pub(super) fn here_documents(text: &str) -> Vec<String> {
-    let opened = text
-        .match_indices("<<")
-        .filter(|(at, _)| !text[..*at].ends_with('<') && !text[at + 2..].starts_with('<'));
-    opened
-        .filter_map(|(at, _)| {
-            let rest = text[at + 2..].trim_start_matches(['-', '"', '\'']);
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            (end > 0).then(|| rest[..end].to_owned())
-        })
-        .collect()
+    quoted_words(text).iter().filter_map(|word| delimiter(word)).collect()
+}
+
+/// Splits a text at blanks outside of quotes, and keeps the quotes.
+fn quoted_words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, c) if c.is_whitespace() => {
+                words.push(String::new());
+                continue;
+            }
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            _ => {}
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(c);
+            // What follows a backslash is neither a blank nor a quote.
+            if c == '\\' && quote != Some('\'') {
+                word.extend(chars.next());
+            }
+        }
+    }
+    words
+}
+
+/// Returns the delimiter of the here document that a word opens.
+fn delimiter(word: &str) -> Option<String> {
+    let (descriptor, rest) = word.split_once("<<")?;
+    let rest = rest.strip_prefix('-').unwrap_or(rest);
+    let is_document = descriptor.chars().all(|c| c.is_ascii_digit()) && !rest.contains('<');
+    // A shell ends the delimiter at an operator.
+    let end =
+        if rest.starts_with(['"', '\'']) { None } else { rest.find(['>', '|', ';', '&', ')']) };
+    let name = rest[..end.unwrap_or(rest.len())].replace(['"', '\''], "");
+    (is_document && !name.is_empty()).then_some(name)
 }

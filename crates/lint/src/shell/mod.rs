@@ -10,7 +10,7 @@ mod scan;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::documents::here_documents;
+use self::documents::{end_of_document, here_documents};
 use self::scan::Scanner;
 
 /// Replaces text in a word that only a running shell knows.
@@ -242,14 +242,16 @@ impl Reader {
                 let mut next = index;
                 // The bodies of here documents follow the instruction.
                 for delimiter in here_documents(&text) {
-                    while next < lines.len() && lines[next].trim() != delimiter {
+                    let length = end_of_document(&lines[next..], &delimiter);
+                    let Some(last) = length.map(|length| next + length) else { continue };
+                    while next < last {
                         script.push(('\n', next));
                         script.extend(lines[next].chars().map(|c| (c, next + 1)));
                         next += 1;
                     }
                     script.push(('\n', next));
                     script.extend(delimiter.chars().map(|c| (c, next + 1)));
-                    next = (next + 1).min(lines.len());
+                    next += 1;
                 }
                 script.push(('\n', next));
                 // Every RUN starts in the folder of the image.
@@ -364,6 +366,10 @@ impl Reader {
                     let last = self.script.commands[before..].last_mut();
                     if let Some(last) = last.filter(|_| is_pipe) {
                         last.is_piped = true;
+                        let written = last.words.clone();
+                        if written[0].text == "echo" {
+                            self.written_lines(&written[1..]);
+                        }
                     }
                     at += 1;
                 }
@@ -476,7 +482,22 @@ impl Reader {
                     None => self.keep(words, is_saved),
                 }
             }
+            "echo" if is_saved => {
+                self.written_lines(&words[1..]);
+                self.keep(words, is_saved);
+            }
             _ => self.keep(words, is_saved),
+        }
+    }
+
+    /// Reads lines that `echo` writes into a file: `export NAME=value`.
+    fn written_lines(&mut self, words: &[Word]) {
+        for word in words {
+            let line = word.text.strip_prefix("export ").unwrap_or(&word.text);
+            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+                let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
+                self.deeper(&chars);
+            }
         }
     }
 

@@ -311,3 +311,80 @@ fn images_of_vllm_without_code_for_the_gpu_are_known() {
         ],
     );
 }
+
+#[test]
+fn only_here_documents_are_taken_for_some() {
+    let start = "FROM docker.io/a/b@sha256:1\n";
+    let wrong = "ENV HSA_OVERRIDE_GFX_VERSION=gfx1151\n";
+    for (text, line) in [
+        ("RUN echo $((1<<N))\n", 3),
+        ("RUN python3 -c 'print(1<<n)'\n", 3),
+        ("RUN sed -i 's/a<<b/c/' x\n", 3),
+        ("RUN echo 'a <<EOF b'\n", 3),
+        ("RUN echo \"x <<EOF\"\n", 3),
+        ("COPY <<END-OF-FILE /x\na\nEND-OF-FILE\n", 5),
+        ("COPY <<EOF.x /x\na\nEOF.x\n", 5),
+        ("COPY <<'E O F' /x\na\nE O F\n", 5),
+        ("COPY <<EOF /x\n", 3),
+        ("RUN cat <<EOF >/x\na\nEOF\n", 5),
+        ("RUN cat <<EOF>/x\na\nEOF\n", 5),
+        ("RUN cat <<-EOF | tee x\n\ta\n\tEOF\n", 5),
+    ] {
+        let wanted = format!("{line} error");
+        let text = format!("{start}{text}{wrong}");
+        expect("hsa-override-form", NONE, &[("Dockerfile", &text, &[&wanted])]);
+    }
+}
+
+#[test]
+fn settings_that_a_script_writes_are_read() {
+    expect(
+        "hsa-override-form",
+        NONE,
+        &[
+            ("a.sh", "echo 'export HSA_OVERRIDE_GFX_VERSION=gfx1151' >> ~/.bashrc\n", &["1 error"]),
+            ("a.sh", "echo HSA_OVERRIDE_GFX_VERSION=gfx1151 >> /etc/environment\n", &["1 error"]),
+            ("a.sh", "echo HSA_OVERRIDE_GFX_VERSION=gfx1151 | tee -a .env\n", &["1 error"]),
+            ("a.sh", "echo 'HSA_OVERRIDE_GFX_VERSION=gfx1151 is wrong'\n", &[]),
+            (
+                "a.sh",
+                "cat > s.container <<-EOF\n\t[Container]\n\tEnvironment=HSA_OVERRIDE_GFX_VERSION=gfx1151\n\tEOF\n",
+                &["3 error"],
+            ),
+            (
+                "Dockerfile",
+                "FROM docker.io/a/b@sha256:1\nCOPY <<EOF \"/app/.env-template\"\nHSA_OVERRIDE_GFX_VERSION=gfx1151\nEOF\n",
+                &["3 error"],
+            ),
+        ],
+    );
+    let list = "deb https://repo.radeon.com/rocm/apt/6.4 noble main\n";
+    let sources = "Types: deb\nURIs: https://repo.radeon.com/rocm/apt/6.4\n";
+    let cases: &[(&str, &str, &[&str])] =
+        &[("rocm.list", list, &["1 error"]), ("rocm.sources", sources, &["2 error"])];
+    expect("rocm-too-old", PROJECT, cases);
+}
+
+#[test]
+fn each_problem_of_a_line_is_reported() {
+    let text = "FROM docker.io/a/b@sha256:1\nRUN pip install torch==2.5.0+rocm6.3 vllm==0.10.3\n";
+    expect("no-such-version", NONE, &[("Dockerfile", text, &["2 error", "2 error"])]);
+}
+
+#[test]
+fn hostile_files_take_no_time() {
+    let fragment = |number: usize| {
+        let each = vec![format!("*a{}", number - 1); 9].join(", ");
+        format!("x-{number}: &a{number} {{<<: [{each}]}}\n")
+    };
+    let fragments: String = (1..10).map(fragment).collect();
+    let service = "services:\n  s:\n    <<: *a9\n    image: a\n";
+    let merges = format!("x-0: &a0 {{b: 1}}\n{fragments}{service}");
+    let assignments: String = (0..30_000).map(|number| format!("A={number}\n")).collect();
+    let begin = std::time::Instant::now();
+    drop(findings_in("compose.yml", &merges, Context::default()));
+    let found = findings_in("a.env", &assignments, Context::default());
+    assert_eq!(found.len(), 29_999);
+    // This took minutes. The bound is wide, because the machine may be busy.
+    assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
+}

@@ -182,7 +182,7 @@ impl Session {
         }
         if let Some(stated) = stated.filter(|stated| *stated != digest) {
             let detail = format!(
-                "its header `Docker-Content-Digest` is `{stated}`, but the manifest's digest is `{digest}`"
+                "its `Docker-Content-Digest` header is `{stated}`, but the manifest's digest is `{digest}`"
             );
             return Err(Failure::fatal(ErrorKind::Integrity, detail));
         }
@@ -250,13 +250,13 @@ fn stated_digest(answer: &Incoming) -> Result<Option<Digest>, Failure> {
     for stated in answer.headers.get_all(CONTENT_DIGEST) {
         let stated: Digest =
             String::from_utf8_lossy(stated.as_bytes()).parse().map_err(|error| {
-                let detail = "its header `Docker-Content-Digest` is not a digest";
+                let detail = "its `Docker-Content-Digest` header is not a digest";
                 Failure::fatal(ErrorKind::Protocol, detail).because(&error)
             })?;
         match &all {
             Some(other) if *other != stated => {
                 let detail = format!(
-                    "its headers `Docker-Content-Digest` contradict each other: `{other}` and `{stated}`"
+                    "its `Docker-Content-Digest` headers contradict each other: `{other}` and `{stated}`"
                 );
                 return Err(Failure::fatal(ErrorKind::Integrity, detail));
             }

@@ -85,7 +85,8 @@ impl Budget {
             let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             if time > SystemTime::now() {
                 let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
-                failure.detail = format!("{}; it can be retried after {date}", failure.detail);
+                failure.detail =
+                    format!("{}; the request can be retried after {date}", failure.detail);
             }
             if let ErrorKind::RateLimited { until } = &mut failure.kind {
                 *until = Some(time);

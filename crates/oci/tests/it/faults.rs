@@ -261,8 +261,8 @@ async fn wrong_content_is_never_taken() {
         case(Pinned, Fault::Append(b"\n".to_vec()), integrity(WRONG)),
         case(Pinned, Fault::Cut(1), integrity(WRONG)),
         case(Pinned, other(), integrity(WRONG)),
-        case(Tagged, other(), integrity("its header `Docker-Content-Digest` is")),
-        case(Tagged, Fault::Flip(40), integrity("its header `Docker-Content-Digest` is")),
+        case(Tagged, other(), integrity("its `Docker-Content-Digest` header is")),
+        case(Tagged, Fault::Flip(40), integrity("its `Docker-Content-Digest` header is")),
     ];
     for work in [Blob, Stream] {
         for fault in [Fault::Flip(0), Fault::Flip(5000), Fault::Append(vec![0]), other()] {
@@ -273,7 +273,7 @@ async fn wrong_content_is_never_taken() {
     cases.push(case(Stream, Fault::Cut(1), integrity("the size is")));
     let zero = format!("sha256:{}", "0".repeat(64));
     for work in [Tagged, Pinned, Head] {
-        let said = if work == Head { WRONG } else { "its header `Docker-Content-Digest`" };
+        let said = if work == Head { WRONG } else { "its `Docker-Content-Digest` header" };
         cases.push(case(work, Fault::header("Docker-Content-Digest", &zero), integrity(said)));
         let bad = Fault::header("Docker-Content-Digest", "md5:x");
         cases.push(case(work, bad, (ErrorKind::Protocol, "is not a digest", 1)));

@@ -48,7 +48,7 @@ async fn a_day_is_too_long_and_named() {
         let (outcome, kind, took) = ask(name, value, 9).await;
         let message = outcome.unwrap_err();
         assert!(message.contains("(1 try)"), "{message}");
-        assert!(message.contains("; it can be retried after "), "{message}");
+        assert!(message.contains("; the request can be retried after "), "{message}");
         assert!(message.contains(" GMT"), "{message}");
         let Some(ErrorKind::RateLimited { until: Some(until) }) = kind else {
             panic!("{kind:?}");

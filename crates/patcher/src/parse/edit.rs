@@ -146,7 +146,7 @@ fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
     let compiled = |source: &str| Pattern::new(&fill(source, &gpu)).ok();
     let anchor_span = table.span_of("anchor");
     if matches_nothing(&fill(&edit.anchor, &gpu)) {
-        let message = format!("the anchor {} also matches the empty text", quote(&edit.anchor));
+        let message = format!("the anchor {} also matches the empty string", quote(&edit.anchor));
         report.add(&anchor_span, message, "an anchor must match some text at the place it finds");
     }
     let group = match &edit.op {

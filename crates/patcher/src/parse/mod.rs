@@ -22,7 +22,7 @@ const MAX_PARTS: usize = 64;
 /// Parses the text of a patch file. Messages call it `file`.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems of the file, each with its position, the value and the correct form.
 pub fn parse_patch(file: &str, text: &str) -> Result<Patch, ParseError> {
     parse(file, text, None)
 }
@@ -40,7 +40,7 @@ pub struct PatchPlace<'a> {
 /// differs from the path of the file. Builds find patches by path.
 ///
 /// # Errors
-/// Returns all problems of the file, each with its place, the value and the correct form.
+/// Returns all problems of the file, each with its position, the value and the correct form.
 pub fn parse_patch_at(file: &str, text: &str, place: PatchPlace<'_>) -> Result<Patch, ParseError> {
     parse(file, text, Some(place))
 }

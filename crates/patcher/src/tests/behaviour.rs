@@ -446,7 +446,7 @@ fn sets_are_ordered_and_checked() {
     let cycle = order(&[("a", requires("b")), ("b", requires("c")), ("c", requires("a"))]);
     assert_eq!(
         cycle.unwrap_err().to_string(),
-        "these patches require each other in a circle: `a`, `b` and `c`"
+        "these patches form a dependency cycle: `a`, `b` and `c`"
     );
     let other =
         parse_patch("o", &patch_text("o", APPEND).replace("\"vllm\"", "\"aiter\"")).unwrap();

@@ -24,8 +24,8 @@ pub(super) struct Difference {
 struct Form {
     list: Regex,
     item: Regex,
-    /// Whether arguments and positional values have the same syntax, so that equal items are
-    /// normal: `("0", "0")`.
+    /// Whether arguments of calls and tuples of values also have this syntax; repeated items are
+    /// normal there: `("0", "0")`.
     is_tuple: bool,
 }
 

@@ -18,7 +18,7 @@ const EXAMPLE: &str = "{ name = \"apt\", version = \"3.0.3\", architecture = \"a
 /// Parses the text of a package lock. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseError> {
     let mut report = Report::new(file, text);
     let lock = document(&mut report).and_then(|entries| {
@@ -32,7 +32,7 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
 /// up. The locked packages may lack a wanted package that was just added.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, ParseError> {
     let mut report = Report::new(file, text);
     let wanted = document(&mut report).and_then(|entries| {

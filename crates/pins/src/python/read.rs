@@ -11,7 +11,7 @@ use crate::{PinKind, Pins, built, forms};
 /// Parses the text of `python.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
     parse(file, text, None)
 }
@@ -19,7 +19,7 @@ pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
 /// Parses the text like [`parse_python`], and checks that every source is a pin of `pins`.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_python_with(file: &str, text: &str, pins: &Pins) -> Result<PythonSets, ParseError> {
     parse(file, text, Some(pins))
 }

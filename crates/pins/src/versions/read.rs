@@ -27,7 +27,7 @@ const FACT_KEYS: [&str; 4] = ["checked", "expires", "evidence", "hold"];
 /// Parses the text of `versions.toml`. `file` is its name in messages.
 ///
 /// # Errors
-/// Returns all problems in the file, each with its place, the value and the correct form.
+/// Returns all problems in the file, each with its position, the value and the correct form.
 pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
     let mut report = Report::new(file, text);
     let pins = document(&mut report).and_then(|entries| {

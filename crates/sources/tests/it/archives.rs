@@ -182,7 +182,7 @@ async fn what_is_not_the_archive_is_refused() {
         (
             Answer::new(503).header("Retry-After", "3600").into(),
             ErrorKind::Unreachable,
-            "it can be retried in 3600 s",
+            "the request can be retried in 3600 s",
         ),
         (Fault::Redirect("{target}".to_owned()), ErrorKind::Refused, "more than 5 times"),
         (Fault::Redirect("ftp://h.example/x".to_owned()), ErrorKind::Refused, "not http or https"),

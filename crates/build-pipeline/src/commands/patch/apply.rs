@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use patching::apply::{lock, write, write_file};
+use patching::apply::{check_output, lock, write, write_file};
 use patching::directory::Directory;
 use patching::prepared::Prepared;
 use project::{Project, environment};
@@ -58,6 +58,9 @@ pub(crate) fn export(
     let mut tree = TreeReport::new(&prepared, outcome);
     let is_good = report::is_good(tree.outcome(), &args.options);
     let is_standard_output = output.as_os_str() == "-";
+    if !is_standard_output {
+        check_output(&here.join(output))?;
+    }
     if args.dry_run {
         tree.set_not_written("dry run: nothing was written".to_owned());
     } else if is_good {
