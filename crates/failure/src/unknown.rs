@@ -34,8 +34,8 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// `text` is not the name of a target.
 pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
     text.parse().map_err(|error: names::ParseNameError| {
-        Failure::caused(Kind::Input, format!("cannot use `--gpu {text}`"), &error).hint(
-            "write a target, for example `--gpu gfx1151`; `versions/gpus.toml` lists the known targets",
+        Failure::caused(Kind::Input, format!("cannot use the GPU target `{text}`"), &error).hint(
+            "write a target, for example `gfx1151`; `versions/gpus.toml` lists the known targets",
         )
     })
 }

@@ -9,6 +9,7 @@ use upkeep::init::{NewProject, Start, can_be_rehearsed, write};
 use crate::cli::{CiSystem, Global, Init};
 use crate::global;
 use crate::output::{self, Page};
+use crate::typed;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
@@ -36,7 +37,10 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     let track = new.first_track()?;
     page.line(format_args!("\nnext:"));
     if let Some(name) = args.folder.as_ref().filter(|_| folder != here) {
-        page.line(format_args!("  cd {}", name.display()));
+        let name = name.display().to_string();
+        let option = if name.starts_with('-') { vec!["--".to_owned()] } else { Vec::new() };
+        let words = [vec!["cd".to_owned()], option, vec![name]].concat();
+        page.line(format_args!("  {}", typed::line(&words)));
     }
     if args.track.is_some() {
         page.line(format_args!("  build-pipeline bump --unresolved"));

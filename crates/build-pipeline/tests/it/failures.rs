@@ -46,7 +46,7 @@ fn what_a_registry_does_decides_the_exit_code() {
     let (_, said) = fails(61, 5, |proxy, _| proxy.on("GET", "/manifests/").does(Answer::new(404)));
     assert!(said.contains("--mirror"), "{said}");
     let (_, said) = fails(62, 4, |proxy, _| proxy.on("GET", "/manifests/").does(Answer::new(403)));
-    assert!(said.contains("rights"), "{said}");
+    assert!(said.contains("permissions"), "{said}");
     let (_, said) = fails(63, 5, |proxy, _| {
         proxy.on("GET", "/manifests/").does(Answer::new(429).header("Retry-After", "86400"));
     });
