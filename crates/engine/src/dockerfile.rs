@@ -51,7 +51,11 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
             }
         }
         for end in heredocs(&joined) {
-            lines.by_ref().map(|(_, line)| line).find(|line| line.trim_start_matches('\t') == end);
+            // Without its end, it is something else, such as a shift or a quoted text.
+            let mut after = lines.clone();
+            if after.any(|(_, line)| line.trim_start_matches('\t') == end) {
+                lines = after;
+            }
         }
         let arguments = exact.trim().split_once(char::is_whitespace);
         let arguments = arguments.map_or("", |(_, arguments)| arguments).trim().to_owned();
@@ -117,7 +121,7 @@ fn heredocs(instruction: &str) -> Vec<&str> {
         .split_whitespace()
         .filter(|text| word(text))
         .map(|text| text[2..].trim_start_matches('-').trim_matches(['"', '\'']))
-        .map(|text| text.split(['>', '|', ';', '&', ')']).next().unwrap_or_default())
+        .filter(|end| end.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)))
         .filter(|end| !end.is_empty())
         .collect()
 }
@@ -149,6 +153,20 @@ mod tests {
             (13, "RUN echo a"),
         ];
         assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn only_heredocs_hide_instructions() {
+        for (text, expected) in [
+            ("RUN <<END-OF.FILE\nFROM b\nEND-OF.FILE\nRUN c\n", &[1, 4][..]),
+            ("COPY <<-'E' /x\n\tFROM b\n\tE\nRUN c\n", &[1, 4]),
+            ("RUN python3 -c 'print(1 <<n)'\nRUN c\n", &[1, 2]),
+            ("RUN echo \"x <<EOF\"\nRUN c\n", &[1, 2]),
+            ("RUN <<EOF\nRUN c\n", &[1, 2]),
+        ] {
+            let lines: Vec<usize> = instructions(text).iter().map(|found| found.line).collect();
+            assert_eq!(lines, expected, "{text}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
 }
 
-/// The label of a container. A container also inherits the label of its image, whoever creates it.
+/// The label of a container. Containers that other programs create from a labelled image inherit it.
 fn own_label(run: &str) -> String {
     format!("--label={}={run}", engine::CONTAINER_LABEL)
 }

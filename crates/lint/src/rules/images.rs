@@ -69,15 +69,12 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     if has_digest {
         return;
     }
-    match tag {
-        None | Some("latest" | "nightly" | "rawhide" | "dev" | "main" | "edge") => {
-            found.add(
-                "image-latest",
-                line,
-                format!("`{}` can be a different image every day", image.reference),
-            );
-        }
-        Some(tag) if tag.contains("latest") || tag.contains("nightly") => {
+    let moves = |one: &&str| {
+        matches!(*one, "rawhide" | "dev" | "main" | "edge")
+            || ["latest", "nightly"].iter().any(|word| one.contains(word))
+    };
+    match tag.filter(|one| !moves(one)) {
+        None => {
             found.add(
                 "image-latest",
                 line,
