@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bollard::models::{ContainerSummary, ImageSummary};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use bytes::Bytes;
 use hyper::Method;
 use names::EngineKind;
 use rustix::process::{Pid, Signal};
@@ -388,20 +389,30 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// How long podman may take to finish an image that has only a record.
+/// How long podman may take to finish an image that has only a record, or to create the image of a
+/// layer.
 const FINISHING: Duration = Duration::from_secs(5);
 
-/// Removes this tool's images that a killed podman did not finish.
+/// Removes this tool's images that a killed podman did not finish, and layers for which it did not
+/// create an image.
 async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
     if client.kind() != EngineKind::Podman {
         return Ok(());
     }
     let info = client.info().await?;
-    let found = unfinished::images(&info);
-    if found.is_empty() {
+    let (found, stray) = (unfinished::images(&info), unfinished::stray_layers(&info));
+    if found.is_empty() && stray.is_empty() {
         return Ok(());
     }
     tokio::time::sleep(FINISHING).await;
+    for layer in unfinished::stray_layers(&info).intersection(&stray) {
+        let source = |source| EngineError::Input { action: "remove a layer".to_owned(), source };
+        let archive = Bytes::from(layer.archive().map_err(source)?);
+        let archive = Box::pin(futures_util::stream::iter([Ok(archive)]));
+        for image in client.load(archive, SHORT).await? {
+            client.remove_image(&image, false).await?;
+        }
+    }
     for id in unfinished::images(&info).intersection(&found) {
         let refused = match client.remove_image(id, false).await {
             Err(refused @ EngineError::Refused { .. }) => refused,

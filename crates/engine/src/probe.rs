@@ -53,9 +53,27 @@ const CODE: &[u8] = include_bytes!("probe.bin");
 /// The load address of the probe.
 const ADDRESS: u64 = 0x40_0000;
 
+/// The size of the ELF header and one program header.
+const HEADERS: u16 = 64 + 56;
+
+/// Returns whether a folder contains exactly a probe, as its layer does.
+pub(crate) fn is_in(folder: &Path) -> bool {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+    let file = folder.join(FILE);
+    let is_small = |found: std::fs::Metadata| found.is_file() && found.len() < 1 << 16;
+    names == [FILE]
+        && std::fs::symlink_metadata(&file).is_ok_and(is_small)
+        && std::fs::read(&file).is_ok_and(|bytes| {
+            bytes.get(HEADERS.into()..).is_some_and(|rest| rest.starts_with(CODE))
+        })
+}
+
+/// The name of the probe in the context and in the image.
+const FILE: &str = "probe";
+
 /// Returns the probe as an executable: an ELF header, one segment, the code, and `salt`.
-fn executable(salt: &str) -> Vec<u8> {
-    const HEADERS: u16 = 64 + 56;
+pub(crate) fn executable(salt: &str) -> Vec<u8> {
     let size = u64::from(HEADERS) + (CODE.len() + salt.len()) as u64;
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     // ET_EXEC, EM_X86_64, version 1.
@@ -81,13 +99,15 @@ fn dockerfile(builder: Builder, run: &RunId) -> String {
         Builder::Podman | Builder::Classic => "",
     };
     let run = run.as_str();
-    format!("FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY probe /probe\nRUN {mount}[\"/probe\"]\n")
+    format!(
+        "FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY {FILE} /{FILE}\nRUN {mount}[\"/{FILE}\"]\n"
+    )
 }
 
 fn context(dockerfile: &str, salt: &str) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes, mode) in
-        [("Dockerfile", dockerfile.as_bytes(), 0o644), ("probe", &executable(salt), 0o755)]
+        [("Dockerfile", dockerfile.as_bytes(), 0o644), (FILE, &executable(salt), 0o755)]
     {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
@@ -290,6 +310,20 @@ mod tests {
         assert_eq!(Path::new(&probe.network_namespace), own);
         assert!(probe.interfaces.contains(&"lo".to_owned()));
         assert!(!probe.is_isolated);
+    }
+
+    #[test]
+    fn a_folder_with_only_a_probe_is_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        assert!(!is_in(path));
+        std::fs::write(path.join(FILE), "#!/bin/sh\n").unwrap();
+        assert!(!is_in(path));
+        std::fs::write(path.join(FILE), executable("1-0-00002a")).unwrap();
+        assert!(is_in(path));
+        std::fs::write(path.join("other"), "").unwrap();
+        assert!(!is_in(path));
+        assert!(!is_in(&path.join("none")));
     }
 
     #[test]

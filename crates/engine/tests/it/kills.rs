@@ -471,6 +471,60 @@ async fn an_unfinished_image_with_the_layer_of_a_base_is_removed() {
     engine.stop().await;
 }
 
+/// Returns the layers of a store that are complete.
+fn layers(store: &PodmanStore) -> Vec<String> {
+    let text = std::fs::read(store.root().join("overlay-layers/layers.json")).unwrap();
+    let layers: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    layers.iter().map(|layer| layer["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Removes the records of images and leaves their layers.
+fn forget_images(store: &PodmanStore, is_doomed: impl Fn(&serde_json::Value) -> bool) {
+    let file = store.root().join("overlay-images/images.json");
+    let mut records: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let before = records.len();
+    records.retain(|record| !is_doomed(record));
+    assert_ne!(records.len(), before, "{records:?}");
+    std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
+}
+
+/// podman stores the layer of a step first, and then creates its image.
+#[tokio::test(flavor = "multi_thread")]
+async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let base = Base::serve_ours().await;
+    base.give_to(&engine).await;
+    // Somebody else has an image with the same layer, and a layer without an image.
+    let other = Base::serve().await;
+    let name = other.name.to_string();
+    store.podman(&["pull", "--tls-verify=false", &name]);
+    store.podman(&["tag", &name, "localhost/foreign:1"]);
+    let context = store.scratch().with_extension("context");
+    std::fs::create_dir(&context).unwrap();
+    std::fs::write(context.join("Dockerfile"), "FROM scratch\nCOPY Dockerfile /1\n").unwrap();
+    store.podman(&["build", "--quiet", "--tag", "localhost/lost:1", context.to_str().unwrap()]);
+    forget_images(&store, |record| record["names"].to_string().contains("lost"));
+    let before = (layers(&store), foreign(&store));
+    let text = format!("FROM {}\nCOPY data /data\nRUN echo 1 > /1\n", base.name);
+    // Both steps may be without an image, or the last one.
+    for is_last in [false, true] {
+        let built = build(&engine, &request("killed", &text), &[("data", DATA)]).await.0.unwrap();
+        engine.stop().await;
+        let image = built.image.as_str().trim_start_matches("sha256:").to_owned();
+        forget_images(&store, |record| {
+            record["names"].is_null() && (!is_last || record["id"] == image.as_str())
+        });
+        assert_eq!(layers(&store).len(), before.0.len() + 2);
+        engine.clean(&run_id("killed")).await.unwrap();
+        assert_eq!((layers(&store), foreign(&store)), before);
+    }
+    engine.clean_bases().await.unwrap();
+    assert_eq!(engine.leftovers(None).await.unwrap(), []);
+    engine.stop().await;
+}
+
 /// docker's classic builder removes the container of a step itself, unless it is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_leaves_no_container_of_a_step() {
