@@ -24,6 +24,13 @@ use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, chec
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
+/// Returns whether an `oci-layout` file has the only version that exists so far. Other tools may
+/// format it differently.
+fn is_marker(bytes: &[u8]) -> bool {
+    let version = serde_json::from_slice::<Value>(bytes);
+    version.is_ok_and(|all| all.get("imageLayoutVersion").is_some_and(|text| text == "1.0.0"))
+}
+
 /// The annotation that names an entry of `index.json` (image specification, "annotations").
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
@@ -111,6 +118,10 @@ pub enum LayoutError {
         /// The digest of its bytes.
         found: Digest,
     },
+    /// Its `oci-layout` file is missing, or has a version that this tool does not know (image
+    /// specification, "oci-layout file").
+    #[error("`{}` has no valid file `oci-layout`, which must contain `{MARKER}`", .0.display())]
+    NoMarker(PathBuf),
     /// The manifest or config is missing.
     #[error("`{}` lacks blob `{digest}`", path.display())]
     Missing {
@@ -325,8 +336,8 @@ impl LayoutImage {
     /// Reads the only image of a layout folder or of an archive, and checks every blob in it.
     ///
     /// # Errors
-    /// Fails if there is no layout, if it does not contain exactly one image, or if a blob does not
-    /// match its name.
+    /// Fails if there is no layout, if it does not contain exactly one image, if it has no valid
+    /// `oci-layout` file, or if a blob does not match its name.
     pub fn read(path: &Path) -> Result<Self, LayoutError> {
         if path.is_dir() {
             Self::from_files(path, &FolderFiles(path))
@@ -351,6 +362,10 @@ impl LayoutImage {
         })?;
         let name =
             entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
+        // containerd refuses a layout without it.
+        if !files.small_file("oci-layout").is_ok_and(|bytes| is_marker(&bytes)) {
+            return Err(LayoutError::NoMarker(path.to_owned()));
+        }
 
         let blob = |digest: &Digest| {
             let missing = || LayoutError::Missing { path: path.to_owned(), digest: digest.clone() };

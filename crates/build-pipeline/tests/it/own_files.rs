@@ -130,6 +130,9 @@ fn own_files_are_a_layer_that_needs_no_engine() {
     std::fs::write(&blob, bytes).unwrap();
     let damaged = project.run("verify oci:dist/mine");
     assert_ne!(damaged.code, 0, "{}", damaged.stdout);
+    // No registry has it.
+    std::fs::remove_file(&blob).unwrap();
+    project.run("verify oci:dist/mine").expect(13).prints("✗ blob of layer sha256:");
     project.run("--track mine").expect(0);
     project.run("verify oci:dist/mine").expect(0).prints("proven: ");
 }

@@ -372,6 +372,12 @@ fn own_files_are_added_to_the_slimmed_base() {
     let verify = format!("verify mine {}", base.mirror());
     project.run(&verify).expect(0).prints("proven: ").prints("with those that this machine made");
     project.run(&format!("{verify} --rebuild")).expect(0).prints("the images are identical");
+    // A layer that was slimmed is in no registry.
+    let blob = project.path("dist/mine/blobs/sha256").join(all[0].trim_start_matches("sha256:"));
+    let aside = project.path("aside");
+    std::fs::rename(&blob, &aside).unwrap();
+    project.run(&verify).expect(13).prints("✗ blob of layer sha256:");
+    std::fs::rename(&aside, &blob).unwrap();
     // Another machine lacks the slimmed layers, but can make the layer with the project's own file.
     std::fs::remove_dir_all(store(&project)).unwrap();
     project.run(&verify).expect(0).prints("as planned: ");

@@ -153,7 +153,11 @@ fn damaged_blobs_are_told_from_wrong_images() {
     std::fs::write(&layer, &bytes).unwrap();
     project.run(&line).expect(6).says("has the wrong content");
     std::fs::remove_file(&layer).unwrap();
-    project.run(&line).expect(0).prints("1 layer in the base's registry");
+    project.run(&line).expect(0).prints("1 layer in a registry");
+    std::fs::rename(layout.join("oci-layout"), project.path("aside")).unwrap();
+    project.run(&line).expect(2).says("no valid file `oci-layout`");
+    std::fs::rename(project.path("aside"), layout.join("oci-layout")).unwrap();
+    project.run(&line).expect(0);
     std::fs::remove_file(oci::layout::blob_path(&layout, &image.manifest_digest)).unwrap();
     project.run(&line).expect(2).says("lacks blob");
 }

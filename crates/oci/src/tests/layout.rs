@@ -76,6 +76,32 @@ fn a_full_layout_is_read_back() {
 }
 
 #[test]
+fn a_layout_needs_its_marker() {
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    let image = Base::oci().derived();
+    let marker = path.join("oci-layout");
+    for (text, is_valid) in [
+        (Some("{\n  \"imageLayoutVersion\": \"1.0.0\"\n}\n"), true),
+        (Some(r#"{"imageLayoutVersion":"2.0.0"}"#), false),
+        (Some("{}"), false),
+        (Some(""), false),
+        (None, false),
+    ] {
+        write(path, &image, NAME).unwrap();
+        match text {
+            Some(text) => fs::write(&marker, text).unwrap(),
+            None => fs::remove_file(&marker).unwrap(),
+        }
+        let read = LayoutImage::read(path);
+        assert_eq!(read.is_ok(), is_valid, "{text:?}");
+        if let Err(error) = read {
+            assert!(matches!(error, LayoutError::NoMarker(_)), "{text:?}: {error:?}");
+        }
+    }
+}
+
+#[test]
 fn the_same_image_gives_the_same_files() {
     let [one, two] = [(); 2].map(|()| tempdir().unwrap());
     for path in [one.path(), two.path()] {
