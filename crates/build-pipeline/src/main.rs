@@ -257,10 +257,11 @@ fn man(folder: &std::path::Path) -> Result<(), Failure> {
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
         .map_err(|error| {
             Failure::caused(
-                Kind::Machine,
+                Kind::of_write(&error),
                 format!("writing manual pages into `{}` failed", folder.display()),
                 &error,
             )
+            .hint("name a folder that exists or can be created")
         })
 }
 

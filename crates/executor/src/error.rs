@@ -6,6 +6,7 @@ use debian::{FetchError, LocalSourceError, WriteRootError};
 use engine::{EngineError, RunFailure};
 use names::{Digest, ImageRef};
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
+use oci::files::is_wrong_path;
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
 use seal::SealError;
@@ -108,7 +109,7 @@ impl ExecuteError {
     pub(crate) fn layout(what: String, source: LayoutError) -> Self {
         let kind = match &source {
             LayoutError::Write { source, .. } | LayoutError::Read { source, .. } => {
-                disk_kind(source)
+                if is_wrong_path(source) { ErrorKind::Target } else { disk_kind(source) }
             }
             LayoutError::Busy(_) => ErrorKind::Busy,
             LayoutError::NotALayout(_)
@@ -121,6 +122,7 @@ impl ExecuteError {
             LayoutError::Integrity { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }
             | LayoutError::Document { .. }
+            | LayoutError::NoMarker(_)
             | LayoutError::Missing { .. } => ErrorKind::Target,
         };
         Self { what, kind, source: Some(Box::new(source)) }

@@ -46,3 +46,11 @@ pub enum Kind {
     /// SIGTERM.
     Terminated,
 }
+
+impl Kind {
+    /// Returns the kind of a failed write to a path that the user chose: [`Kind::Input`] if the path
+    /// is wrong, otherwise [`Kind::Machine`].
+    pub fn of_write(error: &std::io::Error) -> Self {
+        if oci::files::is_wrong_path(error) { Self::Input } else { Self::Machine }
+    }
+}

@@ -111,8 +111,15 @@ impl ArtifactFolder {
     /// # Errors
     /// Fails if it contains something else, or cannot be read.
     pub fn check(&self, kind: Option<&str>) -> Result<(), LayoutError> {
-        let names = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let names: Vec<OsString> = names.map(|entry| entry.file_name()).collect();
+        let read = |source| LayoutError::Read { path: self.path.clone(), source };
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory && self.path.exists() => {
+                return Err(LayoutError::NotAFolder(self.path.clone()));
+            }
+            entries => entries.map_err(read)?,
+        };
+        let names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
         let is_right = if names.iter().any(|name| name == "index.json") {
             let is_kind = |entry: &Value| kind.is_none_or(|kind| entry["artifactType"] == kind);
             self.path.join("index.json").exists() && self.entries()?.values().all(is_kind)

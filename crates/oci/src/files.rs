@@ -37,6 +37,22 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
+/// Returns whether an error means that a path is wrong: it leads through a file, is too long, or
+/// names something of another kind than the caller needs. No repair of the machine helps.
+pub fn is_wrong_path(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    is_loop
+        || matches!(
+            error.kind(),
+            Kind::AlreadyExists
+                | Kind::InvalidFilename
+                | Kind::InvalidInput
+                | Kind::IsADirectory
+                | Kind::NotADirectory
+        )
+}
+
 /// Returns the SHA-256 of a reader's content.
 ///
 /// # Errors

@@ -117,7 +117,7 @@ impl Project {
 
     /// Returns the names of the files in a folder of the project, and in the program's folder of
     /// that name if the program's files are defaults.
-    pub(crate) fn names_in(&self, folder: &str) -> BTreeSet<String> {
+    pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
         let own = own.into_iter().flatten().flatten();
         let mut names: BTreeSet<String> =

@@ -203,6 +203,11 @@ impl Image {
             );
             registry_hints(told, &error)
         };
+        if reference.tag.is_none() && reference.digest.is_none() {
+            let what = format!("`{reference}` names a repository, not an image");
+            return Err(Failure::new(Kind::Input, what)
+                .hint(format!("add a tag or a digest, for example `{reference}:latest`")));
+        }
         let mut fetched = client.manifest(&reference).await.map_err(|e| failed(&reference, e))?;
         let name = reference.to_string();
         if let Some(platform) = platform
@@ -265,11 +270,11 @@ impl Image {
         sizes.values().sum()
     }
 
-    /// Returns the number of layers that are elsewhere: in the repository of the base.
-    pub fn layers_elsewhere(&self) -> usize {
+    /// Returns the layers that a layout or archive lacks. An image in a registry lacks none.
+    pub fn absent_layers(&self) -> &[Digest] {
         match &self.place {
-            Place::Files(image) => image.absent_layers.len(),
-            Place::Registry(_) => 0,
+            Place::Files(image) => &image.absent_layers,
+            Place::Registry(_) => &[],
         }
     }
 
@@ -445,6 +450,11 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     let what = format!("`{name}` is not a track, file or image reference");
     let told = Failure::new(Kind::Input, what);
     let known = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
+    let rehearsed =
+        name.strip_prefix("rehearsal-").filter(|track| known.clone().any(|one| one == *track));
+    if let Some(track) = rehearsed {
+        return told.hint(format!("`build-pipeline --track {track} --rehearse` makes it"));
+    }
     if let Some(near) = nearest(name, known) {
         return told.hint(format!("did you mean `{near}`?"));
     }

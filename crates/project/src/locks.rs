@@ -191,7 +191,11 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        fs::create_dir_all(parent).map_err(|error| unusable("creating", parent, &error))?;
+        fs::create_dir_all(parent).map_err(|error| {
+            let kind = Kind::of_write(&error);
+            Failure::caused(kind, format!("creating `{}` failed", parent.display()), &error)
+                .hint("name another place, or create the folder")
+        })?;
         let found = fs::metadata(parent).map_err(|error| unusable("reading", parent, &error))?;
         all.push((format!("name {} {} {name:?}", found.dev(), found.ino()), None));
     }

@@ -71,7 +71,7 @@ async fn push(
     if client.target_digest(&named).await.map_err(failed)? == Some(image.manifest_digest.clone()) {
         return Ok(OutputState::UpToDate);
     }
-    if image.layers_elsewhere() > 0 && source.repository.is_none() {
+    if !image.absent_layers().is_empty() && source.repository.is_none() {
         let what =
             format!("`{}` lacks layers, and does not name the base that has them", image.name);
         return Err(Failure::new(Kind::Input, what)

@@ -145,7 +145,9 @@ fn of_output(failure: Failure, output: &Output) -> Failure {
 fn write_failure(output: &Output, error: &LayoutError) -> Failure {
     let what = format!("writing `{output}` failed");
     match error {
-        LayoutError::Write { .. } => Failure::caused(Kind::Machine, what, error).hint(SPACE),
+        LayoutError::Write { source, .. } if !oci::files::is_wrong_path(source) => {
+            Failure::caused(Kind::Machine, what, error).hint(SPACE)
+        }
         _ => Failure::caused(Kind::Input, what, error)
             .hint("name a new or empty folder or file, or one that build-pipeline wrote"),
     }
@@ -337,6 +339,6 @@ impl Blobs {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::caused(Kind::Machine, format!("writing `{}` failed", path.display()), error)
-        .hint(SPACE)
+    let what = format!("writing `{}` failed", path.display());
+    Failure::caused(Kind::of_write(error), what, error).hint(SPACE)
 }

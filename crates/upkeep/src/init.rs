@@ -1,5 +1,6 @@
 //! Writes the files of a new project.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -83,12 +84,23 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::new(Kind::Input, format!("`{}` already exists", path.display()))
             .hint("nothing was written; move the file away, or name another folder"));
     }
+    let parents = files.iter().filter_map(|(path, _)| path.parent());
+    // The deepest folder is first.
+    let new_folders: Vec<PathBuf> = parents
+        .flat_map(Path::ancestors)
+        .filter(|above| !exists(above))
+        .map(Path::to_owned)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .rev()
+        .collect();
     let failed = |written: &[PathBuf], path: &Path, error: &io::Error| {
         // An incomplete project must not look like one.
         written.iter().for_each(|file| drop(fs::remove_file(file)));
+        new_folders.iter().for_each(|new_folder| drop(fs::remove_dir(new_folder)));
         let what = format!("writing `{}` failed", path.display());
-        Failure::caused(Kind::Machine, what, error)
-            .hint("nothing was left behind; check the space and permissions of the folder")
+        Failure::caused(Kind::of_write(error), what, error)
+            .hint("nothing was left behind; check the space and permissions of the folder, or name another one")
     };
     let mut written = Vec::new();
     for (path, text) in files {
@@ -114,8 +126,12 @@ fn add_lines(path: &Path, lines: &str) -> io::Result<bool> {
     }
     let start = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut file = OpenOptions::new().append(true).open(path)?;
-    file.write_all(format!("{start}{}\n", missing.join("\n")).as_bytes())?;
-    file.sync_all()?;
+    let length = file.metadata()?.len();
+    let added = file
+        .write_all(format!("{start}{}\n", missing.join("\n")).as_bytes())
+        .and_then(|()| file.sync_all());
+    // Half a line must not stay.
+    added.inspect_err(|_| drop(file.set_len(length)))?;
     Ok(true)
 }
 
@@ -124,8 +140,8 @@ fn put(path: &Path, text: &str) -> io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let filled = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    filled.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 /// Returns the files, with `versions.toml` last: it makes the folder a project.

@@ -187,6 +187,8 @@ impl Session<'_> {
         let places = plans.iter().map(|one| self.outputs(&one.plan));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         check_places(&places)?;
+        // A wrong store is also reported where no step makes a layer.
+        global::shared_stores(self.global, &self.args.stores)?;
         for (one, outputs) in plans.into_iter().zip(places) {
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {

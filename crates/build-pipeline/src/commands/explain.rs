@@ -1,6 +1,6 @@
 //! `build-pipeline explain`: explains a `lint` rule, or why a track needs a rebuild.
 
-use failure::Failure;
+use failure::{Failure, Kind};
 use project::prepare::prepare;
 use project::request::Subject;
 use project::state;
@@ -36,6 +36,12 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     let name = args.name.as_deref();
     // Explaining a rule needs no project.
     if name.is_none_or(|name| ::lint::rule(name).is_some()) {
+        if args.format == Format::Json {
+            let what = "`explain --format json` describes a track, not a rule";
+            return Err(
+                Failure::new(Kind::Input, what).hint("name a track, or leave out `--format`")
+            );
+        }
         return lint::explain(name, None);
     }
     let project = global::project(global);

@@ -68,7 +68,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
             check_push(is_rehearsal, &reference)?;
             targets.push(reference);
         }
-        if is_rehearsal && image.layers_elsewhere() > 0 {
+        if is_rehearsal && !image.absent_layers().is_empty() {
             let what = format!("`{}` does not contain the layers of its stand-in", args.image);
             return Err(Failure::new(Kind::Input, what).hint(
                 "rehearse it again with `--with-layers`, or push in the same run: `--rehearse --push REF`",

@@ -188,6 +188,38 @@ fn pins_and_locks_on_a_full_disk_are_what_they_were() {
 }
 
 #[test]
+fn a_new_project_on_a_full_disk_leaves_nothing() {
+    let project = Project::new();
+    let line = "init small/mine --track mine --base docker.io/library/busybox:1.36 --ci github --install ./install";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let command = project.command(&words);
+    let (small, after) = (project.path("small"), project.path("after"));
+    let mut cases = 0;
+    for ignored in [None, Some("/target/\n")] {
+        if let Some(text) = ignored {
+            project.write("small/mine/.gitignore", text);
+        }
+        for spare in [0, 4, 8, 12] {
+            says_full(on_small_disk(&command, &small, &after, spare), "small/mine/");
+            let mut left = std::process::Command::new("find");
+            let left =
+                left.arg(&after).args(["-mindepth", "1", "-printf", "%P\n"]).output().unwrap();
+            let left = String::from_utf8(left.stdout).unwrap();
+            match ignored {
+                None => assert_eq!(left, "", "{spare} KiB"),
+                Some(text) => {
+                    assert_eq!(left, "mine\nmine/.gitignore\n", "{spare} KiB");
+                    assert_eq!(project.read("after/mine/.gitignore"), text, "{spare} KiB");
+                }
+            }
+            cases += 1;
+        }
+    }
+    project.run(line).expect(0);
+    gate_passed(GATE, cases);
+}
+
+#[test]
 fn a_build_on_a_full_disk_says_so_and_goes_on_with_space() {
     let text =
         "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN dd if=/dev/urandom of=/large bs=1M count=8\n";

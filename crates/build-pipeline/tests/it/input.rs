@@ -1,9 +1,9 @@
 //! Bad input gives a clear error, exit code 2 and a next step, and changes nothing.
 
-use crate::dsl::Project;
+use crate::dsl::{Project, same};
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 42] = [
+const CASES: [(&str, &str, &str); 46] = [
     ("--rehearse", "no track given", "write `--track NAME`"),
     ("build", "no track given", "write `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
@@ -99,6 +99,14 @@ const CASES: [(&str, &str, &str); 42] = [
     ("verify engine:a", "is not a track, file or image", "does not read images in an engine"),
     ("patch check aiter", "pin `aiter` is unresolved", "`build-pipeline bump aiter` looks up its"),
     ("verify oci:nothing", "nothing` failed", "an OCI image layout"),
+    ("verify docker.io/a/b", "`docker.io/a/b` names a repository", "`docker.io/a/b:latest`"),
+    (
+        "verify rehearsal-trainer",
+        "`rehearsal-trainer` is not a track",
+        "`build-pipeline --track trainer --rehearse` makes it",
+    ),
+    ("--track locked-spoof --rehearse --store x:y", "cannot use `--store x:y`", "--store dir:"),
+    ("explain aiter-on-rdna --format json", "describes a track, not a rule", "name a track"),
     ("audit registry:nothing", "`registry:nothing` is not a track", "HOST/NAME:TAG"),
     ("verify nothing", "`nothing` is not a track, file or image reference", "HOST/NAME:TAG"),
     ("-C nowhere plan --track ollama", "`-C nowhere` is not a folder", "versions/"),
@@ -246,4 +254,34 @@ fn a_wrong_source_date_epoch_is_refused_and_a_right_one_is_seen() {
         .expect(0)
         .prints("2023-11-14T22:13:20Z")
         .prints("changed     source-date-epoch = 1700000000");
+}
+
+#[test]
+fn a_path_of_the_wrong_kind_is_a_wrong_argument() {
+    let project = Project::new();
+    project.write("file", "x");
+    std::fs::create_dir(project.path("folder")).unwrap();
+    let before = project.files();
+    let build = "--track locked-spoof --rehearse --output";
+    for line in [
+        format!("{build} oci-archive:folder"),
+        format!("{build} oci:file"),
+        format!("{build} oci:file/in"),
+        format!("{build} oci-archive:file/in.tar"),
+        format!("{build} oci:out --digest-file folder"),
+        "bundle vulkan -o folder".to_owned(),
+        "mirror vulkan --to dir:file".to_owned(),
+        "man file".to_owned(),
+        "man file/in".to_owned(),
+        "init file".to_owned(),
+        "init file/in".to_owned(),
+        "export github locked-spoof --install ./x -o folder".to_owned(),
+        "export github locked-spoof --install ./x -o file/in.yml".to_owned(),
+        "slim dist/none -o oci:file".to_owned(),
+    ] {
+        let ran = project.run(&line);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(ran.stderr.contains("hint: "), "{line}: {}", ran.stderr);
+    }
+    same(&project.files(), &before, "refused commands");
 }

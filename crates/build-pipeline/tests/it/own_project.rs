@@ -3,7 +3,7 @@
 
 use testkit::{RandomImage, shared_registry};
 
-use crate::dsl::{Project, Ran, ran, same};
+use crate::dsl::{Project, Ran, ran, same, workspace};
 use crate::unfold;
 
 /// Returns a folder with a project that `init` wrote with `arguments`.
@@ -31,6 +31,22 @@ fn a_new_project_is_proven_in_one_step() {
     project.run("plan --track locked-spoof").expect(0).prints("vllm-dev-locked = ");
     project.run("explain official").expect(0);
     assert_eq!(project.read(".gitignore"), "/dist/\n");
+}
+
+#[test]
+fn locks_of_the_program_are_checked_and_renewed_in_a_project() {
+    let project = with("");
+    let files = std::fs::read_dir(workspace().join("versions/locks")).unwrap().flatten();
+    let is_lock =
+        |file: &std::fs::DirEntry| file.path().extension().is_some_and(|end| end == "toml");
+    let count = files.filter(is_lock).count();
+    project.run("lock --check").expect(0).prints(&format!("{count} locks match"));
+    project.run("lock rehearsal --check").expect(0).prints("1 lock matches");
+    // The project has a lock of its own where Debian has newer packages than the program knows.
+    let ran = project.run("lock rehearsal --snapshot").expect(0).prints("rehearsal: ");
+    let is_new = ran.stdout.contains("wrote versions/locks/rehearsal.toml");
+    assert_eq!(project.path("versions/locks/rehearsal.toml").exists(), is_new, "{}", ran.stdout);
+    project.run("lock --check").expect(0).prints(&format!("{count} locks match"));
 }
 
 #[test]

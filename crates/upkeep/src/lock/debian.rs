@@ -8,7 +8,7 @@ use failure::{Failure, Kind};
 use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
 use project::mirrors::Mirrors as Rules;
-use project::{Project, environment, read_text};
+use project::{Project, environment};
 
 use super::content::{Content, FOLDER, Found, Locked};
 use super::report::Index;
@@ -24,7 +24,8 @@ fn path(name: &str) -> String {
 }
 
 fn read(project: &Project, file: &str) -> Result<String, Failure> {
-    read_text(&project.root.join(file)).map_err(|error| project.unreadable(file, &error))
+    let text = project.text(file).map_err(|error| project.unreadable(file, &error))?;
+    Ok(text.to_string())
 }
 
 /// Asks apt which packages the sets of a lock need.

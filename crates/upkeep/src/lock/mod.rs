@@ -65,7 +65,7 @@ pub struct Checked {
 /// # Errors
 /// There is no such lock or track, or a data file is wrong.
 pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
-    let mut all = Locks { debian: debian_locks(project)?, python: project.python_sets()? };
+    let mut all = Locks { debian: debian_locks(project), python: project.python_sets()? };
     let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
     if let Some(name) = twice {
         return Err(Failure::new(
@@ -101,20 +101,12 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
     told.did_you_mean(name, known().chain(tracks.tracks.keys().map(TrackName::as_str)), otherwise)
 }
 
-/// Returns the names of the Debian locks.
-fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
-    let folder = project.root.join(FOLDER);
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        Err(error) => {
-            let what = format!("reading `{}` failed", folder.display());
-            return Err(Failure::caused(Kind::Input, what, &error));
-        }
-    };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+/// Returns the names of the Debian locks: of the project, and of the program if the project uses its
+/// data files.
+fn debian_locks(project: &Project) -> BTreeSet<String> {
+    let names = project.names_in(FOLDER).into_iter();
     let names = names.filter(|name| !name.starts_with(['.']) && !name.starts_with("pylock."));
-    Ok(names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect())
+    names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect()
 }
 
 /// Returns the names of the locks that a track's variants use.
@@ -247,7 +239,9 @@ fn write_one(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<Strin
     let mut written = Vec::new();
     for (name, text) in &found.files {
         let path = project.root.join(name);
-        if std::fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
+        let now = std::fs::read(&path)
+            .or_else(|_| project.text(name).map(|of_program| of_program.as_bytes().to_vec()));
+        if now.is_ok_and(|now| now == text.as_bytes()) {
             continue;
         }
         if !is_dry {

@@ -93,7 +93,9 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         whole.commit()
     };
     write().map_err(|error| {
-        Failure::caused(Kind::Machine, format!("writing `{}` failed", file.display()), &error)
+        let kind = Kind::of_write(&error);
+        Failure::caused(kind, format!("writing `{}` failed", file.display()), &error)
+            .hint("name another file with `--output`")
     })
 }
 
