@@ -278,6 +278,23 @@ impl Image {
         }
     }
 
+    /// Refuses a rehearsed image without its layers. No registry has the layers of a stand-in.
+    ///
+    /// # Errors
+    /// The image is a rehearsal and lacks layers.
+    pub fn check_rehearsal(&self, hint: &str) -> Result<(), Failure> {
+        if !self.is_rehearsal() || self.absent_layers().is_empty() {
+            return Ok(());
+        }
+        let what = format!("`{}` does not contain the layers of its stand-in", self.name);
+        Err(Failure::new(Kind::Input, what).hint(hint))
+    }
+
+    /// Returns whether the image was rehearsed: built on a stand-in for its base.
+    pub fn is_rehearsal(&self) -> bool {
+        self.label(plan::labels::REHEARSAL).as_deref() == Some("true")
+    }
+
     /// Returns the value of a label of the image.
     pub fn label(&self, key: &str) -> Option<String> {
         let config = oci::read_config(&self.config).ok()?;

@@ -233,6 +233,7 @@ async fn read_image(
     client: &RegistryClient,
     tell: &dyn Fn(&str),
 ) -> Result<Found, Failure> {
+    image.check_rehearsal("rehearse it again with `--with-layers`")?;
     let mut layers = Layers::default();
     for number in 0..image.layers.len() {
         tell(&format!("reading layer {} of {}", number + 1, image.layers.len()));

@@ -160,6 +160,7 @@ async fn survey(
     tell: &dyn Fn(&str),
 ) -> Result<Slimmer, Failure> {
     let image = request.image;
+    image.check_rehearsal("rehearse it again with `--with-layers`")?;
     let mut survey = Survey::new(request.gpus.to_vec());
     for number in 0..image.layers.len() {
         tell(&format!("reading layer {} of {}", number + 1, image.layers.len()));

@@ -6,7 +6,6 @@ use executor::Output;
 use failure::{Failure, Kind};
 use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
-use plan::labels;
 use project::image::Image;
 use project::locks::Locks;
 use project::push::{NameFacts, check_digest_file, push_image, write_digest};
@@ -54,7 +53,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
     }
     let report = project::runtime::start()?.block_on(async {
         let image = Image::of_platform(&args.image, &folder, &client).await?;
-        let is_rehearsal = image.label(labels::REHEARSAL).as_deref() == Some("true");
+        let is_rehearsal = image.is_rehearsal();
         let facts = NameFacts::of_image(&image);
         let mut targets = Vec::new();
         for target in &args.targets {
@@ -68,12 +67,9 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
             check_push(is_rehearsal, &reference)?;
             targets.push(reference);
         }
-        if is_rehearsal && !image.absent_layers().is_empty() {
-            let what = format!("`{}` does not contain the layers of its stand-in", args.image);
-            return Err(Failure::new(Kind::Input, what).hint(
-                "rehearse it again with `--with-layers`, or push in the same run: `--rehearse --push REF`",
-            ));
-        }
+        image.check_rehearsal(
+            "rehearse it again with `--with-layers`, or push in the same run: `--rehearse --push REF`",
+        )?;
         all(global, &args.image, &image, &targets, &client).await
     })?;
     if let Some(file) = &args.digest_file {

@@ -459,3 +459,20 @@ fn the_table_reads_well() {
     let ran = text(&project, "folder --gpu gfx1151").expect(0);
     insta::assert_snapshot!(ran.stdout);
 }
+
+#[test]
+fn a_rehearsal_without_its_layers_is_named_and_no_registry_is_asked() {
+    let project = Project::new();
+    project.run("--track locked-spoof --rehearse").expect(0);
+    let image = "rehearsal-locked-spoof";
+    let target = format!("{}/thin-rehearsal:1", shared_registry().host());
+    for line in [
+        format!("audit {image}"),
+        format!("slim {image} --output oci:slimmed"),
+        format!("push {image} {target}"),
+    ] {
+        let line = format!("{line} --mirror-only");
+        let ran = project.run(&line).expect(2).says("does not contain the layers of its stand-in");
+        ran.says("hint: rehearse it again with `--with-layers`");
+    }
+}

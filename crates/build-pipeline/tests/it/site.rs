@@ -74,7 +74,7 @@ pub(crate) struct Site {
 
 /// The content of an engine: containers, images, volumes, the image that somebody else pulled, and
 /// the space that images and volumes take up according to `system df`.
-pub(crate) type Contents = [Vec<String>; 5];
+pub(crate) type Contents = [Vec<String>; 6];
 
 /// The command that builds the variant.
 pub(crate) const BUILD: &str = "--track vulkan --variant tiny";
@@ -181,8 +181,10 @@ impl Site {
         let size = if self.way == Way::BuildKitInContainerd { "" } else { "{{.Size}}" };
         let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
         let space = ["system", "df", "--format", &space];
-        let mut contents = [&containers[..], &images, &volumes, &pulled, &space]
-            .map(|arguments| self.listed(arguments));
+        let [containers, images, volumes, pulled, space] =
+            [&containers[..], &images, &volumes, &pulled, &space]
+                .map(|arguments| self.listed(arguments));
+        let mut contents = [containers, images, volumes, pulled, space, self.layers()];
         // BuildKit's cache stays, and docker may count a container that it has already removed.
         contents[4].retain(|line| line.starts_with("Images") || line.starts_with("Local Volumes"));
         assert_eq!(contents[4].len(), 2, "{contents:?}");
@@ -190,6 +192,19 @@ impl Site {
             contents[0].retain(|line| self.has_container(line));
         }
         contents
+    }
+
+    /// Returns the layers in podman's store, with their parents. No command of podman lists those that
+    /// no image has.
+    fn layers(&self) -> Vec<String> {
+        if self.way.engine() != "podman" {
+            return Vec::new();
+        }
+        let store = "{{.Store.GraphRoot}}/{{.Store.GraphDriverName}}-layers/layers.json";
+        let file = self.engine(&["info", "--format", store]).concat();
+        let text = self.machine.said(User::Root, "cat", &[&file]).concat();
+        let layers: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        layers.iter().map(|layer| format!("{} {}", layer["id"], layer["parent"])).collect()
     }
 
     /// Returns whether docker has the container of a line of `docker ps`. docker may list one that
