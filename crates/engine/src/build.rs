@@ -30,6 +30,8 @@ pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
 /// docker's classic builder add [`RUN_LABEL`] to the last step only. The value is constant, so that
 /// later runs can use the engine's cache.
 pub const BASE_LABEL: &str = "io.github.build-pipeline.base";
+/// The label on images that only keep layers of a killed build, until they can be removed.
+pub(crate) const ADOPTED_LABEL: &str = "io.github.build-pipeline.adopted";
 /// The value of [`BASE_LABEL`].
 pub const BASE_VALUE: &str = "true";
 /// The prefix of repositories on this tool's loopback registries. Engines pull bases from them and

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bollard::models::{ContainerSummary, ImageSummary};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
@@ -18,7 +18,9 @@ use names::EngineKind;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::build::{BASE_LABEL, CONTAINER_LABEL, NAMESPACE, RUN_ARGUMENT, RUN_LABEL, RunId};
+use crate::build::{
+    ADOPTED_LABEL, BASE_LABEL, CONTAINER_LABEL, NAMESPACE, RUN_ARGUMENT, RUN_LABEL, RunId,
+};
 use crate::client::{Client, EngineInfo, LIBPOD, get, label_filter};
 use crate::error::EngineError;
 use crate::image::ImageId;
@@ -108,8 +110,9 @@ async fn containers_with(
 /// Lists this tool's bases and the images built on them, except those that belong to a known run.
 async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     let listed = client.images_with(BASE_LABEL).await?;
+    let listed = listed.iter().filter(|image| !is_adopted_lately(image));
     let mut found: Vec<Leftover> =
-        listed.iter().filter_map(image).filter(|image| image.run.is_none()).collect();
+        listed.filter_map(image).filter(|image| image.run.is_none()).collect();
     if client.kind() == EngineKind::Podman {
         let containers = build_containers(client, None).await?.into_iter();
         found.extend(containers.filter(|container| container.run.is_none()));
@@ -197,11 +200,13 @@ fn is_name_of_buildah(name: &str) -> bool {
 
 /// Removes everything that belongs to a run, and returns what was removed.
 pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>, EngineError> {
+    adopt_stray_layers(client).await?;
     remove_all(client, async || leftovers(client, Some(run)).await).await
 }
 
 /// Removes this tool's bases and the images built on them, and returns what was removed.
 pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
+    adopt_stray_layers(client).await?;
     let list = async || {
         remove_unfinished(client).await?;
         bases(client).await
@@ -333,11 +338,28 @@ async fn build_containers(
     let info = client.info().await?;
     let records = build_records(&info);
     let images = images_of_ours(client).await?;
+    let is_broken = |container: &Value| {
+        let is_without_record = |id| matches!(run_of(&records, id), Record::Missing);
+        let id = container["Id"].as_str().filter(|id| is_without_record(id));
+        id.is_some_and(|id| is_empty_without_base(&info, container, id))
+    };
+    let broken: Vec<&Value> =
+        external.iter().copied().filter(|container| is_broken(container)).collect();
+    if !broken.is_empty() {
+        tokio::time::sleep(FINISHING).await;
+    }
     let found = external.into_iter().filter_map(|container| {
         let id = container["Id"].as_str()?;
         let of = match run_of(&records, id) {
             Record::Of(owner) => Some(owner),
             Record::Foreign => return None,
+            Record::Missing if broken.contains(&container) => {
+                // Otherwise, podman was about to write the record.
+                if !is_broken(container) {
+                    return None;
+                }
+                None
+            }
             // podman was killed while it created the container.
             Record::Missing => images.get(container["ImageID"].as_str()?)?.clone(),
         };
@@ -347,6 +369,27 @@ async fn build_containers(
         is_wanted.then_some(Leftover { kind, id, run: of, ports: Vec::new(), bytes })
     });
     Ok(found.collect())
+}
+
+/// Returns whether a container could be that of a probe, whose podman was killed while it created the
+/// container: it has no image, the name that buildah gives to such containers, and no content. Without
+/// a record, buildah cannot use it.
+fn is_empty_without_base(info: &EngineInfo, container: &Value, id: &str) -> bool {
+    let names = container["Names"].as_array().cloned().unwrap_or_default();
+    let is_named = names.iter().filter_map(Value::as_str).any(|name| {
+        name.strip_prefix("working-container")
+            .is_some_and(|rest| rest.bytes().all(|b| b == b'-' || b.is_ascii_digit()))
+    });
+    let has_image = container["ImageID"].as_str().is_some_and(|image| !image.is_empty());
+    // A killed removal has removed the layer first.
+    let is_empty = |layer: String| match std::fs::read_dir(
+        info.storage_root.join("overlay").join(layer).join("diff"),
+    ) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let is_overlay = info.storage_driver == "overlay";
+    is_overlay && is_named && !has_image && layer_of(info, id).is_some_and(is_empty)
 }
 
 /// Returns this tool's images by the hexadecimal digits of their IDs, with the run that each
@@ -389,30 +432,56 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// How long podman may take to finish an image that has only a record, or to create the image of a
-/// layer.
+/// How long podman may take to finish an image that has only a record, to create the image of a layer,
+/// or to record a container.
 const FINISHING: Duration = Duration::from_secs(5);
 
-/// Removes this tool's images that a killed podman did not finish, and layers for which it did not
-/// create an image.
+/// How long an image of stray layers is kept. Somebody else may be loading or pulling an image with
+/// such a layer, which takes minutes; if the layer went away meanwhile, that would fail.
+const ADOPTED: Duration = Duration::from_secs(3600);
+
+/// Gives images to the layers of this tool for which a killed podman did not create one. Removing
+/// such an image later removes its layers, unless somebody else has made use of them.
+async fn adopt_stray_layers(client: &Client) -> Result<(), EngineError> {
+    if client.kind() != EngineKind::Podman {
+        return Ok(());
+    }
+    let info = client.info().await?;
+    let found = unfinished::stray_layers(&info);
+    if found.is_empty() {
+        return Ok(());
+    }
+    tokio::time::sleep(FINISHING).await;
+    for layer in unfinished::stray_layers(&info).intersection(&found) {
+        let source = |source| EngineError::Input { action: "keep a layer".to_owned(), source };
+        let archive = Bytes::from(layer.archive().map_err(source)?);
+        let archive = Box::pin(futures_util::stream::iter([Ok(archive)]));
+        // It is not worth a failure: another run may have adopted or used the layer.
+        if let Err(error) = client.load(archive, SHORT).await {
+            tracing::warn!(%error, "podman keeps a layer of a build that was killed");
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether an image has only kept layers for a short time.
+fn is_adopted_lately(image: &ImageSummary) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let created = Duration::from_secs(image.created.try_into().unwrap_or_default());
+    image.labels.contains_key(ADOPTED_LABEL) && now.saturating_sub(created) < ADOPTED
+}
+
+/// Removes this tool's images that a killed podman did not finish.
 async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
     if client.kind() != EngineKind::Podman {
         return Ok(());
     }
     let info = client.info().await?;
-    let (found, stray) = (unfinished::images(&info), unfinished::stray_layers(&info));
-    if found.is_empty() && stray.is_empty() {
+    let found = unfinished::images(&info);
+    if found.is_empty() {
         return Ok(());
     }
     tokio::time::sleep(FINISHING).await;
-    for layer in unfinished::stray_layers(&info).intersection(&stray) {
-        let source = |source| EngineError::Input { action: "remove a layer".to_owned(), source };
-        let archive = Bytes::from(layer.archive().map_err(source)?);
-        let archive = Box::pin(futures_util::stream::iter([Ok(archive)]));
-        for image in client.load(archive, SHORT).await? {
-            client.remove_image(&image, false).await?;
-        }
-    }
     for id in unfinished::images(&info).intersection(&found) {
         let refused = match client.remove_image(id, false).await {
             Err(refused @ EngineError::Refused { .. }) => refused,
@@ -464,8 +533,7 @@ fn build_records(info: &EngineInfo) -> PathBuf {
 async fn remove_build_container(client: &Client, id: &str) -> Result<(), EngineError> {
     let info = client.info().await?;
     let driver = &info.storage_driver;
-    let containers = build_records(&info).join("containers.json");
-    if let Some(layer) = layer_of(&containers, id) {
+    if let Some(layer) = layer_of(&info, id) {
         end_processes_on(&info.storage_root.join(driver).join(layer).join("diff"));
     }
     let action = format!("remove the build container `{id}`");
@@ -477,11 +545,10 @@ async fn remove_build_container(client: &Client, id: &str) -> Result<(), EngineE
     }
 }
 
-/// Returns the layer that a container writes to, according to the record of containers/storage.
-fn layer_of(containers: &Path, id: &str) -> Option<String> {
-    let text = std::fs::read(containers).ok()?;
-    let list: Value = serde_json::from_slice(&text).ok()?;
-    let container = list.as_array()?.iter().find(|container| container["id"] == id)?;
+/// Returns the layer that a container writes to, according to the records of containers/storage.
+fn layer_of(info: &EngineInfo, id: &str) -> Option<String> {
+    let containers = unfinished::containers(info);
+    let container = containers.iter().find(|container| container["id"] == id)?;
     container.get("layer")?.as_str().map(str::to_owned)
 }
 

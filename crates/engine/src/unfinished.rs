@@ -4,8 +4,8 @@
 //! An unfinished image has a record but no name and no manifest. It cannot be used. As long as it
 //! exists, `podman images --all` fails, while the API may leave it out.
 //!
-//! A stray layer is used by no image and no container. No command of podman lists it, and it keeps
-//! all layers below it. Only an image can take it along: see [`StrayLayer::archive`].
+//! A stray layer is used by no image and no container. podman does not list it, and it keeps all layers
+//! below it. It is removed together with an image that is made for it: see [`StrayLayer::archive`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +15,7 @@ use base64::Engine as _;
 use names::Digest;
 use serde_json::{Value, json};
 
-use crate::build::{BASE_LABEL, BASE_VALUE, RUN_LABEL};
+use crate::build::{ADOPTED_LABEL, BASE_LABEL, BASE_VALUE, RUN_LABEL};
 use crate::client::EngineInfo;
 use crate::probe;
 
@@ -32,11 +32,11 @@ impl Records {
     fn read(info: &EngineInfo) -> Self {
         let folder = |name: &str| info.storage_root.join(format!("{}-{name}", info.storage_driver));
         let images = folder("images");
-        let layers = read(&folder("layers").join("layers.json")).into_iter();
+        let layers = read_both(&folder("layers"), "layers").into_iter();
         Self {
             images: read(&images.join("images.json")),
             layers: layers.filter_map(|layer| Some((text(&layer, "id")?, layer))).collect(),
-            containers: read(&folder("containers").join("containers.json")),
+            containers: containers(info),
             folder: images,
         }
     }
@@ -88,11 +88,11 @@ pub(crate) struct StrayLayer {
     chain: Vec<(Digest, u64)>,
 }
 
-/// Returns the stray layers above images of this tool, and none that is below another one. Another run may be about to create
-/// the image of one.
+/// Returns the highest stray layers above images of this tool, and those of its probe. Another run, or
+/// somebody else who builds, loads or pulls an image with the same base, may be about to create the
+/// image of one.
 ///
-/// A layer that was pulled is left alone, because it may belong to a pull of somebody else that is
-/// still active: containers/storage records that it was compressed.
+/// A layer that was pulled is left out: containers/storage records that it was compressed.
 pub(crate) fn stray_layers(info: &EngineInfo) -> BTreeSet<StrayLayer> {
     let records = Records::read(info);
     let (ours, _) = records.layers_of_images();
@@ -165,7 +165,7 @@ impl StrayLayer {
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
-            "config": { "Labels": { BASE_LABEL: BASE_VALUE } },
+            "config": { "Labels": { BASE_LABEL: BASE_VALUE, ADOPTED_LABEL: "true" } },
             "rootfs": { "type": "layers", "diff_ids": digests },
         })
         .to_string();
@@ -212,6 +212,19 @@ fn has_manifest(record: &Value) -> bool {
 
 fn text(record: &Value, key: &str) -> Option<String> {
     record[key].as_str().map(str::to_owned)
+}
+
+/// Returns the records of all containers.
+pub(crate) fn containers(info: &EngineInfo) -> Vec<Value> {
+    let folder = format!("{}-containers", info.storage_driver);
+    read_both(&info.storage_root.join(folder), "containers")
+}
+
+/// Reads records. Those that need not survive a crash of the machine, such as those of build
+/// containers, have a file of their own.
+fn read_both(folder: &Path, name: &str) -> Vec<Value> {
+    let files = [format!("{name}.json"), format!("volatile-{name}.json")];
+    files.iter().flat_map(|file| read(&folder.join(file))).collect()
 }
 
 fn read(path: &Path) -> Vec<Value> {

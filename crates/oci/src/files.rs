@@ -41,15 +41,16 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
 /// names something of another kind than the caller needs. No repair of the machine helps.
 pub fn is_wrong_path(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
-    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    is_loop
+    let number = error.raw_os_error();
+    // The system says EINVAL for other reasons, too. Without a number, it is [`open`] or the standard
+    // library that refuses the path.
+    let is_refused = number.is_none() && error.kind() == Kind::InvalidInput;
+    let is_loop = number == Some(rustix::io::Errno::LOOP.raw_os_error());
+    is_refused
+        || is_loop
         || matches!(
             error.kind(),
-            Kind::AlreadyExists
-                | Kind::InvalidFilename
-                | Kind::InvalidInput
-                | Kind::IsADirectory
-                | Kind::NotADirectory
+            Kind::AlreadyExists | Kind::InvalidFilename | Kind::IsADirectory | Kind::NotADirectory
         )
 }
 

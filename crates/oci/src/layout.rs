@@ -363,7 +363,13 @@ impl LayoutImage {
         let name =
             entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
         // containerd refuses a layout without it.
-        if !files.small_file("oci-layout").is_ok_and(|bytes| is_marker(&bytes)) {
+        let marker = match files.small_file("oci-layout") {
+            Err(LayoutError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Bytes::new()
+            }
+            marker => marker?,
+        };
+        if !is_marker(&marker) {
             return Err(LayoutError::NoMarker(path.to_owned()));
         }
 

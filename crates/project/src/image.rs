@@ -43,7 +43,8 @@ pub struct Image {
 /// Where to find the layers of an image.
 #[derive(Debug)]
 enum Place {
-    Files(Box<LayoutImage>),
+    Folder(Box<LayoutImage>),
+    Archive(Box<LayoutImage>),
     Registry(Box<ImageRef>),
 }
 
@@ -186,7 +187,11 @@ impl Image {
             config: image.config.clone(),
             layers,
             record: None,
-            place: Place::Files(Box::new(image)),
+            place: if path.is_dir() {
+                Place::Folder(Box::new(image))
+            } else {
+                Place::Archive(Box::new(image))
+            },
         })
     }
 
@@ -251,7 +256,7 @@ impl Image {
     /// the image names.
     pub fn layer_source(&self) -> LayerSource {
         match &self.place {
-            Place::Files(image) => LayerSource {
+            Place::Folder(image) | Place::Archive(image) => LayerSource {
                 files: image.blobs(),
                 repository: self.base().map(|base| base.repository),
                 copies: Vec::new(),
@@ -273,9 +278,14 @@ impl Image {
     /// Returns the layers that a layout or archive lacks. An image in a registry lacks none.
     pub fn absent_layers(&self) -> &[Digest] {
         match &self.place {
-            Place::Files(image) => &image.absent_layers,
+            Place::Folder(image) | Place::Archive(image) => &image.absent_layers,
             Place::Registry(_) => &[],
         }
+    }
+
+    /// Returns whether the image is in an archive, which other tools read only with all layers.
+    pub fn is_archive(&self) -> bool {
+        matches!(self.place, Place::Archive(_))
     }
 
     /// Refuses a rehearsed image without its layers. No registry has the layers of a stand-in.
@@ -304,7 +314,7 @@ impl Image {
     /// Returns the number of layers that are present and were checked.
     pub fn layers_checked(&self) -> usize {
         match &self.place {
-            Place::Files(image) => image.present_layers.len(),
+            Place::Folder(image) | Place::Archive(image) => image.present_layers.len(),
             Place::Registry(_) => 0,
         }
     }
@@ -352,7 +362,7 @@ impl Image {
         let base;
         let reference = match &self.place {
             Place::Registry(reference) => reference,
-            Place::Files(image) => {
+            Place::Folder(image) | Place::Archive(image) => {
                 let what = format!("reading layer `{}` of `{}` failed", layer.digest, self.name);
                 let opened = image
                     .layer(&layer.digest)

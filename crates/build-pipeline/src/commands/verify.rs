@@ -270,37 +270,34 @@ impl Source<'_> {
 
     /// Checks that an image contains the layers with the project's own files, whatever its other
     /// layers are.
-    fn own_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
-        let check = |(step, expected): (&Step, Digest)| {
-            let is_there = found.layers.iter().any(|layer| layer.digest == expected);
-            let missing = Verdict::Missing { expected: expected.to_string() };
-            let verdict = if is_there { Verdict::Same } else { missing };
-            FieldCheck { field: format!("layer of step {}", step.id), verdict }
-        };
-        Ok(self.made_layers(plan)?.into_iter().map(check).collect())
-    }
-
-    /// Returns the steps that add the project's own files, with the digest of each layer.
-    fn made_layers<'a>(&self, plan: &'a Plan) -> Result<Vec<(&'a Step, Digest)>, Failure> {
+    /// Also returns the digests of these layers.
+    fn own_layers(
+        &self,
+        plan: &Plan,
+        found: &Image,
+    ) -> Result<(Vec<FieldCheck>, Vec<Digest>), Failure> {
         // Slimming may change the layers below it.
         let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
         let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
         let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
-        let made = steps.map(|step| Ok((step, self.files_maker().layer(plan, step)?.digest)));
-        made.collect::<Result<_, ExecuteError>>().map_err(|error| Failure::from(&error))
+        let check = |step: &Step| {
+            let made = self.files_maker().layer(plan, step);
+            let expected = made.map_err(|error| Failure::from(&error))?.digest;
+            let is_there = found.layers.iter().any(|layer| layer.digest == expected);
+            let missing = Verdict::Missing { expected: expected.to_string() };
+            let verdict = if is_there { Verdict::Same } else { missing };
+            Ok((FieldCheck { field: format!("layer of step {}", step.id), verdict }, expected))
+        };
+        steps.map(check).collect::<Result<_, _>>()
     }
+}
 
-    /// Finds the layers that a layout or archive must contain, but does not. Only layers of the base
-    /// may be left in its registry, and only as they are.
-    fn lost_layers(&self, plan: &Plan, found: &Image) -> Result<BTreeSet<Digest>, Failure> {
-        let absent = found.absent_layers().iter();
-        if found.absent_layers().is_empty() || plan.needs_all_layers() {
-            return Ok(absent.cloned().collect());
-        }
-        let own = self.made_layers(plan)?;
-        let is_own = |digest: &&Digest| own.iter().any(|(_, layer)| layer == *digest);
-        Ok(absent.filter(is_own).cloned().collect())
-    }
+/// Returns the layers that a layout or archive must contain, but does not. Only layers of the base may
+/// be left in its registry: not those in `own`, nor any if the base is changed.
+fn lost_layers(plan: &Plan, found: &Image, own: &[Digest]) -> BTreeSet<Digest> {
+    let is_whole = plan.needs_all_layers() || found.is_archive();
+    let absent = found.absent_layers().iter();
+    absent.filter(|digest| is_whole || own.contains(digest)).cloned().collect()
 }
 
 /// Compares an image with the plan's result on its base, or without the base if it cannot be
@@ -316,12 +313,13 @@ async fn verified(
     // base knows them.
     let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
     let slimmed_here = slimmed.is_some();
-    let without_base = |why: &str| -> Result<Vec<FieldCheck>, Failure> {
+    let without_base = |why: &str| -> Result<_, Failure> {
         let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
-        checks.extend(source.own_layers(plan, found)?);
-        Ok(checks)
+        let (of_layers, own) = source.own_layers(plan, found)?;
+        checks.extend(of_layers);
+        Ok((checks, own))
     };
-    let mut checks = match source.base(plan, slimmed).await {
+    let (mut checks, own) = match source.base(plan, slimmed).await {
         None if plan.is_built() => {
             without_base("`--rebuild` compares built layers with those of another build")?
         }
@@ -330,7 +328,8 @@ async fn verified(
             let expected = derive_image(plan, &base, plan.image_edit())
                 .map_err(|error| Failure::from(&error))?;
             let expected = Documents { manifest: &expected.manifest, config: &expected.config };
-            compare(expected, documents).map_err(not_json)?
+            let own = base.own_layers.iter().map(|layer| layer.digest.clone()).collect();
+            (compare(expected, documents).map_err(not_json)?, own)
         }
         Some(Err(error)) => {
             let told = Failure::from(&error);
@@ -340,7 +339,7 @@ async fn verified(
             without_base(&told.lines().join(": "))?
         }
     };
-    let lost = source.lost_layers(plan, found)?;
+    let lost = lost_layers(plan, found, &own);
     let lack = |digest: &Digest| FieldCheck {
         field: format!("blob of layer {}", digest.short()),
         verdict: Verdict::Missing { expected: digest.to_string() },
@@ -412,7 +411,8 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     }
     if elsewhere > 0 {
         let layers = counted(elsewhere, "layer");
-        out.line(format_args!("  ✓ {layers} in a registry, named by digest"));
+        let place = if plan.rehearsal { "the stand-in" } else { "a registry" };
+        out.line(format_args!("  ✓ {layers} in {place}, named by digest"));
     }
     if verification.slimmed_here && verification.rebuilds.is_empty() {
         out.line(format_args!(

@@ -162,8 +162,16 @@ impl Site {
         }
     }
 
-    /// Returns everything in the engine.
+    /// Returns everything in the engine. First removes the images that keep layers of killed builds:
+    /// `clean` does that an hour later.
     pub(crate) fn contents(&self) -> Contents {
+        if self.way.engine() == "podman" {
+            let adopted = "label=io.github.build-pipeline.adopted";
+            let list = ["images", "--all", "--quiet", "--no-trunc", "--filter", adopted];
+            for image in self.engine(&list) {
+                self.engine(&["rmi", &image]);
+            }
+        }
         let external: &[&str] = if self.way.engine() == "podman" { &["--external"] } else { &[] };
         let list = ["--all", "--no-trunc", "--format"];
         let containers = [&["ps"], external, &list, &["{{.ID}} {{.Names}} {{.Image}}"]].concat();

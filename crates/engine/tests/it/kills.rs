@@ -478,6 +478,13 @@ fn layers(store: &PodmanStore) -> Vec<String> {
     layers.iter().map(|layer| layer["id"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Returns the highest layer of an image.
+fn layer_of_image(store: &PodmanStore, id: &str) -> serde_json::Value {
+    let text = std::fs::read(store.root().join("overlay-images/images.json")).unwrap();
+    let records: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    records.iter().find(|record| record["id"] == id).unwrap()["layer"].clone()
+}
+
 /// Removes the records of images and leaves their layers.
 fn forget_images(store: &PodmanStore, is_doomed: impl Fn(&serde_json::Value) -> bool) {
     let file = store.root().join("overlay-images/images.json");
@@ -486,6 +493,20 @@ fn forget_images(store: &PodmanStore, is_doomed: impl Fn(&serde_json::Value) -> 
     let before = records.len();
     records.retain(|record| !is_doomed(record));
     assert_ne!(records.len(), before, "{records:?}");
+    std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
+}
+
+/// The filter for images that keep layers of a killed build.
+const ADOPTED: &str = "label=io.github.build-pipeline.adopted";
+
+/// Gives the images without a name an old date.
+fn age_images(store: &PodmanStore) {
+    let file = store.root().join("overlay-images/images.json");
+    let mut records: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for record in records.iter_mut().filter(|record| record["names"].is_null()) {
+        record["created"] = "2026-01-01T00:00:00Z".into();
+    }
     std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
 }
 
@@ -513,15 +534,69 @@ async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
         let built = build(&engine, &request("killed", &text), &[("data", DATA)]).await.0.unwrap();
         engine.stop().await;
         let image = built.image.as_str().trim_start_matches("sha256:").to_owned();
+        let top = layer_of_image(&store, &image);
         forget_images(&store, |record| {
-            record["names"].is_null() && (!is_last || record["id"] == image.as_str())
+            record["names"].is_null() && (!is_last || record["layer"] == top)
         });
         assert_eq!(layers(&store).len(), before.0.len() + 2);
         engine.clean(&run_id("killed")).await.unwrap();
-        assert_eq!((layers(&store), foreign(&store)), before);
+        // Somebody else could be about to use it.
+        let images = store.podman(&["images", "--all", "--quiet", "--filter", ADOPTED]);
+        assert_eq!((images.len(), layers(&store).len()), (1, before.0.len() + 2));
+        assert_eq!(engine.leftovers(None).await.unwrap(), []);
+        engine.stop().await;
+        age_images(&store);
+        assert_eq!(engine.leftovers(None).await.unwrap().len(), 1);
+        engine.clean_bases().await.unwrap();
+        let images = store.podman(&["images", "--all", "--quiet", "--filter", ADOPTED]);
+        assert_eq!((images.len(), layers(&store)), (0, before.0.clone()));
+        assert_eq!(foreign(&store), before.1);
     }
     engine.clean_bases().await.unwrap();
     assert_eq!(engine.leftovers(None).await.unwrap(), []);
+    engine.stop().await;
+}
+
+/// The probe has no base, so nothing but its emptiness tells that the container is of no use.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_container_that_a_killed_podman_did_not_record_is_removed() {
+    let store = PodmanStore::new();
+    let engine = podman(&store);
+    let before = foreign(&store);
+    let mount = "--mount=type=bind,source=bin,target=/bin";
+    let text = format!("FROM scratch\nRUN {mount} [\"/bin/busybox\", \"sleep\", \"3000\"]\n");
+    let busybox = std::fs::read("/bin/busybox").unwrap();
+    let killing = async {
+        let sleeps =
+            || store.container_processes().iter().any(|pid| words_of(*pid).contains("3000"));
+        within(PATIENCE, "the RUN sleeps", sleeps).await;
+        kill(store.services().into_iter().filter_map(watchdog_of).map(|one| format!("-{one}")));
+    };
+    let files: [(&str, &[u8]); 1] = [("bin/busybox", &busybox)];
+    let request = request("killed", &text);
+    let building = build(&engine, &request, &files);
+    drop(tokio::join!(tokio::time::timeout(PATIENCE, building), killing));
+    engine.stop().await;
+    let containers = store.root().join("overlay-containers");
+    let is_record = |path: &PathBuf| path.ends_with("userdata/buildah.json");
+    let folders = containers.read_dir().unwrap().flatten().map(|entry| entry.path());
+    let record = folders.map(|path| path.join("userdata/buildah.json")).find(|path| path.exists());
+    std::fs::remove_file(record.filter(is_record).unwrap()).unwrap();
+    // Content may be of use to somebody.
+    engine.clean_bases().await.unwrap();
+    assert_eq!(foreign(&store)[0].len(), 1);
+    let records = ["containers.json", "volatile-containers.json"].map(|name| containers.join(name));
+    let texts = records.iter().filter_map(|path| std::fs::read(path).ok());
+    let all =
+        texts.flat_map(|text| serde_json::from_slice::<Vec<serde_json::Value>>(&text).unwrap());
+    for container in all {
+        let diff = store.root().join("overlay").join(container["layer"].as_str().unwrap());
+        let diff = diff.join("diff");
+        std::fs::remove_dir_all(&diff).unwrap();
+        std::fs::create_dir(&diff).unwrap();
+    }
+    engine.clean_bases().await.unwrap();
+    assert_eq!(foreign(&store), before);
     engine.stop().await;
 }
 

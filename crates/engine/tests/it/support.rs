@@ -116,13 +116,13 @@ impl Base {
     }
 }
 
-/// Returns a context that contains a Dockerfile and further files.
+/// Returns a context that contains a Dockerfile and further files. Those below `bin` are executable.
 pub(crate) fn context(dockerfile: &str, files: &[(&str, &[u8])]) -> ByteStream {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
+        header.set_mode(if name.starts_with("bin/") { 0o755 } else { 0o644 });
         tar.append_data(&mut header, name, *bytes).unwrap();
     }
     let bytes = Bytes::from(tar.into_inner().unwrap());

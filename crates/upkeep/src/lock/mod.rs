@@ -65,7 +65,14 @@ pub struct Checked {
 /// # Errors
 /// There is no such lock or track, or a data file is wrong.
 pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
-    let mut all = Locks { debian: debian_locks(project), python: project.python_sets()? };
+    let python = project.python_sets()?;
+    let mut debian = debian_locks(project)?;
+    // The project may give one of its own locks the name of a lock of the program.
+    debian.retain(|name| {
+        let is_python = name.parse::<PinName>().is_ok_and(|name| python.contains_key(&name));
+        !is_python || project.has_own(&format!("{FOLDER}/{name}.toml"))
+    });
+    let mut all = Locks { debian, python };
     let twice = all.python.keys().find(|name| all.debian.contains(name.as_str()));
     if let Some(name) = twice {
         return Err(Failure::new(
@@ -103,10 +110,17 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
 
 /// Returns the names of the Debian locks: of the project, and of the program if the project uses its
 /// data files.
-fn debian_locks(project: &Project) -> BTreeSet<String> {
+fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
+    let folder = project.root.join(FOLDER);
+    if let Err(error) = std::fs::read_dir(&folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        let what = format!("reading `{}` failed", folder.display());
+        return Err(Failure::caused(Kind::Input, what, &error));
+    }
     let names = project.names_in(FOLDER).into_iter();
     let names = names.filter(|name| !name.starts_with(['.']) && !name.starts_with("pylock."));
-    names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect()
+    Ok(names.filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned())).collect())
 }
 
 /// Returns the names of the locks that a track's variants use.
