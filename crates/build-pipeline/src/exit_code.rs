@@ -15,15 +15,21 @@ pub(crate) const TABLE: [(u8, &str); 21] = [
         "the machine lacks something: disk space, a permission, a home directory; doctor: something does not work",
     ),
     (4, "a registry needs valid credentials, or yours do not permit this"),
-    (5, "a registry cannot be reached, limits the request rate, or failed after all retries"),
-    (6, "content does not match its digest or pin; nothing was written"),
-    (7, "a patch did not apply; nothing was written"),
+    (
+        5,
+        "a registry cannot be reached, limits the request rate, or failed after all retries; verify: not everything could be compared",
+    ),
+    (6, "content is damaged, or does not match its digest or pin; it was not used"),
+    (7, "a patch did not apply; its tree was not changed"),
     (
         8,
         "verify: the image was made from pins other than the current ones; lock --check, build: a lock does not match the current requirements",
     ),
     (10, "another run held a needed lock for longer than --lock-timeout"),
-    (13, "verify: the image differs from what the plan and the pins define"),
+    (
+        13,
+        "verify: the image differs from what the plan and the pins define; diff: the images differ; --store: two builds of a step gave different results",
+    ),
     (
         20,
         "outdated: newer releases exist (if there are several findings, the highest code is used)",

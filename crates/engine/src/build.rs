@@ -92,7 +92,7 @@ pub struct BuildRequest {
     pub idle_limit: Duration,
 }
 
-/// A built image that an inspect has confirmed.
+/// A built image that was inspected and found to be the right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
     /// The image.
@@ -149,7 +149,7 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
 /// [`crate::podman`].
 pub(crate) type Answer = Arc<tokio::sync::Mutex<Option<Incoming>>>;
 
-/// Builds an image, and judges the outcome by the stream and by an inspect.
+/// Builds an image, and judges the outcome by the stream and by inspecting the image.
 pub(crate) async fn build(
     client: &Client,
     builder: Builder,
@@ -215,12 +215,12 @@ async fn confirm(client: &Client, run: &RunId, named: &str) -> Result<Built, Eng
     let inspect = match client.inspect(image.as_str()).await {
         Ok(inspect) => inspect,
         Err(EngineError::NotFound { .. }) => {
-            return Err(differs("an inspect does not find it".to_owned()));
+            return Err(differs("`inspect` does not find it".to_owned()));
         }
         Err(error) => return Err(error),
     };
     if inspect.id != image {
-        return Err(differs(format!("an inspect finds `{}`", inspect.id)));
+        return Err(differs(format!("`inspect` returns `{}`", inspect.id)));
     }
     match inspect.labels.get(RUN_LABEL) {
         Some(found) if *found == run.0 => Ok(Built { image, inspect }),

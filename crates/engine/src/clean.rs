@@ -552,8 +552,8 @@ fn layer_of(info: &EngineInfo, id: &str) -> Option<String> {
     container.get("layer")?.as_str().map(str::to_owned)
 }
 
-/// Kills the processes whose root file system writes to a folder. Each folder belongs to one
-/// container, so these are the container's processes.
+/// Kills the processes whose root file system stores its changes in the folder `upper`. Each such
+/// folder belongs to one container, so these are the container's processes.
 fn end_processes_on(upper: &Path) {
     let upper = format!("upperdir={}", upper.display());
     let Ok(entries) = std::fs::read_dir("/proc") else { return };

@@ -99,7 +99,7 @@ impl Engine {
 
     /// Builds an image from a context, given as a tar stream.
     ///
-    /// The build succeeded if the stream names an image, and an inspect finds that image with the
+    /// The build succeeded if the stream names an image, and `inspect` finds that image with the
     /// label of this run. HTTP 200 and an orderly end of the stream prove nothing.
     ///
     /// # Errors

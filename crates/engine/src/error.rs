@@ -94,7 +94,8 @@ pub enum EngineError {
     /// The stream ended normally but named no image.
     #[error("the engine ended the build without naming an image")]
     NoImageId,
-    /// An inspect does not find the image that the stream named.
+    /// The image that the stream named does not exist, is another one, or does not belong to the
+    /// run.
     #[error("the build named image `{named}`, but {found}")]
     ImageDiffers {
         /// The ID in the stream.

@@ -3,7 +3,7 @@
 //!
 //! Where to start:
 //! - [`Engine`] is podman or docker, with one method for each operation that both support.
-//! - [`Engine::build`] judges a build by its stream *and* by an inspect of the image that it names.
+//! - [`Engine::build`] judges a build by its stream *and* by inspecting the image that it names.
 //! - [`discover()`] tries the sockets in order, and reports why it skipped some.
 //! - [`Engine::probe`] determines with a tiny `RUN` what an engine can really do here. A connection
 //!   failure is retried, and never counts as a response from the engine.

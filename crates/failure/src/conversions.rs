@@ -161,7 +161,7 @@ impl From<&executor::ExecuteError> for Failure {
                 Some(error) => registry_hints(told, error),
                 None => told,
             },
-            ExecuteKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
+            ExecuteKind::Integrity => told.hint("none of it was used; if the registry is a mirror, check what it serves"),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or name another place; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or name another place"),
@@ -171,7 +171,7 @@ impl From<&executor::ExecuteError> for Failure {
                 Some(error) => source_hints(told, error),
                 None => told,
             },
-            ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN was started"),
+            ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file meanwhile, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
@@ -258,7 +258,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach")),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
-        RegistryKind::Integrity => told.hint("nothing was written; if the registry is a mirror, check what it serves"),
+        RegistryKind::Integrity => told.hint("none of it was used; if the registry is a mirror, check what it serves"),
         RegistryKind::Registry => told.hint(format!("{who} `{host}` is at fault; try again later")),
         RegistryKind::Protocol | RegistryKind::TooLarge => told.hint(format!(
             "check that `{host}` is the address of a registry, and that no login page or proxy intercepts it"

@@ -389,7 +389,7 @@ fn checked(head: &[u8], owner: Owner) -> Result<Owner, String> {
         Some(Elf::CodeObject(found)) => (found, true),
         Some(Elf::OtherCode(found)) => (found, false),
         Some(Elf::Host) => {
-            return Err(format!("its ID names {target}, but it is for another machine"));
+            return Err(format!("its ID names {target}, but it is not code for an AMD GPU"));
         }
         None => return Err(format!("its ID names {target}, but it is not a code object")),
     };

@@ -350,7 +350,7 @@ impl Search {
 
 /// Returns the error for an engine that could not be tested.
 fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
-    let what = format!("cannot test the engine (found by {})", candidate.origin);
+    let what = format!("cannot test the engine (found through {})", candidate.origin);
     let told = Failure::caused(Kind::Machine, what, error);
     Trouble::Failed(
         told.hint("several attempts failed; check the engine, then rerun the command")
@@ -361,7 +361,7 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
 /// Returns the error for a docker without BuildKit, although `DOCKER_BUILDKIT` requires it.
 fn no_buildkit(candidate: &Candidate, detail: String) -> Failure {
     let what = format!(
-        "docker's BuildKit cannot be used (found by {}), but DOCKER_BUILDKIT requires it",
+        "docker's BuildKit cannot be used (found through {}), but DOCKER_BUILDKIT requires it",
         candidate.origin
     );
     Failure::new(Kind::Machine, what)
@@ -375,7 +375,7 @@ fn fallback(candidate: &Candidate, detail: &str) -> Note {
     Note {
         rule: "builder-fallback".to_owned(),
         message: format!(
-            "docker's BuildKit cannot be used (found by {}), so the classic builder is used, which keeps no compiler cache between builds; `DOCKER_BUILDKIT=0` selects it without this warning; docker reported: {detail}",
+            "docker's BuildKit cannot be used (found through {}), so the classic builder is used, which keeps no compiler cache between builds; `DOCKER_BUILDKIT=0` selects it without this warning; docker reported: {detail}",
             candidate.origin
         ),
     }

@@ -146,7 +146,7 @@ const PACKAGE: Key = Key::required("package", Kind::Text, "The package.", "packa
 const RELEASES: Key = Key::optional(
     "releases",
     Kind::Texts,
-    "Its releases.",
+    "The releases.",
     "none",
     "releases = [\"7.2.1 to 7.2.4\"]",
 );
@@ -159,7 +159,7 @@ pub const RULE: Form = Form::of(
             Key::optional(
                 "catalogue",
                 Kind::Texts,
-                "The rule's rows in the project's first list of wrong advice.",
+                "The rule's numbers, `L1` to `L33`, in this project's original list of wrong advice.",
                 "none",
                 "catalogue = [\"L1\"]",
             ),

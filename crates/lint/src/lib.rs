@@ -34,7 +34,7 @@ use names::GpuTarget;
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// The severity here; at most that of the rule.
+    /// The severity here: at most that of the rule, except for a binary file, which is an error.
     pub severity: Severity,
     /// The file, as the caller names it.
     pub file: String,
@@ -118,7 +118,7 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
 }
 
 /// Returns the finding for a file that is not UTF-8 text; `line` is the first line that is not
-/// UTF-8. A binary file is not checked at all, which is an error.
+/// UTF-8. A binary file is not checked at all, so its finding has the severity `error`.
 pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
     let mut all = Findings::new(file);
     let hit = if is_binary {

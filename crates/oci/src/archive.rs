@@ -389,8 +389,8 @@ pub(crate) fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// The maximum number of entries in an archive. An image of 127 layers, the most that overlayfs
-/// mounts, has about 135 in docker's own layout.
+/// The maximum number of entries in an archive. An image of 127 layers, the most that docker's
+/// storage drivers support, has about 135 in docker's own layout.
 const ENTRY_CAP: usize = 10_000;
 
 /// The position and digest of each file in an archive. No content is kept in memory.

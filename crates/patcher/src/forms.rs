@@ -389,7 +389,7 @@ pub const RELATIONS: Form = Form::of(
         Key::optional(
             "order",
             Kind::Number,
-            "Patches are applied in this order.",
+            "Patches with lower numbers are applied first, but always after the patches that they require.",
             "`0`",
             "order = 10",
         ),

@@ -1,7 +1,7 @@
 //! Wraps the reader of data files (`pins::reader`) for patch files.
 //!
 //! A missing or wrong value is reported and read as `None`, so that one run reports everything that
-//! is wrong with a patch file. Places and wording come from `pins::reader`.
+//! is wrong with a patch file. Positions and wording come from `pins::reader`.
 
 use std::ops::Range;
 
@@ -118,7 +118,7 @@ impl<'t> Table<'t> {
         self.text(report, key)
     }
 
-    /// Reads the array of texts of `key`; a missing key is an empty array. Duplicates are reported.
+    /// Reads the string array `key`; a missing key is an empty array. Duplicates are reported.
     pub(crate) fn texts(&self, report: &mut Report<'_>, key: &str, example: &str) -> Vec<Text<'t>> {
         let example = format!("write `{key} = [\"{example}\"]`");
         let mut texts: Vec<Text<'t>> = Vec::new();

@@ -1,9 +1,9 @@
 //! Reads TOML tables with their positions, and reports every problem instead of stopping at the first.
 //!
 //! Start at [`Report`] and [`document`], then [`Table`]. This module knows TOML, but nothing about
-//! pins: `checks` and the module of each file check the values. It is public for the project's
-//! other data files (patches), so that all of them locate and word problems in the same way. It is
-//! not a public interface.
+//! pins: `checks` and the module of each file check the values. It is `pub` only for the
+//! project's other data files (patches), so that all of them locate and word problems in the same
+//! way. Its interface is not stable.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,7 +366,7 @@ impl<'t> Entry<'t> {
                 Ok(_) => format!("write it in quotes: `\"{source}\"`"),
                 Err(wrong) => wrong.help,
             },
-            _ => "write a text in quotes, or remove the line".to_owned(),
+            _ => "write a string in quotes, or remove the line".to_owned(),
         };
         Err(self.add_type(report, "text in quotes", &help))
     }

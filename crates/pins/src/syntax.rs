@@ -62,7 +62,7 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
         );
     } else if is_end && (has("invalid basic string") || has("invalid literal string")) {
         (
-            format!("the text in {whole} is not closed"),
+            format!("the quoted text in {whole} has no closing quote"),
             "put a quote after the text, on the same line",
         )
     } else if has("invalid basic string") || has("invalid comment") {
@@ -103,7 +103,7 @@ fn describe(text: &str, span: &Range<usize>, message: &str) -> Wrong {
     } else if has("leading zero") {
         (
             format!("the number in {whole} starts with a zero"),
-            "remove the zero, or put the value in quotes if it is a text",
+            "remove the zero, or put the value in quotes if it is a string",
         )
     } else if has("date") || has("time") {
         (

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Input, Inputs, PatchUse, Plan, SlimContract, Step, files, labels};
 
-/// Everything that is done to produce one image: the plain data, which [`Draft::finish`] checks.
+/// Everything that is done to produce one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Plan")]

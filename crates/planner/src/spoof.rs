@@ -1,9 +1,10 @@
 //! The spoof: it makes the HSA runtime treat one GPU as another.
 //!
-//! docker cannot unset an image's `ENV` when it starts a container, and with an empty
-//! `HSA_OVERRIDE_GFX_VERSION` the runtime does not start at all (libhsakmt, `topology.c`: the
-//! variable is present but cannot be parsed). So a spoofing image sets the variable *and* starts
-//! through [`WRAPPER_SCRIPT`], which unsets it again if the user asks for that.
+//! docker has no option that unsets an image's `ENV` (only `--env NAME` does so, if the caller does
+//! not set NAME), and with an empty `HSA_OVERRIDE_GFX_VERSION` the runtime does not start at all
+//! (libhsakmt, `topology.c`: the variable is present but cannot be parsed). So a spoofing image
+//! sets the variable *and* starts through [`WRAPPER_SCRIPT`], which unsets it again if the user
+//! asks for that.
 
 use names::{GfxVersion, GpuTarget, PinName};
 use pins::{Gpu, ImagePin};

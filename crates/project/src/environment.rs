@@ -54,10 +54,10 @@ pub const TABLE: [(&str, &str); 31] = [
         "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
         "proxies for all downloads, and the hosts that need none, comma-separated; also in lower case; never used for loopback addresses (default: `[proxy]` in config.toml)",
     ),
-    ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities in addition to the system's"),
+    ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities to trust instead of the system's"),
     (
         "XDG_CACHE_HOME",
-        "its build-pipeline/ contains manifests, configs and sources (default: `cache` in config.toml, else ~/.cache)",
+        "its build-pipeline/ contains blobs, sources and finished steps, which can be fetched or built again (default: `cache` in config.toml, else ~/.cache)",
     ),
     ("XDG_STATE_HOME", "its build-pipeline/ contains records and locks (default ~/.local/state)"),
     (
@@ -82,7 +82,7 @@ pub const TABLE: [(&str, &str); 31] = [
     ),
     (
         "PATH",
-        "where to find programs: cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
+        "where to find programs: podman; credential helpers; cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
     ),
     ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];

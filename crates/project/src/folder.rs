@@ -110,7 +110,7 @@ impl Project {
         self.has_own(name) || (self.has_built_in() && built_in::text(name).is_some())
     }
 
-    /// Returns whether the folder of the project has a file, or a link of that name.
+    /// Returns whether the folder of the project has a file or a link with that name.
     pub fn has_own(&self, name: &str) -> bool {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }

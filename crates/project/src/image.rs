@@ -1,5 +1,5 @@
-//! An image given on the command line: a track's image under `dist/`, a layout or archive, or a
-//! registry reference.
+//! An image given on the command line: a track (the image of its last build), a layout or archive,
+//! or a registry reference.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -487,7 +487,7 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     }
     let told = if name.starts_with("engine:") || name == "engine" {
         told.hint(
-            "build-pipeline does not read images in an engine; also build with `--output oci:DIR`",
+            "build-pipeline does not read images in an engine; build it with `--output oci:DIR` as well",
         )
     } else {
         told.hint(why.to_string())

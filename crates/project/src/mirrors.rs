@@ -167,7 +167,7 @@ impl Mirrors {
             step.id, plan.track
         );
         Err(Failure::new(Kind::Input, what)
-            .hint("its stage has `network = true` in versions/tracks.toml: use an image that already has its packages as the base, or locked packages (`packages = \"LOCK\"`)")
+            .hint("its stage has `network = true` in versions/tracks.toml: use a base image that already contains the packages, or locked packages (`packages = \"LOCK\"`)")
             .hint("a build without `--mirror-only` finishes the step, and later runs use the cached result")
             .hint(MIRROR_ONLY))
     }

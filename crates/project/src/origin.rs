@@ -4,8 +4,8 @@ use crate::built_in;
 use crate::folder::Project;
 use pins::rows::{Rows, rows_of};
 
-/// The data files with rows, and their tables that have rows. In the other files, and for all
-/// other keys, a key is a row.
+/// The data files with rows, and the tables in them that contain rows (`[TABLE.NAME]`). Every other
+/// key at the top level of a file, except settings such as `schema`, is a row itself.
 const FILES: [(&str, &[&str]); 7] = [
     ("versions/versions.toml", &["archive", "image", "release", "source"]),
     ("versions/tracks.toml", &[]),

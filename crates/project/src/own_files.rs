@@ -116,7 +116,7 @@ impl Collected {
             let has_content = found.iter().any(|one| !matches!(one.kind, FoundKind::Folder));
             if !has_content {
                 let message = format!("{} contains no file", quote(&row.from));
-                report.add(&row.from_span, wrong(message, "add a file to it, or remove the row"));
+                report.add(&row.from_span, wrong(message, "add a file to it, or remove the entry"));
                 return;
             }
         }

@@ -35,15 +35,15 @@ pub const SCHEMA: u32 = 2;
 /// What one run did, or was doing when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BuildRecord {
-    /// The version of this JSON format, [`SCHEMA`].
+    /// The version of this JSON format.
     pub schema: u32,
-    /// The record's name: the start time, the track and the process.
+    /// The record's name: the start time, the track and the process ID.
     pub id: String,
     /// The version of build-pipeline.
     pub tool_version: String,
     /// The words of the command, without secrets.
     pub command: Vec<String>,
-    /// The process of the run, to distinguish a killed run from a running one.
+    /// The process ID of the run, to distinguish a killed run from a running one.
     pub process: u32,
     /// Where the run took place. Absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

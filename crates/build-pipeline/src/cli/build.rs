@@ -291,8 +291,8 @@ pub(crate) struct Records {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordsCommand {
-    /// Remove old records, but never those of running builds or a track's newest and last successful
-    /// records
+    /// Remove old records, but never the record of a running build, nor a track's newest record or
+    /// the record of its last successful build
     Prune(Prune),
 }
 

@@ -10,7 +10,7 @@ use crate::cli::build::Subject;
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps -o .github/workflows/images.yml"
+    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
 )]
 pub(crate) struct Export {
     /// The CI system

@@ -65,8 +65,8 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Read from TO instead of FROM, which is a registry, a part of one, or a URL prefix of git
-    /// repositories or package indexes
+    /// Read from TO instead of FROM: a registry or a path in one (docker.io/rocm), a URL prefix of
+    /// git repositories or package indexes, or `all`, for a copy that `mirror` made
     #[arg(
         id = "mirror",
         long = "mirror",

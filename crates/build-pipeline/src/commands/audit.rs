@@ -113,7 +113,9 @@ fn sentence(report: &AuditReport) -> String {
             format!("generic: there is portable code, or code for a family that includes {gpu}")
         }
         (VerdictName::Spoof, Some(_)) => {
-            format!("spoof: the image makes {gpu} imitate {spoof}, and there is code for that")
+            format!(
+                "spoof: the image makes {gpu} imitate {spoof}, and there is code for the imitated GPU"
+            )
         }
         (VerdictName::Spoof, None) => {
             format!("only with spoof: there is code for {spoof}, which {gpu} can imitate")

@@ -643,7 +643,7 @@ fn left_behind(record: &BuildRecord, image: &record::ImageSummary) -> String {
     let own = record.plan.steps.iter().filter(adds_files).count();
     let own_layers = match own {
         0 => String::new(),
-        count => format!("{} of own files here, ", counted(count, "layer")),
+        count => format!("{} with the project's own files here, ", counted(count, "layer")),
     };
     let others = counted(image.layers.saturating_sub(own), "layer");
     format!("{own_layers}{others}, {}, left in the base's registry", size(image.layer_bytes))

@@ -70,7 +70,7 @@ fn mirror(
     let value = value.trim_start_matches("sha256:");
     let name = format!("pin-{pin}-{}", value.get(..12).unwrap_or(value));
     copy_input(global, &name, &input, to).map_err(|told| {
-        told.cause(format!("pin {pin} is written, but not copied"))
+        told.cause(format!("pin {pin} was written, but its input was not copied"))
             .hint(format!("`build-pipeline mirror TRACK --to {to}` copies what a track needs"))
     })
 }

@@ -68,7 +68,7 @@ fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
         }
         let would = if is_dry { "would have " } else { "" };
         page.line(format_args!(
-            "{name}: {would}{}: {} added, {} removed, {} with another version",
+            "{name}: {would}{}: {} added, {} removed, {} with a different version",
             counted(*packages, "package"),
             added.len(),
             removed.len(),

@@ -245,7 +245,7 @@ fn an_image_is_bound_to_the_digest_of_its_tag() {
     // Another tag is another image, about which nothing is known.
     RandomImage::new(9003).push(host, &path, "0.32.15");
     let ran = project.run(&format!("bump ollama 0.32.15 {mirror}")).expect(0);
-    ran.says("`rocm`, `gpus` described the old image");
+    ran.says("removed `rocm`, `gpus`, which described the old image");
     RandomImage::new(9004).push(host, &path, "0.6.2");
     project.run(&format!("bump ollama 0.6.2 {mirror}")).expect(2).says("is older than `0.32.15`");
     // Only a digest.

@@ -71,7 +71,8 @@ fn own_files_are_a_layer_that_needs_no_engine() {
         .prints("/opt/app/ 0750 1000:44")
         .prints("/opt/app/words -> data/words 1000:44")
         .prints("label io.github.build-pipeline.files-digest=sha256:");
-    let built = project.run("--track mine").expect(0).prints("1 layer of own files here, ");
+    let built =
+        project.run("--track mine").expect(0).prints("1 layer with the project's own files here, ");
     project.run("verify mine").expect(0).prints("proven: ").prints("✓ 1 layer checked");
     project.run("verify mine --rebuild").expect(0).prints("the images are identical");
     project.run("--track mine").expect(0).prints("up to date");

@@ -402,7 +402,7 @@ fn files_are_written_without_an_engine() {
         .prints("image=registry.example.org/a:b");
     print("official --dry-run")
         .prints("devices      /dev/kfd /dev/dri")
-        .prints("the user's own are kept");
+        .prints("the user's groups are kept");
     print("official --print compose").prints("# podman compose --file THIS_FILE up --detach\n");
     let twice = ["", ""].map(|_| print("official --print compose").stdout);
     assert_eq!(twice[0], twice[1]);

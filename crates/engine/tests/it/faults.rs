@@ -332,7 +332,7 @@ async fn an_error_in_a_good_answer_is_an_error() {
 async fn an_image_the_inspect_does_not_confirm_is_none() {
     for (inspect, words) in [
         (None, "does not find it"),
-        (Some(("a".repeat(64), "faults")), "an inspect finds"),
+        (Some(("a".repeat(64), "faults")), "`inspect` returns"),
         (Some((ID.to_owned(), "another")), "to the run `another`"),
     ] {
         let script = Script { inspect, ..good_docker() };

@@ -58,7 +58,7 @@ pub(crate) struct Instructions<'a> {
     pub(crate) network: bool,
     /// The modification time of everything in the context.
     pub(crate) epoch: u64,
-    /// Whether the engine's cache and the compilers' caches are not used.
+    /// Whether to ignore the engine's cache and the compilers' caches.
     pub(crate) is_fresh: bool,
 }
 

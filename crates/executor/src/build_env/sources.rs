@@ -1,4 +1,4 @@
-//! Fetches and patches a source, before any RUN.
+//! Fetches and patches a source, before a RUN uses it.
 
 use ::sources::{
     Archive, ArchiveLimits, ArchiveSource, GitSource, Mode, SourceError, Submodules, Tree,

@@ -2,7 +2,7 @@
 //!
 //! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
 //! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
-//! has not changed for [`LAPSE`]. Registries cannot compare and swap. Two runs that claim the same
+//! has not changed for [`LAPSE`]. Registries have no compare-and-swap. Two runs that claim the same
 //! key at the same moment read the claim again a moment later, and the last one to write wins. If
 //! both win, both build the step, and have the same result.
 

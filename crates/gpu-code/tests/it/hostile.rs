@@ -67,7 +67,7 @@ fn damaged_plain_bundles_are_refused() {
         ("other code", with(plain(), GFX1151 + 49, b"gfx1150"), "names gfx1150, but its code is"),
         ("swapped code", with(plain(), 4096 + 48, b"\x4a"), "entry 2: its ID names gfx1100, but"),
         ("no code", with(plain(), 4096, b"\0"), "names gfx1100, but it is not a code object"),
-        ("host code", bundle(&[(id, &host)]), "but it is for another machine"),
+        ("host code", bundle(&[(id, &host)]), "but it is not code for an AMD GPU"),
         ("short code", bundle(&[(id, &gfx1151[..63])]), "but it is not a code object"),
         ("32-bit code", with(plain(), 4096 + 4, b"\x01"), "but it is not a code object"),
         ("text after it", [plain(), b"text".to_vec()].concat(), "at byte 16976: a bundle is"),

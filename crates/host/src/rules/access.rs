@@ -81,7 +81,7 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
             Severity::Error,
             format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
             match *gid {
-                UNMAPPED => "the container keeps the group of the host",
+                UNMAPPED => "the container keeps the groups that the user has on the host",
                 0 => "the device belongs to one of the user's groups, such as render",
                 _ => "the user is in that group",
             },

@@ -335,18 +335,15 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
             Some(Known::OneSource) => Severity::Warning,
             _ => Severity::Error,
         };
-        let finding = Finding::new(
-            severity,
-            seen,
-            format!("linux-firmware {} (MES 0x80)", good.join(", or ")),
-        )
-        .because(row.why.as_str(), row.evidence.to_string())
-        .repair(context.update(match context.system() {
-            System::Fedora => "amd-gpu-firmware linux-firmware",
-            System::Suse => "kernel-firmware-amdgpu",
-            System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
-            _ => "linux-firmware",
-        }));
+        let finding =
+            Finding::new(severity, seen, format!("linux-firmware {}", good.join(", or ")))
+                .because(row.why.as_str(), row.evidence.to_string())
+                .repair(context.update(match context.system() {
+                    System::Fedora => "amd-gpu-firmware linux-firmware",
+                    System::Suse => "kernel-firmware-amdgpu",
+                    System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
+                    _ => "linux-firmware",
+                }));
         return match context.kernel_system() {
             System::Atomic | System::Nix => finding,
             _ => finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())),

@@ -134,7 +134,7 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
                 "the configured value, in pages of 4 KiB",
             )
             .because(
-                "the module was loaded from an initramfs that does not contain the file yet",
+                "the module was loaded with another value, for example from an initramfs that does not contain the file yet",
                 AMD_DOCS,
             );
             if configured.is_ok_and(|pages| pages >= limit / PAGE) {

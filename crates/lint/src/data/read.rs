@@ -303,7 +303,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     })
 }
 
-/// Reads an array of patterns, which may contain the empty text.
+/// Reads an array of patterns, which may contain an empty string.
 fn patterns(
     report: &mut Report<'_>,
     table: &Table<'_>,

@@ -80,8 +80,8 @@ impl Reader {
     }
 }
 
-/// Returns the index of the line that ends a here document. A document without such a line is none:
-/// the builder refuses it.
+/// Returns the index of the line that ends a here document. Without such a line there is no here
+/// document: the builder refuses the file.
 pub(super) fn end_of_document(lines: &[&str], delimiter: &str) -> Option<usize> {
     lines.iter().position(|line| line.trim() == delimiter)
 }

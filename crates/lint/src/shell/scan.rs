@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Char, UNKNOWN, Word, is_name};
 
-/// [`UNKNOWN`] as a text.
+/// [`UNKNOWN`] as a string.
 const UNKNOWN_TEXT: &str = "\u{fffc}";
 
 /// Reads words from a text.

@@ -117,7 +117,7 @@ fn platform(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts a requirement that names a package of the index.
+/// Accepts a requirement that names a package on the index.
 pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
     let text = line(300)(text)?;
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
@@ -135,8 +135,8 @@ pub(super) fn requirement(text: &str) -> Result<String, Wrong> {
     }
     if text.contains('@') {
         return Err(wrong(
-            format!("{} is a file or a repository, not a package of the index", quote(&text)),
-            "make it a pin of `versions/versions.toml`, and write the name of the package here",
+            format!("{} is a file or a repository, not a package on the index", quote(&text)),
+            "make it a pin in `versions/versions.toml`, and write the name of the package here",
         ));
     }
     Ok(text)

@@ -85,7 +85,7 @@ impl BumpReport {
             };
             let keys =
                 after.removed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-            warnings.push(format!("{keys} described the old {what} and were removed; add them again when you know the values for the new {what}"));
+            warnings.push(format!("removed {keys}, which described the old {what}; add the values for the new {what} when you know them"));
         }
         warnings.extend(patches.unknown);
         warnings.extend(

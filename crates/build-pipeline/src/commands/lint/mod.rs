@@ -124,9 +124,9 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
     page.line(format_args!("Why: {}", rule.fact));
     page.line(format_args!("Do: {}", rule.advice));
     page.line(format_args!("Source: {}", rule.evidence.source));
-    page.line(format_args!("Known: {}; read on {}", rule.evidence.known, rule.evidence.checked));
+    page.line(format_args!("Known: {}; checked on {}", rule.evidence.known, rule.evidence.checked));
     page.line(format_args!(
-        "\nTo allow this in one place, write `# build-pipeline: allow {}` on its line or on the line above.",
+        "\nTo allow this in one place, write `# build-pipeline: allow {}` on the reported line or on the line above it.",
         rule.id
     ));
     output::result(&page.into_text())

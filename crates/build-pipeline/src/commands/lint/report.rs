@@ -101,7 +101,7 @@ pub(super) fn known(known: Known) -> &'static str {
 /// Returns the source of a fact, how it is known, and when it was read.
 pub(super) fn source(evidence: &Evidence) -> String {
     let Evidence { source, known, checked } = evidence;
-    format!("{source} ({known}; read on {checked})")
+    format!("{source} ({known}; checked on {checked})")
 }
 
 /// Returns the findings as text.

@@ -100,7 +100,7 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
             Kind::Input,
             format!("the kernel reports no AMD GPU under `{}`", host.display()),
         )
-        .hint("name the target with `--gpu gfx1151`, for example in a container's build")),
+        .hint("name the target with `--gpu gfx1151`, for example during a container build")),
         _ => {
             let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
             Err(Failure::new(

@@ -83,7 +83,7 @@ DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not a
 
 fn dnf(command: &str) -> String {
     format!(
-        "# Made by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 follows its manual.\n\
+        "# Made by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 is based on its manual and untested.\n\
 # dnf 5 (package libdnf5-plugin-actions): put the next line into\n\
 # /etc/dnf/libdnf5-plugins/actions.d/build-pipeline-patches.actions\n\
 post_transaction::::{command}\n\

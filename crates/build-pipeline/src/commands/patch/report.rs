@@ -332,12 +332,12 @@ impl PatchReport {
         }
         match () {
             () if options.strict && self.count(is_retired) > 0 => Err(fault(format!(
-                "{} not needed for this version (--strict); nothing was written",
+                "{} not needed for this version (--strict); trees with such patches were not changed",
                 counted(self.count(is_retired), "patch")
             ))
             .hint("leave out `--strict`, or limit the patch's `versions`")),
             () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
-                "probes of {} were not run (--strict); nothing was written",
+                "probes of {} were not run (--strict); trees with such patches were not changed",
                 counted(self.count(has_skipped), "patch")
             ))
             .hint("install what the report names, or leave out `--strict`")),

@@ -14,7 +14,7 @@ pub(crate) struct VersionsFile {
     #[schemars(range(min = 1, max = 1))]
     schema: u32,
     /// Whether build-pipeline's own data files are the defaults of this project; true if absent.
-    #[serde(default)]
+    #[serde(default = "yes")]
     built_in: bool,
     /// SOURCE_DATE_EPOCH of every image: the time of the newest pin change, in seconds.
     #[schemars(range(min = 1_577_836_800_u64, max = 4_294_967_296_u64))]
@@ -31,6 +31,11 @@ pub(crate) struct VersionsFile {
     /// Sets of packages that belong together.
     #[serde(default)]
     release: BTreeMap<String, Release>,
+}
+
+/// The default of `built-in`.
+fn yes() -> bool {
+    true
 }
 
 /// A git tree at a full commit.

@@ -168,7 +168,7 @@ fn text(container: &Container) -> String {
     }
     match &container.groups {
         Groups::None => {}
-        Groups::Keep => line("groups", "the user's own are kept"),
+        Groups::Keep => line("groups", "the user's groups are kept"),
         Groups::Numbers(all) if all.is_empty() => {}
         Groups::Numbers(all) => {
             line("groups", &all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
