@@ -146,7 +146,10 @@ fn a_track_on_a_track_has_the_files_of_both() {
     );
     project.write(TRACKS, &(project.read(TRACKS) + &more));
     project.write("root.txt", "[]\n");
-    project.run("--track more --rehearse").expect(0).prints("2 layers with the project's own files");
+    project
+        .run("--track more --rehearse")
+        .expect(0)
+        .prints("2 layers with the project's own files");
     project.run("verify rehearsal-more").expect(0).prints("proven: ");
     let found = layers(&project.path("dist/rehearsal-more"));
     let layout = project.path("dist/rehearsal-more");
