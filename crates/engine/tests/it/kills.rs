@@ -139,9 +139,13 @@ async fn tool(store: &PodmanStore, base: &Base) -> Child {
     child
 }
 
-/// Returns what other users have in the engine.
+/// Returns what other users have in the engine. First removes the images that keep layers of killed
+/// builds for an hour.
 fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
     let list = |arguments: &[&str]| store.podman(arguments);
+    for image in list(&["images", "--all", "--quiet", "--no-trunc", "--filter", ADOPTED]) {
+        list(&["rmi", &image]);
+    }
     [
         list(&["ps", "--all", "--external", "--format", "{{.ID}} {{.Names}} {{.Image}}"]),
         list(&["images", "--all", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}"]),
