@@ -62,11 +62,14 @@ impl Records {
 pub(crate) fn images(info: &EngineInfo) -> BTreeSet<String> {
     let records = Records::read(info);
     let (ours, others) = records.layers_of_images();
-    let is_built_on_ours = |layer: String| {
-        // Somebody else may have an image with the same layer as one of this tool's bases.
-        ours.contains(&layer)
-            || !others.contains(&layer)
-                && records.parent(&layer).is_none_or(|parent| ours.contains(&parent))
+    let is_built_on_ours = |top: String| {
+        // Steps between the image and the next complete one may be unfinished, too.
+        let mut chain = std::iter::successors(Some(top.clone()), |layer| records.parent(layer));
+        match chain.find(|layer| ours.contains(layer) || others.contains(layer)) {
+            // Somebody else may have an image with the same layer as one of this tool's bases.
+            Some(nearest) => ours.contains(&nearest),
+            None => records.parent(&top).is_none(),
+        }
     };
     let is_empty = |record: &Value, key: &str| record[key].as_array().is_none_or(Vec::is_empty);
     let is_ours = |record: &Value, id: &str| {
@@ -156,15 +159,13 @@ fn chain(records: &Records, top: &str) -> Option<Vec<(Digest, u64)>> {
 impl StrayLayer {
     /// Returns an OCI archive with an image of these layers, without their content: podman does not
     /// read the content of a layer that it has. If the image is removed, its layers go with it,
-    /// unless others use them. The image has this tool's label.
-    ///
-    /// # Errors
-    /// Never fails, because the archive is written to memory.
+    /// unless others use them. The image has this tool's label, and the current time.
     pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let digests: Vec<&Digest> = self.chain.iter().map(|(digest, _)| digest).collect();
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
+            "created": jiff::Timestamp::now().to_string(),
             "config": { "Labels": { BASE_LABEL: BASE_VALUE, ADOPTED_LABEL: "true" } },
             "rootfs": { "type": "layers", "diff_ids": digests },
         })
@@ -294,6 +295,12 @@ mod tests {
 
         /// Returns the top layers of the stray ones.
         fn stray(&self) -> Vec<String> {
+            let stray = stray_layers(&self.written());
+            stray.iter().map(|layer| layer.chain.last().unwrap().0.to_string()).collect()
+        }
+
+        /// Writes the records, and returns where they are.
+        fn written(&self) -> EngineInfo {
             for (name, records) in [
                 ("layers", &self.layers),
                 ("images", &self.images),
@@ -304,7 +311,7 @@ mod tests {
                 let text = serde_json::to_vec(records).unwrap();
                 std::fs::write(folder.join(format!("{name}.json")), text).unwrap();
             }
-            let info = EngineInfo {
+            EngineInfo {
                 storage_driver: "overlay".to_owned(),
                 storage_root: self.folder.path().to_owned(),
                 kind: names::EngineKind::Podman,
@@ -314,9 +321,7 @@ mod tests {
                 runtime: String::new(),
                 cgroup_version: String::new(),
                 kernel: String::new(),
-            };
-            let stray = stray_layers(&info);
-            stray.iter().map(|layer| layer.chain.last().unwrap().0.to_string()).collect()
+            }
         }
     }
 
@@ -383,6 +388,32 @@ mod tests {
         // A layer that an archive of digests would not use again.
         store.layers.last_mut().unwrap()["id"] = "x".into();
         assert_eq!(store.stray(), [""; 0]);
+    }
+
+    #[test]
+    fn an_unfinished_image_belongs_to_the_nearest_complete_one_below_it() {
+        let unfinished = |layer: &str| json!({ "id": "1", "layer": layer });
+        let (mut store, base) = Store::new();
+        let step = store.layer(Some(&base), b"step", &json!({}));
+        let next = store.layer(Some(&step), b"next", &json!({}));
+        let other = store.layer(Some(&base), b"other", &json!({}));
+        store.image(&other, false);
+        let above = store.layer(Some(&other), b"above", &json!({}));
+        let lowest = store.layer(None, b"lowest", &json!({}));
+        let second = store.layer(Some(&lowest), b"second", &json!({}));
+        for (layer, is_ours) in [
+            (&base, true),
+            (&step, true),
+            (&next, true),
+            (&other, false),
+            (&above, false),
+            (&lowest, true),
+            (&second, false),
+        ] {
+            store.images.push(unfinished(layer));
+            assert_eq!(images(&store.written()).len(), usize::from(is_ours), "{layer}");
+            store.images.pop();
+        }
     }
 
     #[test]

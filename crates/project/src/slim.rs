@@ -20,7 +20,7 @@ use slim::{Refusal, SlimReport, Slimmer, Survey};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::environment::work_folder;
-use crate::image::{Image, SPACE};
+use crate::image::{Image, SPACE, machine_failure};
 
 /// The name of the image in a layout or archive.
 const NAME: &str = "slim";
@@ -297,7 +297,9 @@ impl Blobs {
         }
         let work = work_folder().unwrap_or_else(std::env::temp_dir);
         let made = std::fs::create_dir_all(&work).and_then(|()| tempfile::tempdir_in(&work));
-        let temporary = made.map_err(|error| unwritable(&work, &error))?;
+        let temporary = made.map_err(|error| {
+            machine_failure(format!("writing `{}` failed", work.display()), &error)
+        })?;
         Ok(Self { folder: temporary.path().to_owned(), _temporary: Some(temporary) })
     }
 

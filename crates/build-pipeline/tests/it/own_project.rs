@@ -47,6 +47,14 @@ fn locks_of_the_program_are_checked_and_renewed_in_a_project() {
     let is_new = ran.stdout.contains("wrote versions/locks/rehearsal.toml");
     assert_eq!(project.path("versions/locks/rehearsal.toml").exists(), is_new, "{}", ran.stdout);
     project.run("lock --check").expect(0).prints(&format!("{count} locks match"));
+    // A Python lock of the project has the name of a Debian lock of the program.
+    let set = "schema = 1\n[rocm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"idna==3.10\"]\n";
+    project.write("versions/python.toml", set);
+    std::fs::remove_dir_all(project.path("versions/locks")).unwrap_or_default();
+    project.run("lock --check").expect(0).says("lock `rocm` does not exist yet");
+    // A folder that cannot be read is no folder without locks.
+    project.write("versions/locks", "");
+    project.run("lock --check").expect(2).says("versions/locks` failed");
 }
 
 #[test]

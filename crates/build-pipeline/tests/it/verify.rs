@@ -163,6 +163,29 @@ fn damaged_blobs_are_told_from_wrong_images() {
 }
 
 #[test]
+fn an_archive_needs_all_its_layers_and_its_marker() {
+    let (project, base) = (Project::new(), Base::push(51));
+    let host = shared_registry().host();
+    project.run(&format!("{} --output oci-archive:a.tar", base.locked_spoof(host))).expect(0);
+    let mirror = format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path);
+    project.run(&format!("verify oci-archive:a.tar {mirror}")).expect(0).prints("proven: ");
+    let image = oci::LayoutImage::read(&project.path("a.tar")).unwrap();
+    let layer = format!("blobs/sha256/{}", image.present_layers[0].hex());
+    for (entry, code) in [(layer.as_str(), 13), ("oci-layout", 2)] {
+        let script =
+            r#"rm -rf t && mkdir t && tar -xf a.tar -C t && rm "t/$1" && tar -cf b.tar -C t ."#;
+        let mut repack = std::process::Command::new("sh");
+        repack.args(["-c", script, "sh", entry]).current_dir(project.path(""));
+        assert!(repack.status().unwrap().success(), "{entry}");
+        let ran = project.run(&format!("verify oci-archive:b.tar {mirror}")).expect(code);
+        match code {
+            13 => drop(ran.prints("✗ blob of layer sha256:")),
+            _ => drop(ran.says("no valid file `oci-layout`")),
+        }
+    }
+}
+
+#[test]
 fn a_base_that_cannot_be_had_leaves_the_proof_incomplete() {
     let (project, _) = built(48);
     // In another home, nothing is cached.

@@ -369,8 +369,7 @@ async fn a_daemon_that_is_killed_leaves_nothing_either() {
 /// records have no manifest, and no config either if `has_config` is false. Returns their folders.
 fn break_images(store: &PodmanStore, has_config: bool) -> Vec<PathBuf> {
     let folder = store.root().join("overlay-images");
-    let text = std::fs::read(folder.join("images.json")).unwrap();
-    let mut records: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    let mut records = records(store, "images");
     let mut broken = Vec::new();
     for record in records.iter_mut().filter(|record| record["names"].is_null()) {
         let id = record["id"].as_str().unwrap().to_owned();
@@ -389,8 +388,35 @@ fn break_images(store: &PodmanStore, has_config: bool) -> Vec<PathBuf> {
         doomed.for_each(|file| std::fs::remove_file(file.path()).unwrap());
         broken.push(folder.join(id));
     }
-    std::fs::write(folder.join("images.json"), serde_json::to_vec(&records).unwrap()).unwrap();
+    write_images(store, &records);
     broken
+}
+
+/// Returns the records of images, layers or containers.
+fn records(store: &PodmanStore, kind: &str) -> Vec<serde_json::Value> {
+    let folder = store.root().join(format!("overlay-{kind}"));
+    let files = [format!("{kind}.json"), format!("volatile-{kind}.json")];
+    let texts = files.iter().filter_map(|file| std::fs::read(folder.join(file)).ok());
+    texts.flat_map(|text| serde_json::from_slice::<Vec<_>>(&text).unwrap()).collect()
+}
+
+fn write_images(store: &PodmanStore, records: &[serde_json::Value]) {
+    let file = store.root().join("overlay-images/images.json");
+    std::fs::write(file, serde_json::to_vec(records).unwrap()).unwrap();
+}
+
+/// Returns whether a record is of an image without a name.
+fn is_nameless(record: &serde_json::Value) -> bool {
+    record["names"].is_null()
+}
+
+/// Gives somebody else an image that has the same layer as [`Base::serve_ours`].
+async fn pull_foreign(store: &PodmanStore) -> Base {
+    let other = Base::serve().await;
+    let name = other.name.to_string();
+    store.podman(&["pull", "--tls-verify=false", &name]);
+    store.podman(&["tag", &name, "localhost/foreign:1"]);
+    other
 }
 
 /// If no other image has the label, podman's list leaves out an image that it cannot read.
@@ -449,55 +475,38 @@ async fn an_unfinished_image_with_the_layer_of_a_base_is_removed() {
     let engine = podman(&store);
     let base = Base::serve_ours().await;
     base.give_to(&engine).await;
-    // Somebody else has an image with the same layer.
-    let other = Base::serve().await;
-    let name = other.name.to_string();
-    store.podman(&["pull", "--tls-verify=false", &name]);
-    store.podman(&["tag", &name, "localhost/foreign:1"]);
+    let _other = pull_foreign(&store).await;
     let before = foreign(&store);
     let text = format!("FROM {}\nENV ADDED=1\n", base.name);
     build(&engine, &request("killed", &text), &[]).await.0.unwrap();
     engine.stop().await;
     let broken = break_images(&store, false);
     assert_ne!(broken, NOTHING);
-    let file = store.root().join("overlay-images/images.json");
-    let mut records: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let mut records = records(&store, "images");
     let is_foreign = |record: &&serde_json::Value| record["names"].to_string().contains("foreign");
     let layer = records.iter().find(is_foreign).unwrap()["layer"].clone();
-    for record in records.iter_mut().filter(|record| record["names"].is_null()) {
+    for record in records.iter_mut().filter(|record| is_nameless(record)) {
         record["layer"] = layer.clone();
     }
-    std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
+    write_images(&store, &records);
     engine.clean(&run_id("killed")).await.unwrap();
     assert!(broken.iter().all(|folder| !folder.exists()));
     assert_eq!(foreign(&store), before);
     engine.stop().await;
 }
 
-/// Returns the layers of a store that are complete.
+/// Returns the IDs of the layers of a store.
 fn layers(store: &PodmanStore) -> Vec<String> {
-    let text = std::fs::read(store.root().join("overlay-layers/layers.json")).unwrap();
-    let layers: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    let layers = records(store, "layers");
     layers.iter().map(|layer| layer["id"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Returns the highest layer of an image.
-fn layer_of_image(store: &PodmanStore, id: &str) -> serde_json::Value {
-    let text = std::fs::read(store.root().join("overlay-images/images.json")).unwrap();
-    let records: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
-    records.iter().find(|record| record["id"] == id).unwrap()["layer"].clone()
 }
 
 /// Removes the records of images and leaves their layers.
 fn forget_images(store: &PodmanStore, is_doomed: impl Fn(&serde_json::Value) -> bool) {
-    let file = store.root().join("overlay-images/images.json");
-    let mut records: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let before = records.len();
-    records.retain(|record| !is_doomed(record));
-    assert_ne!(records.len(), before, "{records:?}");
-    std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
+    let (doomed, kept): (Vec<_>, Vec<_>) =
+        records(store, "images").into_iter().partition(is_doomed);
+    assert_ne!(doomed, [""; 0], "{kept:?}");
+    write_images(store, &kept);
 }
 
 /// The filter for images that keep layers of a killed build.
@@ -505,13 +514,11 @@ const ADOPTED: &str = "label=io.github.build-pipeline.adopted";
 
 /// Gives the images without a name an old date.
 fn age_images(store: &PodmanStore) {
-    let file = store.root().join("overlay-images/images.json");
-    let mut records: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    for record in records.iter_mut().filter(|record| record["names"].is_null()) {
+    let mut records = records(store, "images");
+    for record in records.iter_mut().filter(|record| is_nameless(record)) {
         record["created"] = "2026-01-01T00:00:00Z".into();
     }
-    std::fs::write(&file, serde_json::to_vec(&records).unwrap()).unwrap();
+    write_images(store, &records);
 }
 
 /// podman stores the layer of a step first, and then creates its image.
@@ -521,11 +528,8 @@ async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
     let engine = podman(&store);
     let base = Base::serve_ours().await;
     base.give_to(&engine).await;
-    // Somebody else has an image with the same layer, and a layer without an image.
-    let other = Base::serve().await;
-    let name = other.name.to_string();
-    store.podman(&["pull", "--tls-verify=false", &name]);
-    store.podman(&["tag", &name, "localhost/foreign:1"]);
+    let _other = pull_foreign(&store).await;
+    // Somebody else also has a layer without an image.
     let context = store.scratch().with_extension("context");
     std::fs::create_dir(&context).unwrap();
     std::fs::write(context.join("Dockerfile"), "FROM scratch\nCOPY Dockerfile /1\n").unwrap();
@@ -538,9 +542,10 @@ async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
         let built = build(&engine, &request("killed", &text), &[("data", DATA)]).await.0.unwrap();
         engine.stop().await;
         let image = built.image.as_str().trim_start_matches("sha256:").to_owned();
-        let top = layer_of_image(&store, &image);
+        let images = records(&store, "images");
+        let top = &images.iter().find(|record| record["id"] == image.as_str()).unwrap()["layer"];
         forget_images(&store, |record| {
-            record["names"].is_null() && (!is_last || record["layer"] == top)
+            is_nameless(record) && (!is_last || record["layer"] == *top)
         });
         assert_eq!(layers(&store).len(), before.0.len() + 2);
         engine.clean(&run_id("killed")).await.unwrap();
@@ -581,24 +586,15 @@ async fn an_empty_container_that_a_killed_podman_did_not_record_is_removed() {
     let building = build(&engine, &request, &files);
     drop(tokio::join!(tokio::time::timeout(PATIENCE, building), killing));
     engine.stop().await;
-    let containers = store.root().join("overlay-containers");
-    let is_record = |path: &PathBuf| path.ends_with("userdata/buildah.json");
-    let folders = containers.read_dir().unwrap().flatten().map(|entry| entry.path());
-    let record = folders.map(|path| path.join("userdata/buildah.json")).find(|path| path.exists());
-    std::fs::remove_file(record.filter(is_record).unwrap()).unwrap();
+    let [container] = &records(&store, "containers")[..] else { panic!("one container") };
+    let folder = store.root().join("overlay-containers").join(container["id"].as_str().unwrap());
+    std::fs::remove_file(folder.join("userdata/buildah.json")).unwrap();
     // Content may be of use to somebody.
     engine.clean_bases().await.unwrap();
     assert_eq!(foreign(&store)[0].len(), 1);
-    let records = ["containers.json", "volatile-containers.json"].map(|name| containers.join(name));
-    let texts = records.iter().filter_map(|path| std::fs::read(path).ok());
-    let all =
-        texts.flat_map(|text| serde_json::from_slice::<Vec<serde_json::Value>>(&text).unwrap());
-    for container in all {
-        let diff = store.root().join("overlay").join(container["layer"].as_str().unwrap());
-        let diff = diff.join("diff");
-        std::fs::remove_dir_all(&diff).unwrap();
-        std::fs::create_dir(&diff).unwrap();
-    }
+    let diff = store.root().join("overlay").join(container["layer"].as_str().unwrap()).join("diff");
+    std::fs::remove_dir_all(&diff).unwrap();
+    std::fs::create_dir(&diff).unwrap();
     engine.clean_bases().await.unwrap();
     assert_eq!(foreign(&store), before);
     engine.stop().await;

@@ -129,6 +129,7 @@ const CASES: &[Case] = &[
     case("firmware-mes", ("strix-halo-sles", ""), Severity::Warning, "MES 0x86", GOOD),
     case("firmware-mes", ("strix-halo", "== sys/kernel/debug/dri/1/amdgpu_firmware_info\nMES feature version: 1, firmware version: 0x00000088\n"), Severity::Warning, "(one source)", GOOD),
     case("firmware-mes", DEBIAN, Severity::Error, "firmware-amd-graphics 20251125-1", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260110-1\n")),
+    case("firmware-mes", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260810-1\n"), Severity::Warning, "firmware-amd-graphics 20260810-1", ("strix-halo-rootless-debian", "== var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20260110-1\n")),
     case("firmware-dkms", DEBIAN, Severity::Warning, "amdgpu-dkms-firmware", GOOD),
     case("memory-gpu-limit", OLD, Severity::Warning, "see kernel-amdttm", GOOD),
     case("memory-gpu-limit", ("strix-halo-old-kernel", "== proc/cmdline\nro\n"), Severity::Warning, "options ttm pages_limit=31457280", GOOD),
