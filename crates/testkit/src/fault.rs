@@ -44,6 +44,8 @@ pub enum Fault {
     Endless,
     /// Forwards the body of the response byte by byte, with this pause after each byte.
     Slow(Duration),
+    /// Waits before it forwards the request.
+    Late(Duration),
     /// Forwards the request without its `Range`.
     NoRange,
 }

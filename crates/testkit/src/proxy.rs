@@ -220,6 +220,9 @@ impl State {
         });
         let reset = || socket2::SockRef::from(raw).set_linger(Some(Duration::ZERO));
         let fault = self.fault(&method, &target);
+        if let Some(Fault::Late(pause)) = fault {
+            thread::sleep(pause);
+        }
         match &fault {
             Some(Fault::Stall) => io::copy(wire, &mut io::sink()).map(|_| false),
             Some(Fault::Close) => {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use names::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{DebianRegistry, FaultProxy, gate_cases, gate_passed, shared_registry};
+use testkit::{DebianRegistry, Fault, FaultProxy, gate_cases, gate_passed, shared_registry};
 
 use crate::built::{Bench, tiny_project};
 use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
@@ -306,15 +306,45 @@ fn two_machines_that_race_build_once() {
             let ended = ran(child.wait_with_output().unwrap()).expect(0);
             digests.insert(ended.digest(), ());
         }
-        let mut states = machines.each_ref().map(|machine| step(machine, "build-tiny"));
-        states.sort();
-        let from = Some(store.clone());
-        assert_eq!(states, [("cached".to_owned(), from), ("done".to_owned(), None)], "{store}");
+        let states = built_once(&machines);
+        assert_eq!(states[0].1.as_ref(), Some(&store));
         let waited =
             machines.iter().filter(|machine| rules(machine).contains(&"store-waiting".to_owned()));
         assert_eq!(waited.count(), 1, "{store}");
     }
     assert_eq!(digests.len(), 1);
+}
+
+/// Checks that one machine built the step, and that the other one took its result. Returns the
+/// states, that of the other one first.
+fn built_once(machines: &[Bench; 2]) -> [(String, Option<String>); 2] {
+    let mut states = machines.each_ref().map(|machine| step(machine, "build-tiny"));
+    states.sort();
+    let found = states.each_ref().map(|(state, from)| (state.as_str(), from.is_some()));
+    let notes = machines.each_ref().map(rules);
+    assert_eq!(found, [("cached", true), ("done", false)], "{notes:?}");
+    states
+}
+
+#[test]
+fn a_claim_that_a_slow_registry_writes_late_does_not_replace_another() {
+    let store = format!("{}/steps/late-{}", shared_registry().host(), std::process::id());
+    let proxy = FaultProxy::to(shared_registry().host());
+    let late = store.replace(shared_registry().host(), &proxy.host());
+    // The claim of the first machine is written after the second one has read its own.
+    proxy.on("PUT", ".claim").first(1).does(Fault::Late(Duration::from_secs(7)));
+    let machines = [Bench::new(SLOW), Bench::new(SLOW)];
+    let first = begin(&machines[0], &format!("{BUILD} --store registry:{late}"));
+    let begun = Instant::now();
+    while proxy.count("PUT", ".claim") == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(begun.elapsed() < Duration::from_secs(300), "nothing is claimed");
+    }
+    let second = begin(&machines[1], &format!("{BUILD} --store registry:{store}"));
+    let digests =
+        [first, second].map(|child| ran(child.wait_with_output().unwrap()).expect(0).digest());
+    assert_eq!(digests[0], digests[1]);
+    built_once(&machines);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
 //! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
-//! has not changed for [`LAPSE`]. Registries have no compare-and-swap. Two runs that claim the same
-//! key at the same moment read the claim again a moment later, and the last one to write wins. If
-//! both win, both build the step, and have the same result.
+//! has not changed for [`LAPSE`]. Registries have no compare-and-swap, so each run reads its claim
+//! again after a while, and the last one to write wins ([`settle`], after Fischer's algorithm in
+//! Lamport, "A Fast Mutual Exclusion Algorithm", 1987). If two runs win anyway, both build the step,
+//! and have the same result.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +28,10 @@ const LAPSE: Duration = Duration::from_secs(20);
 /// How often a waiting run checks the claim.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a new claim waits for claims that were written at the same moment.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long a claim waits that was itself written late. By then, an owner who did not wait for it
+/// has renewed his claim, and so replaced this one.
+const SETTLE_LATE: Duration = RENEW.saturating_mul(2);
 
 /// The type of the artifact.
 pub(super) const CLAIM: &str = "application/vnd.build-pipeline.claim.v1";
@@ -88,9 +92,8 @@ impl Post {
     }
 
     async fn write(&self, owner: &str) -> Result<(), oci::ArtifactError> {
-        let empty = Bytes::from_static(EMPTY_CONFIG);
-        let descriptor =
-            json!({ "mediaType": EMPTY_TYPE, "digest": Digest::of(&empty), "size": empty.len() });
+        let (digest, size) = (Digest::of(EMPTY_CONFIG), EMPTY_CONFIG.len());
+        let descriptor = json!({ "mediaType": EMPTY_TYPE, "digest": digest, "size": size });
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let claim = json!({
             "schemaVersion": 2,
@@ -100,8 +103,13 @@ impl Post {
             "layers": [descriptor],
             "annotations": { OWNER: owner, TIME: time.as_millis().to_string() },
         });
-        self.place.push(&self.client, BlobStream::of_bytes(empty)).await?;
         self.place.push_manifest(&self.client, &self.tag, claim.to_string().into()).await
+    }
+
+    /// Writes the only blob of a claim. This takes time, so it does not belong to a write.
+    async fn prepare(&self) -> Result<(), oci::ArtifactError> {
+        let empty = Bytes::from_static(EMPTY_CONFIG);
+        self.place.push(&self.client, BlobStream::of_bytes(empty)).await
     }
 
     /// Renews the claim until the task is aborted.
@@ -113,6 +121,15 @@ impl Post {
             }
         }
     }
+}
+
+/// Returns how long a claim waits before it is read again. `span` is the time from the start of the
+/// read that found no owner to the end of the write.
+///
+/// Another run may have read the claim before this one was written, and may write after it. If that
+/// run is fast, its claim is there after [`SETTLE`]. If it is slow, it waits for longer itself.
+fn settle(span: Duration) -> Duration {
+    if span < SETTLE / 2 { SETTLE } else { SETTLE_LATE }
 }
 
 impl SharedStores {
@@ -148,7 +165,9 @@ impl SharedStores {
     ) -> Result<Turn, oci::ArtifactError> {
         let mut seen: Option<(Bytes, Instant)> = None;
         let mut is_told = false;
+        post.prepare().await?;
         loop {
+            let begun = Instant::now();
             match post.read().await? {
                 Some((owner, claim)) if owner != self.owner => {
                     let since = match &seen {
@@ -175,7 +194,7 @@ impl SharedStores {
                 Some(_) | None => {}
             }
             post.write(&self.owner).await?;
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(settle(begun.elapsed())).await;
             seen = None;
             if post.read().await?.is_some_and(|(owner, _)| owner == self.owner) {
                 break;
