@@ -1,5 +1,7 @@
 //! The faults of a [`crate::FaultProxy`], and when they occur.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::proxy::FaultProxy;
@@ -44,8 +46,8 @@ pub enum Fault {
     Endless,
     /// Forwards the body of the response byte by byte, with this pause after each byte.
     Slow(Duration),
-    /// Waits before it forwards the request.
-    Late(Duration),
+    /// Forwards the request when this is set.
+    Held(Arc<AtomicBool>),
     /// Forwards the request without its `Range`.
     NoRange,
 }

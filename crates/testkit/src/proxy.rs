@@ -220,8 +220,10 @@ impl State {
         });
         let reset = || socket2::SockRef::from(raw).set_linger(Some(Duration::ZERO));
         let fault = self.fault(&method, &target);
-        if let Some(Fault::Late(pause)) = fault {
-            thread::sleep(pause);
+        if let Some(Fault::Held(is_released)) = &fault {
+            while !is_released.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(20));
+            }
         }
         match &fault {
             Some(Fault::Stall) => io::copy(wire, &mut io::sink()).map(|_| false),

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use names::Digest;
@@ -327,22 +328,26 @@ fn built_once(machines: &[Bench; 2]) -> [(String, Option<String>); 2] {
 }
 
 #[test]
-fn a_claim_that_a_slow_registry_writes_late_does_not_replace_another() {
-    let store = format!("{}/steps/late-{}", shared_registry().host(), std::process::id());
-    let proxy = FaultProxy::to(shared_registry().host());
-    let late = store.replace(shared_registry().host(), &proxy.host());
-    // The claim of the first machine is written after the second one has read its own.
-    proxy.on("PUT", ".claim").first(1).does(Fault::Late(Duration::from_secs(7)));
+fn a_claim_that_is_written_late_does_not_replace_another() {
+    let proxies = [(); 2].map(|()| FaultProxy::to(shared_registry().host()));
+    let is_released = Arc::new(AtomicBool::new(false));
+    proxies[0].on("PUT", ".claim").first(1).does(Fault::Held(Arc::clone(&is_released)));
     let machines = [Bench::new(SLOW), Bench::new(SLOW)];
-    let first = begin(&machines[0], &format!("{BUILD} --store registry:{late}"));
-    let begun = Instant::now();
-    while proxy.count("PUT", ".claim") == 0 {
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(begun.elapsed() < Duration::from_secs(300), "nothing is claimed");
-    }
-    let second = begin(&machines[1], &format!("{BUILD} --store registry:{store}"));
-    let digests =
-        [first, second].map(|child| ran(child.wait_with_output().unwrap()).expect(0).digest());
+    let begin = |number: usize| {
+        let (host, id) = (proxies[number].host(), std::process::id());
+        let store = format!("registry:{host}/steps/late-{id}");
+        let mut child = begin(&machines[number], &format!("{BUILD} --store {store}"));
+        while proxies[number].count("PUT", ".claim") == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it claimed the step");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child
+    };
+    // The second machine claims the step, and builds it, before the first claim is written.
+    let building = [begin(0), begin(1)];
+    std::thread::sleep(Duration::from_secs(2));
+    is_released.store(true, Ordering::Relaxed);
+    let digests = building.map(|child| ran(child.wait_with_output().unwrap()).expect(0).digest());
     assert_eq!(digests[0], digests[1]);
     built_once(&machines);
 }
