@@ -13,7 +13,7 @@ use sources::Tree;
 use tokio::task::block_in_place;
 
 use crate::build_env::{
-    BuildEnv, Instructions, Packages, RawBuild, SlimStep, SourceStep, Store, StoredImage,
+    BuildEnv, Builder, Instructions, Packages, RawBuild, SlimStep, SourceStep, Store, StoredImage,
 };
 use crate::run::{Product, Products, Run};
 use crate::shared::{Finished, Turn, Wanted};
@@ -29,8 +29,10 @@ pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
     let is_build = |step: &&Step| {
         matches!(step.action, Action::BuildImage { .. } | Action::BootstrapBase { .. })
     };
+    let has_bake = settings.build_env.as_ref().is_some_and(|build_env| build_env.bake.is_some());
     is_loaded
-        || (plan.steps.iter().any(|step| is_build(&step))
+        || (!has_bake
+            && plan.steps.iter().any(|step| is_build(&step))
             && wanted(plan, &finished(plan, &keys(plan), settings), settings).iter().any(is_build))
 }
 
@@ -134,8 +136,12 @@ impl Run {
                 let Some(Product::Packages(found)) = products.get(packages.as_str()) else {
                     return Err(missing(packages));
                 };
-                let made = self.bootstrap(build_env, step, found, set, seal, created).await?;
-                Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
+                match self.bootstrap(build_env, step, found, set, seal, created).await? {
+                    Some(made) => {
+                        Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
+                    }
+                    None => return Ok((Product::Waiting, StepState::NotBegun)),
+                }
             }
             Action::BuildImage { base, dockerfile, args, context, files, network } => {
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
@@ -153,7 +159,10 @@ impl Run {
                     epoch,
                     is_fresh: self.builds_again(build_env, step),
                 };
-                Product::Built(Arc::new(self.build(build_env, &instructions, tree).await?))
+                match self.build(build_env, &instructions, tree).await? {
+                    Some(raw) => Product::Built(Arc::new(raw)),
+                    None => return Ok((Product::Waiting, StepState::NotBegun)),
+                }
             }
             Action::SealImage { image, base, seal, edit } => {
                 let built = match products.get(image.as_str()) {
@@ -262,7 +271,7 @@ impl Run {
         })
     }
 
-    /// Makes a base image from packages.
+    /// Makes a base image from packages. Returns `None` if bake must build it first.
     async fn bootstrap(
         &self,
         build_env: &BuildEnv,
@@ -271,12 +280,15 @@ impl Run {
         set: &str,
         seal: &Seal,
         created: &str,
-    ) -> Result<StoredImage, ExecuteError> {
+    ) -> Result<Option<StoredImage>, ExecuteError> {
         let (tree, _folder) = build_env.bootstrap_context(packages, set, seal.epoch)?;
-        // Each intermediate image that the engine keeps needs the label of this run.
-        let run = build_env.run.as_str();
-        let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
-        let text = debian::DOCKERFILE.replacen("FROM scratch\n", &label, 1);
+        let mut text = debian::DOCKERFILE.to_owned();
+        if build_env.bake.is_none() {
+            // Each intermediate image that the engine keeps needs the label of this run.
+            let run = build_env.run.as_str();
+            let label = format!("FROM scratch\nLABEL {RUN_LABEL}={run}\n");
+            text = text.replacen("FROM scratch\n", &label, 1);
+        }
         let instructions = Instructions {
             step: &step.id,
             name: self.name_of(step)?,
@@ -289,7 +301,7 @@ impl Run {
             is_fresh: self.builds_again(build_env, step),
         };
         let raw = self.build(build_env, &instructions, tree).await?;
-        build_env.base_image(&raw, packages, seal, created)
+        raw.map(|raw| build_env.base_image(&raw, packages, seal, created)).transpose()
     }
 
     /// Removes code for other GPUs from an image.
@@ -319,17 +331,20 @@ impl Run {
         build_env.slim(&step).await
     }
 
-    /// Builds a context in the engine.
+    /// Builds a context. Returns `None` if bake must build it first.
     async fn build(
         &self,
         build_env: &BuildEnv,
         instructions: &Instructions<'_>,
         context: Tree,
-    ) -> Result<RawBuild, ExecuteError> {
+    ) -> Result<Option<RawBuild>, ExecuteError> {
         let sink = self.sink().await?;
-        let engine = self.engine(&format!("step `{}`", instructions.step))?;
+        let builder = match &build_env.bake {
+            Some(bake) => Builder::Bake(bake),
+            None => Builder::Engine(self.engine(&format!("step `{}`", instructions.step))?),
+        };
         let client = &self.settings.client;
-        build_env.build_image(engine, instructions, context, sink, client, &self.on_event).await
+        build_env.build_image(builder, instructions, context, sink, client, &self.on_event).await
     }
 
     /// Warns about hard links that depend on the engine's storage driver.

@@ -1,6 +1,7 @@
 //! Errors during the execution of a plan.
 
 use std::error::Error;
+use std::path::Path;
 
 use debian::{FetchError, LocalSourceError, WriteRootError};
 use engine::{EngineError, RunFailure};
@@ -126,6 +127,13 @@ impl ExecuteError {
             | LayoutError::Missing { .. } => ErrorKind::Target,
         };
         Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the error for an archive that bake has written.
+    pub(crate) fn baked(archive: &Path, source: LayoutError) -> Self {
+        let archive = archive.display();
+        let what = format!("`{archive}` is not an image of bake; remove it, and run bake again");
+        Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
     }
 
     pub(crate) fn wrong_kind(image: &ImageRef, pinned: plan::ManifestKind) -> Self {

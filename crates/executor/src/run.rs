@@ -105,6 +105,8 @@ pub(crate) enum Product {
     Wheels(Arc<Wheels>),
     Built(Arc<RawBuild>),
     Stored(Arc<StoredImage>),
+    /// Bake must build an image first.
+    Waiting,
 }
 
 /// The products that a step needs, by the names of the steps that made them.
@@ -249,6 +251,9 @@ impl Run {
 
     /// Runs one step and records its result.
     async fn carry_out(&self, step: &Step, needs: &Products) -> Outcome {
+        if needs.values().any(|product| matches!(product, Product::Waiting)) {
+            return Ok(Product::Waiting);
+        }
         // Claims the step before taking a turn, because the run's other steps may need the turn
         // while this step waits.
         if let Some(made) = self.claim(step).await {

@@ -67,6 +67,7 @@ pub fn open(
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         is_fresh,
         keeps_failed,
+        bake: None,
         names: tokio::sync::Mutex::default(),
     })
 }

@@ -7,7 +7,7 @@
 //! - [`fuzz()`] calls a function with 200,000 randomly changed inputs, [`fuzz_some`] with fewer.
 //! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
-//! - [`newer_package`] provides programs from Debian 13 for older machines.
+//! - [`newer_package`] and [`buildx`] provide programs of newer Debian releases.
 //! - [`Guest`] runs commands in a copy of this machine or in another release of Debian. A
 //!   [`Machine`] is a guest that keeps running, with its release's podman and docker.
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with their own stores, and [`busybox_root`]
@@ -53,7 +53,7 @@ pub use git_server::{GitDaemon, GitFolder, GitHttp};
 pub use guest::{AS_ORDINARY_USER, Guest, ORDINARY_USER};
 pub use image::{Flavour, PushedBlob, PushedImage, RandomImage};
 pub use machine::{Machine, User};
-pub use newer::newer_package;
+pub use newer::{buildx, newer_package};
 pub use payloads::TERMINAL_PAYLOADS;
 pub use proxy::{FaultProxy, Recorded, Server};
 pub use registry::{DebianRegistry, shared_registry};

@@ -14,6 +14,15 @@ pub fn newer_package(name: &str) -> PathBuf {
     package("trixie", &releases_cache().join("debian-13"), name)
 }
 
+/// Returns docker's client for BuildKit, in the version of Debian sid.
+///
+/// # Panics
+/// Panics if apt cannot find the package, or cannot reach a mirror.
+pub fn buildx() -> PathBuf {
+    let unpacked = package("sid", &releases_cache().join("debian-sid"), "docker-buildx");
+    unpacked.join("usr/libexec/docker/cli-plugins/docker-buildx")
+}
+
 /// Returns the package's folder in `folder`. The first call unpacks the package there.
 fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);
@@ -46,6 +55,8 @@ fn fetch(suite: &str, name: &str, folder: &Path) {
         option("Dir::State::Lists", &folder.join("lists")),
         option("Dir::Cache", folder),
         "APT::Sandbox::User=".to_owned(),
+        // The mirror of sid may be a few days behind.
+        "Acquire::Check-Valid-Until=false".to_owned(),
     ];
     for arguments in [&["update"][..], &["download", name]] {
         let mut apt = Command::new("apt-get");

@@ -10,10 +10,10 @@ use crate::cli::build::Subject;
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
+    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and takes the images that bake has built. Run the two in turn until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
 )]
 pub(crate) struct Export {
-    /// The CI system
+    /// The CI system, or bake
     #[arg(value_enum)]
     pub(crate) system: BuildSystem,
     /// The tracks, given by name or letter; same as --track
@@ -23,26 +23,30 @@ pub(crate) struct Export {
     pub(crate) subject: Subject,
     /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all
     /// jobs share that folder
-    #[arg(long = "store", value_name = "STORE", required = true)]
+    #[arg(long = "store", value_name = "STORE", required_if_eq_any = NEEDS_STORE)]
     pub(crate) stores: Vec<Secret>,
     /// Push the images to a registry. {track}, {gpu} and {version} are replaced with the values of
     /// each image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Option<Secret>,
     /// The shell command that installs build-pipeline on a runner
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) install: String,
+    #[arg(long, value_name = "COMMAND", required_if_eq_any = NEEDS_STORE)]
+    pub(crate) install: Option<String>,
     /// Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container
     /// image for GitLab and Tekton [default: debian:13]
     #[arg(long, value_name = "WHERE")]
     pub(crate) runs_on: Option<String>,
-    /// Write the workflow into this file [default: print it]
+    /// Write the workflow into this file [default: print it]; for bake, the folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Check that the file is up to date, and write nothing
     #[arg(long, requires = "output")]
     pub(crate) check: bool,
 }
+
+/// The systems whose jobs share finished steps.
+const NEEDS_STORE: [(&str, &str); 3] =
+    [("system", "github"), ("system", "gitlab"), ("system", "tekton")];
 
 /// A CI system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,4 +57,7 @@ pub(crate) enum BuildSystem {
     Gitlab,
     /// Tekton Pipelines
     Tekton,
+    /// docker buildx bake, for builders on other machines. Writes the contexts of the steps that are
+    /// ready into a folder, and takes the images that bake has built there
+    Bake,
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use executor::{BlobCache, Materials, Settings, SharedStores, UNREACHABLE, result_of, store_with};
+use executor::{
+    Bake, BlobCache, BuildEnv, Materials, Settings, SharedStores, UNREACHABLE, result_of,
+    store_with,
+};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::Verified;
@@ -129,7 +132,7 @@ fn list(global: &Global, args: &StepList) -> Result<(), Failure> {
     let mut steps: Vec<ListedStep> = Vec::new();
     let mut places: BTreeMap<Digest, usize> = BTreeMap::new();
     let stores = StoreArgs { named: args.stores.clone(), ..StoreArgs::default() };
-    let settings = settings(global, global::shared_stores(global, &stores)?, &materials)?;
+    let settings = settings(global, global::shared_stores(global, &stores)?, &materials, None)?;
     for Prepared { plan, .. } in &plans {
         let keys = plan.step_keys();
         for step in &plan.steps {
@@ -192,7 +195,7 @@ fn run_one(global: &Global, args: &StepRun) -> Result<(), Failure> {
     let (number, step) = find(&plans, &args.key)?;
     let Prepared { plan, stand_in, .. } = plans.swap_remove(number);
     let shared = global::shared_stores(global, &args.stores)?;
-    let mut settings = settings(global, shared, &materials)?;
+    let mut settings = settings(global, shared, &materials, None)?;
     settings.last_step = Some(step.id.clone());
     let key = plan.step_keys().remove(&*step.id).ok_or_else(|| no_such(&args.key))?;
     project::runtime::start()?.block_on(async {
@@ -288,17 +291,19 @@ fn no_such(key: &str) -> Failure {
         .hint("name the track with `--track`, and its variant or GPU if the step belongs to one")
 }
 
-/// Returns settings without outputs.
-fn settings(
+/// Returns settings without outputs. If `bake` is given, it builds instead of an engine.
+pub(crate) fn settings(
     global: &Global,
     shared: SharedStores,
     materials: &Arc<Materials>,
+    bake: Option<Arc<Bake>>,
 ) -> Result<Settings, Failure> {
     let store = environment::store_folder()?;
     let old_packages = global.mirror.old_packages();
     let (is_fresh, keeps_failed) = (false, false);
     let options = BuildOptions { is_fresh, keeps_failed, store, shared, old_packages };
     let build_env = build_env::open(global::sources(global)?, Arc::clone(materials), options)?;
+    let build_env = BuildEnv { bake, ..build_env };
     let cache = environment::cache_folder().map(|folder| folder.join("blobs"));
     Ok(Settings {
         client: global::registry(global)?,

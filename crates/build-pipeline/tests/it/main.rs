@@ -8,6 +8,7 @@
 
 mod at_once;
 mod audit;
+mod bake;
 mod build;
 mod built;
 mod bump;

@@ -13,10 +13,11 @@ use engine::{
 use names::ImageRef;
 use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
-use oci::media::Document;
+use oci::media::{Descriptor, Document, Manifest};
 use tokio::sync::mpsc;
 
 use super::BuildEnv;
+use super::bake::Bake;
 use super::offered::Offered;
 use super::sink::{Sink, diff_ids};
 use super::store::StoredImage;
@@ -62,6 +63,15 @@ pub(crate) struct Instructions<'a> {
     pub(crate) is_fresh: bool,
 }
 
+/// What builds an image.
+#[derive(Clone, Copy)]
+pub(crate) enum Builder<'a> {
+    /// podman or docker on this machine.
+    Engine(&'a Engine),
+    /// `docker buildx bake`, before or after this run.
+    Bake(&'a Bake),
+}
+
 /// What an engine added to a base.
 #[derive(Debug)]
 pub(crate) struct RawBuild {
@@ -71,22 +81,27 @@ pub(crate) struct RawBuild {
     pub(crate) layers: Vec<StoredBlob>,
 }
 
-impl BuildEnv {
-    /// Builds an image, and returns the new layers.
-    pub(crate) async fn build_image(
-        &self,
-        engine: &Engine,
+/// What a builder needs.
+pub(super) struct Ready {
+    /// The text of the Dockerfile, as every builder understands it.
+    pub(super) text: String,
+    /// The build arguments, without `BASE`.
+    pub(super) build_args: BTreeMap<String, String>,
+    /// The base.
+    pub(super) offered: Option<Offered>,
+    /// The context, with the Dockerfile.
+    pub(super) context: Tree,
+}
+
+impl Ready {
+    fn new(
         instructions: &Instructions<'_>,
-        context: Tree,
-        sink: &Sink,
-        client: &RegistryClient,
+        mut context: Tree,
+        has_cache_mounts: bool,
         on_event: &OnEvent,
-    ) -> Result<RawBuild, ExecuteError> {
-        let step = instructions.step;
-        let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
+    ) -> Result<Self, ExecuteError> {
         let mut text = instructions.dockerfile.to_owned();
         let mut build_args = instructions.args.clone();
-        let has_cache_mounts = engine.has_cache_mounts();
         if !has_cache_mounts {
             text = without_cache_mounts(&text);
         }
@@ -100,8 +115,33 @@ impl BuildEnv {
         if (instructions.is_fresh || !has_cache_mounts) && declares(&text, LAUNCHER) {
             build_args.insert(LAUNCHER.to_owned(), String::new());
         }
-        let mut context = context;
         context.put_file(DOCKERFILE, text.clone().into_bytes()).map_err(ExecuteError::source)?;
+        Ok(Self { text, build_args, offered, context })
+    }
+}
+
+impl BuildEnv {
+    /// Builds an image, and returns the new layers. Returns `None` if bake must build it first.
+    pub(crate) async fn build_image(
+        &self,
+        builder: Builder<'_>,
+        instructions: &Instructions<'_>,
+        tree: Tree,
+        sink: &Sink,
+        client: &RegistryClient,
+        on_event: &OnEvent,
+    ) -> Result<Option<RawBuild>, ExecuteError> {
+        let engine = match builder {
+            Builder::Engine(engine) => engine,
+            Builder::Bake(bake) => {
+                let ready = Ready::new(instructions, tree, true, on_event)?;
+                return self.bake_image(bake, instructions, ready, sink, client).await;
+            }
+        };
+        let step = instructions.step;
+        let failed = |error| ExecuteError::engine(format!("step `{step}` failed"), error);
+        let ready = Ready::new(instructions, tree, engine.has_cache_mounts(), on_event)?;
+        let Ready { text, mut build_args, offered, context } = ready;
 
         let target = sink.reference(&instructions.name, BUILT)?;
         // From here on, the names must be removed in any case.
@@ -158,7 +198,7 @@ impl BuildEnv {
         self.names.lock().await.push(built.image.to_string());
         let pushed = engine.push(&built.image, &target, TRANSFER).await;
         pushed.map_err(|error| sink.disk_failure().unwrap_or_else(|| failed(error)))?;
-        raw(instructions, sink)
+        raw(instructions, sink).map(Some)
     }
 }
 
@@ -234,15 +274,32 @@ fn declares(dockerfile: &str, name: &str) -> bool {
     })
 }
 
+impl Instructions<'_> {
+    /// Returns an error about the image that a builder made.
+    pub(super) fn wrong(&self, what: &str) -> ExecuteError {
+        ExecuteError::capture(format!("the image that was built for step `{}` {what}", self.step))
+    }
+
+    /// Returns the layers of a built image that the base does not have, lowest first.
+    pub(super) fn new_layers<'a>(
+        &self,
+        config: &[u8],
+        manifest: &'a Manifest,
+    ) -> Result<&'a [Descriptor], ExecuteError> {
+        let below = self.base.map_or(Ok(Vec::new()), |base| diff_ids(&base.config))?;
+        let all = diff_ids(config)?;
+        if !all.starts_with(&below) || all.len() != manifest.layers.len() {
+            return Err(self.wrong("is not based on the base in the plan"));
+        }
+        Ok(&manifest.layers[below.len()..])
+    }
+}
+
 /// Splits a pushed image into the base's layers and the new ones.
-fn raw(
-    Instructions { step, name, base, .. }: &Instructions<'_>,
-    sink: &Sink,
-) -> Result<RawBuild, ExecuteError> {
-    let wrong = |what: &str| {
-        ExecuteError::capture(format!("the image that the engine pushed for step `{step}` {what}"))
-    };
-    let manifest = sink.manifest(name, BUILT).ok_or_else(|| wrong("has no manifest"))?;
+fn raw(instructions: &Instructions<'_>, sink: &Sink) -> Result<RawBuild, ExecuteError> {
+    let wrong = |what| instructions.wrong(what);
+    let manifest =
+        sink.manifest(&instructions.name, BUILT).ok_or_else(|| wrong("has no manifest"))?;
     let Ok(Document::Manifest(manifest)) = Document::parse(&manifest, None) else {
         return Err(wrong("does not have an image manifest"));
     };
@@ -255,12 +312,7 @@ fn raw(
         }
         None => return Err(wrong("has no config")),
     };
-    let below = base.map_or(Ok(Vec::new()), |base| diff_ids(&base.config))?;
-    let all = diff_ids(&config)?;
-    if !all.starts_with(&below) || all.len() != manifest.layers.len() {
-        return Err(wrong("is not based on the base in the plan"));
-    }
-    let new = &manifest.layers[below.len()..];
+    let new = instructions.new_layers(&config, &manifest)?;
     let layers = new.iter().map(|layer| sink.blob(&layer.digest)).collect::<Option<Vec<_>>>();
     let layers = layers.ok_or_else(|| wrong("lacks a layer"))?;
     Ok(RawBuild { config, layers })

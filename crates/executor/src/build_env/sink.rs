@@ -2,7 +2,7 @@
 //!
 //! It claims to have all layers of a base, so that an engine sends only what it added.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -101,6 +101,11 @@ impl Sink {
         Some(ExecuteError::disk(what, failure))
     }
 
+    /// Returns the folder for files that are needed until the run ends.
+    pub(crate) fn spool(&self) -> &Path {
+        self.spool.path()
+    }
+
     /// Returns a pushed blob.
     pub(crate) fn blob(&self, digest: &Digest) -> Option<StoredBlob> {
         self.registry.blob(digest)
@@ -145,7 +150,7 @@ pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
 }
 
 /// Returns where to read a layer: from the store, or from its registry.
-fn source_of(
+pub(super) fn source_of(
     layer: &Descriptor,
     remote: Option<&ImageRef>,
     store: &Store,

@@ -265,6 +265,7 @@ impl Bench {
             threads: std::num::NonZeroUsize::new(2).unwrap(),
             is_fresh,
             keeps_failed: false,
+            bake: None,
             names: tokio::sync::Mutex::default(),
         };
         change(&mut build_env);

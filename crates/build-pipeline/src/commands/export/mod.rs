@@ -1,5 +1,6 @@
 //! `build-pipeline export`: writes the steps of plans as jobs for a CI system.
 
+mod bake;
 mod github;
 mod gitlab;
 mod jobs;
@@ -28,23 +29,26 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, "no track given")
             .hint("write `build-pipeline export github vulkan --store …`"));
     }
-    let plans = plans(global, &project, &subject)?.plans;
-    let plans: Vec<_> = plans.into_iter().map(|one| one.plan).collect();
+    let prepared = plans(global, &project, &subject)?;
+    let command = command(args, &subject.tracks);
+    let write_jobs = match args.system {
+        BuildSystem::Github => github::workflow,
+        BuildSystem::Gitlab => gitlab::pipeline,
+        BuildSystem::Tekton => tekton::pipeline,
+        BuildSystem::Bake => return bake::run(global, args, &command, prepared),
+    };
+    let plans: Vec<_> = prepared.plans.into_iter().map(|one| one.plan).collect();
     let stores = project::stores::parse(&args.stores, &global.mirror)?;
     let options = Options {
         hosts: stores.iter().filter_map(|store| store.host().map(str::to_owned)).collect(),
         stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
         push: args.push.as_ref().map(|push| push.expose().to_owned()),
-        install: Install::new(&args.install)?,
+        install: Install::new(args.install.as_deref().unwrap_or_default())?,
         runs_on: args.runs_on.clone().unwrap_or_else(|| runs_on(args.system).to_owned()),
-        command: command(args, &subject.tracks),
+        command,
     };
     let jobs = Jobs::of(&plans)?;
-    let text = match args.system {
-        BuildSystem::Github => github::workflow(&jobs, &options),
-        BuildSystem::Gitlab => gitlab::pipeline(&jobs, &options),
-        BuildSystem::Tekton => tekton::pipeline(&jobs, &options),
-    };
+    let text = write_jobs(&jobs, &options);
     match (&args.output, args.check) {
         (None, _) => output::result(&text),
         (Some(file), true) => check(file, &text, &options.command),
@@ -58,6 +62,7 @@ fn command(args: &Export, tracks: &[String]) -> String {
         BuildSystem::Github => "github",
         BuildSystem::Gitlab => "gitlab",
         BuildSystem::Tekton => "tekton",
+        BuildSystem::Bake => "bake",
     };
     format!("build-pipeline export {system} {}", tracks.join(" "))
 }
@@ -66,7 +71,7 @@ fn command(args: &Export, tracks: &[String]) -> String {
 fn runs_on(system: BuildSystem) -> &'static str {
     match system {
         BuildSystem::Github => "ubuntu-24.04",
-        BuildSystem::Gitlab | BuildSystem::Tekton => "debian:13",
+        BuildSystem::Gitlab | BuildSystem::Tekton | BuildSystem::Bake => "debian:13",
     }
 }
 
