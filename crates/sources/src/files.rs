@@ -4,10 +4,12 @@
 //! A file that was hashed once is recognised by its [`stamp`]. Changing, replacing or restoring a
 //! file changes the stamp, and then the file is hashed again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use atomic_write_file::AtomicWriteFile;
@@ -19,13 +21,33 @@ use names::Hasher;
 
 /// Holds a lock until it is dropped, or until the process ends.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] File);
+pub(crate) struct Lock {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+/// The locks that this process holds. Two of its steps may need the same file.
+static OWN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn own_locks() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let mut own = own_locks();
+        // Closing the file releases the lock.
+        drop(self.file.take());
+        own.remove(&self.path);
+    }
+}
 
 /// The pause between attempts to take a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Lock {
-    /// Waits for the lock on `path` for at most `patience`. Calls `on_wait` once if it has to wait.
+    /// Waits for the lock on `path` for at most `patience`. Calls `on_wait` once if it has
+    /// to wait for another process.
     pub(crate) async fn take(
         path: &Path,
         patience: Duration,
@@ -39,18 +61,27 @@ impl Lock {
         let started = Instant::now();
         let mut on_wait = Some(on_wait);
         loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self(file)),
+            let (locked, is_own) = {
+                let mut own = own_locks();
+                let locked = file.try_lock();
+                let is_own = own.contains(path);
+                if locked.is_ok() {
+                    own.insert(path.to_owned());
+                }
+                (locked, is_own)
+            };
+            match locked {
+                Ok(()) => return Ok(Self { path: path.to_owned(), file: Some(file) }),
                 Err(fs::TryLockError::WouldBlock) if started.elapsed() >= patience => {
                     let path = text::quoted(&path.display().to_string());
                     let seconds = patience.as_secs_f32();
                     return Err(Failure::fatal(
                         ErrorKind::Timeout,
-                        format!("another process held {path} for more than {seconds:.1} s"),
+                        format!("{path} was locked for more than {seconds:.1} s"),
                     ));
                 }
                 Err(fs::TryLockError::WouldBlock) => {
-                    if let Some(on_wait) = on_wait.take() {
+                    if !is_own && let Some(on_wait) = on_wait.take() {
                         on_wait(path);
                     }
                     tokio::time::sleep(LOCK_PAUSE).await;

@@ -116,6 +116,7 @@ async fn many_want_the_same_and_one_fetches() {
     }
     let heard = heard.lock().unwrap();
     assert_eq!(heard.iter().filter(|word| *word == "fetching").count(), 1, "{heard:?}");
+    assert!(!heard.iter().any(|word| word == "waiting"), "there is no other run: {heard:?}");
     assert_eq!(server.requests(), 2, "one request for the capabilities, one for the pack");
 }
 
