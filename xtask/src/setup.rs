@@ -36,7 +36,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// The version of cargo-deny that `ci` uses to check licences and sources.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Installs the missing Debian packages, and act.
+/// Installs the missing Debian packages, and the program `act`.
 pub(crate) fn install() -> Result<()> {
     let missing: Vec<&str> = PROGRAMS
         .iter()

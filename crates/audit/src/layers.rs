@@ -144,7 +144,7 @@ impl Layers {
             found.count(&path.to_string());
             let linked = || self.linked.get(path).filter(|_| self.links.contains(path)).copied();
             let Some(sha256) = entry.sha256.or_else(linked) else { continue };
-            // A hard link counts only if the first name of the file is hidden.
+            // A hard link counts only if the original path of the file is hidden.
             let is_new = seen.insert(sha256);
             if !is_new && self.links.contains(path) {
                 continue;

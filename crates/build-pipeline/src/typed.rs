@@ -114,7 +114,7 @@ fn check_one(arg: &Arg, named: &str, value: &Secret) -> Result<(), Failure> {
 }
 
 /// The hint for registry credentials.
-const LOGIN_HINT: &str = "write the place without them, and log in with `podman login HOST` or `docker login HOST`; the tool uses those credentials";
+const LOGIN_HINT: &str = "leave the credentials out, and log in with `podman login HOST` or `docker login HOST`; the tool then uses that login";
 /// The hint for git repositories and package indexes.
 const SOURCE_HINT: &str =
     "repositories and package indexes are read without credentials; name a mirror that needs none";

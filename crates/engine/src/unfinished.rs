@@ -4,8 +4,9 @@
 //! An unfinished image has a record but no name and no manifest. It cannot be used. As long as it
 //! exists, `podman images --all` fails, while the API may leave it out.
 //!
-//! A stray layer is used by no image and no container. podman does not list it, and it keeps all layers
-//! below it. It is removed together with an image that is made for it: see [`StrayLayer::archive`].
+//! No image or container uses a stray layer. podman does not list it, and while it exists, the layers
+//! below it cannot be removed. It is removed together with an image that is made for it: see
+//! [`StrayLayer::archive`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

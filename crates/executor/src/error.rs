@@ -132,7 +132,9 @@ impl ExecuteError {
     /// Returns the error for an archive that bake has written.
     pub(crate) fn baked(archive: &Path, source: LayoutError) -> Self {
         let archive = archive.display();
-        let what = format!("`{archive}` is not an image of bake; remove it, and run bake again");
+        let what = format!(
+            "`{archive}` is not an image that bake has written; remove it, and run bake again"
+        );
         Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
     }
 

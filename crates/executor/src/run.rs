@@ -81,7 +81,8 @@ pub(crate) struct Run {
     progress: Mutex<Progress>,
 }
 
-/// The results that are known so far. An interruption drops the work but keeps them.
+/// The results that are known so far. If the run is interrupted, the unfinished work is dropped, but
+/// these results are kept.
 ///
 /// A step or output is recorded as interrupted from its start, so that a dropped one is not
 /// reported as never started.

@@ -17,7 +17,7 @@ pub struct Gpu {
     pub node: Option<String>,
     /// Its address on the PCI bus, for example `0000:c5:00.0`.
     pub address: Option<String>,
-    /// Its PCI device id; the Radeon 8060S of Strix Halo is `0x1586`.
+    /// Its PCI device ID, for example `0x1586` for the Radeon 8060S of Strix Halo.
     pub device: Option<u64>,
     /// The kernel driver that is bound to it, for example `amdgpu` or `vfio-pci`.
     pub driver: Option<String>,

@@ -391,7 +391,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
         .hint(format!("`ss -ltnp sport = :{host}` shows the program that uses it")))
 }
 
-/// Converts the error of an impossible container into a failure with hints.
+/// Converts a `RunError` into a failure with hints.
 pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
         RunError::NoDevice { .. } => Kind::Machine,

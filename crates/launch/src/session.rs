@@ -197,7 +197,7 @@ async fn forward(engine: &Engine, id: &str, name: &'static str, size: Size) {
     }
     // A container that has just ended accepts no signals.
     if let Err(error) = engine.signal_container(id, name).await {
-        tracing::debug!(%error, name, "cannot pass on a signal");
+        tracing::debug!(%error, name, "cannot forward a signal");
     }
 }
 

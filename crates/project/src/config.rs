@@ -74,7 +74,7 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "proxy",
             pins::form::Kind::Table(&PROXY_FORM),
-            "Proxies for all downloads. Proxies in environment variables replace them.",
+            "Proxies for all downloads. Proxies in environment variables override them.",
             "none",
             "proxy.https = \"http://proxy.example.org:3128\"",
         ),

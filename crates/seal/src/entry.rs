@@ -56,7 +56,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns an entry of a type, with all other fields empty.
+    /// Returns an entry of the given kind, with all other fields empty.
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,

@@ -157,7 +157,7 @@ pub(crate) struct Verify {
     /// Build the image again from scratch and compare every byte
     #[arg(long)]
     pub(crate) rebuild: bool,
-    /// Engines that build the image again, one after the other
+    /// Engines that build the image again, one after the other (comma-separated)
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
     /// Also compare the layers with the finished steps in registry:HOST/NAME or dir:PATH
@@ -276,7 +276,7 @@ pub(crate) struct Records {
     /// Show the newest record
     #[arg(long, conflicts_with = "record")]
     pub(crate) last: bool,
-    /// List only the newest records
+    /// List only the N newest records
     #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
     pub(crate) limit: Option<NonZeroUsize>,
     /// Include the builds of all projects, not only of the current one

@@ -131,7 +131,8 @@ pub(crate) struct Smoke {
     /// The last level to run [default: all levels of the track]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelChoice>,
-    /// The model to serve: a name that the image's server knows, or a file below the models folder
+    /// The model to serve: a name that the image's server knows, or a file in the models folder or its
+    /// subfolders
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     /// Output format

@@ -71,7 +71,7 @@ pub(crate) struct Init {
     /// Add a file that makes this CI system build and verify the image (comma-separated)
     #[arg(long, value_name = "SYSTEM", value_enum, value_delimiter = ',', requires = "install")]
     pub(crate) ci: Vec<CiSystem>,
-    /// The shell command with which the CI system installs build-pipeline
+    /// The shell command that installs build-pipeline in CI
     #[arg(long, value_name = "COMMAND", requires = "ci")]
     pub(crate) install: Option<String>,
 }

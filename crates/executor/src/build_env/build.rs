@@ -183,7 +183,7 @@ impl BuildEnv {
             match engine.build(&request, pieces, &mut tell).await {
                 // Another build ended and removed an image from the cache that this build used.
                 Err(EngineError::CacheGone { detail }) if tries_left > 0 => {
-                    tracing::info!(step, detail, "the engine's cache changed, repeating the build");
+                    tracing::info!(step, detail, "the engine's cache changed; repeating the build");
                 }
                 other => break other,
             }

@@ -117,7 +117,7 @@ fn other_release(context: &Context<'_>, gpu: &GpuTarget, is_fixed: bool) -> Stri
         Some(format!("build-pipeline --track {}  # its image has ROCm {rocm}", image.track))
     });
     image.unwrap_or_else(|| {
-        "build-pipeline status  # lists the tracks; choose an image with another ROCm".to_owned()
+        "build-pipeline status  # lists the tracks; choose one whose image has a different ROCm release".to_owned()
     })
 }
 

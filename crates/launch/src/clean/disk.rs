@@ -117,8 +117,8 @@ fn bytes_of(path: &Path) -> u64 {
 }
 
 /// Removes a file or folder. Never crosses a mount point. Moves a cache away first, because runs
-/// that start meanwhile add files to it; if this run is killed, the next `clean` finds the moved
-/// folder.
+/// that start in the meantime add files to it; if this run is killed, the next `clean` finds the
+/// moved folder.
 fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

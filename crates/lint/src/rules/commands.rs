@@ -306,7 +306,7 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks that the Dockerfile of `docker build` exists.
+/// Checks that the Dockerfile that `docker build -f` names exists.
 fn built(
     facts: &Facts<'_>,
     command: &ShellCommand,

@@ -373,7 +373,7 @@ fn read_facts(report: &mut Report<'_>, table: &Table<'_>) -> Result<Facts, Repor
         && let Some(entry) = table.get("expires")
     {
         let message = format!("`expires` is `{expires}`, before `checked`, which is `{checked}`");
-        let help = "a pin that no longer existed when it was checked must be removed or marked unresolved; correct one of the two dates";
+        let help = "correct one of the two dates; if the input had already disappeared when it was checked, remove the pin or mark it unresolved";
         report.add(&entry.span, wrong(message, help));
     }
     Ok(Facts { checked: checked?, expires: expires?, evidence: evidence?, hold: hold? })

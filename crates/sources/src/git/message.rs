@@ -25,7 +25,7 @@ const MAX_REF_NAME: usize = 4096;
 /// The server's first message.
 #[derive(Debug, Default)]
 pub(crate) struct Advertisement {
-    /// Whether it supports protocol 2.
+    /// Whether the server supports version 2 of the protocol.
     pub(crate) is_v2: bool,
     /// Its capabilities.
     capabilities: BTreeMap<String, String>,
