@@ -138,7 +138,9 @@ impl Run {
                 };
                 match self.bootstrap(build_env, step, found, set, seal, created).await? {
                     Some(made) => {
-                        Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
+                        let made = self.finish(build_env, step, made).await?;
+                        self.remove_baked(build_env, step)?;
+                        Product::Stored(Arc::new(made))
                     }
                     None => return Ok((Product::Waiting, StepState::NotBegun)),
                 }
@@ -175,6 +177,7 @@ impl Run {
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let client = &self.settings.client;
+                let build = self.plan.steps.iter().find(|one| one.id == *image);
                 let (made, sealed) = build_env.seal_image(built, &base, seal, edit, client).await?;
                 let report = &sealed.report;
                 self.note_broken_links(&step.id, &report.broken_links);
@@ -185,7 +188,9 @@ impl Run {
                     scrubbed: report.scrubbed.values().map(Vec::len).sum(),
                     stale_bytecode: report.bytecode.stale.len(),
                 });
-                Product::Stored(Arc::new(self.finish(build_env, step, made).await?))
+                let made = self.finish(build_env, step, made).await?;
+                self.remove_baked(build_env, build.unwrap_or(step))?;
+                Product::Stored(Arc::new(made))
             }
             Action::SlimImage { image, contract: SlimContract::Slim1, gpus, if_present } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
@@ -421,6 +426,14 @@ impl Run {
         build_env.store.finish(self.key_of(step)?, &made)?;
         self.publish(build_env, step, &made).await?;
         Ok(made)
+    }
+
+    /// Removes what bake has built for a step, because its result has been stored.
+    fn remove_baked(&self, build_env: &BuildEnv, step: &Step) -> Result<(), ExecuteError> {
+        if let Some(bake) = &build_env.bake {
+            bake.remove(&self.name_of(step)?);
+        }
+        Ok(())
     }
 
     /// Pushes the steps that earlier runs finished here to the shared stores that lack them.

@@ -1,6 +1,7 @@
 //! Errors during the execution of a plan.
 
 use std::error::Error;
+use std::io;
 use std::path::Path;
 
 use debian::{FetchError, LocalSourceError, WriteRootError};
@@ -132,10 +133,27 @@ impl ExecuteError {
     /// Returns the error for an archive that bake has written.
     pub(crate) fn baked(archive: &Path, source: LayoutError) -> Self {
         let archive = archive.display();
+        let is_incomplete =
+            |kind| matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof);
+        match source {
+            LayoutError::Read { source, .. } if !is_incomplete(source.kind()) => {
+                Self::disk(format!("reading `{archive}` failed"), source)
+            }
+            source => {
+                let what = format!(
+                    "`{archive}` is not complete; wait if bake is still running, otherwise remove it and run bake again"
+                );
+                Self { what, kind: ErrorKind::Target, source: Some(Box::new(source)) }
+            }
+        }
+    }
+
+    /// Returns the error for a build argument that bake may change.
+    pub(crate) fn bake_argument(step: &str, argument: &str) -> Self {
         let what = format!(
-            "`{archive}` is not an image that bake has written; remove it, and run bake again"
+            "step `{step}`: bake may change the build argument `{argument}`, because its value is not ASCII"
         );
-        Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
+        Self { what, kind: ErrorKind::Dockerfile, source: None }
     }
 
     pub(crate) fn wrong_kind(image: &ImageRef, pinned: plan::ManifestKind) -> Self {

@@ -9,9 +9,9 @@ use testkit::{Guest, Machine, buildx, shared_registry};
 use crate::built::{Bench, tiny_project};
 use crate::dsl::{Project, Ran, ran};
 
-/// A first stage with everything that a file for bake must not change, and that reads its context.
+/// A first stage whose name is that of a context elsewhere, with everything that a file for bake must not change, and that reads its context.
 const FIRST: &str = r#"ARG BASE
-FROM ${BASE}
+FROM ${BASE} AS base
 ENV PATH=/bin
 ARG WORDS
 RUN printf '%s\n' "$WORDS" > /words && chmod 600 /words && ln /words /other
@@ -32,7 +32,7 @@ fn extend(project: &Project) {
         "dockerfile = \"dockerfiles/tiny.Dockerfile\"\n\
          files = [\"dockerfiles/tiny.Dockerfile\"]\n\
          args = { WORDS = \"a ${b} %{c} \\\"d\\\" 'e' \\\\\" }\n\n\
-         [[vulkan.variants.tiny.stage]]\nname = \"second\"\n\
+         [[vulkan.variants.tiny.stage]]\nname = \"second.2\"\n\
          dockerfile = \"dockerfiles/second.Dockerfile\"\n",
     );
 }
@@ -64,7 +64,7 @@ fn an_image_that_bake_has_built_has_the_digest_of_an_image_of_an_engine() {
     // Each step needs the one before, so bake is asked twice.
     let machine = Machine::start(&Guest::with_engines("sid"), &[&project.path("")]);
     let socket = machine.start_docker(true);
-    for stage in ["build-tiny", "build-second"] {
+    for stage in ["build-tiny", "build-second_2"] {
         without_engine(&project, &export)
             .expect(0)
             .prints("next: run `docker buildx bake` in `bake`");
@@ -77,7 +77,10 @@ fn an_image_that_bake_has_built_has_the_digest_of_an_image_of_an_engine() {
         assert_eq!(project.read("bake/docker-bake.hcl"), file, "it is the same each time");
         bake(&folder, &socket, &[]);
     }
-    without_engine(&project, &export).expect(0).prints("all steps are finished");
+    without_engine(&project, &export)
+        .expect(0)
+        .prints("all steps are finished")
+        .prints("build-pipeline build --track vulkan --variant tiny");
     let left: Vec<_> =
         std::fs::read_dir(&folder).unwrap().flatten().map(|one| one.file_name()).collect();
     assert_eq!(left, [".build-pipeline"], "only the mark is left");
@@ -116,9 +119,21 @@ fn a_folder_of_others_and_a_wrong_archive_are_refused() {
     let archive = format!("bake/{name}.tar");
     for content in ["no archive", &"x".repeat(2000)] {
         project.write(&archive, content);
-        without_engine(&project, &export).expect(6).says(&archive).says("run bake again");
+        without_engine(&project, &export).expect(2).says(&archive).says("run bake again");
     }
     std::fs::remove_file(project.path(&archive)).unwrap();
+
+    // Nothing that somebody else has put there is lost.
+    project.write("precious", "1");
+    std::fs::create_dir(project.path("links")).unwrap();
+    std::os::unix::fs::symlink("../precious", project.path("links/.build-pipeline")).unwrap();
+    let links = export.replace("--output bake", "--output links");
+    without_engine(&project, &links).expect(2).says("`links` is not a folder for bake");
+    assert_eq!(project.read("precious"), "1");
+
+    let context = project.path(&format!("bake/{name}/context"));
+    let time = |path: &str| context.join(path).metadata().unwrap().modified().unwrap();
+    assert_eq!(time("."), time("Dockerfile"), "folders have the time of the plan, too");
 
     // What somebody changed is written again.
     let dockerfile = format!("bake/{name}/context/Dockerfile");
@@ -126,7 +141,16 @@ fn a_folder_of_others_and_a_wrong_archive_are_refused() {
     project.write(&dockerfile, "FROM scratch\n");
     without_engine(&project, &export).expect(0);
     assert_eq!(project.read(&dockerfile), text);
-    let folder = std::fs::File::open(project.path("bake")).unwrap();
-    folder.lock().unwrap();
+    let mark = std::fs::File::open(project.path("bake/.build-pipeline")).unwrap();
+    mark.lock().unwrap();
     without_engine(&project, &export).expect(10).says("another run uses `bake`");
+    let argument = "dockerfile = \"dockerfiles/tiny.Dockerfile\"\nargs = { WORDS = \"\u{e9}\" }\n";
+    project.edit(
+        "versions/tracks.toml",
+        "dockerfile = \"dockerfiles/tiny.Dockerfile\"\n",
+        argument,
+    );
+    without_engine(&project, &export.replace("--output bake", "--output other"))
+        .expect(2)
+        .says("bake may change the build argument `WORDS`");
 }

@@ -6,20 +6,23 @@
 //! Names of folders and archives contain the step's key, so nothing is taken for other inputs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::sources::Tree;
+use ::sources::{Tree, WriteTarError};
 use futures_util::TryStreamExt as _;
 use names::Digest;
 use oci::LayoutImage;
-use oci::client::RegistryClient;
+use oci::client::{RegistryClient, RegistryError};
 use oci::loopback::StoredBlob;
 use oci::media::{Document, OCI_MANIFEST};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
+use tokio::task::block_in_place;
 
 use super::BuildEnv;
 use super::build::{Instructions, RawBuild, Ready};
@@ -27,15 +30,11 @@ use super::sink::{Sink, source_of};
 use super::store::StoredImage;
 use crate::ExecuteError;
 
-/// The name that the build argument `BASE` has in a Dockerfile for bake.
-const BASE: &str = "base";
-
 /// A folder in which steps wait for bake.
 #[derive(Debug)]
 pub struct Bake {
     folder: PathBuf,
     waiting: Mutex<Vec<BakeTarget>>,
-    taken: Mutex<Vec<String>>,
 }
 
 /// A step that waits for bake. All paths are relative to the folder.
@@ -45,8 +44,8 @@ pub struct BakeTarget {
     pub name: String,
     /// The folder of the context. The Dockerfile is in it.
     pub context: String,
-    /// The folder and the digest of the base, an OCI layout.
-    pub base: Option<(String, Digest)>,
+    /// The base.
+    pub base: Option<BakeBase>,
     /// The build arguments.
     pub args: BTreeMap<String, String>,
     /// Whether RUN may use the network.
@@ -55,34 +54,50 @@ pub struct BakeTarget {
     pub archive: String,
 }
 
+/// The base of a step, as an OCI layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BakeBase {
+    /// Its name in the Dockerfile. No stage has it: bake replaces a stage by a context of the same
+    /// name.
+    pub name: String,
+    /// The folder.
+    pub layout: String,
+    /// The digest of its manifest.
+    pub digest: Digest,
+}
+
 impl Bake {
     /// Creates the value for a folder, which need not exist.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), waiting: Mutex::default(), taken: Mutex::default() }
+        Self { folder: folder.into(), waiting: Mutex::default() }
     }
 
     /// Returns the steps that wait for bake, by name. A run adds them.
     pub fn waiting(&self) -> Vec<BakeTarget> {
-        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = self.targets().clone();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
 
-    /// Removes the contexts and archives of the steps that a run has finished.
-    ///
-    /// # Errors
-    /// Fails if one of them cannot be removed.
-    pub fn remove_taken(&self) -> io::Result<()> {
-        for name in self.taken.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            remove(&self.folder.join(&name))?;
-            remove(&self.archive(&name))?;
-        }
-        Ok(())
+    fn targets(&self) -> MutexGuard<'_, Vec<BakeTarget>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn archive(&self, name: &str) -> PathBuf {
-        self.folder.join(archive_name(name))
+    /// Removes the context and the archive of a step whose result has been stored.
+    pub(crate) fn remove(&self, name: &str) {
+        let name = safe(name);
+        for path in [self.folder.join(&name), self.folder.join(archive_name(&name))] {
+            if let Err(error) = remove(&path) {
+                tracing::warn!(%error, path = %path.display(), "cannot remove what bake has built");
+            }
+        }
     }
+}
+
+/// Returns a name in which every character may be part of a target's name.
+fn safe(name: &str) -> String {
+    let safe = |one: char| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' };
+    name.chars().map(safe).collect()
 }
 
 fn archive_name(name: &str) -> String {
@@ -113,16 +128,17 @@ impl BuildEnv {
         sink: &Sink,
         client: &RegistryClient,
     ) -> Result<Option<RawBuild>, ExecuteError> {
-        let archive = bake.archive(&instructions.name);
+        let name = safe(&instructions.name);
+        let archive = bake.folder.join(archive_name(&name));
         // Bake makes an empty file before it builds, and also if it only prints its targets.
         if archive.symlink_metadata().is_ok_and(|found| found.len() > 0) {
-            let raw = tokio::task::block_in_place(|| taken(instructions, &archive, sink))?;
-            let mut taken = bake.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            taken.push(instructions.name.clone());
-            return Ok(Some(raw));
+            return block_in_place(|| taken(instructions, &archive, sink)).map(Some);
         }
-        let target = self.write_target(&bake.folder, instructions, ready, client).await?;
-        bake.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(target);
+        // Another plan may have the same step.
+        if !bake.targets().iter().any(|target| target.name == name) {
+            let target = self.write_target(&bake.folder, name, instructions, ready, client).await?;
+            bake.targets().push(target);
+        }
         Ok(None)
     }
 
@@ -131,37 +147,48 @@ impl BuildEnv {
     async fn write_target(
         &self,
         folder: &Path,
-        Instructions { name, network, epoch, .. }: &Instructions<'_>,
+        name: String,
+        Instructions { step, network, epoch, .. }: &Instructions<'_>,
         Ready { mut build_args, offered, context, .. }: Ready,
         client: &RegistryClient,
     ) -> Result<BakeTarget, ExecuteError> {
+        // Bake changes other characters to their canonical composition (NFC).
+        if let Some((argument, _)) = build_args.iter().find(|(_, value)| !value.is_ascii()) {
+            return Err(ExecuteError::bake_argument(step, argument));
+        }
         let failed = |error| {
             ExecuteError::disk(format!("writing into `{}` failed", folder.display()), error)
         };
-        let whole = folder.join(name);
+        let (whole, part) = (folder.join(&name), folder.join(format!(".{name}.part")));
+        remove(&part).and_then(|()| fs::create_dir_all(&part)).map_err(failed)?;
+        block_in_place(|| unpack(&context, *epoch, &part)).map_err(|error| match error {
+            WriteTarError::Source(error) => ExecuteError::source(error),
+            WriteTarError::Writer(error) => failed(error),
+        })?;
         let base = offered.as_ref().map(|offered| {
-            build_args.insert("BASE".to_owned(), BASE.to_owned());
-            (format!("{name}/base"), Digest::of(&offered.made.manifest_bytes))
+            let digest = Digest::of(&offered.made.manifest_bytes);
+            let base = format!("build-pipeline-base-{}", &digest.hex()[..12]);
+            build_args.insert("BASE".to_owned(), base.clone());
+            BakeBase { name: base, layout: format!("{name}/base"), digest }
         });
-        let part = folder.join(format!(".{name}.part"));
-        let write = async {
-            remove(&part)?;
-            fs::create_dir_all(&part)?;
-            tokio::task::block_in_place(|| unpack(&context, *epoch, &part.join("context")))?;
-            if let Some(offered) = &offered {
-                self.write_layout(&part.join("base"), &offered.made, client).await?;
-            }
-            remove(&whole)?;
-            fs::rename(&part, &whole)
-        };
-        write.await.map_err(failed)?;
+        if let Some(offered) = &offered {
+            let written = self.write_layout(&part.join("base"), &offered.made, client).await;
+            written.map_err(|error| match error.downcast::<RegistryError>() {
+                Ok(error) => ExecuteError::registry(
+                    format!("step `{step}`: fetching the base failed"),
+                    error,
+                ),
+                Err(error) => failed(error),
+            })?;
+        }
+        remove(&whole).and_then(|()| fs::rename(&part, &whole)).map_err(failed)?;
         Ok(BakeTarget {
-            name: name.clone(),
-            context: format!("{name}/context"),
+            context: format!("{name}/{CONTEXT}"),
             base,
             args: build_args,
             network: *network,
-            archive: archive_name(name),
+            archive: archive_name(&name),
+            name,
         })
     }
 
@@ -199,17 +226,36 @@ impl BuildEnv {
     }
 }
 
-/// Writes a tree into a new folder.
-fn unpack(tree: &Tree, epoch: u64, folder: &Path) -> io::Result<()> {
-    let mut file = BufWriter::new(tempfile::tempfile()?);
-    tree.write_tar(epoch, &mut file).map_err(io::Error::other)?;
-    file.flush()?;
-    let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-    io::Seek::rewind(&mut file)?;
-    fs::create_dir(folder)?;
-    let mut archive = tar::Archive::new(BufReader::new(file));
-    archive.set_preserve_permissions(true);
-    archive.unpack(folder)
+/// The folder of a context.
+const CONTEXT: &str = "context";
+
+/// Writes a tree into a new folder in `part`. Every file and folder gets the time `epoch`.
+fn unpack(tree: &Tree, epoch: u64, part: &Path) -> Result<(), WriteTarError> {
+    let mut file = BufWriter::new(tempfile::tempfile_in(part).map_err(WriteTarError::Writer)?);
+    tree.write_tar(epoch, &mut file)?;
+    let unpack = || {
+        let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        io::Seek::rewind(&mut file)?;
+        let folder = part.join(CONTEXT);
+        fs::create_dir(&folder)?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+        let mut archive = tar::Archive::new(BufReader::new(file));
+        archive.set_preserve_permissions(true);
+        archive.unpack(&folder)?;
+        set_times(&folder, UNIX_EPOCH + Duration::from_secs(epoch))
+    };
+    unpack().map_err(WriteTarError::Writer)
+}
+
+/// Sets the time of a folder and of the folders in it.
+fn set_times(folder: &Path, time: SystemTime) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            set_times(&entry.path(), time)?;
+        }
+    }
+    File::open(folder)?.set_modified(time)
 }
 
 /// Takes the layers that bake added to a base out of its archive.

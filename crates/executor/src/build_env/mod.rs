@@ -33,7 +33,7 @@ use names::Digest;
 use patcher::PatchSet;
 use tokio::sync::Mutex;
 
-pub use bake::{Bake, BakeTarget};
+pub use bake::{Bake, BakeBase, BakeTarget};
 pub(crate) use build::{Builder, Instructions, RawBuild};
 pub(crate) use packages::Packages;
 pub(crate) use sink::Sink;

@@ -25,6 +25,8 @@ use crate::build_env::{Store, StoredImage};
 const RENEW: Duration = Duration::from_secs(5);
 /// How long a claim may stay unchanged. After that, its owner counts as dead.
 const LAPSE: Duration = Duration::from_secs(20);
+/// How often a run writes its claim before it does without one.
+const TRIES: u32 = 8;
 /// How often a waiting run checks the claim.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a new claim waits for claims that were written at the same moment.
@@ -166,7 +168,13 @@ impl SharedStores {
         let mut seen: Option<(Bytes, Instant)> = None;
         let mut is_told = false;
         post.prepare().await?;
+        let mut tries = 0;
         loop {
+            // A store that does not return what was written cannot hold claims.
+            if tries == TRIES {
+                tracing::info!(step = wanted.step, "the store does not return claims");
+                return Ok(Turn::Build(None));
+            }
             let begun = Instant::now();
             match post.read().await? {
                 Some((owner, claim)) if owner != self.owner => {
@@ -193,6 +201,7 @@ impl SharedStores {
                 }
                 Some(_) | None => {}
             }
+            tries += 1;
             post.write(&self.owner).await?;
             tokio::time::sleep(settle(begun.elapsed())).await;
             seen = None;

@@ -7,11 +7,11 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use executor::{Bake, BakeTarget, BlobCache};
+use executor::{Bake, BakeBase, BakeTarget, BlobCache, Materials};
 use failure::{Failure, Kind};
 use project::environment;
 use project::prepare::{Preparation, Prepared};
@@ -22,6 +22,9 @@ use crate::commands::step::{StepKind, settings};
 use crate::global;
 use crate::output;
 use crate::rebuild::carry_out;
+use crate::typed;
+
+use super::jobs::subject;
 
 /// The file that bake reads without being told.
 const FILE: &str = "docker-bake.hcl";
@@ -50,60 +53,108 @@ pub(super) fn run(
         )
         .hint("bake only builds steps: `build-pipeline build` writes and pushes the image"));
     }
+    check_own_files(folder, &materials)?;
     let _lock = lock(folder)?;
     let bake = Arc::new(Bake::new(folder));
-    let stores = StoreArgs { named: args.stores.clone(), ..StoreArgs::default() };
-    project::runtime::start()?.block_on(async {
-        for Prepared { plan, stand_in, .. } in plans {
-            let last = plan.steps.iter().rfind(|step| StepKind::of(&step.action) == StepKind::Kept);
-            let Some(last) = last else { continue };
-            let shared = global::shared_stores(global, &stores)?;
-            let mut settings = settings(global, shared, &materials, Some(Arc::clone(&bake)))?;
-            settings.last_step = Some(last.id.clone());
-            let rehearsal = match stand_in {
-                Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
-                None => None,
-            };
-            if let Some(rehearsal) = rehearsal.as_ref().filter(|_| !plan.is_built()) {
-                (settings.client, settings.cache) = (rehearsal.client.clone(), BlobCache::none());
-            }
-            global::take_from_stores(&plan, &settings).await;
-            carry_out(global, &plan, settings, None, &environment::store_folder()?).await?;
-        }
-        Ok::<(), Failure>(())
-    })?;
-    bake.remove_taken().map_err(|error| failed(folder, &error))?;
+    let mut builds = Vec::new();
+    for Prepared { plan, .. } in &plans {
+        let words = ["build-pipeline".to_owned(), "build".to_owned()].into_iter();
+        builds.push(typed::line(&words.chain(subject(plan)?).collect::<Vec<_>>()));
+    }
+    let ended =
+        project::runtime::start()?.block_on(carry_out_all(global, args, &bake, plans, &materials));
     let (waiting, file) = (bake.waiting(), folder.join(FILE));
+    // Steps that are ready can be built even if another one failed.
+    if !waiting.is_empty() {
+        super::write(&file, &text(&waiting, command))?;
+    }
+    ended?;
     if waiting.is_empty() {
-        remove(&file).map_err(|error| failed(folder, &error))?;
-        let tracks = args.names.iter().chain(&args.subject.tracks).cloned().collect::<Vec<_>>();
+        if is_file_with(&file, |text| text.starts_with(super::WRITTEN_BY)) {
+            fs::remove_file(&file).map_err(|error| failed(folder, &error))?;
+        }
         return output::result(&format!(
-            "all steps are finished: `build-pipeline build {}` writes the image without an engine\n",
-            tracks.join(" ")
+            "all steps are finished; write the image without an engine:\n{}\n",
+            builds.join("\n")
         ));
     }
-    super::write(&file, &text(&waiting, command))?;
+    let allow =
+        if waiting.iter().any(|target| target.network) { " --allow network.host" } else { "" };
     let shown = folder.display();
     output::result(&format!(
-        "next: run `docker buildx bake` in `{shown}`, and then this command again\n"
+        "next: run `docker buildx bake{allow}` in `{shown}`, and then this command again\n"
     ))
 }
 
+/// Runs all steps whose bases exist.
+async fn carry_out_all(
+    global: &Global,
+    args: &Export,
+    bake: &Arc<Bake>,
+    plans: Vec<Prepared>,
+    materials: &Arc<Materials>,
+) -> Result<(), Failure> {
+    let stores = StoreArgs { named: args.stores.clone(), ..StoreArgs::default() };
+    for Prepared { plan, stand_in, .. } in plans {
+        let last = plan.steps.iter().rfind(|step| StepKind::of(&step.action) == StepKind::Kept);
+        let Some(last) = last else { continue };
+        let shared = global::shared_stores(global, &stores)?;
+        let mut settings = settings(global, shared, materials, Some(Arc::clone(bake)))?;
+        settings.last_step = Some(last.id.clone());
+        let rehearsal = match stand_in {
+            Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
+            None => None,
+        };
+        if let Some(rehearsal) = rehearsal.as_ref().filter(|_| !plan.is_built()) {
+            (settings.client, settings.cache) = (rehearsal.client.clone(), BlobCache::none());
+        }
+        global::take_from_stores(&plan, &settings).await;
+        carry_out(global, &plan, settings, None, &environment::store_folder()?).await?;
+    }
+    Ok(())
+}
+
+/// Refuses a folder inside the project's own files: it would be a part of the next context.
+fn check_own_files(folder: &Path, materials: &Materials) -> Result<(), Failure> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let place = absolute(folder);
+    match materials.own_files.values().find(|own| place.starts_with(absolute(own))) {
+        None => Ok(()),
+        Some(own) => {
+            let what = format!(
+                "`{}` is inside `{}`, which a track adds to its image",
+                folder.display(),
+                own.display()
+            );
+            Err(Failure::new(Kind::Input, what).hint("name another folder with `--output`"))
+        }
+    }
+}
+
+/// The file that shows that a folder belongs to this command, and that is locked.
+const MARK: &str = ".build-pipeline";
+const MARK_TEXT: &str = "The folder of `build-pipeline export bake`.\n";
+
 /// Locks a folder for bake, so that only one run uses it. Creates it if necessary.
 fn lock(folder: &Path) -> Result<File, Failure> {
-    let is_other = match fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_some() && !is_ours(folder),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    let mark = folder.join(MARK);
+    let is_new = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => false,
+        Err(error) => return Err(failed(folder, &error)),
     };
-    if is_other {
+    if !is_new && !is_file_with(&mark, |text| text == MARK_TEXT) {
         let what = format!("`{}` is not a folder for bake", folder.display());
         return Err(Failure::new(Kind::Input, what)
             .hint("name a new folder, or one that `export bake` has written, with `--output`"));
     }
     let open = || {
-        fs::create_dir_all(folder)?;
-        fs::write(folder.join(MARK), "")?;
-        File::open(folder)
+        if is_new {
+            fs::create_dir_all(folder)?;
+            File::create_new(&mark)?.write_all(MARK_TEXT.as_bytes())?;
+        }
+        File::options().write(true).open(&mark)
     };
     let file = open().map_err(|error| failed(folder, &error))?;
     match file.try_lock() {
@@ -116,18 +167,10 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     }
 }
 
-/// The file that shows that a folder belongs to this command.
-const MARK: &str = ".build-pipeline";
-
-fn is_ours(folder: &Path) -> bool {
-    folder.join(MARK).is_file()
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+/// Returns whether a path is a file, not a link to one, whose text fits.
+fn is_file_with(path: &Path, fits: impl Fn(&str) -> bool) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file())
+        && fs::read_to_string(path).is_ok_and(|text| fits(&text))
 }
 
 fn failed(folder: &Path, error: &io::Error) -> Failure {
@@ -151,9 +194,9 @@ fn text(targets: &[BakeTarget], command: &str) -> String {
         };
         line(&format!("\ntarget {} {{", quoted(name)));
         line(&format!("  context = {}", quoted(context)));
-        if let Some((folder, digest)) = base {
-            let layout = quoted(&format!("oci-layout://{folder}@{digest}"));
-            line(&format!("  contexts = {{ base = {layout} }}"));
+        if let Some(BakeBase { name: image, layout, digest }) = base {
+            let layout = quoted(&format!("oci-layout://{layout}@{digest}"));
+            line(&format!("  contexts = {{ {} = {layout} }}", quoted(image)));
         }
         line("  args = {");
         for (key, value) in args {

@@ -137,7 +137,7 @@ fn name(step: &Step, key: &Digest, taken: &mut BTreeSet<String>) -> String {
 }
 
 /// Returns the options that select a plan.
-fn subject(plan: &Plan) -> Result<Vec<String>, Failure> {
+pub(super) fn subject(plan: &Plan) -> Result<Vec<String>, Failure> {
     let mut words = vec!["--track".to_owned(), plan.track.clone()];
     for (name, value) in &plan.overrides {
         match name.as_str() {
