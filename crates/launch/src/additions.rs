@@ -150,9 +150,16 @@ fn volume(here: &Path, text: &str) -> Result<Folder, Failure> {
         [host, container, "ro"] => (host, container, true),
         _ => return Err(wrong(format!("`--volume {text}` is not HOST:CONTAINER"))),
     };
-    let is_split = container.contains([',', '"', '\'', '\\', '\n']);
-    if host.is_empty() || !container.starts_with('/') || is_split {
+    if host.is_empty() {
         return Err(wrong(format!("`--volume {text}` is not HOST:CONTAINER")));
+    }
+    if !container.starts_with('/') {
+        return Err(wrong(format!("`{container}` in `--volume {text}` is not an absolute path")));
+    }
+    if container.contains([',', '"', '\'', '\\', '\n']) {
+        return Err(wrong(format!(
+            "`{container}` in `--volume {text}` contains a comma, a quote, a backslash or a line break"
+        )));
     }
     let path = here.join(host).canonicalize();
     let path = path.map_err(|error| wrong(format!("`{host}` cannot be mounted: {error}")))?;

@@ -1,4 +1,4 @@
-//! A folder for `docker buildx bake`: builds on another machine, or with a builder in Kubernetes.
+//! A folder for `docker buildx bake`: builds on another machine.
 //!
 //! Bake builds one step at a time, and only from what is in the folder. So this command first takes
 //! the images that bake has built, then writes the contexts of the steps that are ready, until no
