@@ -71,6 +71,7 @@ pub(super) const GATES: &[Gate] = &[
                 "it",
                 "full_disk::a_build_on_a_full_disk_says_so_and_goes_on_with_space",
             ),
+            ("build-pipeline", "it", "full_disk::a_new_project_on_a_full_disk_leaves_nothing"),
             ("build-pipeline", "it", "full_disk::an_output_on_a_full_disk_is_what_it_was"),
             ("build-pipeline", "it", "full_disk::pins_and_locks_on_a_full_disk_are_what_they_were"),
             ("build-pipeline", "it", "full_disk::records_on_a_full_disk_are_what_they_were"),

@@ -353,6 +353,17 @@ fn a_claim_that_is_written_late_does_not_replace_another() {
 }
 
 #[test]
+fn a_store_that_does_not_return_claims_stops_nothing() {
+    let bench = Bench::new(TEXT);
+    let proxy = FaultProxy::to(shared_registry().host());
+    proxy.on("GET", ".claim").does(Fault::status(404));
+    let store = format!("registry:{}/steps/no-claims-{}", proxy.host(), std::process::id());
+    run(&bench, &format!("{BUILD} --store {store}")).expect(0);
+    assert_eq!(step(&bench, "build-tiny"), ("done".to_owned(), None));
+    assert_eq!(proxy.count("PUT", ".claim"), 8, "it gives up after some tries");
+}
+
+#[test]
 fn a_job_that_is_killed_delays_others_only_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
     let (killed, other) = (Bench::new(SLOW), Bench::new(SLOW));
