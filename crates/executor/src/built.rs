@@ -139,7 +139,7 @@ impl Run {
                 match self.bootstrap(build_env, step, found, set, seal, created).await? {
                     Some(made) => {
                         let made = self.finish(build_env, step, made).await?;
-                        self.remove_baked(build_env, step)?;
+                        self.remove_baked(build_env, &step.id)?;
                         Product::Stored(Arc::new(made))
                     }
                     None => return Ok((Product::Waiting, StepState::NotBegun)),
@@ -152,7 +152,7 @@ impl Run {
                 let text = build_env.materials.file(dockerfile, self.digest_of(step)?)?;
                 let instructions = Instructions {
                     step: &step.id,
-                    name: self.name_of(step)?,
+                    name: self.name_of(&step.id)?,
                     path: dockerfile,
                     dockerfile: text,
                     base: Some(&base),
@@ -177,7 +177,6 @@ impl Run {
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
                 let client = &self.settings.client;
-                let build = self.plan.steps.iter().find(|one| one.id == *image);
                 let (made, sealed) = build_env.seal_image(built, &base, seal, edit, client).await?;
                 let report = &sealed.report;
                 self.note_broken_links(&step.id, &report.broken_links);
@@ -189,7 +188,7 @@ impl Run {
                     stale_bytecode: report.bytecode.stale.len(),
                 });
                 let made = self.finish(build_env, step, made).await?;
-                self.remove_baked(build_env, build.unwrap_or(step))?;
+                self.remove_baked(build_env, image)?;
                 Product::Stored(Arc::new(made))
             }
             Action::SlimImage { image, contract: SlimContract::Slim1, gpus, if_present } => {
@@ -296,7 +295,7 @@ impl Run {
         }
         let instructions = Instructions {
             step: &step.id,
-            name: self.name_of(step)?,
+            name: self.name_of(&step.id)?,
             path: "Dockerfile",
             dockerfile: &text,
             base: None,
@@ -322,7 +321,7 @@ impl Run {
         let name = remote.unwrap_or_else(|| self.plan.name.clone());
         let step = SlimStep {
             step: &step.id,
-            key: self.key_of(step)?,
+            key: self.key_of(&step.id)?,
             image,
             name: &name,
             gpus,
@@ -379,8 +378,8 @@ impl Run {
 
     /// Returns the name of a step's images in the in-process registry. Plans that run at the same
     /// time may have different steps with the same name.
-    fn name_of(&self, step: &Step) -> Result<String, ExecuteError> {
-        Ok(format!("{}-{}", step.id, &self.key_of(step)?.hex()[..12]))
+    fn name_of(&self, step: &str) -> Result<String, ExecuteError> {
+        Ok(format!("{step}-{}", &self.key_of(step)?.hex()[..12]))
     }
 
     /// Returns the input that a step reads. Every valid plan has it.
@@ -407,12 +406,12 @@ impl Run {
     /// Returns what was removed from the image, if the plan slims it.
     pub(crate) fn slimmed(&self) -> Option<SlimSummary> {
         let build_env = self.settings.build_env.as_ref()?;
-        build_env.store.slimmed(self.key_of(self.plan.slim_step()?).ok()?)
+        build_env.store.slimmed(self.key_of(&self.plan.slim_step()?.id).ok()?)
     }
 
-    fn key_of(&self, step: &Step) -> Result<&Digest, ExecuteError> {
-        let key = self.keys.get(&step.id);
-        key.ok_or_else(|| ExecuteError::plan(format!("step `{}` has no key", step.id)))
+    fn key_of(&self, step: &str) -> Result<&Digest, ExecuteError> {
+        let key = self.keys.get(step);
+        key.ok_or_else(|| ExecuteError::plan(format!("step `{step}` has no key")))
     }
 
     /// Keeps the image of a step that was carried out here, and pushes it to the shared stores.
@@ -423,13 +422,13 @@ impl Run {
         made: StoredImage,
     ) -> Result<StoredImage, ExecuteError> {
         let made = StoredImage { origin: None, ..made };
-        build_env.store.finish(self.key_of(step)?, &made)?;
+        build_env.store.finish(self.key_of(&step.id)?, &made)?;
         self.publish(build_env, step, &made).await?;
         Ok(made)
     }
 
     /// Removes what bake has built for a step, because its result has been stored.
-    fn remove_baked(&self, build_env: &BuildEnv, step: &Step) -> Result<(), ExecuteError> {
+    fn remove_baked(&self, build_env: &BuildEnv, step: &str) -> Result<(), ExecuteError> {
         if let Some(bake) = &build_env.bake {
             bake.remove(&self.name_of(step)?);
         }
@@ -456,7 +455,7 @@ impl Run {
         step: &Step,
         made: &StoredImage,
     ) -> Result<(), ExecuteError> {
-        let key = self.key_of(step)?;
+        let key = self.key_of(&step.id)?;
         let wanted = Wanted { step: &step.id, key, remote: self.remotes.get(&step.id) };
         let content = self.plan.key_text(step, |need| self.keys.get(need));
         let finished = Finished { wanted, made, content: &content };

@@ -141,7 +141,7 @@ impl ExecuteError {
             }
             source => {
                 let what = format!(
-                    "`{archive}` is not complete; wait if bake is still running, otherwise remove it and run bake again"
+                    "`{archive}` is not a complete image; wait if bake is still running, otherwise remove it and run bake again"
                 );
                 Self { what, kind: ErrorKind::Target, source: Some(Box::new(source)) }
             }

@@ -57,8 +57,8 @@ pub struct BakeTarget {
 /// The base of a step, as an OCI layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BakeBase {
-    /// Its name in the Dockerfile. No stage has it: bake replaces a stage by a context of the same
-    /// name.
+    /// Its name in the Dockerfile. No stage has it: bake replaces a stage with the context of
+    /// the same name.
     pub name: String,
     /// The folder.
     pub layout: String,

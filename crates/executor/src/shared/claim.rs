@@ -25,14 +25,14 @@ use crate::build_env::{Store, StoredImage};
 const RENEW: Duration = Duration::from_secs(5);
 /// How long a claim may stay unchanged. After that, its owner counts as dead.
 const LAPSE: Duration = Duration::from_secs(20);
-/// How often a run writes its claim before it does without one.
+/// How many times a run writes its claim before it continues without one.
 const TRIES: u32 = 8;
 /// How often a waiting run checks the claim.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a new claim waits for claims that were written at the same moment.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a claim waits that was itself written late. By then, an owner who did not wait for it
-/// has renewed his claim, and so replaced this one.
+/// How long a claim that was written late waits. By then, an owner that did not wait for it has
+/// renewed its own claim, and so replaced this one.
 const SETTLE_LATE: Duration = RENEW.saturating_mul(2);
 
 /// The type of the artifact.
@@ -175,7 +175,7 @@ impl SharedStores {
                 tracing::info!(step = wanted.step, "the store does not return claims");
                 return Ok(Turn::Build(None));
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             match post.read().await? {
                 Some((owner, claim)) if owner != self.owner => {
                     let since = match &seen {
@@ -203,7 +203,7 @@ impl SharedStores {
             }
             tries += 1;
             post.write(&self.owner).await?;
-            tokio::time::sleep(settle(begun.elapsed())).await;
+            tokio::time::sleep(settle(started.elapsed())).await;
             seen = None;
             if post.read().await?.is_some_and(|(owner, _)| owner == self.owner) {
                 break;
