@@ -60,7 +60,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
                 do, and compare with other tools
   bench sources only measure the preparation and patching of sources
-  bench noop    only measure runs with nothing to do";
+  bench noop    only measure runs with nothing to do
+  bench gpu FOLDER  only measure `audit` and `slim`, on a folder with GPU code";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,5 @@
-//! Tests machines with engines of several releases: their versions, and a container in each engine.
+//! Tests machines with the engines of another release: their versions, and a container in each
+//! engine.
 
 #![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -17,9 +18,10 @@ fn docker(socket: &std::path::Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Runs a container with podman and with docker, and checks their versions.
+/// Runs a container with podman and with docker. Checks that the release has at least these major
+/// versions of the two; sid gets newer ones at any time.
 #[track_caller]
-fn engines_run(guest: &Guest, podman: &str, docker_version: &str) {
+fn engines_run(guest: &Guest, podman: u32, docker_major: u32) {
     let files = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(files.path(), Some(testkit::ORDINARY_USER), None).unwrap();
     fs::write(files.path().join("base.tar"), busybox_root()).unwrap();
@@ -27,7 +29,8 @@ fn engines_run(guest: &Guest, podman: &str, docker_version: &str) {
     let machine = Machine::start(guest, &[files.path()]);
     for user in [User::Root, User::Ordinary] {
         let said = |arguments: &[&str]| machine.said(user, "podman", arguments);
-        assert_eq!(said(&["version", "--format", "{{.Client.Version}}"]), [podman], "{user:?}");
+        let version = said(&["version", "--format", "{{.Client.Version}}"]).concat();
+        assert!(major(&version) >= podman, "{user:?}: {version}");
         said(&["import", "--change=ENV PATH=/bin", &base, "localhost/base:1"]);
         let run = ["run", "--rm", "--network=none", "localhost/base:1", "echo", "in a container"];
         assert_eq!(said(&run), ["in a container"], "{user:?}");
@@ -37,29 +40,24 @@ fn engines_run(guest: &Guest, podman: &str, docker_version: &str) {
         let machine = Machine::start(guest, &[]);
         let socket = machine.start_docker(has_containerd_store);
         let version = docker(&socket, &["version", "--format", "{{.Server.Version}}"]);
-        assert!(version.starts_with(docker_version), "{version}");
+        assert!(major(&version) >= docker_major, "{version}");
         docker(&socket, &["import", "--change=ENV PATH=/bin", &base, "base:1"]);
         let run = ["run", "--rm", "--network=none", "base:1", "echo", "in a container"];
         assert_eq!(docker(&socket, &run), "in a container");
     }
 }
 
-#[test]
-fn debian_12_has_the_oldest_engines() {
-    engines_run(&Guest::with_engines("bookworm"), "4.3.1", "20.10.");
+/// Returns the first number of a version.
+fn major(version: &str) -> u32 {
+    version.split('.').next().unwrap().parse().unwrap()
 }
 
 #[test]
 fn debian_13_has_its_engines() {
-    engines_run(&Guest::with_engines("trixie"), "5.4.2", "26.1.5");
+    engines_run(&Guest::with_engines("trixie"), 5, 26);
 }
 
 #[test]
 fn sid_has_newer_engines() {
-    engines_run(&Guest::with_engines("sid"), "5.8.6", "28.5.2");
-}
-
-#[test]
-fn experimental_has_the_newest_podman() {
-    engines_run(&Guest::with_engines("experimental"), "6.1.1", "28.5.2");
+    engines_run(&Guest::with_engines("sid"), 5, 28);
 }

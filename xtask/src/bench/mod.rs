@@ -1,10 +1,12 @@
 //! Benchmarks: builds a metadata-only image with this tool and with other tools, side by side.
-//! [`sources`] measures the preparation of sources, and [`noop`] a run with nothing to do.
+//! [`sources`] measures the preparation of sources, [`noop`] a run with nothing to do, and [`gpu`]
+//! `audit` and `slim`.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
 //! random layers. Each figure is the median of several alternating runs, so a machine that slows
 //! down affects all tools equally.
 
+mod gpu;
 mod noop;
 mod sources;
 
@@ -46,7 +48,8 @@ impl Drop for Registry {
 }
 
 /// Runs the benchmarks. The first argument is the size of the base in GiB (default 1); `sources` or
-/// `noop` runs only that benchmark.
+/// `noop` runs only that benchmark. `gpu FOLDER` runs only [`gpu`], which needs a folder with GPU
+/// code.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     setup::install()?;
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
@@ -54,6 +57,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["sources"] => return sources::run(&tool),
         ["noop"] => return noop::run(&tool),
+        ["gpu", folder] => return gpu::run(&tool, Path::new(folder)),
         _ => {}
     }
     let gib: u64 =
@@ -115,14 +119,14 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         command.args(["plan", "--track", "locked-spoof"]);
         command
     };
-    let ratio = side_by_side("P7, plan compared with --version", &|_| Ok((plan(), None)), &|_| {
+    let plan_time = side_by_side("P7, plan compared with --version", &|_| Ok((plan(), None)), &|_| {
         let mut command = version();
         command.arg("--version");
         Ok((command, None))
     })?;
     let memory = peak_memory(&plan())?;
     say(&format!("P7, memory of plan: {} kB", memory / 1000));
-    ensure!(ratio <= MOST_TIME, "P7: plan takes {ratio:.2} times as long as --version");
+    plan_time.is_at_most(MOST_TIME)?;
     ensure!(memory <= MOST_MEMORY, "P7: plan uses {memory} bytes");
     if is_installed("podman") {
         podman(&work, here.port, &ours)?;
@@ -133,12 +137,32 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
 /// A command to measure, and the registry that it writes to, if it has one of its own.
 type Prepared = Result<(Command, Option<Registry>)>;
 
-/// Measures two commands alternately and prints their medians and the ratio.
+/// The medians of two commands, in seconds.
+struct Measured {
+    what: String,
+    ours: f64,
+    peer: f64,
+}
+
+impl Measured {
+    fn ratio(&self) -> f64 {
+        self.ours / self.peer
+    }
+
+    /// Fails if our command takes longer than `most` times the time of the other one.
+    fn is_at_most(&self, most: f64) -> Result<()> {
+        let (what, ratio) = (&self.what, self.ratio());
+        ensure!(ratio <= most, "{what}: the ratio is {ratio:.2}, and may be at most {most}");
+        Ok(())
+    }
+}
+
+/// Measures two commands alternately, and prints their medians and the ratio.
 fn side_by_side(
     what: &str,
     ours: &dyn Fn(usize) -> Prepared,
     peer: &dyn Fn(usize) -> Prepared,
-) -> Result<f64> {
+) -> Result<Measured> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for run in 0..=RUNS {
         let (command, _registry) = ours(run)?;
@@ -151,10 +175,11 @@ fn side_by_side(
             b.push(other);
         }
     }
-    let (a, b) = (median(a).as_secs_f64(), median(b).as_secs_f64());
-    let ratio = a / b;
-    say(&format!("{what}: this tool {a:.4} s, other {b:.4} s, ratio {ratio:.2}"));
-    Ok(ratio)
+    let (ours, peer) = (median(a).as_secs_f64(), median(b).as_secs_f64());
+    let measured = Measured { what: what.to_owned(), ours, peer };
+    let ratio = measured.ratio();
+    say(&format!("{what}: this tool {ours:.4} s, other {peer:.4} s, ratio {ratio:.2}"));
+    Ok(measured)
 }
 
 /// Returns the largest resident memory of a command, in bytes, as GNU time measures it.
@@ -271,17 +296,46 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
             file.write_all(&buffer)?;
         }
         drop(file);
-        let layer = blobs.join("layer");
-        let folder = work.display().to_string();
-        crate::run::output("tar", &["-cf", &layer.display().to_string(), "-C", &folder, &name])?;
+        layers.push(Layer::of(&blobs, work, &name)?);
         std::fs::remove_file(work.join(&name))?;
-        let digest = sha256(&layer)?;
-        let size = std::fs::metadata(&layer)?.len();
-        std::fs::rename(&layer, blobs.join(&digest))?;
-        layers.push((digest, size));
     }
+    let digest = write_layout(&layout, &layers)?;
+    let mut copy = Command::new("skopeo");
+    copy.args(["copy", "--preserve-digests", "--dest-tls-verify=false"])
+        .arg(format!("oci:{}:base", layout.display()));
+    timed({
+        copy.arg(format!("docker://127.0.0.1:{port}/rocm/vllm-dev:base"));
+        copy
+    })?;
+    std::fs::remove_dir_all(&layout)?;
+    Ok(digest)
+}
+
+/// An uncompressed layer among the blobs of a layout.
+struct Layer {
+    /// The SHA-256, in hexadecimal digits.
+    digest: String,
+    size: u64,
+}
+
+impl Layer {
+    /// Packs a file or folder, and adds the layer to the blobs.
+    fn of(blobs: &Path, folder: &Path, name: &str) -> Result<Self> {
+        let tar = blobs.join("layer");
+        let (to, folder) = (tar.display().to_string(), folder.display().to_string());
+        crate::run::output("tar", &["-cf", &to, "-C", &folder, name])?;
+        let (digest, size) = (sha256(&tar)?, std::fs::metadata(&tar)?.len());
+        std::fs::rename(&tar, blobs.join(&digest))?;
+        Ok(Self { digest, size })
+    }
+}
+
+/// Writes the rest of a layout with one image, whose layers are already among the blobs. Returns the
+/// image's digest.
+fn write_layout(layout: &Path, layers: &[Layer]) -> Result<String> {
+    let blobs = layout.join("blobs/sha256");
     let diff_ids: Vec<String> =
-        layers.iter().map(|(digest, _)| format!("\"sha256:{digest}\"")).collect();
+        layers.iter().map(|layer| format!("\"sha256:{}\"", layer.digest)).collect();
     // podman checks that the history has an entry for each layer.
     let history = vec![r#"{"created_by":"noise"}"#; layers.len()].join(",");
     let config = format!(
@@ -291,7 +345,7 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     let config_digest = blob(&blobs, &config)?;
     let layers: Vec<String> = layers
         .iter()
-        .map(|(digest, size)| {
+        .map(|Layer { digest, size }| {
             format!(r#"{{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:{digest}","size":{size}}}"#)
         })
         .collect();
@@ -309,14 +363,6 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
             manifest.len()
         ),
     )?;
-    let mut copy = Command::new("skopeo");
-    copy.args(["copy", "--preserve-digests", "--dest-tls-verify=false"])
-        .arg(format!("oci:{}:base", layout.display()));
-    timed({
-        copy.arg(format!("docker://127.0.0.1:{port}/rocm/vllm-dev:base"));
-        copy
-    })?;
-    std::fs::remove_dir_all(&layout)?;
     Ok(format!("sha256:{manifest_digest}"))
 }
 

@@ -37,8 +37,9 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         number: 2,
         promise: "A build that is interrupted at any moment leaves nothing behind after `clean`, and does not touch anything that belongs to others",
-        promised: 400,
+        promised: 400 + 36,
         holds: Holds::Tests(&[
+            ("build-pipeline", "it", "machines::nothing_is_left_of_any_build"),
             ("engine", "it", "kills::whatever_ends_a_build_on_podman_nothing_is_left"),
             ("engine", "it", "kills::whenever_a_build_is_dropped_on_docker_nothing_is_left"),
         ]),
@@ -265,8 +266,13 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         number: 14,
         promise: "The same inputs give the same plan and the same image in any environment",
-        promised: 250 + 20,
+        promised: 250 + 20 + 666,
         holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "matrix::the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees",
+            ),
             ("build-pipeline", "it", "determinism::a_rebuild_gives_the_same_digest_every_time"),
             ("build-pipeline", "it", "determinism::plans_are_byte_equal_in_50_surroundings"),
             (
