@@ -119,11 +119,12 @@ fn images(tool: &Path, gib: u64) -> Result<()> {
         command.args(["plan", "--track", "locked-spoof"]);
         command
     };
-    let plan_time = side_by_side("P7, plan compared with --version", &|_| Ok((plan(), None)), &|_| {
-        let mut command = version();
-        command.arg("--version");
-        Ok((command, None))
-    })?;
+    let plan_time =
+        side_by_side("P7, plan compared with --version", &|_| Ok((plan(), None)), &|_| {
+            let mut command = version();
+            command.arg("--version");
+            Ok((command, None))
+        })?;
     let memory = peak_memory(&plan())?;
     say(&format!("P7, memory of plan: {} kB", memory / 1000));
     plan_time.is_at_most(MOST_TIME)?;

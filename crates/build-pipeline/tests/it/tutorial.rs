@@ -89,3 +89,32 @@ fn the_readmes_words_are_there() {
         assert!(is_cargo || help.contains(word), "README.md names `{word}`, which --help does not");
     }
 }
+
+/// README lists exactly the tracks and variants that need an unresolved pin.
+#[test]
+fn the_readme_lists_what_cannot_be_built() {
+    let project = Project::new();
+    let cannot = |line: &str| {
+        let planned = project.run(&format!("plan {line}"));
+        planned.code != 0 && planned.stderr.contains(" is unresolved")
+    };
+    let tracks: toml::Table = project.read("versions/tracks.toml").parse().unwrap();
+    let mut wanted = Vec::new();
+    for (track, table) in &tracks {
+        if cannot(track) {
+            wanted.push(track.clone());
+            continue;
+        }
+        let variants = table.get("variants").and_then(toml::Value::as_table);
+        let lines =
+            variants.into_iter().flatten().map(|(name, _)| format!("{track} --variant {name}"));
+        wanted.extend(lines.filter(|line| cannot(line)));
+    }
+    wanted.sort();
+    let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    let (_, list) = readme.split_once("At present these are ").unwrap();
+    let (list, _) = list.split_once('.').unwrap();
+    let mut listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, wanted);
+}
