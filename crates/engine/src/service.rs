@@ -20,9 +20,8 @@ use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
 
-/// How long a service may take until it answers. With a cold cache and a large store, this takes
-/// seconds; on a busy machine, it takes longer. If a service cannot start, it exits and there is no
-/// wait.
+/// How long a service may take to answer. With a cold cache and a large store, this takes seconds;
+/// on a busy machine, it takes longer. If a service cannot start, it exits and there is no wait.
 const START: Duration = Duration::from_secs(120);
 /// How long to wait for the remaining output of a service that has ended. Another process may hold
 /// its standard error open.

@@ -116,7 +116,8 @@ impl Base {
     }
 }
 
-/// Returns a context that contains a Dockerfile and further files. Those below `bin` are executable.
+/// Returns a context that contains a Dockerfile and further files. Those below `bin` are
+/// executable.
 pub(crate) fn context(dockerfile: &str, files: &[(&str, &[u8])]) -> ByteStream {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {

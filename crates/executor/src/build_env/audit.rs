@@ -93,7 +93,8 @@ fn read_report(found: Found, gpu: &GpuTarget) -> Result<AuditReport, ExecuteErro
     Ok(report)
 }
 
-/// Returns the error for files without code for the GPU. `contain` is the subject and the verb.
+/// Returns the error for files without code for the GPU. `contain` is the subject and the verb of
+/// its message.
 fn lacks(contain: &str, report: &AuditReport) -> ExecuteError {
     let found: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
     let only = match &*found {

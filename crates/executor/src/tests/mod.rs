@@ -1,5 +1,5 @@
-//! Properties of every project: a build applies exactly what the plan and the labels specify and
-//! verification expects.
+//! Properties that hold for every project: a build applies exactly what the plan and the labels
+//! specify, and what verification expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -105,7 +105,7 @@ impl Bench {
         Output::Layout { path: self.path(name), with_layers }
     }
 
-    /// Returns the repository of the base on the registry itself, with no other location.
+    /// Returns the repository of the base under the registry's own host, so that no mirror is used.
     pub(crate) fn repository(&self) -> String {
         format!("{}/{PATH}", self.proxy.host())
     }

@@ -37,7 +37,8 @@ pub enum Slimmed {
 /// program's memory. The new file is read again to check the code objects.
 ///
 /// # Errors
-/// The file cannot be read, is damaged, or cannot be rewritten. It should then stay as it is.
+/// Fails if the file cannot be read, is damaged, or cannot be rewritten. It should then stay as it
+/// is.
 pub fn slim(
     path: &str,
     file: &Spool,
