@@ -27,8 +27,8 @@ pub struct FileCode {
     pub(crate) code: BTreeSet<CodeTarget>,
     /// The size of the file, in bytes.
     pub(crate) size: u64,
-    /// Whether the file consists of kernels only. Such files are used together with those in the
-    /// same folder.
+    /// Whether the file consists of kernels only. Such files are used together with the other
+    /// kernel files in the same folder.
     pub(crate) is_kernel_file: bool,
 }
 

@@ -42,8 +42,8 @@ const WATCHDOG: &str = include_str!("watchdog.sh");
 /// The purpose of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One build. When told to stop, podman waits as long as its idle timeout (`--time`) for the
-    /// build to remove its container. The watchdog does not wait that long.
+    /// One build. When told to stop, podman waits up to its idle timeout (`--time`) for the build
+    /// to remove its container. The watchdog does not wait that long.
     Build,
     /// Any calls, at any time. When told to stop, podman takes at most a second.
     Calls,

@@ -160,8 +160,8 @@ fn chain(records: &Records, top: &str) -> Option<Vec<(Digest, u64)>> {
 
 impl StrayLayer {
     /// Returns an OCI archive with an image of these layers, without their content: podman does not
-    /// read the content of a layer that it has. If the image is removed, its layers go with it,
-    /// unless others use them. The image has this tool's label, and the current time.
+    /// read the content of a layer that it has. If the image is removed, its layers are removed
+    /// too, unless others use them. The image has this tool's label, and the current time.
     pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let digests: Vec<&Digest> = self.chain.iter().map(|(digest, _)| digest).collect();
         let config = json!({

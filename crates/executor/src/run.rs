@@ -135,7 +135,8 @@ impl Run {
                 None => End::Interrupted,
             },
         };
-        // Waits for them, so that nothing continues in the engine, the store or an output.
+        // Waits until the aborted steps have ended, so that nothing continues in the engine, the
+        // store or an output.
         running.shutdown().await;
         self.copies.close();
         self.copies.wait().await;
@@ -335,7 +336,7 @@ impl Run {
         progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds, store });
     }
 
-    /// Returns the engine for `wants`, a description of what needs it.
+    /// Returns the engine. `wants` describes what needs it, for the error message.
     pub(crate) fn engine(&self, wants: &str) -> Result<&Engine, ExecuteError> {
         self.shared.engine.as_ref().ok_or_else(|| ExecuteError::no_engine(wants))
     }

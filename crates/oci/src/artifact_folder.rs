@@ -74,8 +74,8 @@ impl ArtifactFolder {
         self.blob(&descriptor, MANIFEST_CAP).map(Some)
     }
 
-    /// Records that the artifact under a tag was used now. `clean` removes artifacts that have not
-    /// been used for a long time.
+    /// Records that the artifact under a tag has just been used. `clean` removes artifacts that
+    /// have not been used for a long time.
     pub fn note_use(&self, tag: &Tag) {
         let touch = || {
             let entry = self.entry(tag.as_str()).ok()??;

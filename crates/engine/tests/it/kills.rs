@@ -139,8 +139,8 @@ async fn tool(store: &PodmanStore, base: &Base) -> Child {
     child
 }
 
-/// Returns what other users have in the engine. First removes the images that keep layers of killed
-/// builds for an hour.
+/// Returns what other users have in the engine. First removes the images that would keep the layers
+/// of killed builds for an hour.
 fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
     let list = |arguments: &[&str]| store.podman(arguments);
     for image in list(&["images", "--all", "--quiet", "--no-trunc", "--filter", ADOPTED]) {
@@ -184,7 +184,7 @@ async fn broken_off(
                     _ => kill(groups()),
                 }
             };
-            // Before the build has started there is nothing to kill, so it is dropped.
+            // Before the build has started there is nothing to kill, so the build is dropped.
             let (text, limit) = (text(base, LONG), after + Duration::from_secs(5));
             tokio::join!(dropped_after(engine, "killed", &text, limit), killing);
         }

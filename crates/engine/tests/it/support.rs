@@ -15,7 +15,7 @@ use testkit::{Dockerd, PodmanStore, busybox_root};
 
 use crate::settings::settings;
 
-/// Long enough for a loaded machine.
+/// The time limit for single operations, long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// The time limit for operations that take less than 5 s on an idle machine. It detects events that

@@ -31,7 +31,7 @@ use super::sink::{Sink, source_of};
 use super::store::StoredImage;
 use crate::ExecuteError;
 
-/// A folder in which steps wait for bake.
+/// The folder that this program and bake share, and the steps that wait for bake.
 #[derive(Debug)]
 pub struct Bake {
     folder: PathBuf,
@@ -68,7 +68,7 @@ pub struct BakeBase {
 }
 
 impl Bake {
-    /// Creates the value for a folder, which need not exist.
+    /// Creates a value for a folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), waiting: Mutex::default() }
     }
@@ -259,7 +259,7 @@ fn set_times(folder: &Path, time: SystemTime) -> io::Result<()> {
     File::open(folder)?.set_modified(time)
 }
 
-/// Takes the layers that bake added to a base out of its archive.
+/// Extracts the layers that bake added to a base from bake's archive.
 fn taken(
     instructions: &Instructions<'_>,
     archive: &Path,

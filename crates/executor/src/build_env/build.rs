@@ -1,4 +1,4 @@
-//! Builds Dockerfiles in the engine, and takes the results out of it.
+//! Builds Dockerfiles in the engine, and extracts the results.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,8 +37,8 @@ const BUILT: &str = "built";
 /// How many chunks of a context may wait for the engine.
 const PIECES_AHEAD: usize = 16;
 
-/// The build argument that names the launcher for compilers, by default ccache. Its cache is in the
-/// engine, in a mount of the RUN. The result does not depend on it.
+/// The build argument that names the compiler launcher, by default ccache. The launcher's cache is
+/// in the engine, in a mount of the RUN. The built image does not depend on it.
 const LAUNCHER: &str = "COMPILER_LAUNCHER";
 
 /// What to build.
@@ -83,7 +83,7 @@ pub(crate) struct RawBuild {
 
 /// The prepared input of a builder.
 pub(super) struct Ready {
-    /// The text of the Dockerfile, as every builder understands it.
+    /// The text of the Dockerfile, rewritten so that all builders treat it alike.
     pub(super) text: String,
     /// The build arguments, without `BASE`.
     pub(super) build_args: BTreeMap<String, String>,

@@ -31,7 +31,7 @@ use process::Limits;
 /// largest file, the preprocessor prints 300 kB.
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), output: 4 << 20 };
 
-/// The start of the reason that is given if this machine cannot confine a probe.
+/// The first words of the reason that is given if this machine cannot confine a probe.
 pub const CANNOT_CONFINE: &str = "this machine cannot confine a probe";
 
 /// Where a confined probe finds programs.

@@ -1,10 +1,10 @@
 //! Claims, with which a run tells other runs that it is building a step.
 //!
 //! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
-//! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
-//! has not changed for [`LAPSE`]. Registries have no compare-and-swap, so each run reads its claim
-//! again after a while, and the last one to write wins ([`settle`], after Fischer's algorithm in
-//! Lamport, "A Fast Mutual Exclusion Algorithm", 1987). If two runs win anyway, both build the
+//! works. The clocks of machines differ, so a reader does not compare times: a claim has lapsed if
+//! it has not changed for [`LAPSE`]. Registries have no compare-and-swap, so each run reads its
+//! claim again after a while, and the last one to write wins ([`settle`], after Fischer's algorithm
+//! in Lamport, "A Fast Mutual Exclusion Algorithm", 1987). If two runs win anyway, both build the
 //! step, and have the same result.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -72,7 +72,7 @@ impl Drop for Claim {
 }
 
 impl Claim {
-    /// Tells other runs that they need not wait any more.
+    /// Tells other runs that they need not wait any longer.
     pub(crate) async fn release(self) {
         self.renewal.abort();
         if let Err(error) = self.post.write(NOBODY).await {

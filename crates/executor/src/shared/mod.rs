@@ -95,8 +95,8 @@ impl SharedStore {
         }
     }
 
-    /// Removes the steps that have not been used since a time, if the store is a folder. Nothing is
-    /// removed if `is_dry` is set. Returns `None` for a registry.
+    /// Removes the steps that have not been used since a given time, if the store is a folder.
+    /// Nothing is removed if `is_dry` is set. Returns `None` for a registry.
     ///
     /// # Errors
     /// Fails if the folder contains something else, or cannot be read or written.

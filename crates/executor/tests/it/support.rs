@@ -147,7 +147,7 @@ pub(crate) fn client(mirror: &str) -> RegistryClient {
     })
 }
 
-/// Puts a base with these layers into a registry, under its manifest and under an index.
+/// Puts a base with these layers into a registry, and returns the digest of its manifest.
 fn put_base(registry: &LoopbackRegistry, layers: &[Bytes]) -> Digest {
     let config = json!({
         "architecture": "amd64",

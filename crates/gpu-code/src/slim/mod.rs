@@ -71,8 +71,8 @@ pub fn slim(
     Ok(Slimmed::Rewritten(new))
 }
 
-/// Checks that the new file has the code objects of the old one that are kept, with equal bytes,
-/// and no others.
+/// Checks that the new file has the code objects of the old one that are kept, with identical
+/// bytes, and no others.
 fn check(
     path: &str,
     old: &Spool,

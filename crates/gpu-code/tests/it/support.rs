@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpu_code::{CodeObject, Owner, Spool, scan};
 use testkit::peak_memory;
 
-/// The maximum amount of memory that a damaged file may cost, in bytes.
+/// The maximum amount of memory that a damaged file may take, in bytes.
 const MOST_MEMORY: u64 = 150 << 20;
 
 /// A damaged file: what is damaged, its bytes, and a part of the error message.
