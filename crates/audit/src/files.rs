@@ -27,8 +27,8 @@ pub struct FileCode {
     pub(crate) code: BTreeSet<CodeTarget>,
     /// The size of the file, in bytes.
     pub(crate) size: u64,
-    /// Whether the file consists of kernels only. Such files are used together with those in the
-    /// same folder.
+    /// Whether the file consists of kernels only. Such files are used together with the other
+    /// kernel files in the same folder.
     pub(crate) is_kernel_file: bool,
 }
 
@@ -54,7 +54,7 @@ pub type Scanned = Result<Option<FileCode>, String>;
 /// Returns the first bytes of a file.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub fn head(file: &Spool) -> io::Result<Vec<u8>> {
     let mut head = vec![0; usize::try_from(file.size()).unwrap_or(HEAD).min(HEAD)];
     file.read_at(0, &mut head)?;
@@ -64,7 +64,7 @@ pub fn head(file: &Spool) -> io::Result<Vec<u8>> {
 /// Scans a file. `path` matters for files whose names tell which GPU they are for.
 ///
 /// # Errors
-/// The file is damaged; the text is the reason.
+/// Fails if the file is damaged; the text is the reason.
 pub fn scan(path: &str, file: &Spool) -> Scanned {
     let objects = gpu_code::scan(path, file).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));

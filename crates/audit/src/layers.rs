@@ -19,8 +19,8 @@ pub struct Layers {
     /// The SHA-256 of the content of hard links to files in lower layers. The layer with the link
     /// may remove the file.
     linked: BTreeMap<EntryPath, [u8; 32]>,
-    /// The results by the SHA-256 of the content. They can depend on a file's name, so one content
-    /// can have several results.
+    /// The results by the SHA-256 of the content. They can depend on a file's name, so the same
+    /// content can have several results.
     scanned: HashMap<[u8; 32], Vec<(EntryPath, Scanned)>>,
 }
 

@@ -11,11 +11,11 @@ use crate::files::{Found, head, scan};
 
 impl Found {
     /// Reads the files of a zip archive to their end, so that their checksums are checked, and adds
-    /// them with `prefix` before their names. `folder` is for temporary files.
+    /// them with `prefix` in front of their names. `folder` is for temporary files.
     ///
     /// # Errors
-    /// The archive cannot be read, or is damaged. A damaged file with GPU code is part of the
-    /// result.
+    /// Fails if the archive cannot be read or is damaged. A damaged file with GPU code is not an
+    /// error: it is part of the result.
     pub fn add_zip(
         &mut self,
         prefix: &str,

@@ -79,7 +79,8 @@ pub enum FetchError {
     },
 }
 
-/// Fetches `packages`, several at once. Cached files are hashed again, and need no network.
+/// Fetches `packages`, several at once. Cached files need no network, and are hashed again if they
+/// have changed.
 ///
 /// A file is taken from the cache, else from a folder with old files, else from a mirror. The
 /// mirrors of an archive are tried in order: the next one is tried if a mirror does not have the

@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-/// How many bytes at the end of a program's output are searched for the last lines of its error.
+/// How many bytes at the end of a program's output are searched for the last lines, which become
+/// part of an error.
 const KEPT_OUTPUT: usize = 16 << 10;
 /// The maximum number of output lines in an error.
 const KEPT_LINES: usize = 20;

@@ -99,8 +99,8 @@ impl ContainerInput {
 }
 
 impl ContainerOutput {
-    /// Returns the next chunk, or `None` when the container has ended. May be dropped between
-    /// chunks.
+    /// Returns the next chunk, or `None` when the container has ended. The future may be dropped
+    /// while it waits; no output is lost.
     ///
     /// # Errors
     /// Fails if the connection breaks or the engine sends a malformed frame.

@@ -30,7 +30,8 @@ pub const CONTAINER_LABEL: &str = "io.github.build-pipeline.container";
 /// docker's classic builder add [`RUN_LABEL`] to the last step only. The value is constant, so that
 /// later runs can use the engine's cache.
 pub const BASE_LABEL: &str = "io.github.build-pipeline.base";
-/// The label on images that only keep layers of a killed build, until they can be removed.
+/// The label on images that exist only to keep the layers of a killed build until these can be
+/// removed.
 pub(crate) const ADOPTED_LABEL: &str = "io.github.build-pipeline.adopted";
 /// The value of [`BASE_LABEL`].
 pub const BASE_VALUE: &str = "true";
@@ -134,7 +135,8 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     // (pkg/api/handlers/compat/images_build.go). 0 is its default, 1 is none.
     let network = if request.network == Network::None { "1" } else { "0" };
     query.append_pair("networkmode", network);
-    // In a single layer, a RUN that changes a file would change all of its hard links.
+    // If all instructions shared one layer, a RUN that changes a file would change all of its hard
+    // links.
     query.append_pair("layers", "1");
     // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first and
     // the last, and executes RUN without SHELL.
@@ -197,7 +199,7 @@ pub(crate) async fn build(
 /// podman's warning about [`RUN_ARGUMENT`], which no Dockerfile uses.
 const UNUSED_ARGUMENT: &str = "[BUILD_PIPELINE_RUN]";
 
-/// Turns a refusal before the stream begins into an error in the Dockerfile or the base.
+/// Turns a refusal that comes before the stream into an error about the Dockerfile or the base.
 fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
     match error {
         EngineError::Refused { detail, .. } | EngineError::NotFound { detail, .. } => {

@@ -354,7 +354,7 @@ async fn build_containers(
             Record::Of(owner) => Some(owner),
             Record::Foreign => return None,
             Record::Missing if broken.contains(&container) => {
-                // Otherwise, podman was about to write the record.
+                // If it is no longer broken, podman was about to write the record.
                 if !is_broken(container) {
                     return None;
                 }
@@ -371,9 +371,9 @@ async fn build_containers(
     Ok(found.collect())
 }
 
-/// Returns whether a container could be that of a probe, whose podman was killed while it created the
-/// container: it has no image, the name that buildah gives to such containers, and no content. Without
-/// a record, buildah cannot use it.
+/// Returns whether a container could be that of a probe whose podman was killed while creating it:
+/// it has no image, the name that buildah gives to such containers, and no content. Without a
+/// record, buildah cannot use it.
 fn is_empty_without_base(info: &EngineInfo, container: &Value, id: &str) -> bool {
     let names = container["Names"].as_array().cloned().unwrap_or_default();
     let is_named = names.iter().filter_map(Value::as_str).any(|name| {
@@ -381,7 +381,7 @@ fn is_empty_without_base(info: &EngineInfo, container: &Value, id: &str) -> bool
             .is_some_and(|rest| rest.bytes().all(|b| b == b'-' || b.is_ascii_digit()))
     });
     let has_image = container["ImageID"].as_str().is_some_and(|image| !image.is_empty());
-    // A killed removal has removed the layer first.
+    // A removal that was killed may have removed only the layer.
     let is_empty = |layer: String| match std::fs::read_dir(
         info.storage_root.join("overlay").join(layer).join("diff"),
     ) {
@@ -432,16 +432,16 @@ fn run_of(records: &Path, id: &str) -> Record {
     run.map_or(Record::Foreign, Record::Of)
 }
 
-/// How long podman may take to finish an image that has only a record, to create the image of a layer,
-/// or to record a container.
+/// How long podman may take to finish an image that has only a record, to create the image of a
+/// layer, or to record a container.
 const FINISHING: Duration = Duration::from_secs(5);
 
 /// How long an image of stray layers is kept. Somebody else may be loading or pulling an image with
-/// such a layer, which takes minutes; if the layer went away meanwhile, that would fail.
+/// such a layer, which takes minutes; if the layer disappeared in the meantime, that would fail.
 const ADOPTED: Duration = Duration::from_secs(3600);
 
-/// Gives images to the layers of this tool for which a killed podman did not create one. Removing
-/// such an image later removes its layers, unless somebody else has made use of them.
+/// Creates images for the layers of this tool for which a killed podman did not create one. When
+/// such an image is removed later, its layers are removed too, unless somebody else uses them.
 async fn adopt_stray_layers(client: &Client) -> Result<(), EngineError> {
     if client.kind() != EngineKind::Podman {
         return Ok(());
@@ -456,7 +456,7 @@ async fn adopt_stray_layers(client: &Client) -> Result<(), EngineError> {
         let source = |source| EngineError::Input { action: "keep a layer".to_owned(), source };
         let archive = Bytes::from(layer.archive().map_err(source)?);
         let archive = Box::pin(futures_util::stream::iter([Ok(archive)]));
-        // It is not worth a failure: another run may have adopted or used the layer.
+        // A failure is only logged, because another run may have adopted or used the layer.
         if let Err(error) = client.load(archive, SHORT).await {
             tracing::warn!(%error, "podman keeps a layer of a build that was killed");
         }
@@ -464,7 +464,7 @@ async fn adopt_stray_layers(client: &Client) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Returns whether an image has only kept layers for a short time.
+/// Returns whether an image exists only to keep layers, and is younger than [`ADOPTED`].
 fn is_adopted_lately(image: &ImageSummary) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let created = Duration::from_secs(image.created.try_into().unwrap_or_default());

@@ -380,7 +380,7 @@ pub(crate) fn part(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect()
 }
 
-/// Splits a name, which must have a tag.
+/// Splits a name into repository and tag. The name must have a tag.
 fn named(name: &ImageRef) -> Result<(String, Tag), EngineError> {
     let tag = name.tag.clone().ok_or_else(|| EngineError::Nonsense {
         action: format!("name the image `{name}`"),

@@ -51,7 +51,8 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
             }
         }
         for end in heredocs(&joined) {
-            // Without its end, it is something else, such as a shift or a quoted text.
+            // Without the closing delimiter, it is not a heredoc but, for example, a shift or
+            // quoted text.
             let mut after = lines.clone();
             if after.any(|(_, line)| line.trim_start_matches('\t') == end) {
                 lines = after;

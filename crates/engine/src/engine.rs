@@ -119,9 +119,9 @@ impl Engine {
     /// Determines which engine this is and, with a tiny `RUN`, what it can do on this machine.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] are reported by the engine: its
-    /// builder is missing, or it cannot start containers. Any other failure has been retried
-    /// several times, and does not show what the engine can do.
+    /// [`EngineError::Unavailable`] and [`EngineError::Runtime`] mean that the engine itself
+    /// reports that its builder is missing or that it cannot start containers. Any other failure
+    /// has been retried several times, and does not show what the engine can do.
     pub async fn probe(&self) -> Result<Capabilities, EngineError> {
         probe::probe(self).await
     }

@@ -94,8 +94,8 @@ pub enum EngineError {
     /// The stream ended normally but named no image.
     #[error("the engine ended the build without naming an image")]
     NoImageId,
-    /// The image that the stream named does not exist, is another one, or does not belong to the
-    /// run.
+    /// The image that the stream named does not exist, is a different image, or does not belong to
+    /// the run.
     #[error("the build named image `{named}`, but {found}")]
     ImageDiffers {
         /// The ID in the stream.
@@ -176,8 +176,8 @@ pub(crate) fn is_disk_full(detail: &str) -> bool {
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
-/// Turns an API error outside of builds into an [`EngineError`]. `status` is the HTTP status, if there
-/// was one.
+/// Turns an API error outside of builds into an [`EngineError`]. `status` is the HTTP status, if
+/// there was one.
 pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineError {
     let action = action.to_owned();
     let detail = detail.trim().to_owned();

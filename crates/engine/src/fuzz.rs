@@ -137,7 +137,7 @@ fn fuzzed_dockerfiles_keep_their_lines() {
         assert!(unclear_owners(&text, true).iter().all(|line| *line <= lines), "{text}");
         let written = portable_dockerfile(&text, Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]));
         assert_eq!(written.lines().count(), lines, "{text}");
-        // Everything keeps its line, and normalising twice gives the same text.
+        // The number of lines stays the same, and normalising twice gives the same text.
         assert!(portable_dockerfile(&written, None).lines().eq(written.lines()), "{text}");
         assert_eq!(has_health_check(&written), has_health_check(&text), "{text}");
         without_cache_mounts(&text);

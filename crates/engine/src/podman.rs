@@ -69,7 +69,8 @@ impl Podman {
         }
     }
 
-    /// Waits until all services that are stopping have ended, and stops the others.
+    /// Waits until the services of dropped builds have ended, and sweeps up what killed watchdogs
+    /// left ([`service::sweep`]).
     pub(crate) async fn quieten(&self) {
         self.settle().await;
         if let Connection::Private(settings) = &self.connection {

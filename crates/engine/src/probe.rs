@@ -56,7 +56,7 @@ const ADDRESS: u64 = 0x40_0000;
 /// The size of the ELF header and one program header.
 const HEADERS: u16 = 64 + 56;
 
-/// Returns whether a folder contains exactly a probe, as its layer does.
+/// Returns whether a folder contains a probe and nothing else, like the layer of a probe.
 pub(crate) fn is_in(folder: &Path) -> bool {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
@@ -250,8 +250,8 @@ const NO_BUILDKIT: [&str; 5] = [
 ];
 
 /// The error of docker 26 with the containerd image store if the context of a BuildKit build is in
-/// the request (moby#47717): docker then fetches the context from a host that does not exist, or a
-/// proxy refuses that.
+/// the request (moby#47717): docker then tries to fetch the context from a host that does not
+/// exist, or through a proxy, which refuses the request.
 const NO_CONTEXT: &str = "failed to read downloaded context";
 const NO_CONTEXT_REASONS: [&str; 3] =
     ["lookup build-context-", "proxyconnect tcp", "invalid response status"];

@@ -20,9 +20,8 @@ use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
 
-/// How long a service may take until it answers. With a cold cache and a large store, this takes
-/// seconds; on a busy machine, it takes longer. If a service cannot start, it exits and there is no
-/// wait.
+/// How long a service may take to answer. With a cold cache and a large store, this takes seconds;
+/// on a busy machine, it takes longer. If a service cannot start, it exits and there is no wait.
 const START: Duration = Duration::from_secs(120);
 /// How long to wait for the remaining output of a service that has ended. Another process may hold
 /// its standard error open.
@@ -43,8 +42,8 @@ const WATCHDOG: &str = include_str!("watchdog.sh");
 /// The purpose of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// One build. When told to stop, podman waits as long as its idle timeout (`--time`) for the
-    /// build to remove its container. The watchdog does not wait that long.
+    /// One build. When told to stop, podman waits up to its idle timeout (`--time`) for the build
+    /// to remove its container. The watchdog does not wait that long.
     Build,
     /// Any calls, at any time. When told to stop, podman takes at most a second.
     Calls,

@@ -1,12 +1,12 @@
-//! Finds what podman had not finished when it was killed, in the files of containers/storage: images,
-//! and layers for which it had not created an image yet.
+//! Finds what podman had not finished when it was killed, in the files of containers/storage:
+//! images, and layers for which it had not created an image yet.
 //!
 //! An unfinished image has a record but no name and no manifest. It cannot be used. As long as it
 //! exists, `podman images --all` fails, while the API may leave it out.
 //!
-//! No image or container uses a stray layer. podman does not list it, and while it exists, the layers
-//! below it cannot be removed. It is removed together with an image that is made for it: see
-//! [`StrayLayer::archive`].
+//! A stray layer is a layer that no image or container uses. podman does not list it, and while it
+//! exists, the layers below it cannot be removed. To remove it, this tool creates an image for it
+//! and removes both: see [`StrayLayer::archive`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -43,7 +43,7 @@ impl Records {
     }
 
     /// Returns the layers of the complete images that have this tool's label, and those of the
-    /// others.
+    /// other images.
     fn layers_of_images(&self) -> (BTreeSet<String>, BTreeSet<String>) {
         let (mut ours, mut others) = (BTreeSet::new(), BTreeSet::new());
         for record in self.images.iter().filter(|record| has_manifest(record)) {
@@ -58,8 +58,9 @@ impl Records {
     }
 }
 
-/// Returns the IDs of the unfinished images that belong to builds of this tool: they have its label,
-/// or they are empty and were built on one of its images. Another run may be about to finish one.
+/// Returns the IDs of the unfinished images that belong to builds of this tool: they have its
+/// label, or they are empty and were built on one of its images. Another run may be about to finish
+/// one.
 pub(crate) fn images(info: &EngineInfo) -> BTreeSet<String> {
     let records = Records::read(info);
     let (ours, others) = records.layers_of_images();
@@ -92,9 +93,9 @@ pub(crate) struct StrayLayer {
     chain: Vec<(Digest, u64)>,
 }
 
-/// Returns the highest stray layers above images of this tool, and those of its probe. Another run, or
-/// somebody else who builds, loads or pulls an image with the same base, may be about to create the
-/// image of one.
+/// Returns the highest stray layers above images of this tool, and those of its probe. Another run,
+/// or somebody else who builds, loads or pulls an image with the same base, may be about to create
+/// an image for such a layer.
 ///
 /// A layer that was pulled is left out: containers/storage records that it was compressed.
 pub(crate) fn stray_layers(info: &EngineInfo) -> BTreeSet<StrayLayer> {
@@ -117,7 +118,7 @@ pub(crate) fn stray_layers(info: &EngineInfo) -> BTreeSet<StrayLayer> {
     };
     let is_ours = |id: &str| {
         let mut lowest = id.to_owned();
-        // Several steps may be stray.
+        // The layers of several steps may be stray.
         while let Some(parent) = records.parent(&lowest) {
             if !is_stray(&parent) {
                 return ours.contains(&parent);
@@ -159,8 +160,8 @@ fn chain(records: &Records, top: &str) -> Option<Vec<(Digest, u64)>> {
 
 impl StrayLayer {
     /// Returns an OCI archive with an image of these layers, without their content: podman does not
-    /// read the content of a layer that it has. If the image is removed, its layers go with it,
-    /// unless others use them. The image has this tool's label, and the current time.
+    /// read the content of a layer that it has. If the image is removed, its layers are removed
+    /// too, unless others use them. The image has this tool's label, and the current time.
     pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let digests: Vec<&Digest> = self.chain.iter().map(|(digest, _)| digest).collect();
         let config = json!({
@@ -294,7 +295,7 @@ mod tests {
             self.images.push(image);
         }
 
-        /// Returns the top layers of the stray ones.
+        /// Returns the digests of the highest stray layers.
         fn stray(&self) -> Vec<String> {
             let stray = stray_layers(&self.written());
             stray.iter().map(|layer| layer.chain.last().unwrap().0.to_string()).collect()
@@ -386,7 +387,7 @@ mod tests {
         let first = store.layer(Some(&base), b"first", &none);
         store.layer(Some(&first), b"second", &none);
         assert_eq!(store.stray(), [digest(b"second")]);
-        // A layer that an archive of digests would not use again.
+        // podman would not reuse a layer whose ID does not follow from the digests.
         store.layers.last_mut().unwrap()["id"] = "x".into();
         assert_eq!(store.stray(), [""; 0]);
     }

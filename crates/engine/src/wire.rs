@@ -25,8 +25,8 @@ use crate::error::{EngineError, judge};
 /// Bytes to be sent to an engine.
 pub type ByteStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// The maximum size of a JSON document, in bytes. The description of a large image has about
-/// 100 KB, a list of thousands of containers a few MB.
+/// The maximum size of a JSON document, in bytes. The description of a large image takes about
+/// 100 KB, and a list of thousands of containers takes a few MB.
 const DOCUMENT_CAP: usize = 64 << 20;
 
 /// The time limit for calls that read or change a record. podman 4.3 locks its store while it

@@ -1,4 +1,4 @@
-//! Compares sealing with the bare compressor, gzip and pigz, alternately on the same tar.
+//! Compares sealing with the bare compressor, gzip and pigz. They take turns on the same tar.
 //!
 //! `cargo bench -p executor --bench seal` packs the first gigabyte of a folder (`-- /usr/lib`).
 //! With `-- --made` it generates 4 GB in 100,000 files instead, to measure memory: the compressor

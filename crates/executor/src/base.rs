@@ -21,7 +21,7 @@ pub struct BaseImage {
     pub manifest: Manifest,
     /// The bytes of the config.
     pub config: Bytes,
-    /// The layers on top that were made here from the project's own files. The registry of the base
+    /// The layers on top, made on this machine from the project's own files. The base's registry
     /// does not have them.
     pub own_layers: Vec<Descriptor>,
     /// Whether nothing had to be fetched.
@@ -82,8 +82,8 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the manifest or index that has the given digest, and whether it was cached. `named` is the
-    /// descriptor that refers to it, if there is one.
+    /// Returns the manifest or index that has the given digest, and whether it was cached. `named`
+    /// is the descriptor that refers to it, if there is one.
     async fn document(
         &self,
         digest: &Digest,

@@ -396,7 +396,8 @@ impl Run {
         }
     }
 
-    /// Returns the GPU version that an image makes ROCm see, unless the last step sets another one.
+    /// Returns the GPU version that an image makes ROCm assume, unless the last step sets another
+    /// one.
     fn forced(&self, image: &StoredImage) -> Option<GfxVersion> {
         let edit = self.plan.image_edit();
         let is_set_later = edit.env.contains_key(pins::OVERRIDE);
@@ -485,7 +486,8 @@ impl Run {
         }
     }
 
-    /// Returns the step whose result is the sealed image of a step. For a build, this is another step.
+    /// Returns the step whose result is the sealed image of a step. For a build, this is the step
+    /// that seals it.
     fn result_step<'a>(&'a self, step: &'a Step) -> Option<&'a Step> {
         let is_seal = |one: &&Step| matches!(&one.action, Action::SealImage { image, .. } if *image == step.id);
         match &step.action {
@@ -558,8 +560,8 @@ impl Run {
     }
 }
 
-/// Returns the slimmed image of a plan, if an earlier run made it on this machine and its layers are
-/// in the store.
+/// Returns the slimmed image of a plan, if an earlier run made it on this machine and its layers
+/// are in the store.
 pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
     let key = plan.step_keys().remove(&*plan.slim_step()?.id)?;
     let made = store.finished(&key).filter(|made| made.origin.is_none())?;

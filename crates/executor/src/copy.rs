@@ -31,8 +31,9 @@ pub(crate) struct LayerCopy {
 
 /// Copies layers into files, several at once. `done` is called for each.
 ///
-/// Each copy is a task of `running`. If one fails, the others are stopped. A stopped copy may go
-/// on for a moment, and write into a file that the next run would continue.
+/// Each copy is a task of `running`, so that the caller can wait for it. If one copy fails, the
+/// others are stopped, but a stopped copy may run for another moment and write into a file that the
+/// next run continues.
 pub(crate) async fn copy_into_files(
     layers: Vec<(LayerCopy, PathBuf)>,
     running: &TaskTracker,
@@ -120,7 +121,7 @@ impl LayerCopy {
         match copied {
             Ok(()) if kept == layer.size => Ok(How::There),
             Ok(()) => Ok(How::Copied),
-            // The beginning may be damaged.
+            // The part that an earlier copy left may be damaged.
             Err(error) if kept > 0 && error.kind() == ErrorKind::Integrity => {
                 block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
                 let whole = client.blob_stream(repository, &layer.digest, layer.size).await;

@@ -297,8 +297,8 @@ impl Delivery<'_> {
         let repository = &reference.repository;
         let locations = self.client().locations(self.source());
         // A repository that served the base's manifest also has its layers, because the registry
-        // checked that. If another repository may have served the manifest, every layer must be
-        // checked.
+        // checked that when the manifest was pushed. If another repository may have served the
+        // manifest, every layer must be checked.
         let has_served = !self.base.was_cached
             && self.base.own_layers.is_empty()
             && locations == std::slice::from_ref(repository);

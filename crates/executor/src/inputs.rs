@@ -67,7 +67,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Fetches everything that a plan needs, except the layers of images, and lists it. `stands_in`
-    /// is set if the base is a stand-in, which each rehearsal makes itself.
+    /// is set if the base is a stand-in, which each rehearsal makes for itself.
     ///
     /// # Errors
     /// Fails if something cannot be fetched.

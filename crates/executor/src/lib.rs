@@ -149,7 +149,7 @@ pub enum End {
 }
 
 impl Execution {
-    /// Returns the execution of a plan without any started step.
+    /// Returns the execution of a plan of which no step was started.
     pub fn not_begun(plan: &Plan, end: End) -> Self {
         let steps = in_order(plan, &[]);
         Self {

@@ -28,11 +28,11 @@ use crate::{
 };
 
 /// How many images are built at the same time. With two, one can compile on all cores while the
-/// other installs packages on one. More would only compete for the memory that compilers count on
-/// when they start.
+/// other installs packages on a single core. More would only compete for memory: a build decides at
+/// its start, from the free memory, how many compilers it runs.
 const IMAGES_AT_ONCE: usize = 2;
 
-/// How long the end of a run waits for stores that do not answer.
+/// How long a run waits at its end for stores that do not answer.
 const RELEASE: Duration = Duration::from_secs(5);
 
 /// State that the plans of a run share.
@@ -73,7 +73,7 @@ pub(crate) struct Run {
     pub(crate) remotes: BTreeMap<String, ImageRef>,
     pub(crate) settings: Settings,
     pub(crate) on_event: OnEvent,
-    /// The copies of layers into files.
+    /// The tasks that copy layers into files.
     pub(crate) copies: TaskTracker,
     shared: Arc<Shared>,
     /// The claims of the steps that this plan is carrying out, by key.
@@ -81,8 +81,8 @@ pub(crate) struct Run {
     progress: Mutex<Progress>,
 }
 
-/// The results that are known so far. If the run is interrupted, the unfinished work is dropped, but
-/// these results are kept.
+/// The results that are known so far. If the run is interrupted, the unfinished work is dropped,
+/// but these results are kept.
 ///
 /// A step or output is recorded as interrupted from its start, so that a dropped one is not
 /// reported as never started.
@@ -135,7 +135,8 @@ impl Run {
                 None => End::Interrupted,
             },
         };
-        // Waits for them, so that nothing continues in the engine, the store or an output.
+        // Waits until the aborted steps have ended, so that nothing continues in the engine, the
+        // store or an output.
         running.shutdown().await;
         self.copies.close();
         self.copies.wait().await;
@@ -151,7 +152,7 @@ impl Run {
                 claim.release().await;
             }
         };
-        // If this times out, other runs notice it a little later.
+        // If this times out, other runs notice a little later that the claims have lapsed.
         drop(tokio::time::timeout(RELEASE, release).await);
     }
 
@@ -335,7 +336,7 @@ impl Run {
         progress.steps.push(StepOutcome { step: step.to_owned(), state, milliseconds, store });
     }
 
-    /// Returns the engine for `wants`, a description of what needs it.
+    /// Returns the engine. `wants` describes what needs it, for the error message.
     pub(crate) fn engine(&self, wants: &str) -> Result<&Engine, ExecuteError> {
         self.shared.engine.as_ref().ok_or_else(|| ExecuteError::no_engine(wants))
     }

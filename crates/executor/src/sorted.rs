@@ -14,7 +14,7 @@ use seal::{Entry, EntryPath, Listing, Placed, Sorted};
 
 use crate::layers::{LayerError, visit_layer};
 
-/// The memory limit for entries that are sorted at once, in bytes.
+/// The memory limit for entries that are held while sorting, in bytes.
 const HELD: usize = 24 << 20;
 /// The memory that an entry needs in addition to its path, link and attributes, in bytes.
 const OVERHEAD: usize = 256;

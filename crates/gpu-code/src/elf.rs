@@ -15,7 +15,7 @@ use crate::target::CodeTarget;
 pub(crate) const HEADER: usize = 64;
 /// `e_ident[EI_OSABI]` of code for the HSA runtime: `ELFOSABI_AMDGPU_HSA` (LLVM, AMDGPUUsage).
 const HSA: u8 = 64;
-/// The name of the section with bundles, with the zero that ends it.
+/// The name of the section with bundles, including the terminating NUL.
 const FATBIN: &[u8] = b".hip_fatbin\0";
 
 type Header = FileHeader64<LittleEndian>;

@@ -11,7 +11,7 @@ pub(crate) enum Content {
     Database,
     /// Code in a format that is not read.
     Packed,
-    /// Facts about code, such as the choice of a kernel.
+    /// Data about code, such as which kernel to choose.
     Data,
 }
 
@@ -22,7 +22,7 @@ const ENDS: [(&str, Content); 8] = [
     (".co", Content::Objects),
     (".dat", Content::Data),
     (".dat.gz", Content::Data),
-    // MIOpen: compiled kernels, and results of searches.
+    // MIOpen: compiled kernels, and the results of its kernel searches.
     (".kdb", Content::Database),
     (".fdb.txt", Content::Data),
     (".db", Content::Data),
@@ -31,7 +31,7 @@ const ENDS: [(&str, Content); 8] = [
 ];
 const AOTRITON: &str = ".aks2";
 
-/// The facts in the path of a kernel file.
+/// The information in the path of a kernel file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) target: CodeTarget,

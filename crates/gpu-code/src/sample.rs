@@ -9,8 +9,8 @@ use crate::target::CodeTarget;
 /// The alignment of code in a bundle, in bytes.
 const PAGE: usize = 4096;
 
-/// Returns a bundle with a code object for each of the GPUs. GPUs whose ELF number this program does
-/// not know are left out.
+/// Returns a bundle with a code object for each of the GPUs. GPUs whose ELF number this program
+/// does not know are left out.
 pub fn sample_bundle(gpus: &[GpuTarget]) -> Vec<u8> {
     let code: Vec<(String, Vec<u8>)> = gpus
         .iter()

@@ -39,7 +39,7 @@ pub enum Owner {
     Host,
     /// A GPU. The part is code.
     Gpu(CodeTarget),
-    /// A GPU. The part describes code, for example the choice of a kernel.
+    /// A GPU. The part is data about code, for example which kernel to choose.
     Data(CodeTarget),
     /// A GPU of another vendor. This is the ID of the entry.
     Other(String),
@@ -68,7 +68,8 @@ impl CodeObject {
     }
 }
 
-/// Refuses a file with too many code objects: compressed bundles of a few bytes can claim thousands.
+/// Refuses a file with too many code objects: compressed bundles of a few bytes can claim
+/// thousands.
 pub(crate) fn limit(count: usize) -> Result<(), ScanError> {
     if count > MOST_OBJECTS {
         return Err(ScanError::at(0, format!("it has more than {MOST_OBJECTS} code objects")));
@@ -167,8 +168,8 @@ impl Form {
 /// tell which GPU they are for.
 ///
 /// # Errors
-/// The file cannot be read, violates its format, or contains code for a GPU other than the one in
-/// its name.
+/// Fails if the file cannot be read, violates its format, or contains code for a GPU other than the
+/// one in its name.
 pub fn scan(path: &str, file: &Spool) -> Result<Vec<CodeObject>, ScanError> {
     Ok(examine(path, file)?.1)
 }

@@ -31,7 +31,7 @@ impl Spool {
     /// Creates a spool that reads an open file in place.
     ///
     /// # Errors
-    /// The size of the file cannot be read.
+    /// Fails if the size of the file cannot be read.
     pub fn of_file(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         Ok(Self { place: Place::Disk(file), size, folder: None })
@@ -40,7 +40,7 @@ impl Spool {
     /// Adds bytes at the end.
     ///
     /// # Errors
-    /// The temporary file cannot be written.
+    /// Fails if the temporary file cannot be written.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Place::Memory(held) = &mut self.place {
             if held.len() + bytes.len() <= HELD {
@@ -73,7 +73,8 @@ impl Spool {
     /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// There are fewer bytes ([`io::ErrorKind::UnexpectedEof`]), or they cannot be read.
+    /// Fails if there are fewer bytes ([`io::ErrorKind::UnexpectedEof`]), or if they cannot be
+    /// read.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match &self.place {
             Place::Disk(file) => file.read_exact_at(buffer, offset),

@@ -14,7 +14,8 @@ pub fn usual_wait(first: Duration, tries: u32) -> Duration {
 /// Returns the time in a `Retry-After` or similar header: a number of seconds, seconds since 1970,
 /// or a date.
 pub fn retry_time(text: &str, now: SystemTime) -> Option<SystemTime> {
-    // Numbers of at least this size are times since 1970. As a wait, this number would be 31 years.
+    // Numbers of at least this size are seconds since 1970. As a wait, this number would mean
+    // 31 years.
     const LEAST_EPOCH: u64 = 1_000_000_000;
     let text = text.trim();
     match text.parse::<u64>() {

@@ -375,8 +375,8 @@ impl Transport {
     }
 }
 
-/// Waits for the response to an upload. Fails if the body makes no progress for the idle time, or if
-/// the response takes too long after the last byte.
+/// Waits for the response to an upload. Fails if the body makes no progress for the idle time, or
+/// if the response takes too long after the last byte.
 async fn watched<T>(
     answer: impl Future<Output = T>,
     timeouts: Timeouts,

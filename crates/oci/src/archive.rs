@@ -142,7 +142,8 @@ impl ArchiveWriter {
         Ok(archive)
     }
 
-    /// Declares that only layers follow. If an earlier writer left layers, the unfinished file is kept.
+    /// Declares that only layers follow. If an earlier writer left layers, the unfinished file is
+    /// kept.
     pub(crate) fn expect_layers(&mut self) {
         self.is_wanted = self.length > self.position;
     }

@@ -1,8 +1,9 @@
 //! A folder of artifacts: an OCI layout whose `index.json` has an entry for each tag.
 //!
 //! Several processes may use it at the same time. Blobs are written under their digests. A process
-//! that changes `index.json` holds a lock on the folder of blobs, and replaces the file with one rename.
-//! A folder that contains something else, for example an image, is neither read nor changed.
+//! that changes `index.json` holds a lock on the folder of blobs, and replaces the file with one
+//! rename. A folder that contains something else, for example an image, is neither read nor
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -51,7 +52,7 @@ type Stamp = (u64, u64, i64, i64);
 pub struct Removed {
     /// The number of entries that were removed, or would be removed in a dry run.
     pub entries: usize,
-    /// The size of their blobs that are no longer used, in bytes.
+    /// The total size of the blobs that are no longer used, in bytes.
     pub bytes: u64,
 }
 
@@ -73,8 +74,8 @@ impl ArtifactFolder {
         self.blob(&descriptor, MANIFEST_CAP).map(Some)
     }
 
-    /// Records that the artifact under a tag was used now. `clean` removes artifacts that have not
-    /// been used for a long time.
+    /// Records that the artifact under a tag has just been used. `clean` removes artifacts that
+    /// have not been used for a long time.
     pub fn note_use(&self, tag: &Tag) {
         let touch = || {
             let entry = self.entry(tag.as_str()).ok()??;
@@ -398,7 +399,8 @@ mod tests {
 
     #[test]
     fn several_writers_lose_no_entry() {
-        // The first writes into a new folder differ from later ones, so there are many folders.
+        // The first writes into a new folder differ from later ones, so this test uses many
+        // folders.
         for round in 0..20 {
             let temporary = tempfile::tempdir().unwrap();
             let path = temporary.path().join("store");

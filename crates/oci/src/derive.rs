@@ -9,10 +9,10 @@
 //!   such a variable twice, only one remains, because runtimes disagree on which one counts.
 //!   `config.Labels` contains the base's labels that the edit does not reset, plus the edit's,
 //!   sorted. The edit's entrypoint replaces `config.Entrypoint` and removes `config.Cmd`; its
-//!   arguments, user and working folder replace those of the base. The edit's words are put in front of
-//!   `config.Entrypoint` unless they are already there. `created` and one empty-layer history entry
-//!   contain the edit's time. Keys that describe the container in which the base was made are
-//!   dropped.
+//!   arguments, user and working folder replace those of the base. The edit's words are put in
+//!   front of `config.Entrypoint` unless they are already there. `created` and one empty-layer
+//!   history entry contain the edit's time. Keys that describe the container in which the base was
+//!   made are dropped.
 //! - The manifest is an OCI image manifest, because docker's format has no annotations. Its layer
 //!   descriptors are the base's, with the same digests and the OCI names of the same media types.
 //!   Its annotations are the base's annotations that the edit does not reset, plus all of the

@@ -38,12 +38,12 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
 }
 
 /// Returns whether an error means that a path is wrong: it leads through a file, is too long, or
-/// names something of another kind than the caller needs. No repair of the machine helps.
+/// names something of a different kind than the caller needs. Repairing the machine would not help.
 pub fn is_wrong_path(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     let number = error.raw_os_error();
-    // The system says EINVAL for other reasons, too. Without a number, it is [`open`] or the standard
-    // library that refuses the path.
+    // The system also returns EINVAL for other reasons. If there is no error number, [`open`] or
+    // the standard library has refused the path.
     let is_refused = number.is_none() && error.kind() == Kind::InvalidInput;
     let is_loop = number == Some(rustix::io::Errno::LOOP.raw_os_error());
     is_refused

@@ -189,8 +189,9 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
         && is(blob_path(path, &image.config_digest), &image.config)
 }
 
-/// Checks that the image `name` may be written as a layout at `path`: the path has no content yet,
-/// or a layout with an image made by this tool, which will be replaced.
+/// Checks that the image `name` may be written as a layout at `path`: the path contains nothing
+/// yet, the remains of an interrupted write, or a layout with an image made by this tool, which
+/// will be replaced.
 ///
 /// # Errors
 /// Fails if `path` contains something else, or cannot be read.

@@ -180,7 +180,8 @@ impl Index {
         Ok(Self { entries })
     }
 
-    /// Returns the descriptor of the first image for `wanted` (image index specification, "platform").
+    /// Returns the descriptor of the first image for `wanted` (image index specification,
+    /// "platform").
     ///
     /// Attestations, which have the platform `unknown/unknown` in an index, are never chosen.
     ///

@@ -187,8 +187,8 @@ impl<R: Read + Seek> Differ<'_, R> {
         Ok(unchanged)
     }
 
-    /// Returns whether the layers below have the same entry, apart from its time. Content is read only if
-    /// everything else is equal.
+    /// Returns whether the layers below have the same entry, apart from its time. Content is read
+    /// only if everything else is equal.
     fn is_unchanged(&mut self, path: &EntryPath, node: &mut Node) -> Result<bool, SealError> {
         if node.entry.kind == Kind::Hardlink {
             let target = link_target(path, node)?;

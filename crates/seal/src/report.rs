@@ -1,4 +1,4 @@
-//! The report about the sealing of a layer, so that nothing is dropped silently.
+//! The report on sealing a layer. It records what was dropped, so that nothing is dropped silently.
 
 use std::collections::BTreeMap;
 

@@ -23,11 +23,11 @@ pub enum Refusal {
     },
 }
 
-/// Checks that an image works on the GPUs without code for other GPUs. It need not have code for
-/// the GPUs in `if_present`. `forced` is the version that it makes ROCm assume.
+/// Checks that an image still works on the GPUs once the code for other GPUs is removed. It need
+/// not have code for the GPUs in `if_present`. `forced` is the version that it makes ROCm assume.
 ///
 /// # Errors
-/// The image would not work, or has no code to remove.
+/// Fails if the image would not work, or has no code to remove.
 pub fn check(
     found: &Found,
     gpus: &[GpuTarget],

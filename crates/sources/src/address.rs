@@ -55,7 +55,7 @@ impl SourceUrl {
         bare(self.as_str())
     }
 
-    /// Returns the URL of a submodule, which `text` in this repository's `.gitmodules` specifies.
+    /// Returns the URL of a submodule. `text` is its `url` in this repository's `.gitmodules`.
     pub fn join_submodule(&self, text: &str) -> Result<Self, ParseSourceError> {
         if !text.starts_with("./") && !text.starts_with("../") {
             return text.parse();

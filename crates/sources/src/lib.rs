@@ -12,8 +12,8 @@
 //!
 //! This crate reads no environment variables and no configuration, neither git's nor its own. It
 //! runs no programs and prints nothing. Fetched content is verified before anything reads it, and
-//! cached content is verified again each time. Fetching the same commit or archive a second time
-//! needs no network.
+//! cached content is verified again if its file has changed. Fetching the same commit or archive a
+//! second time needs no network.
 //!
 //! Futures may be dropped at any point. The content of the cache then stays the same.
 

@@ -72,9 +72,9 @@ async fn another_file_than_the_locked_one_is_refused() {
     assert!(matches!(error, FetchError::Size { .. }), "{error}");
 }
 
-/// A package that only a snapshot archive has is fetched from that archive: from the snapshot of the
-/// first day in the lock that contains it. An archive is tried only if a mirror responds that it does
-/// not have the file.
+/// A package that only a snapshot archive has is fetched from that archive: from the snapshot of
+/// the first day in the lock that contains it. An archive is tried only if a mirror responds that
+/// it does not have the file.
 #[tokio::test]
 async fn a_file_that_left_the_mirror_comes_from_an_archive_of_the_days_of_the_lock() {
     let hello = LockedPackage { file: "pool/main/h/hello/hello_1_amd64.deb".to_owned(), ..local() };
@@ -102,7 +102,7 @@ async fn a_file_that_left_the_mirror_comes_from_an_archive_of_the_days_of_the_lo
     let found = fetch(&[&mirror]).await.unwrap();
     assert_eq!(found[0].received, hello.size);
     assert_eq!(archive.requests().len(), 2);
-    // Another mirror that does not respond makes no difference.
+    // An additional mirror that does not respond makes no difference.
     fetch(&[&mirror, "http://127.0.0.1:1/debian"]).await.unwrap();
     assert_eq!(archive.requests().len(), 4);
     // A mirror that does not respond may have the file.

@@ -311,7 +311,8 @@ async fn a_runtime_that_does_not_work_is_passed_over() {
     build(&Engine::podman(chosen), &request("chosen", text), &[]).await.0.unwrap();
 }
 
-/// The engines' descriptions of themselves, also for podman at a socket that another `Engine` serves.
+/// The engines' descriptions of themselves, also for podman at a socket that another `Engine`
+/// serves.
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_say_what_they_are() {
     let store = PodmanStore::new();

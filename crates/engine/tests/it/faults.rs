@@ -170,8 +170,8 @@ fn good_docker() -> Script {
     ])
 }
 
-/// Returns streams of many steps, from podman and both builders of docker. The last record names the
-/// image.
+/// Returns streams of many steps, from podman and both builders of docker. The last record names
+/// the image.
 fn long() -> [Script; 3] {
     let of = |colon: &str, last: &str| {
         let step = |number| stream(&format!("STEP {number}/20{colon} RUN touch /{number}\n"));
@@ -198,8 +198,8 @@ async fn a_good_stream_is_a_success() {
     assert_eq!(on_docker(good_docker()).await.unwrap().image.as_str(), format!("sha256:{ID}"));
 }
 
-/// Wherever the stream is cut, and whether or not it ends normally, a build without the record of its
-/// image fails.
+/// Wherever the stream is cut, and whether or not it ends normally, a build without the record of
+/// its image fails.
 #[tokio::test]
 async fn a_stream_that_is_cut_is_never_a_success() {
     let mut cases = 0;

@@ -139,8 +139,8 @@ async fn tool(store: &PodmanStore, base: &Base) -> Child {
     child
 }
 
-/// Returns what other users have in the engine. First removes the images that keep layers of killed
-/// builds for an hour.
+/// Returns what other users have in the engine. First removes the images that would keep the layers
+/// of killed builds for an hour.
 fn foreign(store: &PodmanStore) -> [Vec<String>; 3] {
     let list = |arguments: &[&str]| store.podman(arguments);
     for image in list(&["images", "--all", "--quiet", "--no-trunc", "--filter", ADOPTED]) {
@@ -184,7 +184,7 @@ async fn broken_off(
                     _ => kill(groups()),
                 }
             };
-            // Before the build has started there is nothing to kill, so it is dropped.
+            // Before the build has started there is nothing to kill, so the build is dropped.
             let (text, limit) = (text(base, LONG), after + Duration::from_secs(5));
             tokio::join!(dropped_after(engine, "killed", &text, limit), killing);
         }
@@ -537,7 +537,7 @@ async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
     forget_images(&store, |record| record["names"].to_string().contains("lost"));
     let before = (layers(&store), foreign(&store));
     let text = format!("FROM {}\nCOPY data /data\nRUN echo 1 > /1\n", base.name);
-    // Both steps may be without an image, or the last one.
+    // Either both steps are without an image, or only the last one is.
     for is_last in [false, true] {
         let built = build(&engine, &request("killed", &text), &[("data", DATA)]).await.0.unwrap();
         engine.stop().await;
@@ -566,7 +566,7 @@ async fn layers_for_which_a_killed_podman_created_no_image_are_removed() {
     engine.stop().await;
 }
 
-/// The probe has no base, so nothing but its emptiness tells that the container is of no use.
+/// The probe has no base, so only its lack of content shows that the container is of no use.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_container_that_a_killed_podman_did_not_record_is_removed() {
     let store = PodmanStore::new();
@@ -589,7 +589,7 @@ async fn an_empty_container_that_a_killed_podman_did_not_record_is_removed() {
     let [container] = &records(&store, "containers")[..] else { panic!("one container") };
     let folder = store.root().join("overlay-containers").join(container["id"].as_str().unwrap());
     std::fs::remove_file(folder.join("userdata/buildah.json")).unwrap();
-    // Content may be of use to somebody.
+    // A container with content stays, because somebody may need the content.
     engine.clean_bases().await.unwrap();
     assert_eq!(foreign(&store)[0].len(), 1);
     let diff = store.root().join("overlay").join(container["layer"].as_str().unwrap()).join("diff");

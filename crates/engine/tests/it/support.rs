@@ -15,7 +15,7 @@ use testkit::{Dockerd, PodmanStore, busybox_root};
 
 use crate::settings::settings;
 
-/// Long enough for a loaded machine.
+/// The time limit for single operations, long enough for a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// The time limit for operations that take less than 5 s on an idle machine. It detects events that
@@ -116,7 +116,8 @@ impl Base {
     }
 }
 
-/// Returns a context that contains a Dockerfile and further files. Those below `bin` are executable.
+/// Returns a context that contains a Dockerfile and further files. Those below `bin` are
+/// executable.
 pub(crate) fn context(dockerfile: &str, files: &[(&str, &[u8])]) -> ByteStream {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {

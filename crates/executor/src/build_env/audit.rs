@@ -14,8 +14,8 @@ use crate::ExecuteError;
 use crate::layers::{read_remote_layer, visit_layer};
 
 impl BuildEnv {
-    /// Reads all layers of an image, and fails if they contain no code for a GPU. Returns what was
-    /// found, as text for users.
+    /// Reads all layers of an image, and fails if they contain no code for a GPU. Returns a summary
+    /// for users.
     pub(crate) async fn audit(
         &self,
         image: &StoredImage,
@@ -52,8 +52,8 @@ impl BuildEnv {
         Ok(summary(&report))
     }
 
-    /// Reads wheels, and fails if they contain GPU code, but none for this GPU. Returns what was
-    /// found, as text for users.
+    /// Reads wheels, and fails if they contain GPU code, but none for this GPU. Returns a summary
+    /// for users.
     pub(crate) fn audit_wheels(
         &self,
         wheels: &Wheels,
@@ -93,7 +93,8 @@ fn read_report(found: Found, gpu: &GpuTarget) -> Result<AuditReport, ExecuteErro
     Ok(report)
 }
 
-/// Returns the error for files without code for the GPU. `contain` is the subject and the verb.
+/// Returns the error for files without code for the GPU. `contain` is the subject and the verb of
+/// its message.
 fn lacks(contain: &str, report: &AuditReport) -> ExecuteError {
     let found: Vec<&str> = report.targets.iter().map(|one| &*one.target).collect();
     let only = match &*found {

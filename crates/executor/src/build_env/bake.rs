@@ -1,9 +1,10 @@
-//! Builds with `docker buildx bake` instead of an engine of this machine.
+//! Builds with `docker buildx bake` instead of an engine on this machine.
 //!
-//! Bake has no way to ask this program for a base or to give it a result. So the two meet in a
-//! folder: this program writes the context and the base of each step that is ready to be built, and
-//! bake writes the image of the step beside them, as an OCI archive. The next run takes the image.
-//! Names of folders and archives contain the step's key, so nothing is taken for other inputs.
+//! Bake has no way to ask this program for a base or to give it a result. So the two exchange files
+//! in a folder: this program writes the context and the base of each step that is ready to be
+//! built, and bake writes the image of the step next to them, as an OCI archive. The next run reads
+//! the image. The names of folders and archives contain the step's key, so an image is never used
+//! for different inputs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -30,7 +31,7 @@ use super::sink::{Sink, source_of};
 use super::store::StoredImage;
 use crate::ExecuteError;
 
-/// A folder in which steps wait for bake.
+/// The folder that this program and bake share, and the steps that wait for bake.
 #[derive(Debug)]
 pub struct Bake {
     folder: PathBuf,
@@ -40,7 +41,7 @@ pub struct Bake {
 /// A step that waits for bake. All paths are relative to the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BakeTarget {
-    /// Its name in the file for bake.
+    /// Its name in the bake file.
     pub name: String,
     /// The folder of the context. The Dockerfile is in it.
     pub context: String,
@@ -57,8 +58,8 @@ pub struct BakeTarget {
 /// The base of a step, as an OCI layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BakeBase {
-    /// Its name in the Dockerfile. No stage has it: bake replaces a stage with the context of
-    /// the same name.
+    /// Its name in the Dockerfile. No stage has this name, because bake would replace the stage
+    /// with this context.
     pub name: String,
     /// The folder.
     pub layout: String,
@@ -67,12 +68,12 @@ pub struct BakeBase {
 }
 
 impl Bake {
-    /// Creates the value for a folder, which need not exist.
+    /// Creates a value for a folder, which need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), waiting: Mutex::default() }
     }
 
-    /// Returns the steps that wait for bake, by name. A run adds them.
+    /// Returns the steps that wait for bake, sorted by name. They are added during a run.
     pub fn waiting(&self) -> Vec<BakeTarget> {
         let mut all = self.targets().clone();
         all.sort_by(|one, other| one.name.cmp(&other.name));
@@ -130,7 +131,7 @@ impl BuildEnv {
     ) -> Result<Option<RawBuild>, ExecuteError> {
         let name = safe(&instructions.name);
         let archive = bake.folder.join(archive_name(&name));
-        // Bake makes an empty file before it builds, and also if it only prints its targets.
+        // Bake creates an empty file before it builds, and even if it only prints its targets.
         if archive.symlink_metadata().is_ok_and(|found| found.len() > 0) {
             return block_in_place(|| taken(instructions, &archive, sink)).map(Some);
         }
@@ -142,8 +143,8 @@ impl BuildEnv {
         Ok(None)
     }
 
-    /// Writes the context and the base of a step, even if they are there: somebody may have changed
-    /// them. A folder with that name is complete, because it is written under another name first.
+    /// Writes the context and the base of a step, even if they already exist, because somebody may
+    /// have changed them. The folder gets its final name only when it is complete.
     async fn write_target(
         &self,
         folder: &Path,
@@ -258,7 +259,7 @@ fn set_times(folder: &Path, time: SystemTime) -> io::Result<()> {
     File::open(folder)?.set_modified(time)
 }
 
-/// Takes the layers that bake added to a base out of its archive.
+/// Extracts the layers that bake added to a base from bake's archive.
 fn taken(
     instructions: &Instructions<'_>,
     archive: &Path,

@@ -1,4 +1,4 @@
-//! Builds Dockerfiles in the engine, and takes the results out of it.
+//! Builds Dockerfiles in the engine, and extracts the results.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +27,8 @@ use crate::{Event, ExecuteError, OnEvent};
 const IDLE: Duration = Duration::from_secs(3600);
 /// The time limit of a pull or push.
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
-/// The number of attempts for a build if other builds remove images from the engine's cache while
-/// it uses them.
+/// The number of attempts at a build, if other builds remove images that it uses from the engine's
+/// cache.
 const TRIES: u32 = 5;
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
@@ -37,8 +37,8 @@ const BUILT: &str = "built";
 /// How many chunks of a context may wait for the engine.
 const PIECES_AHEAD: usize = 16;
 
-/// The build argument that names the launcher for compilers, by default ccache. Its cache is in the
-/// engine, in a mount of the RUN. The result does not depend on it.
+/// The build argument that names the compiler launcher, by default ccache. The launcher's cache is
+/// in the engine, in a mount of the RUN. The built image does not depend on it.
 const LAUNCHER: &str = "COMPILER_LAUNCHER";
 
 /// What to build.
@@ -68,7 +68,7 @@ pub(crate) struct Instructions<'a> {
 pub(crate) enum Builder<'a> {
     /// podman or docker on this machine.
     Engine(&'a Engine),
-    /// `docker buildx bake`, before or after this run.
+    /// `docker buildx bake`, which is called outside of this run.
     Bake(&'a Bake),
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct RawBuild {
     pub(crate) layers: Vec<StoredBlob>,
 }
 
-/// What a builder needs.
+/// The prepared input of a builder.
 pub(super) struct Ready {
-    /// The text of the Dockerfile, as every builder understands it.
+    /// The text of the Dockerfile, rewritten so that all builders treat it alike.
     pub(super) text: String,
     /// The build arguments, without `BASE`.
     pub(super) build_args: BTreeMap<String, String>,
@@ -144,7 +144,7 @@ impl BuildEnv {
         let Ready { text, mut build_args, offered, context } = ready;
 
         let target = sink.reference(&instructions.name, BUILT)?;
-        // From here on, the names must be removed in any case.
+        // From here on, the names must be removed even if the build fails.
         self.names.lock().await.push(target.to_string());
         if let Some(offered) = &offered {
             let name = sink.offer_base(&instructions.name, &offered.made, &self.store, client)?;

@@ -3,10 +3,10 @@
 //!
 //! `sources` fetches and patches sources. `packages` fetches Debian packages and makes base images
 //! from them. `wheels` fetches the wheels of Python locks. `build` builds a Dockerfile in the
-//! engine and takes out the new layers; `bake` leaves that to another builder. `seal` makes them canonical. `slim` removes code for other
-//! GPUs, and `audit` looks for code for the image's GPU. `store` keeps finished images by the key
-//! of their step. `sink` is the in-process registry that engines push to and pull from. `load`
-//! loads a finished image into the engine.
+//! engine and extracts the new layers; `bake` leaves that to `docker buildx bake`. `seal` makes
+//! them canonical. `slim` removes code for other GPUs, and `audit` looks for code for the image's
+//! GPU. `store` keeps finished images by the key of their step. `sink` is the in-process registry
+//! that engines push to and pull from. `load` loads a finished image into the engine.
 
 mod audit;
 mod bake;
@@ -93,7 +93,7 @@ pub struct BuildEnv {
     pub is_fresh: bool,
     /// Whether the state before a failed RUN is kept in the engine.
     pub keeps_failed: bool,
-    /// Where another builder builds, instead of the engine.
+    /// The folder for `docker buildx bake`, if bake builds instead of the engine.
     pub bake: Option<Arc<Bake>>,
     /// The temporary names of images in the engine, used only during this run.
     pub names: Mutex<Vec<String>>,
@@ -116,7 +116,7 @@ impl BuildEnv {
     /// Removes what this run left in the engine, and nothing else.
     pub(crate) async fn close(&self, engine: &Engine) {
         let names = std::mem::take(&mut *self.names.lock().await);
-        // Without a recorded name, nothing was built in the engine.
+        // If no name is recorded, nothing was built in the engine.
         if !names.is_empty()
             && let Err(error) = engine.clean(&self.run).await
         {
@@ -132,7 +132,7 @@ impl BuildEnv {
 
 /// The project files and patches that plans refer to by digest. They were read when the plans were
 /// made, so a build uses exactly the files that its plan was made from, even if they change in the
-/// meantime. Own files may be large, so they are an exception.
+/// meantime. The tracks' own files are an exception, because they may be large.
 #[derive(Debug, Default)]
 pub struct Materials {
     /// Dockerfiles and locks, by their path relative to the project root.

@@ -71,7 +71,7 @@ impl Offered {
     }
 }
 
-/// Returns an image with another config, in docker's format if its layers are given.
+/// Returns an image with its config replaced, in docker's format if `docker_layers` is given.
 fn with_config(
     base: &StoredImage,
     config: Bytes,

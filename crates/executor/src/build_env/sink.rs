@@ -63,7 +63,7 @@ impl Sink {
         for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
             let source = source_of(layer, made.remote.as_ref(), store, client);
             self.registry.claim(&layer.digest, layer.size, Some(source));
-            // A client that does not know the digest of the compressed layer asks for this one.
+            // A client that does not know the digest of the compressed layer requests this digest.
             self.registry.claim(&diff_id, layer.size, None);
         }
         let repository = format!("{NAMESPACE}/{name}");

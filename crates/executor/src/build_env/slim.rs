@@ -43,12 +43,12 @@ pub(crate) struct SlimStep<'a> {
     pub(crate) gpus: &'a [GpuTarget],
     /// The GPUs whose code stays if the image has some.
     pub(crate) if_present: &'a [GpuTarget],
-    /// The GPU version that the image makes ROCm see, unless a later step changes it.
+    /// The GPU version that the image makes ROCm assume, unless a later step changes it.
     pub(crate) forced: Option<GfxVersion>,
     /// Layouts and archives that may contain layers of the image.
     pub(crate) nearby: &'a [PathBuf],
     pub(crate) client: &'a RegistryClient,
-    /// The copies of layers that this run makes.
+    /// The tasks of this run that copy layers.
     pub(crate) copies: &'a TaskTracker,
     pub(crate) on_event: &'a OnEvent,
 }

@@ -173,7 +173,7 @@ impl SourceStep<'_> {
 }
 
 /// Returns whether the verdict of a patch matches the plan. A patch that is not in the plan must
-/// not be for this source.
+/// not be applicable to this source.
 fn is_expected(expected: Option<Expectation>, done: &PatchOutcome) -> bool {
     let is_upstream =
         matches!(done.verdict, Verdict::AlreadyPresent { .. } | Verdict::SatisfiedOtherwise);

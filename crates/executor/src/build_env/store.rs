@@ -1,6 +1,6 @@
 //! Finished images of steps, by the key of the step, with their layers by digest.
 //!
-//! Everything in here may be deleted at any time; it is then made again.
+//! Everything in this folder may be deleted at any time; the next run that needs it makes it again.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -5,8 +5,8 @@
 //! this program again with [`HELPER`] as its first argument, and [`run_helper`] takes over before
 //! anything else happens. The outer helper becomes an ordinary user if it is root, creates the
 //! namespaces, and starts the inner helper as process 1 of the new process namespace. The inner
-//! helper makes the file system (`jail`), gives up all privileges, and runs the probe. When it ends,
-//! the kernel ends everything that the probe started.
+//! helper makes the file system (`jail`), gives up all privileges, and runs the probe. When it
+//! ends, the kernel ends everything that the probe started.
 //!
 //! This needs no programs from the host: `unshare` and `bwrap` are missing on some hosts and differ
 //! between versions.
@@ -229,8 +229,8 @@ fn keep_mount_rights() -> rustix::io::Result<()> {
     rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
 }
 
-/// Returns the number of threads of a user: old kernels count all of them against the limit of
-/// processes.
+/// Returns the number of threads of a user. Old kernels count all of them against the process
+/// limit.
 fn threads_of(uid: u32) -> u64 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let tasks = entries.filter_map(|entry| fs::metadata(entry.path().join("task")).ok());

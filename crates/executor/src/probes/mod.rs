@@ -7,7 +7,7 @@
 //! runs in its own namespaces (`confine`): as an ordinary user, without a network, with a read-only
 //! view of its files and of the system's programs (`jail`), and with limits on time, memory,
 //! processes and output. If the machine does not allow that, the probe is not run, unless the user
-//! asks for it.
+//! allows it to run unconfined.
 
 mod confine;
 mod jail;
@@ -31,7 +31,7 @@ use process::Limits;
 /// largest file, the preprocessor prints 300 kB.
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), output: 4 << 20 };
 
-/// The start of the reason that is given if this machine cannot confine a probe.
+/// The first words of the reason that is given if this machine cannot confine a probe.
 pub const CANNOT_CONFINE: &str = "this machine cannot confine a probe";
 
 /// Where a confined probe finds programs.
@@ -79,8 +79,9 @@ struct Job<'a> {
 }
 
 impl Tools {
-    /// Searches the directories in `path`, which has the format of `PATH`. Programs are confined, or
-    /// are not run. This program must call [`run_helper`] when it starts.
+    /// Creates tools that are searched for in the directories of `path`, which has the format of
+    /// `PATH`. Programs are either confined or not run. This program must call [`run_helper`] when
+    /// it starts.
     pub fn new(path: &OsStr) -> Self {
         Self {
             path: path.to_owned(),

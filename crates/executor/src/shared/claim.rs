@@ -1,11 +1,11 @@
-//! Claims: a run tells others that it builds a step.
+//! Claims, with which a run tells other runs that it is building a step.
 //!
 //! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
-//! works. Clocks of machines differ, so a reader does not compare times: a claim has lapsed if it
-//! has not changed for [`LAPSE`]. Registries have no compare-and-swap, so each run reads its claim
-//! again after a while, and the last one to write wins ([`settle`], after Fischer's algorithm in
-//! Lamport, "A Fast Mutual Exclusion Algorithm", 1987). If two runs win anyway, both build the step,
-//! and have the same result.
+//! works. The clocks of machines differ, so a reader does not compare times: a claim has lapsed if
+//! it has not changed for [`LAPSE`]. Registries have no compare-and-swap, so each run reads its
+//! claim again after a while, and the last one to write wins ([`settle`], after Fischer's algorithm
+//! in Lamport, "A Fast Mutual Exclusion Algorithm", 1987). If two runs win anyway, both build the
+//! step, and have the same result.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,16 +23,16 @@ use crate::build_env::{Store, StoredImage};
 
 /// How often an owner renews its claim.
 const RENEW: Duration = Duration::from_secs(5);
-/// How long a claim may stay unchanged. After that, its owner counts as dead.
+/// How long a claim may stay unchanged. After that, its owner is considered dead.
 const LAPSE: Duration = Duration::from_secs(20);
 /// How many times a run writes its claim before it continues without one.
 const TRIES: u32 = 8;
 /// How often a waiting run checks the claim.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a new claim waits for claims that were written at the same moment.
+/// How long a run waits after writing a claim, in case another run writes one at the same moment.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a claim that was written late waits. By then, an owner that did not wait for it has
-/// renewed its own claim, and so replaced this one.
+/// How long a run waits if it wrote its claim late. By then, an owner that did not wait for this
+/// claim has renewed its own, and so replaced this one.
 const SETTLE_LATE: Duration = RENEW.saturating_mul(2);
 
 /// The type of the artifact.
@@ -57,7 +57,7 @@ pub(crate) struct Claim {
     renewal: JoinHandle<()>,
 }
 
-/// Where a claim is.
+/// The location of a claim.
 #[derive(Debug, Clone)]
 struct Post {
     place: ArtifactPlace,
@@ -72,7 +72,7 @@ impl Drop for Claim {
 }
 
 impl Claim {
-    /// Tells other runs that they need not wait any more.
+    /// Tells other runs that they need not wait any longer.
     pub(crate) async fn release(self) {
         self.renewal.abort();
         if let Err(error) = self.post.write(NOBODY).await {
@@ -108,7 +108,7 @@ impl Post {
         self.place.push_manifest(&self.client, &self.tag, claim.to_string().into()).await
     }
 
-    /// Writes the only blob of a claim. This takes time, so it does not belong to a write.
+    /// Writes the only blob of a claim. This takes time, so it is not part of [`Self::write`].
     async fn prepare(&self) -> Result<(), oci::ArtifactError> {
         let empty = Bytes::from_static(EMPTY_CONFIG);
         self.place.push(&self.client, BlobStream::of_bytes(empty)).await
@@ -125,11 +125,11 @@ impl Post {
     }
 }
 
-/// Returns how long a claim waits before it is read again. `span` is the time from the start of the
-/// read that found no owner to the end of the write.
+/// Returns how long a run waits before it reads its claim again. `span` is the time from the start
+/// of the read that found no owner to the end of the write.
 ///
 /// Another run may have read the claim before this one was written, and may write after it. If that
-/// run is fast, its claim is there after [`SETTLE`]. If it is slow, it waits for longer itself.
+/// run is fast, its claim is visible after [`SETTLE`]. If it is slow, it waits longer itself.
 fn settle(span: Duration) -> Duration {
     if span < SETTLE / 2 { SETTLE } else { SETTLE_LATE }
 }

@@ -95,8 +95,8 @@ impl SharedStore {
         }
     }
 
-    /// Removes the steps that have not been used since a time, if the store is a folder. Nothing is
-    /// removed if `is_dry` is set. Returns `None` for a registry.
+    /// Removes the steps that have not been used since a given time, if the store is a folder.
+    /// Nothing is removed if `is_dry` is set. Returns `None` for a registry.
     ///
     /// # Errors
     /// Fails if the folder contains something else, or cannot be read or written.
@@ -113,7 +113,7 @@ impl SharedStore {
         }
     }
 
-    /// Returns the registry's host, if it is one.
+    /// Returns the registry's host, or `None` if the store is a folder.
     pub fn host(&self) -> Option<&str> {
         match &self.place {
             ArtifactPlace::Registry(repository) => Some(repository.registry()),
@@ -347,8 +347,9 @@ pub const UNREACHABLE: &str = "store-unreachable";
 /// The rule of notes about results whose store must not be used.
 const NOT_ALLOWED: &str = "store-not-allowed";
 
-/// Copies the entries of the steps that a run of a plan needs from the stores into this machine's
-/// store. Reports refused entries. Call this before you decide whether the run needs an engine.
+/// Finds the steps that a run of a plan needs, and copies their entries from the shared stores into
+/// this machine's store. Reports refused entries. Call this before you decide whether the run needs
+/// an engine.
 pub async fn take_from_stores(
     plan: &Plan,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! Properties of every project: a build applies exactly what the plan and the labels specify and
-//! verification expects.
+//! Properties that hold for every project: a build applies exactly what the plan and the labels
+//! specify, and what verification expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -88,8 +88,8 @@ fn settings() -> impl Strategy<Value = BTreeMap<PinName, ImageOverride>> {
     prop::option::of(set).prop_map(|set| set.into_iter().collect())
 }
 
-/// Requests for the track that an engine builds. Its rehearsal is a variant, and `--set` is refused
-/// for it.
+/// Requests for the track that an engine builds. Its rehearsals build a variant, and refuse
+/// `--set`.
 fn requests_of_built() -> impl Strategy<Value = BuildRequest> {
     let real = prop::sample::select(vec![None, Some("usual"), Some("other")]);
     let real = (real, settings()).prop_map(|(variant, overrides)| BuildRequest {
@@ -106,7 +106,7 @@ fn requests_of_built() -> impl Strategy<Value = BuildRequest> {
     prop_oneof![3 => real, 1 => rehearsed]
 }
 
-/// Requests for the track that only adds metadata. Its rehearsal has a stand-in.
+/// Requests for the track that only adds metadata. Its rehearsals use a stand-in.
 fn requests_of_spoofed() -> impl Strategy<Value = BuildRequest> {
     let version = prop::sample::select(vec!["11.0.0", "10.3.0"]);
     let spoof = prop_oneof![

@@ -190,7 +190,7 @@ impl Bench {
         draft.finish().unwrap()
     }
 
-    /// The texts of all files that were written for plans so far.
+    /// Returns the texts of all files that have been written for plans so far.
     fn materials(&self) -> Materials {
         let entries = std::fs::read_dir(self.folder.path()).unwrap().flatten();
         let files = entries.filter(|entry| entry.path().is_file()).map(|entry| {
@@ -307,7 +307,7 @@ fn taken(layout: &Path) -> (Digest, Digest) {
     (image.manifest_digest, Digest::of(&image.config))
 }
 
-/// Where the engine supports it, the cache of compilers persists between builds. Fresh builds never
+/// Where the engine supports it, the compilers' cache persists between builds. Fresh builds never
 /// use it, and the image is always the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {

@@ -89,7 +89,7 @@ async fn a_full_layout_gets_each_layer_once_and_only_those_it_lacks() {
     let outcome = &first.outputs[0];
     assert_eq!((outcome.layers_copied, outcome.layers_mounted), (3, 0));
     assert_eq!(outcome.layer_bytes_copied, bench.layer_bytes);
-    // Only the one layer larger than 4 MiB has progress: after 4 MiB, and at its end.
+    // Only the one layer larger than 4 MiB reports progress: after 4 MiB, and at its end.
     assert_eq!(told(&events).iter().filter(|line| line.starts_with("layer")).count(), 2);
     let read = LayoutImage::read(&bench.path("image")).unwrap();
     assert_eq!((read.present_layers.len(), read.absent_layers.len()), (4, 0));
@@ -300,7 +300,7 @@ async fn a_push_beside_the_base_moves_no_layer_byte() {
     let made = first.image.unwrap().manifest_digest;
     assert_eq!(tag_of(&host, image).await, Some(made.clone()));
 
-    // The second time there is one request and nothing else.
+    // The second run sends one request and nothing else.
     let (second, _) = bench.run(vec![registry_output(&host, image)]).await;
     assert_eq!((second.traffic.requests, second.outputs[0].state), (1, OutputState::UpToDate));
 

@@ -105,7 +105,7 @@ impl Bench {
         Output::Layout { path: self.path(name), with_layers }
     }
 
-    /// Returns the repository of the base on the registry itself, with no other location.
+    /// Returns the repository of the base under the registry's own host, so that no mirror is used.
     pub(crate) fn repository(&self) -> String {
         format!("{}/{PATH}", self.proxy.host())
     }
@@ -147,7 +147,7 @@ pub(crate) fn client(mirror: &str) -> RegistryClient {
     })
 }
 
-/// Puts a base with these layers into a registry, under its manifest and under an index.
+/// Puts a base with these layers into a registry, and returns the digest of its manifest.
 fn put_base(registry: &LoopbackRegistry, layers: &[Bytes]) -> Digest {
     let config = json!({
         "architecture": "amd64",

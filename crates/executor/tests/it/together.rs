@@ -134,7 +134,7 @@ async fn a_build_that_two_plans_have_runs_once() {
     assert_eq!(layers[0], layers[1]);
     let digests: Vec<_> = images.map(|image| &image.manifest_digest).collect();
     assert_ne!(digests[0], digests[1], "each image has its own labels");
-    // Either of them may reach a step first.
+    // Either plan may reach a step first.
     let [one, two] = [0, 1].map(|number| states(&executions[number]));
     let pairs: Vec<_> = one.into_iter().zip(two).collect();
     let is_once = |(one, two): &(StepState, StepState)| {
@@ -149,7 +149,7 @@ async fn a_plan_that_fails_does_not_end_the_others() {
     let bench = Bench::new("").await;
     let bad = plan_of(&bench, "bad", "echo broken; exit 7");
     let good = plan_of(&bench, "good", "sleep 3; echo whole");
-    // It needs the step that fails in the first plan.
+    // This plan needs the step that fails in the first plan.
     let also_bad = Draft { name: "also-bad".to_owned(), ..bad.clone().into_draft() };
     let also_bad = also_bad.finish().unwrap();
     let settings = bench.settings("together-bad", false);

@@ -46,7 +46,7 @@ impl Wheel {
     }
 
     /// Returns the bench's plan with the wheel in the context. `audited` is the GPU that the wheel
-    /// must be for.
+    /// must have code for.
     fn plan(&self, audited: Option<GpuTarget>) -> Plan {
         let lock = std::fs::read(self.bench.path(LOCK)).unwrap();
         let mut draft = self.bench.plan().into_draft();

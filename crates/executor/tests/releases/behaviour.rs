@@ -55,7 +55,7 @@ fn before_and_after(component: &str, version: &str, gpu: &str, path: &str) -> [V
     [before, changed.unwrap().new]
 }
 
-/// Returns vLLM's own code as the preprocessor of a HIP compiler for gfx1151 sees it.
+/// Returns vLLM's own code after preprocessing, as a HIP compiler for gfx1151 would compile it.
 fn preprocessed(source: &[u8]) -> String {
     // The headers of ROCm and PyTorch are not available.
     let lines = String::from_utf8(source.to_vec()).unwrap();

@@ -112,7 +112,8 @@ fn outcome(set: &PatchSet, release: &Release, gpu: &str, tree: &Released) -> Out
     }
 }
 
-/// llama.cpp counts builds, and the package that contains it has a different version.
+/// Returns the version of a release, or `None` for llama.cpp in another package: llama.cpp numbers
+/// its builds, and the package has a different version.
 fn version(release: &Release) -> Option<Version> {
     (release.subdirectory.is_none()).then(|| release.version.parse().unwrap())
 }

@@ -172,8 +172,8 @@ impl Tables {
         is_inside && touched.next().is_none()
     }
 
-    /// Returns the new table of segments, with a segment for the table itself at the end, whose
-    /// position in the file is not set.
+    /// Returns the new table of segments. The last loaded segment is the one that contains the
+    /// table itself; its position in the file is not set yet.
     fn split(&self, dropped: &[Range], moved: &dyn Fn(u64) -> u64) -> Option<Vec<Segment>> {
         let mut all = Vec::new();
         let mut address = 0;

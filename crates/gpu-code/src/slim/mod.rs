@@ -37,7 +37,8 @@ pub enum Slimmed {
 /// program's memory. The new file is read again to check the code objects.
 ///
 /// # Errors
-/// The file cannot be read, is damaged, or cannot be rewritten. It should then stay as it is.
+/// Fails if the file cannot be read, is damaged, or cannot be rewritten. It should then stay as it
+/// is.
 pub fn slim(
     path: &str,
     file: &Spool,
@@ -70,8 +71,8 @@ pub fn slim(
     Ok(Slimmed::Rewritten(new))
 }
 
-/// Checks that the new file has the code objects of the old one that are kept, with equal bytes,
-/// and no others.
+/// Checks that the new file has the code objects of the old one that are kept, with identical
+/// bytes, and no others.
 fn check(
     path: &str,
     old: &Spool,

@@ -1,4 +1,4 @@
-//! Damaged and malicious bundles are refused, and never cost much memory.
+//! Damaged and malicious bundles are refused, and never take much memory.
 
 use crate::support::{
     Case, alone, bundle, ccob, check_refused, fixture, list, objects, with, with_u64, zlib,

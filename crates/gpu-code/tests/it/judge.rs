@@ -36,7 +36,7 @@ fn a_forced_version_needs_its_own_code() {
         ("11.0.0", "", "host only"),
         ("10.3.0", "gfx11-generic gfx1151", "none"),
         ("63.255.255", "gfx1151", "none"),
-        // Its own version changes nothing.
+        // Forcing the GPU's own version changes nothing.
         ("11.5.1", "gfx1151", "native"),
         ("11.5.1", "gfx11-generic", "generic"),
         ("11.5.1", "gfx1100", "none"),

@@ -1,4 +1,4 @@
-//! Tests on fixtures and damaged files, and of the rules about targets.
+//! Tests with fixtures and damaged files, and tests of the rules about targets.
 
 #![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]

@@ -162,8 +162,8 @@ fn loaded(loader: &Path, library: &Path) -> String {
     text
 }
 
-/// Slims a library in a folder, and checks that a program finds the code for gfx1151 in it, and
-/// the same memory as before. Returns the sizes before and after.
+/// Slims a library in a folder, and checks that a program that loads it finds the code for gfx1151
+/// and sees the same memory as before. Returns the sizes before and after.
 fn check_library(folder: &Path, name: &str) -> (usize, usize) {
     let loader = loader(folder);
     let path = folder.join(name);
@@ -172,7 +172,7 @@ fn check_library(folder: &Path, name: &str) -> (usize, usize) {
     let new = rewritten(name, &old, "gfx1151");
     std::fs::write(&path, &new).unwrap();
     let after = loaded(&loader, &path);
-    // The new file has one more segment, which can be read, too.
+    // The new file has one more segment, which is also readable.
     let lines = |text: &str| -> Vec<String> {
         let is_kept = |line: &&str| !line.contains("gfx1100") && !line.starts_with("readable");
         text.lines().filter(is_kept).map(str::to_owned).collect()
@@ -252,7 +252,7 @@ fn libraries_of_every_layout_shrink_and_load_as_before() {
         let all = [&["-w", "-fPIC", "-shared", "-o", "libfat.so", "host.c", "fat.s"], arguments];
         compile(folder.path(), &all.concat());
         let (old, new) = check_library(folder.path(), "libfat.so");
-        // Two of the three code objects in each bundle are removed; a page of them may stay.
+        // Two of the three code objects in each bundle are removed; up to a page of them may stay.
         let most = old - count.min(900) * (2 * pages - 1) * 4096 + 65536;
         assert!(new < most, "{count} bundles of {pages} pages: {old} -> {new}, not {most}");
     }

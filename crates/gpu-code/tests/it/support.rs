@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpu_code::{CodeObject, Owner, Spool, scan};
 use testkit::peak_memory;
 
-/// The maximum amount of memory that a damaged file may cost, in bytes.
+/// The maximum amount of memory that a damaged file may take, in bytes.
 const MOST_MEMORY: u64 = 150 << 20;
 
 /// A damaged file: what is damaged, its bytes, and a part of the error message.
@@ -110,7 +110,8 @@ fn number(value: usize) -> [u8; 8] {
     u64::try_from(value).unwrap().to_le_bytes()
 }
 
-/// A compressed bundle of version 3 with the given sizes. If `total` is `None`, it is the real one.
+/// A compressed bundle of version 3 with the given sizes. If `total` is `None`, the real total is
+/// used.
 pub(crate) fn ccob(method: u16, total: Option<u64>, size: u64, data: &[u8]) -> Vec<u8> {
     let total = total.unwrap_or(32 + data.len() as u64);
     let mut bytes = b"CCOB\x03\0".to_vec();
@@ -129,8 +130,8 @@ pub(crate) fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A zstd frame: `start`, and then pieces of 128 KiB of zeros, each compressed to 4 bytes. The window has
-/// 2^`window` bytes.
+/// A zstd frame: `start`, and then pieces of 128 KiB of zeros, each compressed to 4 bytes. The
+/// window has 2^`window` bytes.
 pub(crate) fn zstd_zeros(start: &[u8], pieces: usize, window: u8) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window - 10) << 3];
     let mut block = |is_last: bool, kind: u32, size: usize, content: &[u8]| {

@@ -18,10 +18,10 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Reads the beginning of a blob from `bytes` until it ends.
+    /// Reads the beginning of a blob: everything in `bytes`.
     ///
     /// # Errors
-    /// Fails if it cannot be read.
+    /// Fails if `bytes` cannot be read.
     pub fn read(mut bytes: impl io::Read) -> io::Result<Self> {
         let mut prefix = Self::default();
         let mut buffer = vec![0; 256 << 10];

@@ -15,7 +15,8 @@ use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 pub struct Mirror {
     from: String,
     to: String,
-    /// Whether every request by digest goes to a blob of the repository `to` first.
+    /// Whether every request by digest first tries the blob with this digest in the repository
+    /// `to`.
     is_copy: bool,
 }
 
@@ -147,7 +148,8 @@ impl Rules {
                 places.extend(by_digest.then_some(Endpoint { is_copy: true, ..place }));
             } else if let Some(rest) = behind(&name, &mirror.from) {
                 let location = format!("{}{rest}", mirror.to);
-                // A rule that maps a name to itself only permits requests to the registry.
+                // A rule that maps a name to itself adds no mirror; it permits requests to the
+                // registry.
                 places.push(self.place(&location, false, location != name));
             }
         }

@@ -46,9 +46,9 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns the rank of a failure if several locations failed; the lowest rank is the most
-    /// useful to the user. For example, a missing login at a mirror is more useful than an
-    /// unreachable registry.
+    /// Returns the rank of a failure if several locations failed. The failure with the lowest rank
+    /// is reported, because it tells the user the most: a missing login at a mirror, for example,
+    /// tells more than an unreachable registry.
     fn rank(self) -> u8 {
         match self {
             Self::Integrity => 0,
@@ -169,8 +169,8 @@ impl RegistryError {
         Self(Box::new(Inner { subject: subject.clone(), places, is_worth_reopening: false }))
     }
 
-    /// Returns an error for a request that was never sent, or that needs no further information
-    /// about locations.
+    /// Returns an error for a request that was never sent, or for which other locations do not
+    /// matter.
     pub(super) fn unasked(subject: &Subject, host: &str, failure: Failure) -> Self {
         Self::new(subject, vec![Place::new(host, 0, Duration::ZERO, failure)])
     }
@@ -219,8 +219,8 @@ impl RegistryError {
         registry.is_some_and(|place| place.kind == ErrorKind::NotFound)
     }
 
-    /// Returns the image and its name at the first mirror that does not have it, if a copy there
-    /// would help.
+    /// Returns the image and its name at the first mirror that does not have it, if copying the
+    /// image there would help.
     pub fn missing_copy(&self) -> Option<(String, String)> {
         let image = self.0.subject.image.as_ref()?;
         let is_missing = |place: &&Place| place.kind == ErrorKind::NotFound;

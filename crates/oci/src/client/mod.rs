@@ -2,8 +2,8 @@
 //!
 //! Start at [`RegistryClient`]. `manifest`, `blob`, `stream` and `upload` are the operations.
 //! `request` performs one request with authentication (`auth`, `challenge`) and redirects.
-//! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text` describe
-//! failures. The crate `net` sends requests, and decides which redirects may be followed.
+//! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text`
+//! describe failures. The crate `net` sends requests, and decides which redirects may be followed.
 //!
 //! Content is checked against the requested digest; content that is read by tag gets the digest of
 //! its bytes. A blob is kept in memory as a whole only if it was requested with
@@ -49,8 +49,8 @@ use crate::credentials::CredentialFiles;
 use crate::inputs::InputFiles;
 use crate::registries_conf::RegistriesConf;
 
-/// The minimum speed of a response, in bytes per second. At this speed, a layer of 100 MB would take
-/// a day.
+/// The minimum speed of a response, in bytes per second. At this speed, a layer of 100 MB would
+/// take a day.
 const LEAST_SPEED: u64 = 1000;
 
 /// The settings of a client. [`Default`] reads no files and has no mirrors.
@@ -277,7 +277,8 @@ fn mismatch(what: &str, wanted: impl fmt::Display, found: impl fmt::Display) -> 
     Failure::fatal(ErrorKind::Integrity, detail)
 }
 
-/// Returns the failure for content to push whose digest or size differs from what the caller states.
+/// Returns the failure for content to push whose digest or size differs from what the caller
+/// states.
 fn not_to_push(what: &str, wanted: impl fmt::Display, found: impl fmt::Display) -> Failure {
     Failure::fatal(ErrorKind::Integrity, format!("{what} `{found}`, not `{wanted}`"))
 }

@@ -65,7 +65,7 @@ fn entry(list: &InputList) -> Value {
 /// Starts the archive of a bundle and writes its index and lists. The blobs follow, as layers.
 ///
 /// # Errors
-/// Fails if the file cannot be written, or if its path has something other than an archive.
+/// Fails if the file cannot be written, or if something other than an archive is at its path.
 pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, LayoutError> {
     let (text, count) = (index.text(), index.blobs().len());
     if count > MOST_BLOBS {

@@ -159,7 +159,7 @@ fn the_entrypoint_gets_the_words_in_front() {
     }
     let absent = inner_of(|inner| drop(inner.shift_remove("Entrypoint")));
     assert_eq!(absent["Entrypoint"], json!(ours));
-    // Without words, the entrypoint stays unchanged, whatever it is.
+    // If the edit has no words, the entrypoint stays unchanged, whatever it is.
     let plain = ImageEdit { entrypoint_prefix: Vec::new(), ..edit() };
     for base in [Value::Null, json!([]), json!(["/entry"])] {
         let base = docker_with(|config| config["config"]["Entrypoint"] = base);

@@ -1,7 +1,7 @@
 //! Documents that parsers interpret differently are refused, and no others.
 //!
 //! The oracle is a small parser that behaves like Go's `encoding/json`: it ignores the case of
-//! keys, the last one wins, maps are merged, and `null` leaves a string unchanged.
+//! keys, the last of duplicate keys wins, maps are merged, and `null` leaves a string unchanged.
 
 use std::collections::BTreeMap;
 

@@ -79,7 +79,7 @@ fn claimed_blobs_are_there_for_who_asks_and_not_for_who_reads() {
     assert_eq!(server.ask("POST", &mount).status, 201);
     assert_eq!(server.registry.received().already_there, 2);
     assert_eq!(server.registry.blob(&digest), None);
-    // A manifest may refer to it.
+    // A manifest may refer to the claimed blob.
     let config = server.registry.add_blob(Bytes::from_static(b"{}"));
     let manifest = json!({ "config": { "digest": config }, "layers": [{ "digest": digest }] });
     let manifest = manifest.to_string();

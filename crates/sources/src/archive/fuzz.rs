@@ -40,7 +40,7 @@ const WORDS: [&[u8]; 16] = [
     b"ustar\x0000",
 ];
 
-/// Small enough that exceeding them shows in time or memory.
+/// Limits so small that reading beyond them would show in time or memory.
 const LIMITS: ArchiveLimits = ArchiveLimits { entries: 50, bytes: 256 << 10, ratio: 100 };
 
 /// Returns the uncompressed tar, without the padding of the last record.
