@@ -392,7 +392,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "comments",
                 Kind::Flag,
-                "Whether comments count.",
+                "Whether the pattern also applies to comments.",
                 "`false`",
                 "comments = true",
             ),

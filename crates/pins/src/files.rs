@@ -143,11 +143,11 @@ pub fn check_destination(text: &str) -> Result<(), Wrong> {
     }
     if let Some(path) = REPLACED.iter().find(is_in) {
         let why = format!("cannot be seen in a container, which has its own `{path}`");
-        return refuse(&why, "choose another path, for example below `/opt`");
+        return refuse(&why, "choose another path, for example under `/opt`");
     }
     if let Some(path) = TEMPORARY.iter().find(is_in) {
         let why = format!("is in `{path}`, which is for files of running programs");
-        return refuse(&why, "choose another path, for example below `/opt`");
+        return refuse(&why, "choose another path, for example under `/opt`");
     }
     Ok(())
 }

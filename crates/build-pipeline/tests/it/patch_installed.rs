@@ -199,7 +199,7 @@ fn places_behind_links_are_left_alone() {
     std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
     let before = project.files();
-    let ran = project.run(LINE).expect(2).says("found no package with patches below `system`");
+    let ran = project.run(LINE).expect(2).says("found no package that has patches under `system`");
     ran.says("vllm").says("in 0 folders of Python packages").says("--root …/site-packages");
     same(&project.files(), &before, "files");
 }

@@ -207,7 +207,7 @@ async fn commits_that_no_ref_leads_to() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
         error.to_string().contains(
-            "does not have this commit, or it only serves commits that a branch or tag leads to"
+            "does not have this commit, or it only serves commits that are reachable from a branch or tag"
         ),
         "{error}"
     );
