@@ -145,7 +145,7 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
         return Some(finding(
             Severity::Error,
             format!(
-                "it selects code for another GPU; {} contains code for this GPU, and crashes with the override",
+                "it selects code for another GPU; programs on {} have native code for this GPU, and crash with the override",
                 native.join(" and ")
             ),
         ));
