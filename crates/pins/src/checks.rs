@@ -41,7 +41,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return refuse(
             "is not a URL",
-            "write the whole URL, for example `https://github.com/vllm-project/vllm`".to_owned(),
+            "write the full URL, for example `https://github.com/vllm-project/vllm`".to_owned(),
         );
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -77,7 +77,7 @@ pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} contains a host, but no repository", quote(text)),
-            "write the whole URL, for example `https://github.com/vllm-project/vllm`",
+            "write the full URL, for example `https://github.com/vllm-project/vllm`",
         ))
     }
 }

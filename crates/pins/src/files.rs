@@ -112,7 +112,7 @@ pub fn is_system_folder(path: &str) -> bool {
 /// # Errors
 /// The path is not a plain absolute path, or a track cannot add files there.
 pub fn check_destination(text: &str) -> Result<(), Wrong> {
-    let example = "write the whole path in the image, for example `/opt/my-server/start`";
+    let example = "write the full path in the image, for example `/opt/my-server/start`";
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     if !text.starts_with('/') {
         return refuse("is not an absolute path", example);
