@@ -164,7 +164,7 @@ fn source(text: &str) -> Result<String, Wrong> {
     }
     if text.split('/').any(|part| part == "..") {
         return refuse(
-            "leads out of the project",
+            "contains `..`, which may point outside the project",
             "copy it into the project, and write its path there",
         );
     }

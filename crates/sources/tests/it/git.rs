@@ -437,7 +437,7 @@ async fn trees_that_are_refused() {
     folder.run("a", &["hash-object", "-w", "README"]);
     let mut commits = Vec::new();
     for (mode, id, name, wanted) in [
-        ("120000", &link, "link", "the symbolic link `link` leads out of the tree"),
+        ("120000", &link, "link", "the symbolic link `link` points outside the tree"),
         ("100644", &blob, "a\u{1b}[2J", "is a path with control characters"),
         ("100644", &blob, ".git", "is a path into a git repository"),
         ("100644", &blob, "..", "is a path that leaves its root"),
