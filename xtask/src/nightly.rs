@@ -137,7 +137,7 @@ fn lint(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     let count = |key: &str| report[key].as_u64().unwrap_or(0);
     writeln!(
         nightly.summary,
-        "\n## Lint\n\n{} errors, {} warnings, {} information",
+        "\n## Lint\n\n{} errors, {} warnings, {} informational",
         count("errors"),
         count("warnings"),
         count("information")

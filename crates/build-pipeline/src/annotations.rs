@@ -51,7 +51,7 @@ pub(crate) fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -
             ));
         }
         if all.len() > MOST {
-            page.line(format_args!("annotations of level {word} not shown: {}", all.len() - MOST));
+            page.line(format_args!("{word} annotations not shown: {}", all.len() - MOST));
         }
     }
     page.into_text()
@@ -86,6 +86,6 @@ mod tests {
         );
         let many = lines((0..12).map(|_| one("z", Level::Warning)));
         assert_eq!(many.lines().count(), 11);
-        assert!(many.ends_with("annotations of level warning not shown: 2\n"));
+        assert!(many.ends_with("warning annotations not shown: 2\n"));
     }
 }

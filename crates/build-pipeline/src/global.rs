@@ -175,7 +175,10 @@ impl Progress {
             }
             Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
             Event::Waiting { path } => {
-                self.say(&format!("waiting for another run, which holds {}", path.display()));
+                self.say(&format!(
+                    "waiting for another run, which holds the lock {}",
+                    path.display()
+                ));
             }
             _ => {}
         }
@@ -196,7 +199,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        bar.set_message(format!("{} of {url}", size(bytes)));
+        bar.set_message(format!("{} from {url}", size(bytes)));
     }
 }
 

@@ -167,7 +167,7 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
             })?;
             Ok(Output::Registry { reference })
         }
-        _ => Err(bad(format!("`{shown}` does not start with a known kind"))),
+        _ => Err(bad(format!("`{shown}` does not start with a known kind of output"))),
     }
 }
 

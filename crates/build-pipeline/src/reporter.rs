@@ -220,7 +220,7 @@ impl Teller {
                     count => format!(", {count} bytecode files are stale"),
                 };
                 Some(format!(
-                    "  {} sealed: {entries} entries; {unchanged} same as in the base, {scrubbed} scrubbed{stale}",
+                    "  {} sealed: {entries} entries; {unchanged} unchanged from the base, {scrubbed} scrubbed{stale}",
                     self.name(step)
                 ))
             }

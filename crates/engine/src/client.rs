@@ -190,7 +190,7 @@ impl Client {
         let (repository, tag) = named(name)?;
         let options = TagImageOptionsBuilder::new().repo(&repository).tag(tag.as_str()).build();
         let tagged = self.docker.tag_image(image.as_str(), Some(options)).await;
-        let action = format!("name the image `{name}`");
+        let action = format!("tag the image `{name}`");
         tagged.map_err(|error| self.wire.judge_bollard(&action, error))
     }
 
@@ -383,7 +383,7 @@ pub(crate) fn part(name: &str) -> String {
 /// Splits a name into repository and tag. The name must have a tag.
 fn named(name: &ImageRef) -> Result<(String, Tag), EngineError> {
     let tag = name.tag.clone().ok_or_else(|| EngineError::Nonsense {
-        action: format!("name the image `{name}`"),
+        action: format!("tag the image `{name}`"),
         detail: "the name has no tag".to_owned(),
     })?;
     Ok((name.repository.to_string(), tag))

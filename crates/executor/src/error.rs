@@ -233,7 +233,7 @@ impl ExecuteError {
 
     /// Returns the error for an image that cannot be slimmed.
     pub(crate) fn slim(image: &str, source: slim::Refusal) -> Self {
-        let what = format!("code for other GPUs is not removed from `{image}`");
+        let what = format!("code for other GPUs cannot be removed from `{image}`");
         Self { what, kind: ErrorKind::Slim, source: Some(Box::new(source)) }
     }
 

@@ -172,7 +172,7 @@ impl From<&executor::ExecuteError> for Failure {
                 None => told,
             },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
-            ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file meanwhile, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
+            ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file in the meantime, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
                 .hint("the lines above are the end of its log; finished steps are cached")

@@ -68,7 +68,7 @@ pub struct Memory {
     pub available: Option<u64>,
     /// The limit for GPUs: `pages_limit` of ttm, or of amdttm, which amdgpu-dkms uses instead.
     pub gpu_limit: Option<u64>,
-    /// The free memory in all blocks, and in blocks of 2 MiB and more.
+    /// The free memory in all blocks, and in blocks of 2 MiB or more.
     pub free: Option<FreeBlocks>,
 }
 
@@ -77,7 +77,7 @@ pub struct Memory {
 pub struct FreeBlocks {
     /// The bytes in blocks of any size.
     pub all: u64,
-    /// The bytes in blocks of 2 MiB and more.
+    /// The bytes in blocks of 2 MiB or more.
     pub large: u64,
 }
 

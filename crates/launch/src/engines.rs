@@ -315,7 +315,7 @@ impl Search {
         if !can.run.is_isolated {
             engine.stop().await;
             return Err(Trouble::Broken(
-                "it cannot run a RUN with the network disabled".to_owned(),
+                "it cannot run a RUN instruction with the network disabled".to_owned(),
             ));
         }
         let engine = match (&can.runtime, address) {
@@ -386,7 +386,7 @@ fn passed_over_notes(passed_over: &[PassedOver], chosen: &Candidate) -> Vec<Note
     let note = |one: &PassedOver| Note {
         rule: "engine-passed-over".to_owned(),
         message: format!(
-            "{} leads to an engine that does not work, so {} is used: {}; `--engine` or `BUILD_PIPELINE_HOST` selects an engine",
+            "the engine found through {} does not work, so the one found through {} is used: {}; `--engine` or `BUILD_PIPELINE_HOST` selects an engine",
             one.candidate.origin, chosen.origin, one.reason
         ),
     };

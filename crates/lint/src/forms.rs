@@ -334,7 +334,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "package",
                 Kind::Text,
-                "The package that reads it. If the tag of the image shows its release, `releases` decides.",
+                "The package that reads it. If the image's tag contains the package's release, the row applies only to `releases`.",
                 "none",
                 "package = \"vllm\"",
             ),
@@ -392,7 +392,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "comments",
                 Kind::Flag,
-                "Whether comments count.",
+                "Whether the pattern also applies to comments.",
                 "`false`",
                 "comments = true",
             ),

@@ -164,8 +164,8 @@ fn selection(patch: &Patch, gpu: &GpuTarget, version: Option<&Version>) -> Selec
     let Some(version) = version else { return Selection::Apply };
     let (outside, side) = match applies.versions.position(version) {
         Position::Inside => return Selection::Apply,
-        Position::Below => (&applies.below, "before"),
-        Position::Above => (&applies.above, "after"),
+        Position::Below => (&applies.below, "below"),
+        Position::Above => (&applies.above, "above"),
     };
     // The parser requires a rule for each side on which a range is bounded.
     let Some(outside) = outside else { return Selection::Apply };

@@ -41,7 +41,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return refuse(
             "is not a URL",
-            "write the whole URL, for example `https://github.com/vllm-project/vllm`".to_owned(),
+            "write the full URL, for example `https://github.com/vllm-project/vllm`".to_owned(),
         );
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -55,7 +55,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
         return refuse("has a query or fragment", format!("write `{bare}`"));
     }
     if !is_host(authority) {
-        return refuse("has no valid host", "a host is letters, digits, dots and dashes, with an optional `:port`, for example `https://github.com/…`".to_owned());
+        return refuse("has no valid host", "a host consists of letters, digits, dots and dashes, with an optional `:port`, for example `https://github.com/…`".to_owned());
     }
     if let Some(character) = path.chars().find(|c| !is_path_character(*c)) {
         return refuse(&format!("has {} in its path", named(character)), "a URL has no spaces, quotes or letters outside ASCII; write such a character as `%` and two hexadecimal digits".to_owned());
@@ -77,7 +77,7 @@ pub(crate) fn repository_url(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} contains a host, but no repository", quote(text)),
-            "write the whole URL, for example `https://github.com/vllm-project/vllm`",
+            "write the full URL, for example `https://github.com/vllm-project/vllm`",
         ))
     }
 }
@@ -246,7 +246,7 @@ fn relative(text: &str, place: &str, example: &str) -> Result<String, Wrong> {
     }
     if text.split('/').any(|part| part == "..") {
         return refuse(
-            &format!("is outside of the {place}"),
+            &format!("is outside the {place}"),
             &format!("write a path inside the {place}, without `..`, for example `{example}`"),
         );
     }

@@ -153,8 +153,11 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
     match (name, text) {
         // llama.cpp checks whether the variable is set (`getenv() != nullptr`), not its value.
         ("GGML_CUDA_ENABLE_UNIFIED_MEMORY", "0" | "" | "false" | "off") => Err(wrong(
-            format!("`{name}` = {} switches it on: only its presence counts", quote(text)),
-            "remove the line to keep it off",
+            format!(
+                "`{name}` = {} enables the feature: llama.cpp checks only whether the variable is set",
+                quote(text)
+            ),
+            "remove the line to keep the feature disabled",
         )),
         // Measured in sebt3/vllm-gfx1151, README.
         ("VLLM_LOGGING_LEVEL", "DEBUG" | "debug") => Err(wrong(

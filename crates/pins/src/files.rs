@@ -112,7 +112,7 @@ pub fn is_system_folder(path: &str) -> bool {
 /// # Errors
 /// The path is not a plain absolute path, or a track cannot add files there.
 pub fn check_destination(text: &str) -> Result<(), Wrong> {
-    let example = "write the whole path in the image, for example `/opt/my-server/start`";
+    let example = "write the full path in the image, for example `/opt/my-server/start`";
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     if !text.starts_with('/') {
         return refuse("is not an absolute path", example);
@@ -143,11 +143,11 @@ pub fn check_destination(text: &str) -> Result<(), Wrong> {
     }
     if let Some(path) = REPLACED.iter().find(is_in) {
         let why = format!("cannot be seen in a container, which has its own `{path}`");
-        return refuse(&why, "choose another path, for example below `/opt`");
+        return refuse(&why, "choose another path, for example under `/opt`");
     }
     if let Some(path) = TEMPORARY.iter().find(is_in) {
         let why = format!("is in `{path}`, which is for files of running programs");
-        return refuse(&why, "choose another path, for example below `/opt`");
+        return refuse(&why, "choose another path, for example under `/opt`");
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn source(text: &str) -> Result<String, Wrong> {
     }
     if text.split('/').any(|part| part == "..") {
         return refuse(
-            "leads out of the project",
+            "contains `..`, which may point outside the project",
             "copy it into the project, and write its path there",
         );
     }

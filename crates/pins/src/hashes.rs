@@ -60,7 +60,7 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
             wrong(
                 message(&why),
                 format!(
-                    "`git rev-parse {whole}` in a clone of {from} prints the whole commit, and `build-pipeline bump {pin} {under}` writes it"
+                    "`git rev-parse {whole}` in a clone of {from} prints the full commit, and `build-pipeline bump {pin} {under}` writes it"
                 ),
             )
         }
@@ -75,7 +75,7 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
             match described {
                 Some(short) => wrong(
                     message("is the output of `git describe`: a short commit after a `g`"),
-                    format!("`git rev-parse {short}` in a clone of {from} prints the whole commit"),
+                    format!("`git rev-parse {short}` in a clone of {from} prints the full commit"),
                 ),
                 None => wrong(
                     message("is not a commit, but a tag, branch or other name, which can move"),
@@ -102,7 +102,7 @@ pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, W
     let message = |why: &str| format!("{} {why}", quote(text));
     if let Some((_, digest)) = text.split_once('@') {
         let help = format!("write the part after the `@`: `{digest}`");
-        return Err(wrong(message("is a whole reference, not a digest"), help));
+        return Err(wrong(message("is a full reference, not a digest"), help));
     }
     let Some((algorithm, hex)) = text.split_once(':') else {
         return Err(match hex_shape(text, &[64]) {
@@ -159,7 +159,7 @@ fn sha256_digits(text: &str, hex: &str, prefix: &str, found: &str) -> Wrong {
         }
         HexShape::Cut { digits } => wrong(
             message(&format!("is truncated; {}", missing(digits, 64))),
-            format!("write the whole value; {found}"),
+            format!("write the full value; {found}"),
         ),
         HexShape::Long { digits } => wrong(
             message(&format!("has {digits} digits; a SHA-256 has 64")),

@@ -95,7 +95,9 @@ fn native_support(target: &GpuTarget, gpu: &Gpu, base: &ImagePin) -> Option<Stri
     }
     let (inside, since) = (base.rocm.as_ref()?, gpu.native_since.as_ref()?);
     (release_number(inside)? >= release_number(since)?).then(|| {
-        format!("the base has ROCm {inside}, and ROCm supports {target} natively since {since}")
+        format!(
+            "the base has ROCm {inside}, and ROCm has supported {target} natively since {since}"
+        )
     })
 }
 

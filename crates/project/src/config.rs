@@ -25,7 +25,7 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "output",
             pins::form::Kind::Text,
-            "The output of builds if you name none. It must contain `{track}`.",
+            "The default output of builds. It must contain `{track}`.",
             "`oci:dist/{track}`",
             "output = \"oci-archive:images/{track}.tar\"",
         ),

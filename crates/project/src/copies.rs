@@ -64,11 +64,8 @@ pub fn check_plans<'a>(
         let Some(missing) = missing else { continue };
         let names: Vec<String> =
             mirrors.bundles.iter().map(|path| format!("`{}`", path.display())).collect();
-        let what = format!(
-            "{} does not have `{missing}`, which `{}` needs",
-            names.join(" and "),
-            plan.name
-        );
+        let what =
+            format!("`{missing}`, which `{}` needs, is not in {}", plan.name, names.join(" or "));
         let lists = files.lists().iter();
         let tracks: Vec<&str> = lists.map(|list| list.track.as_str()).collect();
         return Err(Failure::new(Kind::Input, what)

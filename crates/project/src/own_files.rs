@@ -218,7 +218,7 @@ fn in_place_of_folder(to: &str, path: &str) -> Wrong {
     let name = path.rsplit('/').next().unwrap_or_default();
     wrong(
         format!("{} is a folder of the image, but {} is not", quote(to), quote(path)),
-        format!("write the whole path: `{}/{name}`", to.trim_end_matches('/')),
+        format!("write the full path: `{}/{name}`", to.trim_end_matches('/')),
     )
 }
 
@@ -289,7 +289,7 @@ fn find(root: &Path, from: &str) -> Result<Metadata, Wrong> {
                 quote(&path),
                 quote(&target.display().to_string())
             );
-            let help = "write the path of the file itself; a link is kept only inside a folder that is copied whole";
+            let help = "write the path of the file itself; a link is kept only inside a folder that is copied as a whole";
             return Err(wrong(message, help));
         }
         if parts.peek().is_none() {

@@ -362,7 +362,7 @@ fn own_revision(recipe: &Recipe) -> Result<Revision, Failure> {
     };
     if !recipe.modified.is_empty() {
         let files = recipe.modified.join("`, `");
-        return Err(refuse(format!("`{files}` has uncommitted changes"))
+        return Err(refuse(format!("there are uncommitted changes in `{files}`"))
             .hint("commit the changes, or leave out `--label-revision`"));
     }
     Ok(Revision { url: recipe.url.clone(), commit: commit.clone() })

@@ -48,7 +48,7 @@ pub fn stale(
     };
     let inputs = set.inputs(pins);
     if inputs.is_none() || lock.inputs != inputs {
-        let why = "it was made from another `versions/python.toml` or another source";
+        let why = "it was made from a different `versions/python.toml` or a different source";
         return Ok(Some(why.to_owned()));
     }
     if lock.to_pylock() != text {

@@ -31,10 +31,10 @@ pub enum SealError {
         target: EntryPath,
     },
     /// The epoch does not fit a tar header.
-    #[error("the epoch {0} is after the year 2242, the latest that fits a tar header")]
+    #[error("the epoch {0} is after the year 2242, the latest that fits in a tar header")]
     Epoch(u64),
     /// A device number does not fit a tar header.
-    #[error("the device `{0}` has a number above 2097151, which does not fit a tar header")]
+    #[error("the device `{0}` has a number above 2097151, which does not fit in a tar header")]
     Device(EntryPath),
     /// The sealed layer cannot be written.
     #[error("cannot write the sealed layer")]

@@ -28,7 +28,7 @@ pub struct EntryPath(Box<[u8]>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path contains `..`.
-    #[error("its path has the component `..`, which may lead out of the image")]
+    #[error("its path has the component `..`, which may point outside the image")]
     Upwards,
     /// Some readers end the path at a NUL, and others do not.
     #[error("its path has a NUL byte")]

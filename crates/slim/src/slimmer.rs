@@ -182,7 +182,7 @@ impl LayerEditor for Editor<'_> {
                 Ok(replaced(new))
             }
             Ok(Slimmed::Removed) if self.slimmer.linked.contains(path) => {
-                let why = "it has several names".to_owned();
+                let why = "it has several hard links".to_owned();
                 Ok(self.stays(path, why, content))
             }
             Ok(Slimmed::Removed) => {

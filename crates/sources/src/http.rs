@@ -59,7 +59,7 @@ pub(crate) async fn send(
 }
 
 /// Why a redirect into an internal network is not followed.
-pub(crate) const INWARD: &str = "it leads to a less public network than the server's";
+pub(crate) const INWARD: &str = "it leads to a network that is less public than the server's";
 
 /// Returns the error for a redirect that is not followed.
 pub(crate) fn refused_redirect(to: &Url, why: &str) -> Failure {

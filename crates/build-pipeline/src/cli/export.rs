@@ -10,7 +10,7 @@ use crate::cli::build::Subject;
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and takes the images that bake has built. Run the two in turn until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
+    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and imports the images that bake has built. Run both commands alternately until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
 )]
 pub(crate) struct Export {
     /// The CI system, or bake
@@ -58,6 +58,6 @@ pub(crate) enum BuildSystem {
     /// Tekton Pipelines
     Tekton,
     /// docker buildx bake, for builders on other machines. Writes the contexts of the steps that are
-    /// ready into a folder, and takes the images that bake has built there
+    /// ready into a folder, and imports the images that bake has built there
     Bake,
 }

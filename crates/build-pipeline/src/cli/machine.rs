@@ -156,7 +156,7 @@ pub(crate) enum LevelChoice {
 /// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images to which you gave a name stay. Running builds are not touched. If podman keeps layers of a killed build, they get an image with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
+    after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
 )]
 pub(crate) struct Clean {
     /// List what would be removed, without removing it

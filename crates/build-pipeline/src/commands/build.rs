@@ -269,7 +269,7 @@ impl Session<'_> {
                 {
                     return Failure::new(
                         error.kind,
-                        format!("it needs a step of `{first}` that failed"),
+                        format!("a step that it shares with `{first}` failed"),
                     );
                 }
                 told.push((cause, name));

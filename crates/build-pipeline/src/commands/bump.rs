@@ -128,7 +128,7 @@ fn run_all(
     };
     if wanted.is_empty() {
         let what = if args.many.unresolved {
-            "no pin is unresolved"
+            "there are no unresolved pins"
         } else {
             "the project has no pins of its own"
         };

@@ -54,7 +54,7 @@ fn text(report: &OutdatedReport) -> Page {
         if one.class == Class::Held {
             page.line(format_args!(""));
         } else {
-            page.line(format_args!(" (since {})", one.since));
+            page.line(format_args!(" (first seen {})", one.since));
         }
     }
     for (host, pins) in hosts(report) {
@@ -116,7 +116,7 @@ fn annotations(report: &OutdatedReport) -> String {
         file: FILE,
         line: one.line,
         title: format!("pin {} {}", one.pin, one.class.name()),
-        message: format!("{} (since {})", one.detail, one.since),
+        message: format!("{} (first seen {})", one.detail, one.since),
     });
     // Somebody who reads only one line should see the worst finding.
     let first = report.pins.first().filter(|one| one.class >= Class::Expired);

@@ -143,7 +143,7 @@ fn a_folder_of_others_and_a_wrong_archive_are_refused() {
     assert_eq!(project.read(&dockerfile), text);
     let mark = std::fs::File::open(project.path("bake/.build-pipeline")).unwrap();
     mark.lock().unwrap();
-    without_engine(&project, &export).expect(10).says("another run uses `bake`");
+    without_engine(&project, &export).expect(10).says("another run is using `bake`");
     let argument = "dockerfile = \"dockerfiles/tiny.Dockerfile\"\nargs = { WORDS = \"\u{e9}\" }\n";
     project.edit(
         "versions/tracks.toml",

@@ -200,7 +200,7 @@ fn a_step_that_two_tracks_need_fails_once() {
     bench.project.write("versions/tracks.toml", &tracks.replace("[source.env]", tiny));
     let ran = bench.run("--track vulkan,source --variant tiny --engine podman").expect(1);
     assert_eq!(ran.stderr.matches("ended with status 9").count(), 1, "{}", ran.stderr);
-    ran.says("error: source-tiny: it needs a step of `vulkan-tiny` that failed");
+    ran.says("error: source-tiny: a step that it shares with `vulkan-tiny` failed");
 }
 
 #[test]

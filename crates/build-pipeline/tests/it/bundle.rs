@@ -386,7 +386,8 @@ fn what_is_not_the_right_bundle_is_said() {
     project
         .run(&format!("build ollama --set ollama=sha256:{} --bundle a.tar", "1".repeat(64)))
         .expect(2)
-        .says("`a.tar` does not have `docker.io/ollama/ollama")
+        .says("`docker.io/ollama/ollama")
+        .says("which `ollama` needs, is not in `a.tar`")
         .says("it contains the inputs of locked-spoof")
         .says("`build-pipeline bundle ollama -o FILE`");
     // A rule for a copy that does not exist yet is not an error.

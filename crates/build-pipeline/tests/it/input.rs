@@ -79,7 +79,7 @@ const CASES: [(&str, &str, &str); 46] = [
     ("--track locked-spoof --rehearse --push a/b:c", "is a short name", "HOST/NAME:TAG"),
     (
         "--track locked-spoof --rehearse --output dist",
-        "does not start with a known kind",
+        "does not start with a known kind of output",
         "oci-archive:FILE",
     ),
     ("--track locked-spoof --rehearse --output oci:", "does not name a place", "oci:DIR"),

@@ -128,7 +128,7 @@ fn the_numbers_of_a_result_are_worded() {
     let ran = project.run("lint nope").expect(2).says("reading `nope` failed");
     assert_eq!(ran.stdout, "");
     project.write("a.sh", "HSA_OVERRIDE_GFX_VERSION=gfx1100 true\n");
-    project.run("lint a.sh nope").expect(2).prints("1 file: 1 error, 0 warnings, 0 information;");
+    project.run("lint a.sh nope").expect(2).prints("1 file: 1 error, 0 warnings, 0 informational;");
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
     project
         .run("lock demo --check")
         .expect(8)
-        .says("it was made from another `versions/python.toml`")
+        .says("it was made from a different `versions/python.toml`")
         .says("`build-pipeline lock demo` updates it");
     project.run("lock demo").expect(0).prints("1 added, 0 removed").prints("+ six 1.17.0");
     project.write(PYTHON, &whole);

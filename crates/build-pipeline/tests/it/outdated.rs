@@ -307,17 +307,17 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
         let mut command = project.command(&["outdated", "--mirror", &mirror]);
         ran(command.env("SOURCE_DATE_EPOCH", epoch).output().unwrap())
     };
-    on("1798848000").expect(23).prints("(since 2027-01-02)").prints("1 pin: 1 moved");
-    on("1799452800").expect(23).prints("(since 2027-01-02)");
+    on("1798848000").expect(23).prints("(first seen 2027-01-02)").prints("1 pin: 1 moved");
+    on("1799452800").expect(23).prints("(first seen 2027-01-02)");
     // It moves again, which is reported as new.
     folder.run("a", &["tag", "-f", "v1.0", &third]);
-    on("1799539200").expect(23).prints("(since 2027-01-10)");
+    on("1799539200").expect(23).prints("(first seen 2027-01-10)");
     // A damaged history is started again; a newer format is left unchanged.
     let history = "home/.local/state/build-pipeline/outdated.json";
     let whole = project.read(history);
     for end in [0, 2, whole.len() / 2] {
         project.write(history, &whole[..end]);
-        on("1799625600").expect(23).says("a new file is started").prints("(since 2027-01-11)");
+        on("1799625600").expect(23).says("a new file is started").prints("(first seen 2027-01-11)");
     }
     project.write(history, "{\"schema\": 2, \"seen\": {}}");
     on("1799625600").expect(2).says("has schema 2");

@@ -239,8 +239,8 @@ fn rows_that_cannot_be_used_are_refused_with_their_places() {
     let of = |rest: &str| row("files/start", "/opt/x", rest);
     for (rows, says) in [
         (opt("/etc/passwd"), "`/etc/passwd` is outside the project"),
-        (opt("../secret"), "`../secret` leads out of the project"),
-        (opt("files/../../secret"), "leads out of the project"),
+        (opt("../secret"), "`../secret` contains `..`, which may point outside the project"),
+        (opt("files/../../secret"), "contains `..`, which may point outside the project"),
         (opt("."), "has an empty part or a `.`"),
         (opt(".git/config"), "belongs to git"),
         (opt("files/strat"), "did you mean `files/start`?"),
@@ -266,8 +266,8 @@ fn rows_that_cannot_be_used_are_refused_with_their_places() {
         (start("/opt/../x"), "`/opt/../x` contains `..`"),
         (start("/opt//x"), "has an empty part or a `.`"),
         (start("/opt/x/"), "has an empty part or a `.`"),
-        (start("/usr/local/bin"), "write the whole path: `/usr/local/bin/start`"),
-        (start("/"), "write the whole path: `/start`"),
+        (start("/usr/local/bin"), "write the full path: `/usr/local/bin/start`"),
+        (start("/"), "write the full path: `/start`"),
         (start("/bin/start"), "write `/usr/bin/start`"),
         (start("/proc/x"), "cannot be seen in a container, which has its own `/proc`"),
         (start("/etc/hosts"), "its own `/etc/hosts`"),
@@ -461,7 +461,7 @@ fn own_files_that_cannot_be_in_a_context_are_refused_with_their_places() {
     symlink("files", project.path("link")).unwrap();
     for (files, more, says) in [
         ("[\"files/strat\"]", "", "did you mean `files/start`?"),
-        ("[\"../secret\"]", "", "leads out of the project"),
+        ("[\"../secret\"]", "", "contains `..`, which may point outside the project"),
         ("[\"/etc/passwd\"]", "", "is outside the project"),
         ("[\".\"]", "", "has an empty part or a `.`"),
         ("[\"files\"]", "", "`files/etc` is a link to `/etc`"),

@@ -148,7 +148,7 @@ fn a_patch_for_some_versions_of_rocm_is_left_out_for_others() {
     let patch = patch.unwrap().replace("[applies]\n", "[applies]\nrocm = \">=7.10\"\n");
     project.write("patches/vllm/vllm-platform-fallback.toml", &patch);
     let platform = || project.read(&format!("{PACKAGES}/vllm/platforms/__init__.py"));
-    project.run(LINE).expect(0).prints("left out: it is for ROCm `>=7.10`, and 7.9.0 is installed");
+    project.run(LINE).expect(0).prints("left out: it is for ROCm `>=7.10`, but 7.9.0 is installed");
     assert_eq!(platform(), PLATFORM);
     project.edit(&format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info/METADATA"), "7.9.0", "7.14.0");
     project.run(LINE).expect(0).prints("✓ vllm-platform-fallback  applied(1)");
@@ -199,8 +199,8 @@ fn places_behind_links_are_left_alone() {
     std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
     let before = project.files();
-    let ran = project.run(LINE).expect(2).says("found no package with patches below `system`");
-    ran.says("vllm").says("in 0 folders of Python packages").says("--root …/site-packages");
+    let ran = project.run(LINE).expect(2).says("found no package that has patches under `system`");
+    ran.says("vllm").says("searched 0 folders of Python packages for").says("--root …/site-packages");
     same(&project.files(), &before, "files");
 }
 

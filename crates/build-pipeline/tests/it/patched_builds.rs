@@ -139,6 +139,6 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
     bench
         .build()
         .expect(2)
-        .says("patch `demo/demo-list` refuses pin `demo`: 0.5 is after `<0.2`: it breaks");
+        .says("patch `demo/demo-list` refuses pin `demo`: 0.5 is above `<0.2`: it breaks");
     assert_eq!((bench.server.requests(), bench.project.records().len()), (requests, records));
 }

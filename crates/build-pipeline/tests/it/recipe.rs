@@ -145,7 +145,7 @@ fn a_history_that_cannot_answer_is_an_error_that_writes_nothing() {
 
     let (project, _) = committed();
     project.edit("versions/gpus.toml", "schema = 1", "# a comment\nschema = 1");
-    let dirty = "`versions/gpus.toml` has uncommitted changes";
+    let dirty = "there are uncommitted changes in `versions/gpus.toml`";
     refuse(&project, dirty, "commit the changes");
 
     let shallow = Project::empty();

@@ -137,11 +137,11 @@ fn a_file_that_cannot_be_slimmed_stays_and_is_named() {
     layout_of(&project.path("image"), &[("tar", &kernels, &kernels)], &json!({}));
     let report = slimmed(&project, "image", "oci:out");
     assert_eq!(report["whole"][0]["path"], "a/gfx942.co");
-    assert_eq!(report["whole"][0]["why"], "it has several names");
+    assert_eq!(report["whole"][0]["why"], "it has several hard links");
     project
         .run("slim image --output oci:out --gpu gfx1151")
         .expect(0)
-        .prints("unchanged  a/gfx942.co: it has several names");
+        .prints("unchanged  a/gfx942.co: it has several hard links");
     program(
         "skopeo",
         &[

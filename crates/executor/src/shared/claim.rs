@@ -172,7 +172,10 @@ impl SharedStores {
         loop {
             // A store that does not return what was written cannot hold claims.
             if tries == TRIES {
-                tracing::info!(step = wanted.step, "the store does not return claims");
+                tracing::info!(
+                    step = wanted.step,
+                    "claims that were written to the store cannot be read back"
+                );
                 return Ok(Turn::Build(None));
             }
             let started = Instant::now();

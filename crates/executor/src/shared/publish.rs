@@ -135,7 +135,7 @@ impl SharedStores {
         if made.manifest.layers.len() == other.all_layers().len() {
             return "the layers are the same, but the configs differ".to_owned();
         }
-        "the numbers of layers differ".to_owned()
+        "the images have different numbers of layers".to_owned()
     }
 }
 

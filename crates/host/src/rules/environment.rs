@@ -145,7 +145,7 @@ fn spoof(context: &Context<'_>, name: &str, value: &str) -> Option<Finding> {
         return Some(finding(
             Severity::Error,
             format!(
-                "it selects code for another GPU; {} contains code for this GPU, and crashes with the override",
+                "it selects code for another GPU; programs on {} have native code for this GPU, and crash with the override",
                 native.join(" and ")
             ),
         ));
@@ -179,7 +179,7 @@ const SOURCE: &str =
 fn outdated(name: &str, value: &str) -> Option<(String, String)> {
     match (name, value) {
         ("VLLM_USE_V1", "0") => {
-            Some(("`VLLM_USE_V1=0` is ignored since vLLM 0.14".to_owned(), "not set".to_owned()))
+            Some(("vLLM 0.14 and later ignore `VLLM_USE_V1=0`".to_owned(), "not set".to_owned()))
         }
         ("VLLM_ATTENTION_BACKEND", _) => Some((
             format!("current vLLM does not read `VLLM_ATTENTION_BACKEND={value}`"),

@@ -211,7 +211,7 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
 /// The share of the free memory in large blocks, in percent, below which it is fragmented.
 const LEAST_LARGE: u64 = 25;
 
-/// Most of the free memory is in blocks of 2 MiB and more, which the driver prefers.
+/// Most of the free memory is in blocks of 2 MiB or more, which the driver prefers.
 pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
     if integrated(context).is_none() {
         return Verdict::skipped("no GPU that shares the host's memory");
@@ -220,7 +220,7 @@ pub(super) fn fragmentation(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("/proc/buddyinfo cannot be read");
     };
     let seen = format!(
-        "{} of {} free memory is in blocks of 2 MiB and more",
+        "{} of {} free memory is in blocks of 2 MiB or more",
         gib(free.large),
         gib(free.all)
     );

@@ -87,9 +87,9 @@ pub struct Finding {
     pub severity: Severity,
     /// What was found, and where.
     pub seen: String,
-    /// What is right.
+    /// The correct state.
     pub right: String,
-    /// Why: the consequences otherwise.
+    /// Why it matters: what goes wrong otherwise.
     pub why: String,
     /// The source.
     pub source: String,

@@ -41,7 +41,7 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
     if !old.is_empty() && !is_set {
         return Finding::new(
             Severity::Warning,
-            format!("HSA_ENABLE_DXG_DETECTION is not set, and {} needs it", old.join(" and ")),
+            format!("HSA_ENABLE_DXG_DETECTION is not set, but is needed by {}", old.join(" and ")),
             "HSA_ENABLE_DXG_DETECTION=1",
         )
         .because(

@@ -25,7 +25,7 @@ pub(super) fn print(container: &Container) -> String {
         Groups::None => {}
         Groups::Keep => line("group_add: [\"keep-groups\"]".to_owned()),
         Groups::Numbers(numbers) if numbers.is_empty() => line(
-            "# No device node was found: add group_add: with each number of `stat -c %g /dev/kfd /dev/dri/renderD*`."
+            "# No device node was found: add group_add: with each number that `stat -c %g /dev/kfd /dev/dri/renderD*` prints."
                 .to_owned(),
         ),
         Groups::Numbers(numbers) => {

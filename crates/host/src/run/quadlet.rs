@@ -20,7 +20,7 @@ pub(super) fn print(container: &Container) -> String {
         Groups::None => {}
         Groups::Keep => lines.push("GroupAdd=keep-groups".to_owned()),
         Groups::Numbers(numbers) if numbers.is_empty() => lines.push(
-            "# No device node was found: add GroupAdd= with each number of\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
+            "# No device node was found: add one GroupAdd= line for each number that this command prints:\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
         ),
         Groups::Numbers(numbers) => {
             lines.extend(numbers.iter().map(|number| format!("GroupAdd={number}")));

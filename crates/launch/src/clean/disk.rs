@@ -66,7 +66,7 @@ pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
         let (state, reason) = match (task.is_dry, path.exists()) {
             (true, _) => (State::Found, None),
             (false, false) => (State::Removed, None),
-            (false, true) => (State::Kept, Some("something is mounted below it".to_owned())),
+            (false, true) => (State::Kept, Some("something is mounted under it".to_owned())),
         };
         note(Kind::Service, &path, state, (Some(bytes), reason));
     }
@@ -124,7 +124,7 @@ fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     if points.any(|point| Path::new(point).starts_with(path)) {
-        return Err(io::Error::other("something is mounted below it"));
+        return Err(io::Error::other("something is mounted under it"));
     }
     let moved = away.and_then(|work| {
         fs::create_dir_all(&work).ok()?;

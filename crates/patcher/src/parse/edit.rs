@@ -167,7 +167,7 @@ fn check_edit(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit) {
                 report.add(
                     &table.span_of("sep"),
                     message,
-                    "a separator contains a character that is not blank",
+                    "a separator needs at least one character that is not blank",
                 );
             } else if item.item.contains(item.sep.trim()) {
                 let message = format!("the item {} contains the separator", quote(&item.item));

@@ -167,7 +167,7 @@ fn versions_decide() {
     let unrelated = files(&[("f", b"other\n")]);
     assert_eq!(
         ask(&unrelated, "0.8.5"),
-        ("0.8.5 is before `>=0.9, <0.11.1`: too old".to_owned(), true)
+        ("0.8.5 is below `>=0.9, <0.11.1`: too old".to_owned(), true)
     );
     assert_eq!(ask(&without, "0.10.2"), ("one place was changed".to_owned(), true));
     assert_eq!(ask(&with, "0.12.0"), ("upstream includes it".to_owned(), true));
@@ -191,7 +191,7 @@ fn a_skipped_version_must_not_contain_what_the_patch_edits() {
         assert!(outcome.files.is_empty());
         (outcome.patches[0].explanation.clone(), outcome.ok)
     };
-    let skipped = ("0.8.5 is before `>=0.9`: there is no list".to_owned(), true);
+    let skipped = ("0.8.5 is below `>=0.9`: there is no list".to_owned(), true);
     let contradicted = |line: usize| {
         let told = format!(
             "`f`: line {line}: the tree has this text, but the patch expects this version not to have it ({}); is the version right?",

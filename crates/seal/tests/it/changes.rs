@@ -254,5 +254,5 @@ fn a_failed_layer_leaves_the_sealer_as_it_was() {
 fn an_epoch_that_no_header_holds_is_refused() {
     let rules = seal::Rules { epoch: 1 << 33, ..rules(&[]) };
     let error = Sealer::new(rules, Index::new()).unwrap_err();
-    assert_snapshot!(chain(&error), @"the epoch 8589934592 is after the year 2242, the latest that fits a tar header");
+    assert_snapshot!(chain(&error), @"the epoch 8589934592 is after the year 2242, the latest that fits in a tar header");
 }

@@ -106,7 +106,7 @@ fn said(words: &str) -> Failure {
         return Failure::fatal(
             ErrorKind::NotFound,
             format!(
-                "the server does not have this commit, or it only serves commits that a branch or tag leads to: {quoted}"
+                "the server does not have this commit, or it only serves commits that are reachable from a branch or tag: {quoted}"
             ),
         );
     }

@@ -190,7 +190,7 @@ fn submodules_of(
             || (url.is_file() && !parent.url.is_file())
         {
             return Err(Failure::refused(format!(
-                "the submodule {shown} leads to {}, which is less public than its parent repository",
+                "the submodule {shown} points to {}, which is less public than its parent repository",
                 text::quoted(url.as_str())
             )));
         }

@@ -55,7 +55,7 @@ impl Tree {
             match part.as_str() {
                 "" | "." => continue,
                 ".." => {
-                    here.pop().ok_or_else(|| refuse("leads out of the tree"))?;
+                    here.pop().ok_or_else(|| refuse("points outside the tree"))?;
                     continue;
                 }
                 _ => here.push(part),

@@ -141,7 +141,7 @@ fn trees_can_be_changed_and_put_together() {
     let error = cut.write_tar(0, Vec::new()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot write the tree as `tar`: the symbolic link `l` leads out of the tree"
+        "cannot write the tree as `tar`: the symbolic link `l` points outside the tree"
     );
 }
 

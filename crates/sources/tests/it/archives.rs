@@ -190,7 +190,7 @@ async fn what_is_not_the_archive_is_refused() {
         (
             Fault::Redirect("http://169.254.169.254/x?t=secret".to_owned()),
             ErrorKind::Refused,
-            "a less public network",
+            "a network that is less public",
         ),
         (
             Fault::Redirect("http://u:secret@127.0.0.1/x".to_owned()),
@@ -266,7 +266,9 @@ async fn a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followe
         let wanted = format!("the redirect to `{}/new` is not followed", target.url_as(to));
         assert!(error.to_string().contains(&wanted), "{error}");
         assert!(
-            error.to_string().ends_with("it leads to a less public network than the server's"),
+            error
+                .to_string()
+                .ends_with("it leads to a network that is less public than the server's"),
             "{error}"
         );
         assert_eq!(elsewhere.requests().len(), 0, "{to}");

@@ -207,7 +207,7 @@ async fn commits_that_no_ref_leads_to() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(
         error.to_string().contains(
-            "does not have this commit, or it only serves commits that a branch or tag leads to"
+            "does not have this commit, or it only serves commits that are reachable from a branch or tag"
         ),
         "{error}"
     );
@@ -437,7 +437,7 @@ async fn trees_that_are_refused() {
     folder.run("a", &["hash-object", "-w", "README"]);
     let mut commits = Vec::new();
     for (mode, id, name, wanted) in [
-        ("120000", &link, "link", "the symbolic link `link` leads out of the tree"),
+        ("120000", &link, "link", "the symbolic link `link` points outside the tree"),
         ("100644", &blob, "a\u{1b}[2J", "is a path with control characters"),
         ("100644", &blob, ".git", "is a path into a git repository"),
         ("100644", &blob, "..", "is a path that leaves its root"),

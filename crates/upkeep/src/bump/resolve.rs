@@ -418,7 +418,7 @@ async fn archive(asked: &Asked<'_>, pin: &ArchivePin, sources: &Sources) -> Resu
             Kind::Failed,
             format!("the index provides no SHA-256 for `{}`", file.name),
         )
-        .hint("use an index that provides one; hashes are never made up"));
+        .hint("use an index that provides one; build-pipeline does not compute missing hashes"));
     };
     let mut moved_from = None;
     if let Some(old) = pin.sha256.resolved().filter(|old| **old != sha256 && pin.version == version)

@@ -160,8 +160,8 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
-            let what = format!("another run uses `{}`", folder.display());
-            Err(Failure::new(Kind::Busy, what).hint("wait until it has ended"))
+            let what = format!("another run is using `{}`", folder.display());
+            Err(Failure::new(Kind::Busy, what).hint("wait until it has finished"))
         }
         Err(fs::TryLockError::Error(error)) => Err(failed(folder, &error)),
     }

@@ -118,7 +118,7 @@ pub(super) fn text(found: &[Finding], files: usize) -> String {
         page.line(format_args!("{files}: nothing found"));
     } else {
         page.line(format_args!(
-            "{files}: {}, {}, {} information; `build-pipeline explain RULE` shows details",
+            "{files}: {}, {}, {} informational; `build-pipeline explain RULE` shows details",
             counted(count(found, Severity::Error), "error"),
             counted(count(found, Severity::Warning), "warning"),
             count(found, Severity::Information),

@@ -75,10 +75,10 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
     Failure::new(
         Kind::Input,
         format!(
-            "found no package with patches below `{}`: none of {} in {} folder{s} of Python packages",
+            "found no package that has patches under `{}`: searched {} folder{s} of Python packages for {}",
             root.display(),
-            folders.join(", "),
-            places - 1
+            places - 1,
+            folders.join(", ")
         ),
     )
     .hint("if a package is elsewhere, name the folder that contains it: `--root …/site-packages`")
@@ -150,10 +150,10 @@ fn prepare(
         let rocm = rocm.map(|(version, _)| version);
         match (&patch.applies.rocm, rocm) {
             (Some(range), Some(rocm)) if range.position(rocm) != Position::Inside => {
-                leave_out(patch, format!("it is for ROCm `{range}`, and {rocm} is installed"))
+                leave_out(patch, format!("it is for ROCm `{range}`, but {rocm} is installed"))
             }
             (Some(range), None) => {
-                leave_out(patch, format!("it is for ROCm `{range}`, and no ROCm was found"))
+                leave_out(patch, format!("it is for ROCm `{range}`, but no ROCm was found"))
             }
             _ => true,
         }
