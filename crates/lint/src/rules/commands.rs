@@ -432,10 +432,10 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     let next = facts.commands.get(at + 1).filter(|_| facts.commands[at].is_piped)?;
     let words: Vec<&str> = next.words.iter().map(|word| word.text.as_str()).collect();
     match words[0].rsplit('/').next().unwrap_or_default() {
-        "sh" | "bash" | "zsh" | "dash" => Some("a download is run by a shell immediately"),
+        "sh" | "bash" | "zsh" | "dash" => Some("a download is piped straight into a shell"),
         // `python3 -m json.tool` and `python3 -c '…'` only read it.
         program if program.starts_with("python") && !words[1..].iter().any(|w| is_code(w)) => {
-            Some("a download is run by Python immediately")
+            Some("a download is piped straight into Python")
         }
         "tar" | "bsdtar" => Some("a download is unpacked without a check"),
         _ => None,
