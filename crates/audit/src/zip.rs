@@ -38,7 +38,8 @@ impl Found {
     }
 }
 
-/// Reads a file to its end. Returns `None` if it cannot contain GPU code.
+/// Reads a file to its end. Returns `None` if its first [`HEAD`] bytes show that it cannot contain GPU
+/// code.
 fn spooled(name: &str, mut input: impl Read, folder: Option<&Path>) -> io::Result<Option<Spool>> {
     let mut spool = Spool::new(folder);
     let mut piece = vec![0; 256 << 10];
