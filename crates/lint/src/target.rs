@@ -28,7 +28,7 @@ pub(crate) struct Target {
     imitated: Vec<GpuTarget>,
 }
 
-/// The number of targets from which a comment counts as a list, for example of supported GPUs.
+/// The minimum number of targets for a comment to count as a list, for example of supported GPUs.
 const LIST: usize = 3;
 
 impl Target {

@@ -283,7 +283,8 @@ impl Image {
         }
     }
 
-    /// Returns whether the image is in an archive, which other tools read only with all layers.
+    /// Returns whether the image is in an archive, which other tools can read only if it contains
+    /// all layers.
     pub fn is_archive(&self) -> bool {
         matches!(self.place, Place::Archive(_))
     }
@@ -429,7 +430,7 @@ pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Fai
     }
 }
 
-/// Returns whether an error is about this machine, and not about the data that is read.
+/// Returns whether an error is caused by this machine, and not by the data that is read.
 pub(crate) fn is_of_machine(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
@@ -472,7 +473,7 @@ pub(crate) fn place_of(name: &str) -> Option<NamedPlace<'_>> {
 }
 
 /// Returns the error for a name that is not an image. Suggests a track with a similar name, or else
-/// lists what can be named.
+/// lists the kinds of name that are accepted.
 fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Failure {
     let what = format!("`{name}` is not a track, file or image reference");
     let told = Failure::new(Kind::Input, what);
@@ -495,7 +496,8 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Returns the track whose image a name on the command line means. `folder` is in the project.
+/// Returns the track that a name on the command line refers to, if it is the name of a track.
+/// `folder` is in the project.
 ///
 /// # Errors
 /// A data file of the project is wrong.

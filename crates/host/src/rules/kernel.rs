@@ -266,8 +266,8 @@ fn own_driver(context: &Context<'_>) -> Finding {
     finding.repair(set.into_iter().next().unwrap_or_default()).repair(remove)
 }
 
-/// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit that
-/// gives the GPU less than it has.
+/// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit
+/// that gives the GPU less memory than it has.
 fn kept(context: &Context<'_>, parameter: &Parameter) -> String {
     let now = context.machine.memory.gpu_limit.map(|limit| limit / PAGE);
     match (parameter.name.as_str(), parameter.value.parse::<u64>(), now) {
@@ -360,7 +360,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// Returns the firmware that a row calls bad: the loaded one, or the installed one if it is not
+/// Returns the firmware that a row lists as bad: the loaded one, or the installed one if it is not
 /// known which one is loaded.
 fn bad_firmware(facts: &Firmware, row: &compat::FirmwareRow) -> Option<String> {
     if let Some(version) = facts.mes.iter().find(|version| row.bad_mes.contains(version)) {

@@ -74,9 +74,9 @@ pub struct Image {
 pub enum Severity {
     /// Good to know; it causes no failures.
     Note,
-    /// It sometimes fails, is slow, or is unsafe.
+    /// Something sometimes fails, is slow, or is unsafe.
     Warning,
-    /// It does not work.
+    /// Something does not work.
     Error,
 }
 
@@ -87,7 +87,7 @@ pub struct Finding {
     pub severity: Severity,
     /// What was found, and where.
     pub seen: String,
-    /// What is right.
+    /// The correct state.
     pub right: String,
     /// Why: the consequences otherwise.
     pub why: String,

@@ -203,7 +203,8 @@ fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &
         let package = group.packages.iter().find(|package| package.name == name);
         let Some(package) = package else { continue };
         let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
-        // An index that has only such builds returns one of them even without a stamp.
+        // `-i` and `--index-url` select the only index. If it has only stamped builds, it returns
+        // one of them even for a version without a stamp.
         let has_index = command.is_some_and(|command| {
             command.words.iter().any(|word| {
                 word.text == "-i"
