@@ -112,7 +112,7 @@ const LONGEST_TEXT: u64 = 1 << 16;
 const LONGEST_LIST: u64 = 1 << 12;
 /// The maximum number of dimensions of a tensor; ggml has 4.
 const MOST_DIMENSIONS: u32 = 8;
-/// How deeply arrays may be nested.
+/// The maximum nesting depth of arrays.
 const DEEPEST: u32 = 4;
 
 fn wrong(path: &Path, why: impl Into<String>) -> ModelError {
@@ -228,7 +228,7 @@ struct Head {
     reader: BufReader<File>,
     /// The size of the file.
     size: u64,
-    /// How many more values may follow.
+    /// The number of values that may still follow.
     left: u64,
 }
 

@@ -96,7 +96,7 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
     Ok(warnings)
 }
 
-/// Returns the entries whose names are wanted.
+/// Returns the entries whose names `is_wanted` accepts.
 fn of_names<T: Clone>(
     all: &BTreeMap<PinName, T>,
     is_wanted: impl Fn(&str) -> bool,

@@ -140,7 +140,7 @@ impl Image {
                     }
                 }
                 Some(NamedPlace::Registry(reference)) => {
-                    // A push without a tag is known only by its digest.
+                    // An image that was pushed without a tag can be found only by its digest.
                     let digest = record.image.as_ref().map(|image| image.manifest_digest.clone());
                     let digest = digest.filter(|_| reference.tag.is_none());
                     remote.get_or_insert(ImageRef {
@@ -330,7 +330,7 @@ impl Image {
         number: usize,
         client: &RegistryClient,
     ) -> Result<Option<SortedLayer>, Failure> {
-        // The other image has more layers.
+        // When two images are compared, the other one may have more layers.
         if number >= self.layers.len() {
             return Ok(Some(SortedLayer::default()));
         }

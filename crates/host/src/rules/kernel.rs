@@ -7,7 +7,7 @@ use super::system::System;
 use super::{Context, Finding, Severity, Verdict, memory};
 use crate::kernel::{Firmware, FirmwarePackage, Kernel, PAGE, Parameter};
 
-/// This kernel supports the ROCm in the pinned images, according to AMD's table.
+/// This kernel supports the ROCm releases in the pinned images, according to AMD's table.
 pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     let Some((_, gpu)) = context.gpu() else {
         return Verdict::skipped("no GPU to look up in AMD's table");
@@ -185,7 +185,7 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not set".to_owned())
 }
 
-/// Every parameter exists in its loaded module, and the driver is the kernel's own where AMD
+/// Every parameter exists in its loaded module, and the kernel's own driver is used where AMD
 /// recommends it.
 pub(super) fn parameters(context: &Context<'_>) -> Verdict {
     let kernel = &context.machine.kernel;

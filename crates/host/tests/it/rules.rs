@@ -312,7 +312,7 @@ fn repairs_fit_the_system() {
     }
 }
 
-/// A virtual machine's firmware cannot change the carve-out; its limit still counts.
+/// A virtual machine's firmware cannot change the carve-out, but its limit is still checked.
 #[test]
 fn no_carve_out_is_advised_in_a_virtual_machine() {
     let virtual_machine = "== proc/cpuinfo\nflags\t\t: fpu hypervisor\n";

@@ -34,7 +34,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 several.insert(package.name.clone());
             }
         }
-        // With two versions of one package, nobody can tell which of them is used.
+        // If a package has two versions, it is unknown which one is used.
         group.versions.retain(|name, _| !several.contains(name));
         let mut releases = BTreeSet::new();
         for package in &group.packages {
@@ -229,7 +229,7 @@ pub(super) fn mismatches(
     let row = compat.and_then(|compat| compat.coupling("torch", torch));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
-        // Nobody promises that pre-releases match the table of releases.
+        // The table of releases does not apply to pre-releases.
         let is_released = !is_pre_release(torch) && !is_pre_release(version);
         let is_rocm = [torch, version].iter().any(|one| one.contains("+rocm"));
         if is_rocm && stamp(version) != stamp(torch) {
