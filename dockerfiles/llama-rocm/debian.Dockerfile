@@ -1,15 +1,15 @@
-# llama.cpp with its HIP backend, on Debian's ROCm. No RUN step needs a network.
+# llama.cpp with its HIP backend, on Debian's ROCm. No RUN instruction needs a network.
 #
 # Context: packages/   a local package source with the locked packages (Packages, Release, *.deb)
 #          llama.cpp/  the patched source tree
-# BASE is a Debian of the same packages' suite, with apt.
+# BASE is a Debian image of the suite that the packages come from, with apt.
 #
-# Works with podman, BuildKit, and docker's classic builder, which is given it without the mount of the
-# compiler's cache: no `# syntax=`, no heredoc.
+# Works with podman, BuildKit and docker's classic builder, because it has no `# syntax=` and no
+# heredoc. The classic builder gets it without the mount of the compiler cache.
 
 ARG BASE
 
-# The runtime packages, and of them only what is not in BASE already: /overlay. Its files are hard
+# The runtime packages. /overlay contains only what is not in BASE already. Its files are hard
 # links, because a copy would need gigabytes.
 FROM ${BASE} AS packages
 ARG SOURCE_DATE_EPOCH
@@ -33,7 +33,7 @@ RUN touch /begin \
  && tar --null --no-recursion --files-from /tmp/others -cpf /tmp/others.tar \
  && tar -xpf /tmp/others.tar -C /overlay
 
-# The compilers, and what they make. Nothing of this stage but /opt/llama.cpp is kept.
+# The compilers, and what they build. Only /opt/llama.cpp is kept from this stage.
 FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH
 ARG PYTHONHASHSEED=0
@@ -49,30 +49,31 @@ RUN apt-get -o Dir::Etc::SourceList=/packages/sources.list -o Dir::Etc::SourcePa
 COPY llama.cpp/ /src/llama.cpp/
 
 ARG GPU_TARGET
-# How many compilers run at once; empty for one per processor.
+# The number of compilers that run at once. If empty, one per processor.
 ARG JOBS=
-# What `llama-cli --version` says. Upstream asks git, which is not here.
+# What `llama-cli --version` prints. Upstream's build asks git, which is not available here.
 ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
-# Further options for cmake. -DGGML_HIP_NO_VMM=OFF takes GPU memory through the virtual memory
-# interface of HIP. -DGGML_CUDA_FA=OFF leaves flash attention out. Releases of llama.cpp before it
-# used the GPU's matrix instructions itself know -DGGML_HIP_ROCWMMA_FATTN=ON.
+# More options for cmake. -DGGML_HIP_NO_VMM=OFF allocates GPU memory through HIP's virtual memory
+# API. -DGGML_CUDA_FA=OFF leaves flash attention out. Older releases of llama.cpp, which do not use
+# the GPU's matrix instructions themselves, support -DGGML_HIP_ROCWMMA_FATTN=ON.
 ARG CMAKE_OPTIONS=
-# Empty where the compilers' work must not be taken from an earlier build. The result is the same.
+# If empty, everything is compiled again, without the cache of earlier builds. The result is the
+# same.
 ARG COMPILER_LAUNCHER=ccache
 ARG CCACHE_DIR=/ccache
-# The compilers are known by the packages that are installed: clang's code is in libraries, and the
-# code for the GPU is linked with files that no preprocessor sees.
+# ccache compares the list of installed packages, too: clang's code is in libraries, and the code
+# for the GPU is linked with files that no preprocessor sees.
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/var/lib/dpkg/status
 ARG HIP_PATH=/usr
 ARG ROCM_PATH=/usr
 
-# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
-# instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them
-# where SOURCE_DATE_EPOCH is set, and then computes many times slower on the processor.
-# No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
-# The web page of llama-server would come by the network (npm or a bucket), so it is left out.
+# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction
+# sets of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none,
+# and is then many times slower on the processor.
+# No OpenSSL and no curl: models are local files. The web page of llama-server would need a network
+# (npm or a bucket), so it is left out.
 RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
     cmake -S /src/llama.cpp -B /build -G Ninja \
         -DCMAKE_BUILD_TYPE=Release \
@@ -114,7 +115,8 @@ FROM ${BASE}
 COPY --from=packages /overlay/ /
 COPY --from=build /opt/llama.cpp/ /opt/llama.cpp/
 ENV PATH=/opt/llama.cpp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# llama-server listens on 127.0.0.1 unless told, where nobody outside of the container reaches it.
+# llama-server listens on 127.0.0.1 by default, where it cannot be reached from outside the
+# container.
 ENV LLAMA_ARG_HOST=0.0.0.0
 EXPOSE 8080
 CMD ["llama-server"]

@@ -1,11 +1,12 @@
-# llama.cpp with its HIP backend, on Fedora's ROCm. Packages come over the network, from the distribution.
+# llama.cpp with its HIP backend, on Fedora's ROCm. The packages are downloaded from the
+# distribution.
 #
 # Nobody has built this file yet: its author could not pull an image of Fedora. Everything except
-# the packages is as in debian.Dockerfile, which was built and run. The build ends with an audit, which
-# checks that the libraries have code for the GPU.
+# the packages is as in debian.Dockerfile, which was built and run. The build ends with an audit,
+# which checks that the libraries have code for the GPU.
 #
 # Context: llama.cpp/  the patched source tree
-# BASE is Fedora by digest; its packages are as new as the day of the build.
+# BASE is a Fedora image with a digest. The packages are the newest ones on the day of the build.
 
 ARG BASE
 
@@ -21,12 +22,12 @@ RUN dnf install -y --setopt=install_weak_deps=False \
 COPY llama.cpp/ /src/llama.cpp/
 
 ARG GPU_TARGET
-# How many compilers run at once; empty for one per processor.
+# The number of compilers that run at once. If empty, one per processor.
 ARG JOBS=
-# What `llama-cli --version` says. Upstream asks git, which is not here.
+# What `llama-cli --version` prints. Upstream's build asks git, which is not available here.
 ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
-# Further options for cmake; see debian.Dockerfile.
+# More options for cmake; see debian.Dockerfile.
 ARG CMAKE_OPTIONS=
 # Empty: compile everything again. The result is the same.
 ARG COMPILER_LAUNCHER=ccache
@@ -35,9 +36,9 @@ ARG CCACHE_DIR=/ccache
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/packages.list
 
-# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction sets
-# of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none, and
-# is then many times slower on the processor.
+# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction
+# sets of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none,
+# and is then many times slower on the processor.
 # No OpenSSL and no curl: models are local files. The web page of llama-server would need a network
 # (npm or a bucket), so it is left out.
 RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
@@ -85,7 +86,8 @@ RUN dnf install -y --setopt=install_weak_deps=False hipblas libgomp rocblas rocm
         /var/cache/ldconfig/aux-cache
 COPY --from=build /opt/llama.cpp/ /opt/llama.cpp/
 ENV PATH=/opt/llama.cpp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# llama-server listens on 127.0.0.1 by default, where nobody outside of the container reaches it.
+# llama-server listens on 127.0.0.1 by default, where it cannot be reached from outside the
+# container.
 ENV LLAMA_ARG_HOST=0.0.0.0
 EXPOSE 8080
 CMD ["llama-server"]

@@ -1,12 +1,12 @@
 # llama.cpp with its HIP backend, on AMD's image of Ubuntu with ROCm.
 #
-# Nobody has built this file yet: its author could not pull an image of Ubuntu with ROCm. Everything except
-# the packages is as in debian.Dockerfile, which was built and run. The build ends with an audit, which
-# checks that the libraries have code for the GPU.
+# Nobody has built this file yet: its author could not pull an image of Ubuntu with ROCm. Everything
+# except the packages is as in debian.Dockerfile, which was built and run. The build ends with an
+# audit, which checks that the libraries have code for the GPU.
 #
 # Context: llama.cpp/  the patched source tree
-# BASE is an image rocm/dev-ubuntu-*-complete by digest, with ROCm in /opt/rocm. Only the compilers
-# for the processor come over the network, and they are not in the result.
+# BASE is a rocm/dev-ubuntu-*-complete image with a digest; it has ROCm in /opt/rocm. Only the
+# compilers for the processor are downloaded, and they are not in the result.
 
 ARG BASE
 
@@ -23,12 +23,12 @@ RUN apt-get update \
 COPY llama.cpp/ /src/llama.cpp/
 
 ARG GPU_TARGET
-# How many compilers run at once; empty for one per processor.
+# The number of compilers that run at once. If empty, one per processor.
 ARG JOBS=
-# What `llama-cli --version` says. Upstream asks git, which is not here.
+# What `llama-cli --version` prints. Upstream's build asks git, which is not available here.
 ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
-# Further options for cmake; see debian.Dockerfile.
+# More options for cmake; see debian.Dockerfile.
 ARG CMAKE_OPTIONS=
 # Empty: compile everything again. The result is the same.
 ARG COMPILER_LAUNCHER=ccache
@@ -39,9 +39,9 @@ ARG CCACHE_DIR=/ccache
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/packages.list
 
-# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction sets
-# of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none, and
-# is then many times slower on the processor.
+# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction
+# sets of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none,
+# and is then many times slower on the processor.
 # No OpenSSL and no curl: models are local files. The web page of llama-server would need a network
 # (npm or a bucket), so it is left out.
 RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
@@ -82,11 +82,12 @@ RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
         /opt/llama.cpp/bin/*.py \
  && cp /src/llama.cpp/LICENSE /opt/llama.cpp/LICENSE
 
-# The base has the libraries of ROCm and of OpenMP.
+# The base has the libraries of ROCm and OpenMP.
 FROM ${BASE}
 COPY --from=build /opt/llama.cpp/ /opt/llama.cpp/
 ENV PATH=/opt/llama.cpp/bin:/opt/rocm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# llama-server listens on 127.0.0.1 by default, where nobody outside of the container reaches it.
+# llama-server listens on 127.0.0.1 by default, where it cannot be reached from outside the
+# container.
 ENV LLAMA_ARG_HOST=0.0.0.0
 EXPOSE 8080
 CMD ["llama-server"]

@@ -1,9 +1,10 @@
-# Python and a compiler on Fedora: the first stage of track `source`. ROCm is none of its packages; it
-# comes with PyTorch. At run time Triton needs the compiler too.
+# Python and a compiler on Fedora: the first stage of track `source`. It does not install ROCm,
+# which comes with PyTorch. Triton needs the compiler at run time, too.
 #
-# Not tried: this file was written where no image of Fedora can be pulled.
+# Nobody has built this file yet: its author could not pull an image of Fedora.
 #
-# BASE is Fedora by digest; its packages come by the network, and are as new as the day of the build.
+# BASE is a Fedora image with a digest. The packages are downloaded, and are the newest ones on the
+# day of the build.
 
 ARG BASE
 FROM ${BASE}

@@ -1,14 +1,15 @@
-# PyTorch from patched source, in the place of the wheel that came with ROCm. No RUN needs a network.
+# PyTorch from patched source, in place of the wheel that came with ROCm. No RUN instruction needs a
+# network.
 #
-# Not tried: this file was written where neither PyTorch's source nor ROCm can be had.
+# Nobody has built this file yet: its author had access to neither PyTorch's source nor ROCm.
 #
-# Context: python/   the wheels of a lock: what its build needs
+# Context: python/   the wheels of a lock: what PyTorch's build needs
 #          pytorch/  the patched source tree, with its submodules
-# BASE has ROCm and AMD's PyTorch of the same version in /opt/venv; torchvision, torchaudio and Triton
-# stay as they are.
+# BASE has ROCm and AMD's PyTorch of the same version in /opt/venv; torchvision, torchaudio and
+# Triton stay as they are.
 #
-# AOTriton is left out: PyTorch's build downloads it. Attention goes through flash-attention's kernels,
-# which the next stage brings, and elsewhere through PyTorch's own.
+# AOTriton is left out, because PyTorch's build would download it. Attention uses the kernels of
+# flash-attention, which the next stage installs, or else PyTorch's own.
 
 ARG BASE
 
@@ -22,14 +23,16 @@ RUN pip freeze --all | grep -E '^(torch(vision|audio)|triton|pytorch|rocm)' | so
  && pip install --no-index --find-links /python/wheels --require-hashes --no-deps --no-compile \
         --no-cache-dir -r /python/requirements.lock
 COPY pytorch/ /src/pytorch/
-# Empty where the compilers' work must not be taken from an earlier build. The result is the same.
-# hipcc starts its compilers by their paths, so it is told by a variable of its own, where it knows it.
+# If empty, everything is compiled again, without the cache of earlier builds. The result is the
+# same.
+# hipcc starts its compilers by their paths, so it gets the launcher in HIP_CLANG_LAUNCHER, if it
+# supports that variable.
 ARG COMPILER_LAUNCHER=sccache
 ARG SCCACHE_DIR=/sccache
-# - The wheel of the base says which of ROCm's libraries are loaded first; that file is kept.
-# - A compiler of HIP takes up to 4 GiB, so there are as many at once as memory holds.
-# - Without HIP_DEVICE_LIB_PATH clang looks in the wrong place once ROCM_PATH is set, and sccache takes
-#   what was compiled with other bitcode.
+# - In the wheel of the base, _rocm_init.py lists the ROCm libraries to load first; it is kept.
+# - A HIP compiler needs up to 4 GiB, so only as many run at once as fit into memory.
+# - Without HIP_DEVICE_LIB_PATH, clang looks in the wrong place once ROCM_PATH is set, and sccache
+#   reuses objects that were compiled with different bitcode.
 RUN --mount=type=cache,id=build-pipeline-sccache,target=/sccache \
     cd /src/pytorch \
  && root="$(rocm-sdk path --root)" \
@@ -60,7 +63,8 @@ print(util.find_spec("torch").submodule_search_locations[0])')" \
  && if [ -n "${COMPILER_LAUNCHER}" ]; then sccache --show-stats && sccache --stop-server; fi \
  && pip uninstall -y sccache torch "amd-torch-device-${GPU_TARGET}" \
  && pip install --no-index --no-deps --no-compile --no-cache-dir /built/*.whl
-# What belongs to PyTorch is what it was; it is built for ROCm.
+# Checks that PyTorch and its companions have the same versions as before, and that PyTorch is built
+# for ROCm.
 RUN pip freeze --all | grep -E '^(torch(vision|audio)|triton|pytorch|rocm)' | sort | diff /stack - \
  && cd / \
  && PYTHONDONTWRITEBYTECODE=1 python -c 'import torch, torchvision; \

@@ -1,17 +1,17 @@
-# llama.cpp with its Vulkan backend, on Fedora. Packages come by the network, from the distribution.
+# llama.cpp with its Vulkan backend, on Fedora. The packages are downloaded from the distribution.
 #
-# Not tried: this file was written where no image of Fedora can be pulled. What is not packages is
-# the same as in debian.Dockerfile, which was built and run.
+# Nobody has built this file yet: its author could not pull an image of Fedora. Everything except
+# the packages is as in debian.Dockerfile, which was built and run.
 #
 # Context: llama.cpp/  the patched source tree
-# BASE is Fedora by digest; its packages are as new as the day of the build.
+# BASE is a Fedora image with a digest. The packages are the newest ones on the day of the build.
 #
 #   podman build -f fedora.Dockerfile --build-arg BASE=IMAGE@sha256:… \
 #       --build-arg SOURCE_DATE_EPOCH=1795132800 CONTEXT
 
 ARG BASE
 
-# The compilers, and what they make. Nothing of this stage but /opt/llama.cpp is kept.
+# The compilers, and what they build. Only /opt/llama.cpp is kept from this stage.
 FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH
 ARG PYTHONHASHSEED=0
@@ -22,23 +22,24 @@ RUN dnf install -y --setopt=install_weak_deps=False \
 
 COPY llama.cpp/ /src/llama.cpp/
 
-# How many compilers run at once; empty for one per processor.
+# The number of compilers that run at once. If empty, one per processor.
 ARG JOBS=
-# What `llama-cli --version` says. Upstream asks git, which is not here.
+# What `llama-cli --version` prints. Upstream's build asks git, which is not available here.
 ARG LLAMA_BUILD_NUMBER=0
 ARG LLAMA_BUILD_COMMIT=unknown
-# Empty where the compilers' work must not be taken from an earlier build. The result is the same.
+# If empty, everything is compiled again, without the cache of earlier builds. The result is the
+# same.
 ARG COMPILER_LAUNCHER=ccache
 ARG CCACHE_DIR=/ccache
-# The compiler is known by what it is, not by its time, and so is the assembler that it runs.
+# ccache identifies the compiler, and the assembler that it runs, by content, not by time.
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/usr/bin/as
 
-# GGML_NATIVE=OFF: the compiling machine's processor must not decide what the result runs on. The
-# instruction sets are named (those of x86-64-v3, Haswell and later), since ggml takes none of them
-# where SOURCE_DATE_EPOCH is set, and then computes many times slower on the processor.
-# No OpenSSL and no curl: models are files, fetched and checked by whoever starts the container.
-# The web page of llama-server would come by the network (npm or a bucket), so it is left out.
+# GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction
+# sets of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none,
+# and is then many times slower on the processor.
+# No OpenSSL and no curl: models are local files. The web page of llama-server would need a network
+# (npm or a bucket), so it is left out.
 RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
     cmake -S /src/llama.cpp -B /build -G Ninja \
         -DCMAKE_BUILD_TYPE=Release \
@@ -78,7 +79,8 @@ RUN dnf install -y --setopt=install_weak_deps=False \
         /var/cache/ldconfig/aux-cache
 COPY --from=build /opt/llama.cpp/ /opt/llama.cpp/
 ENV PATH=/opt/llama.cpp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# llama-server listens on 127.0.0.1 unless told, where nobody outside of the container reaches it.
+# llama-server listens on 127.0.0.1 by default, where it cannot be reached from outside the
+# container.
 ENV LLAMA_ARG_HOST=0.0.0.0
 EXPOSE 8080
 CMD ["llama-server"]

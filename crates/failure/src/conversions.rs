@@ -8,7 +8,7 @@ use planner::{PlanError, UsedPins};
 
 use crate::{Failure, Kind, unknown_gpu};
 
-/// Adds hints for a given pin that the plan does not use: which pins it uses.
+/// Adds hints if `--set` names a pin that the plan does not use. They name the pins that it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
         [] => told.hint(

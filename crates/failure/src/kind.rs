@@ -48,8 +48,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a failed write to a path that the user chose: [`Kind::Input`] if the path
-    /// is wrong, otherwise [`Kind::Machine`].
+    /// Returns the kind of a failed write to a path that the user chose: [`Kind::Input`] if the
+    /// path is wrong, otherwise [`Kind::Machine`].
     pub fn of_write(error: &std::io::Error) -> Self {
         if oci::files::is_wrong_path(error) { Self::Input } else { Self::Machine }
     }

@@ -18,7 +18,7 @@ INFO:     127.0.0.1:51222 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK
 warning: unused function 'is_available' [-Wunused-function]
 ";
 
-/// Repeats a text up to a number of bytes.
+/// A reader that repeats a text until it has returned a number of bytes.
 struct Repeated {
     text: Vec<u8>,
     at: usize,

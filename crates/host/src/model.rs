@@ -112,7 +112,7 @@ const LONGEST_TEXT: u64 = 1 << 16;
 const LONGEST_LIST: u64 = 1 << 12;
 /// The maximum number of dimensions of a tensor; ggml has 4.
 const MOST_DIMENSIONS: u32 = 8;
-/// How deeply arrays may be nested.
+/// The maximum nesting depth of arrays.
 const DEEPEST: u32 = 4;
 
 fn wrong(path: &Path, why: impl Into<String>) -> ModelError {
@@ -228,7 +228,7 @@ struct Head {
     reader: BufReader<File>,
     /// The size of the file.
     size: u64,
-    /// How many more values may follow.
+    /// The number of values that may still follow.
     left: u64,
 }
 
@@ -370,7 +370,7 @@ fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
     let text = whole.get("text_config").filter(|part| part.is_object()).unwrap_or(&whole);
     let is_given = |key: &str| text.get(key).is_some_and(|value| !value.is_null());
     let number = |key: &str| text.get(key)?.as_u64().filter(|number| *number > 0);
-    // If a key exists but is not a number, the result is unknown.
+    // If a key is present but its value is not a number, the result is unknown.
     let or = |key: &str, usual: Option<u64>| if is_given(key) { number(key) } else { usual };
     let per_token = || {
         let layers = number("num_hidden_layers")?;

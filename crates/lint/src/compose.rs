@@ -56,7 +56,7 @@ impl Node {
         self.find(key, DEEPEST, &Cell::new(MOST_MERGES))
     }
 
-    /// `left` is the number of merges that may still be followed: a file of a few lines can contain
+    /// Like [`Self::get`]. Follows at most `left` merges, because a file of a few lines can contain
     /// millions.
     fn find(&self, key: &str, depth: usize, left: &Cell<usize>) -> Option<&Self> {
         let of = |wanted: &str| self.entries().iter().find(|(name, _)| name.text() == Some(wanted));
@@ -93,7 +93,8 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     for (name, value) in fragments.chain(services) {
         service(name.text().unwrap_or_default(), value, facts);
     }
-    // A fragment is read again with each service that merges it.
+    // A fragment is read once for each service that merges it, so its variables are found several
+    // times.
     let mut seen: BTreeSet<(String, usize)> = BTreeSet::new();
     facts.settings.retain(|setting| {
         let is_new = seen.insert((setting.name.clone(), setting.line));

@@ -3,7 +3,8 @@
 use crate::facts::{Facts, Image};
 use crate::shell::{Scope, Setting, ShellCommand};
 
-/// Options of `run` without a value. All others take the next word, if they have no `=`.
+/// Options of `run` without a value. All other options take the next word as their value, unless
+/// they contain `=`.
 const FLAGS: [&str; 28] = [
     "--all",
     "--detach",

@@ -105,7 +105,8 @@ pub struct Package {
     pub extras: Vec<String>,
     /// The exact version, if one is given.
     pub version: Option<String>,
-    /// The Python version of its wheel, if it is given by a URL, for example `3.12`.
+    /// The Python version of the wheel, for example `3.12`, if the package is given as the URL of a
+    /// wheel.
     pub python: Option<String>,
     /// Whether it is installed only under some condition, or from a URL.
     pub is_special: bool,

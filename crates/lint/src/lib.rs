@@ -175,7 +175,7 @@ impl<'r> Hit<'r> {
         Self { rule, line, message, help: None, severity: None, evidence: None }
     }
 
-    /// Gives different advice.
+    /// Replaces the advice.
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
@@ -186,7 +186,7 @@ impl<'r> Hit<'r> {
         Self { severity: Some(severity), ..self }
     }
 
-    /// Uses the source, severity and advice of a row of the data.
+    /// Uses the source of a row of the data, if it has one, and lowers the severity to the row's.
     pub(crate) fn of(self, row: &data::Row) -> Self {
         let hit = match row.severity {
             Some(severity) => self.at_most(severity),
@@ -195,13 +195,13 @@ impl<'r> Hit<'r> {
         hit.evidence(row.evidence.as_ref())
     }
 
-    /// Names a different source.
+    /// Replaces the source, if `evidence` is given.
     pub(crate) fn evidence(self, evidence: Option<&Evidence>) -> Self {
         Self { evidence: evidence.cloned().or(self.evidence), ..self }
     }
 
     /// Uses the source of a row of the compatibility table, and how it is known; if the row does
-    /// not record that, the rule's value counts.
+    /// not record how, the rule's value counts.
     pub(crate) fn compat(self, evidence: &pins::compat::Evidence) -> Self {
         let Some(rule) = rule(self.rule) else { return self };
         let known = evidence.known.unwrap_or(rule.evidence.known);

@@ -28,7 +28,7 @@ pub(crate) struct Target {
     imitated: Vec<GpuTarget>,
 }
 
-/// The number of targets from which a comment counts as a list, for example of supported GPUs.
+/// The minimum number of targets for a comment to count as a list, for example of supported GPUs.
 const LIST: usize = 3;
 
 impl Target {
@@ -46,7 +46,8 @@ impl Target {
                 named.insert(row.target.clone());
             }
         }
-        // The target of an override is not the GPU, unless the rules are about it.
+        // The target of an override is not the GPU of the file, unless a rule about overrides
+        // covers it.
         let is_judged =
             |gpu: &GpuTarget| data().overrides.iter().any(|one| one.row.gpus.contains(gpu));
         let imitated = overridden(&lower);

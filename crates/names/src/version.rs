@@ -83,7 +83,7 @@ impl FromStr for Version {
     }
 }
 
-/// llama.cpp numbers its builds: `b9010`.
+/// Parses a build number of llama.cpp, for example `b9010`.
 fn build_number(text: &str) -> Option<Key> {
     let digits = text.strip_prefix('b').filter(|digits| is_digits(digits))?;
     Some(Key {

@@ -1,4 +1,4 @@
-//! Selects from a CMake file the commands that a probe lets CMake evaluate.
+//! Selects the commands of a CMake file that a probe evaluates with CMake.
 
 use std::collections::BTreeSet;
 
@@ -166,11 +166,11 @@ impl<'a> Command<'a> {
         pieces.filter_map(|piece| piece.split_once('}')).map(|(name, _)| name).collect()
     }
 
-    /// Returns one of `subjects` that this command may change. The command is not selected.
+    /// Returns one of `subjects` that this command, which was not selected, may change.
     fn changes<'b>(&self, subjects: &BTreeSet<&'b str>) -> Option<&'b str> {
         let names = match self.name.as_str() {
             name if READERS.contains(&name) => return None,
-            // Such a command changes only its target; `is_wanted` decides whether that counts.
+            // Such a command changes only its target; `is_wanted` decided that it is not needed.
             _ if self.target().is_some() => return None,
             "foreach" if self.arguments.get(2).is_some_and(|word| *word == "LISTS") => return None,
             "cmake_language" => subjects.iter().find(|name| self.text.contains(**name)),

@@ -1,4 +1,4 @@
-//! SHA-256 of file contents, as the project's hash type, and its JSON form.
+//! SHA-256 of file contents, as the project's hash type.
 
 use names::Digest;
 use names::Sha256;

@@ -106,7 +106,8 @@ fn syntax(source: &str) -> Option<Hir> {
     parser.parse(source).ok()
 }
 
-/// Depth is bounded by the parser's `nest_limit`.
+/// Adds the literal texts in an expression to `found`. The parser's `nest_limit` bounds the depth
+/// of the recursion.
 fn collect(hir: &Hir, found: &mut Vec<String>) {
     match hir.kind() {
         HirKind::Literal(literal) => found.push(String::from_utf8_lossy(&literal.0).into_owned()),

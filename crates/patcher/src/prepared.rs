@@ -16,7 +16,7 @@ use crate::spec::{Condition, Edit, Op};
 use crate::text::Text;
 use names::Version;
 
-/// How many occurrences of an item are examined.
+/// The maximum number of occurrences of an item that are examined.
 const MOST_CONDITIONS: usize = 64;
 
 /// A change of bytes. A revert replaces `inserted` with `removed`.

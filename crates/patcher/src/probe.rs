@@ -124,7 +124,8 @@ with open('build-pipeline-call.py', 'rb') as file:
 /// else the first that exists.
 ///
 /// # Errors
-/// Returns the reason if the probe cannot judge these files, for example because none of them exists.
+/// Returns the reason if the probe cannot judge these files, for example because none of them
+/// exist.
 pub fn probe_job(
     patch: &str,
     probe: &Probe,

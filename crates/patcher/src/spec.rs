@@ -87,8 +87,8 @@ pub struct Outside {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// Not applicable: the version lacks the text that the patch edits. The tree is searched for
-    /// it.
+    /// Not applicable: the version lacks the text that the patch edits. The tree is searched to
+    /// confirm this.
     Skip,
     /// Not applicable, whatever the tree contains.
     LeaveAlone,
@@ -251,8 +251,8 @@ pub enum ProbeKind {
     CmakeScript {
         /// The script.
         script: String,
-        /// A pattern for commands of the first existing file. The script includes them, in order, as
-        /// `build-pipeline-commands.cmake`.
+        /// A pattern for commands of the first existing file. The script includes them, in order,
+        /// as `build-pipeline-commands.cmake`.
         #[serde(skip_serializing_if = "Option::is_none")]
         commands: Option<String>,
     },

@@ -148,8 +148,8 @@ fn compare_lower(a: &Bound<Version>, b: &Bound<Version>) -> Ordering {
     }
 }
 
-/// `Equal` if the next range starts exactly where the last one ends; `Less` means a gap, `Greater`
-/// an overlap.
+/// Returns `Equal` if the next range starts exactly where the last one ends, `Less` if there is a
+/// gap between them, and `Greater` if they overlap.
 fn meets(upper: &Bound<Version>, next_lower: &Bound<Version>) -> Ordering {
     match (upper, next_lower) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => Ordering::Greater,

@@ -110,8 +110,8 @@ pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
     }
 }
 
-/// Checks that a tar can be written to `path`: nothing has this name, or a regular file that is a
-/// tar or empty.
+/// Checks that a tar can be written to `path`: either nothing has this name, or it is a regular
+/// file that is a tar or is empty.
 ///
 /// # Errors
 /// Another file, or something other than a regular file, has this name.

@@ -241,7 +241,7 @@ fn row(
         gpu,
         version: Some(&version).filter(|_| version::is_needed(set.patches())),
         build_env: None,
-        // Audited trees are releases.
+        // Audited trees are taken to be unchanged upstream releases.
         is_pristine: true,
         base: &base,
         receipts: &[],

@@ -77,7 +77,8 @@ pub struct Prepared<T> {
 }
 
 impl Prepared<PinnedTree> {
-    /// Prepares the patches of a component for the source of a pin, which is fetched with `sources`.
+    /// Prepares the patches of a component for the source of a pin, which is fetched with
+    /// `sources`.
     ///
     /// # Errors
     /// Fails if `wanted` or a patch file is invalid, or if the source cannot be fetched.
@@ -105,7 +106,8 @@ impl Prepared<PinnedTree> {
 }
 
 impl Prepared<Directory> {
-    /// Prepares the patches of a component for the directory at `root`, which is relative to `here`.
+    /// Prepares the patches of a component for the directory at `root`, which is relative to
+    /// `here`.
     ///
     /// # Errors
     /// Fails if `wanted` or a patch file is invalid, or if the directory cannot be read.

@@ -1,7 +1,7 @@
 //! Keeps the RECORD of an installed Python package correct when its files are patched.
 //!
-//! RECORD lists the hash and size of each file of the package (PEP 376). Tools compare them with the
-//! files, for example to find damaged packages.
+//! RECORD lists the hash and size of each file of the package (PEP 376). Tools compare them with
+//! the files, for example to find damaged packages.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -12,7 +12,7 @@ use regex::Regex;
 use crate::receipts::hash;
 use crate::rooted::Rooted;
 
-/// `__version__ = "1.2.3"`, also in the form of setuptools-scm with a second name.
+/// `__version__ = "1.2.3"`, and the form of setuptools-scm, which also assigns a second name.
 const PYTHON: &str =
     r#"(?m)^__version__[ \t]*(?::[^=\n]*)?=[ \t]*(?:version[ \t]*=[ \t]*)?["']([^"'\n]+)["']"#;
 
@@ -123,8 +123,7 @@ pub fn is_needed(patches: &[Patch]) -> bool {
 }
 
 /// Returns the files edited by `patches` that match an installed package's RECORD, with their
-/// hashes.
-/// Other files may have been changed on purpose, so they are left out.
+/// hashes. Files that differ may have been changed on purpose, so they are left out.
 pub fn untouched(
     tree: &dyn Rooted,
     component: &str,

@@ -48,7 +48,8 @@ pub struct Stage {
     pub dockerfile: String,
     /// Source pins, by the folder of the build context that contains their trees.
     pub sources: BTreeMap<String, PinName>,
-    /// Sets of the variant's package lock. Their packages are put into the folder `packages` of the context.
+    /// Sets of the variant's package lock. Their packages are put into the context's folder
+    /// `packages`.
     pub packages: Vec<String>,
     /// A Python lock. Its wheels are put into the folder `python` of the context.
     pub python: Option<String>,

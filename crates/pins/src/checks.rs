@@ -19,7 +19,7 @@ pub(crate) fn line(longest: usize) -> impl Fn(&str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts an `https` URL without credentials, query and fragment.
+/// Accepts an `https` URL without credentials, a query or a fragment.
 pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: String| Err(wrong(format!("{} {why}", quote(text)), help));
     // This comes before the text is split, because a password can contain any separator.
@@ -292,7 +292,7 @@ pub(crate) fn package_name(text: &str) -> Result<String, Wrong> {
     Err(wrong(format!("{} is not a package name", quote(text)), help))
 }
 
-/// Accepts the repository of an image, without tag and digest.
+/// Accepts the repository of an image, without a tag or digest.
 pub(crate) fn repository(text: &str) -> Result<Repository, Wrong> {
     if let Some((name, digest)) = text.split_once('@')
         && digest.starts_with("sha")

@@ -30,7 +30,7 @@ pub struct Compat {
     pub couplings: BTreeMap<String, CouplingRow>,
     /// Releases that are known to fail.
     pub bad: BTreeMap<String, BadRow>,
-    /// Package indexes that moved or get no new packages.
+    /// Package indexes that moved or no longer get new packages.
     pub indexes: BTreeMap<String, IndexRow>,
 }
 
@@ -149,7 +149,7 @@ pub struct BadRow {
     pub evidence: Evidence,
 }
 
-/// A package index that moved or gets no new packages.
+/// A package index that moved or no longer gets new packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRow {
     /// The prefix of its URLs.

@@ -50,7 +50,8 @@ const REFUSED: [(&str, &str, &str); 9] = [
         "has never existed in any Ollama release",
         "remove it; set the GPU's memory limit on the host with the kernel parameter `ttm.pages_limit`; `OLLAMA_GPU_OVERHEAD` only reserves bytes",
     ),
-    // To help find a crash, these variables wait for every kernel or log every call.
+    // These variables help to find the cause of a crash: they make the runtime wait for every
+    // kernel, or log every call.
     ("AMD_SERIALIZE_KERNEL", "is for debugging and runs kernels one by one", RUN_TIME),
     ("AMD_SERIALIZE_COPY", "is for debugging and runs copies one by one", RUN_TIME),
     ("HIP_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),

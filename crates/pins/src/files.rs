@@ -17,7 +17,7 @@ pub struct TrackFile {
     /// folder's content is put below it.
     pub to: String,
     /// The mode of the file, or of all files of the folder. Without it, a file that is executable
-    /// in the project has 0755, and any other file 0644.
+    /// in the project gets 0755, and any other file gets 0644.
     pub mode: Option<FileMode>,
     /// The owner and the group in the image.
     pub owner: Owner,
@@ -27,7 +27,7 @@ pub struct TrackFile {
     pub to_span: Range<usize>,
 }
 
-/// The owner of a file in an image. A layer has only numbers.
+/// The owner of a file in an image. A layer stores only numeric IDs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user.

@@ -1,8 +1,8 @@
 //! Describes the tables of data files: which keys they have, and what the keys mean.
 //!
-//! A reader accepts exactly the keys of its [`Form`] ([`crate::reader::Table::check_form`]). The JSON
-//! schema and the reference page of the file are made from the same form, so they cannot disagree
-//! with the reader.
+//! A reader accepts exactly the keys of its [`Form`] ([`crate::reader::Table::check_form`]). The
+//! JSON schema and the reference page of the file are generated from the same form, so they cannot
+//! disagree with the reader.
 
 /// A table of a data file.
 #[derive(Debug)]
@@ -93,13 +93,13 @@ impl Key {
         Self { name, kind, meaning, absent: Absent::Means(default), example }
     }
 
-    /// Returns the key of the version of the file format, which every data file has.
+    /// Returns the key `schema`, the version of the file format. Every data file has it.
     pub const fn schema() -> Self {
         Self::required("schema", Kind::Number, "The version of the file format: 1.", "schema = 1")
     }
 }
 
-/// The key that lists rows of build-pipeline's own file to drop.
+/// The key that lists the rows of build-pipeline's own file that are dropped.
 pub const REMOVE: Key = Key::optional(
     crate::rows::REMOVE,
     Kind::Texts,

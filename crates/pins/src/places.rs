@@ -1,4 +1,4 @@
-//! Finds pins in the text of `versions.toml`, for annotations.
+//! Finds the lines of pins in the text of `versions.toml`, so that a finding can name its line.
 
 use std::collections::BTreeMap;
 

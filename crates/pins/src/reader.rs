@@ -1,4 +1,4 @@
-//! Reads TOML tables with their positions, and reports every problem instead of stopping at the first.
+//! Reads TOML tables with their positions. Reports every problem instead of stopping at the first.
 //!
 //! Start at [`Report`] and [`document`], then [`Table`]. This module knows TOML, but nothing about
 //! pins: `checks` and the module of each file check the values. It is `pub` only for the

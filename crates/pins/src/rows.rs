@@ -11,7 +11,7 @@ pub const REMOVE: &str = "remove";
 /// Keys of data files that are not rows.
 const NO_ROWS: [&str; 3] = ["schema", "built-in", REMOVE];
 
-/// Reads `remove`: the names of rows of `lower`.
+/// Reads `remove`: the names of the rows to drop. Each must be one of `lower`.
 ///
 /// # Errors
 /// Fails after adding the problems to the report.

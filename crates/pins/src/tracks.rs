@@ -27,7 +27,7 @@ pub struct Tracks {
 /// A named way to build an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
-    /// The letter in the project's documents, an alias of the name.
+    /// The letter that the project's documents use for the track, if any; an alias for its name.
     pub letter: Option<char>,
     /// The title for the image's label.
     pub title: String,
@@ -46,7 +46,7 @@ pub struct Track {
 /// How the image of a track is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Build {
-    /// The image is its base with other metadata.
+    /// The image is its base with different metadata.
     Derive {
         /// The base.
         base: Base,
@@ -92,8 +92,8 @@ pub struct ImageSettings {
 }
 
 impl ImageSettings {
-    /// Returns the settings of an image with these settings on a base with the settings `lower`. As
-    /// in a Dockerfile, a new entrypoint drops the arguments of the old one.
+    /// Returns these settings merged with `lower`, the settings of the base. These settings take
+    /// precedence. As in a Dockerfile, a new entrypoint drops the arguments of the old one.
     #[must_use]
     pub fn over(&self, lower: &Self) -> Self {
         let mut all = lower.clone();

@@ -209,10 +209,11 @@ fn real_files() -> Vec<(&'static str, Parse)> {
     ]
 }
 
-/// Returns typing errors for a line of a file: another key, an invalid value, and an unclosed text.
+/// Returns copies of a line of a file with one typing error each: a wrong key, an invalid value, or
+/// an unclosed string.
 fn mistyped(line: &str) -> Vec<String> {
     let Some((key, value)) = line.split_once(" = ") else { return Vec::new() };
-    // A list over several lines continues below.
+    // Skips a list whose items are on the following lines.
     if key.starts_with(['#', ' ', '{']) || value.ends_with('[') {
         return Vec::new();
     }

@@ -262,7 +262,7 @@ fn kernels_with_the_fixes_are_told_from_those_without() {
     assert!(compat.refused_kernel(&gpu, &kernel).is_none());
 }
 
-/// D3 and D7: HIP_FOUND is missing from PyTorch 2.13 on; Docker 25.0.1 and 24.0.8 are affected.
+/// HIP_FOUND is missing from PyTorch 2.13 on; Docker 25.0.1 and 24.0.8 are affected.
 #[test]
 fn known_bad_releases_are_found_and_good_ones_are_not() {
     let compat = compat();
@@ -273,7 +273,7 @@ fn known_bad_releases_are_found_and_good_ones_are_not() {
         ("rocm", "7.14.0a20260610", &alone, &["therock-init-dma"][..]),
         ("rocm", "7.14.0a20260608", &alone, &[]),
         ("rocm", "7.14.0", &alone, &[]),
-        // vLLM's own pair of 0.20 is fine; PyTorch drops HIP_FOUND in 2.13.
+        // vLLM 0.20 works with its upstream PyTorch, 2.11; PyTorch drops HIP_FOUND in 2.13.
         ("vllm", "0.20.0", &company, &[]),
         ("vllm", "0.21.0", &newer, &["vllm-hip-found"]),
         ("vllm", "0.22.1", &newer, &["vllm-hip-found"]),
@@ -519,6 +519,6 @@ fn the_lock_of_rocm_takes_it_from_experimental_and_the_rest_from_sid() {
     for rocm in ["hipcc", "libamdhip64-7", "libhipblaslt1", "librocblas5", "librocsolver0"] {
         assert!(version(rocm).starts_with("7.2."), "{rocm} {}", version(rocm));
     }
-    // Experimental has newer versions of these.
+    // These come from `experimental`, which has newer versions than sid.
     assert!(version("libc6").starts_with("2.43-") && version("cmake").starts_with("4.3."));
 }

@@ -40,8 +40,8 @@ pub const GPU: &str = "io.github.build-pipeline.gpu";
 /// The GPU targets that the image contains code for, separated by spaces; the build checked this.
 /// Absent if the build did not check.
 pub const GPU_TARGETS: &str = "io.github.build-pipeline.gpu-targets";
-/// The contract by which code for other GPUs was removed, and the GPUs whose code was kept. Absent if
-/// the image was not slimmed.
+/// The contract by which code for other GPUs was removed, and the GPUs whose code was kept. Absent
+/// if the image was not slimmed.
 pub const SLIM: &str = "io.github.build-pipeline.slim";
 /// The digest of the manifest before slimming, if the command `slim` wrote the image.
 pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";

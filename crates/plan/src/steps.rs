@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FilesContract, OwnFile, OwnFiles};
 
-/// One unit of a plan.
+/// One unit of work in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The step's name, unique in its plan, for example `fetch-base`.
     pub id: String,
-    /// What is done.
+    /// What the step does.
     pub action: Action,
 }
 

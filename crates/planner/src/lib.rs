@@ -79,8 +79,8 @@ pub fn is_rehearsal(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.is_rehearsal)
 }
 
-/// Returns whether an engine must build a part of the requested image. Returns `false` if the track or
-/// variant does not exist.
+/// Returns whether an engine must build a part of the requested image. Returns `false` if the track
+/// or variant does not exist.
 pub fn needs_engine(request: &BuildRequest, input: &PlanningInput) -> bool {
     Chain::find(request, input).is_ok_and(|chain| chain.needs_engine())
 }

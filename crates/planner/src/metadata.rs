@@ -147,7 +147,7 @@ fn fetch_base(draft: &mut Draft, input: String) -> String {
     id
 }
 
-/// Refuses overrides of pins that do not exist or that are not used by an image input of the plan.
+/// Refuses overrides of pins that do not exist or are not image inputs of the plan.
 pub(crate) fn check_overrides(
     request: &BuildRequest,
     input: &PlanningInput,
@@ -175,7 +175,8 @@ pub(crate) fn check_overrides(
     Ok(())
 }
 
-/// Returns the pin with its digest for this run. Facts about another digest are removed.
+/// Returns the pin with its digest for this run. Facts that describe a different digest are
+/// removed.
 pub(crate) fn with_override(pin: &ImagePin, request: &BuildRequest, name: &PinName) -> ImagePin {
     if let Some(stand_in) = &request.stand_in {
         let digest = Pinned::Resolved(stand_in.digest.clone());

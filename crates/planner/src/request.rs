@@ -102,7 +102,7 @@ pub struct PlanningInput {
 }
 
 impl PlanningInput {
-    /// Returns the content of the data files, without patches, Dockerfiles, locks and own files.
+    /// Returns the content of the data files, without patches, Dockerfiles, locks or own files.
     pub fn new(pins: Pins, gpus: Gpus, tracks: Tracks) -> Self {
         Self {
             pins,

@@ -20,7 +20,8 @@ pub const OPT_OUT_VARIABLE: &str = "BUILD_PIPELINE_SPOOF";
 /// The script that `sh` runs before the base's entrypoint in an image that spoofs.
 ///
 /// It keeps a value that the user set, and unsets the variable if it is empty or if the opt-out
-/// variable says so. Then it becomes the command with `exec`, so no shell remains as process 1.
+/// variable says so. It then replaces itself with the command (`exec`), so no shell remains as
+/// process 1.
 pub const WRAPPER_SCRIPT: &str = r#"case "${BUILD_PIPELINE_SPOOF-}" in off|0|no) unset HSA_OVERRIDE_GFX_VERSION;; esac
 [ -n "${HSA_OVERRIDE_GFX_VERSION-}" ] || unset HSA_OVERRIDE_GFX_VERSION
 [ $# -gt 0 ] || { echo 'no command: this image has no default, name one' >&2; exit 127; }

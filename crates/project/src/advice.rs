@@ -44,7 +44,7 @@ pub fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Fa
 /// Returns the known facts about the pins of a plan. A rehearsal uses no pin of the real image.
 ///
 /// # Errors
-/// A data file cannot be read or is wrong.
+/// A data file cannot be read or is invalid.
 pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning>, Failure> {
     if plan.rehearsal {
         return Ok(Vec::new());
@@ -96,7 +96,7 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
     Ok(warnings)
 }
 
-/// Returns the entries whose names are wanted.
+/// Returns the entries whose names `is_wanted` accepts.
 fn of_names<T: Clone>(
     all: &BTreeMap<PinName, T>,
     is_wanted: impl Fn(&str) -> bool,

@@ -140,7 +140,7 @@ impl Image {
                     }
                 }
                 Some(NamedPlace::Registry(reference)) => {
-                    // A push without a tag is known only by its digest.
+                    // An image that was pushed without a tag can be found only by its digest.
                     let digest = record.image.as_ref().map(|image| image.manifest_digest.clone());
                     let digest = digest.filter(|_| reference.tag.is_none());
                     remote.get_or_insert(ImageRef {
@@ -283,7 +283,8 @@ impl Image {
         }
     }
 
-    /// Returns whether the image is in an archive, which other tools read only with all layers.
+    /// Returns whether the image is in an archive, which other tools can read only if it contains
+    /// all layers.
     pub fn is_archive(&self) -> bool {
         matches!(self.place, Place::Archive(_))
     }
@@ -329,7 +330,7 @@ impl Image {
         number: usize,
         client: &RegistryClient,
     ) -> Result<Option<SortedLayer>, Failure> {
-        // The other image has more layers.
+        // When two images are compared, the other one may have more layers.
         if number >= self.layers.len() {
             return Ok(Some(SortedLayer::default()));
         }
@@ -429,7 +430,7 @@ pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Fai
     }
 }
 
-/// Returns whether an error is about this machine, and not about the data that is read.
+/// Returns whether an error is caused by this machine, and not by the data that is read.
 pub(crate) fn is_of_machine(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AlreadyExists, NotADirectory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
@@ -472,7 +473,7 @@ pub(crate) fn place_of(name: &str) -> Option<NamedPlace<'_>> {
 }
 
 /// Returns the error for a name that is not an image. Suggests a track with a similar name, or else
-/// lists what can be named.
+/// lists the kinds of name that are accepted.
 fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Failure {
     let what = format!("`{name}` is not a track, file or image reference");
     let told = Failure::new(Kind::Input, what);
@@ -495,7 +496,8 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Returns the track whose image a name on the command line means. `folder` is in the project.
+/// Returns the track that a name on the command line refers to, if it is the name of a track.
+/// `folder` is in the project.
 ///
 /// # Errors
 /// A data file of the project is wrong.

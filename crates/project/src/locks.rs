@@ -164,7 +164,7 @@ fn wanted(outputs: &[&Output]) -> Result<Places, Failure> {
     Ok(wanted)
 }
 
-/// Returns whether two outputs are the same place, whatever their names.
+/// Returns whether two outputs refer to the same place, whatever their names.
 ///
 /// # Errors
 /// The folder of a place cannot be created or read.

@@ -155,7 +155,7 @@ impl Mirrors {
 
 impl Mirrors {
     /// Refuses a run with a step that uses the network, if only mirrors may be contacted: an engine
-    /// does not know the rules.
+    /// does not apply the rules.
     ///
     /// # Errors
     /// There is such a step.
@@ -173,7 +173,7 @@ impl Mirrors {
     }
 }
 
-/// Returns the rules of the command line, `FROM=TO`. `only` is whether the command line forbids all
+/// Returns the rules of the command line, `FROM=TO`. `only` means that the command line forbids all
 /// other hosts.
 ///
 /// # Errors

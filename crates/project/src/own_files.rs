@@ -363,7 +363,7 @@ fn read_one(
     Err(wrong(message, "name a regular file or a folder of regular files"))
 }
 
-/// Returns the target of a link, if it is relative and inside the folder that is copied.
+/// Returns the target of a link, if it is relative and stays inside the folder that is copied.
 fn link(root: &Path, row: &TrackFile, path: &str, below: &str) -> Result<String, Wrong> {
     let target = fs::read_link(root.join(path)).map_err(|error| unreadable(path, &error))?;
     let help = format!(

@@ -31,7 +31,7 @@ pub fn components(project: &Project) -> Result<Vec<String>, Failure> {
 /// Reads the patches of a component. Reports all problems in all its files at once.
 ///
 /// # Errors
-/// There is no such component, or a file cannot be read or is wrong.
+/// There is no such component, or a file cannot be read or is invalid.
 pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
     let known = components(project)?;
     if !known.iter().any(|name| name == component) {

@@ -112,7 +112,7 @@ impl<'a> Preparer<'a> {
     /// Reads the data files.
     ///
     /// # Errors
-    /// A data file cannot be read or is wrong.
+    /// A data file cannot be read or is invalid.
     pub fn new(project: &'a Project) -> Result<Self, Failure> {
         Ok(Self { project, input: project.data()?, materials: Materials::default() })
     }

@@ -174,7 +174,7 @@ fn check_placeholders(name: &str) -> Result<(), Failure> {
 /// Checks that the file for an image's digest can be written, before the work starts.
 ///
 /// # Errors
-/// Its folder does not exist, or the name is that of something other than a file with a digest.
+/// Its folder does not exist, or the path names something other than a file with a digest.
 pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if folder.is_some_and(|folder| !folder.is_dir()) {

@@ -56,7 +56,8 @@ pub(crate) fn is_committed(folder: &Path, name: &str) -> bool {
 
 /// Opens the repository whose root is the project. A repository in a parent folder does not count.
 fn open(root: &Path) -> Result<Repository, String> {
-    // Objects are only inspected, not used to build; verifying their hashes takes half the time.
+    // Objects are only inspected, not used to build, and verifying their hashes would take half of
+    // the time.
     git2::opts::strict_hash_verification(false);
     let opened = Repository::open_ext(root, RepositoryOpenFlags::NO_SEARCH, &[] as &[&Path]);
     opened.map_err(|error| match error.code() {

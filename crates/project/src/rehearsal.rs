@@ -10,7 +10,7 @@ use planner::{BuildRequest, PlanningInput};
 
 use crate::registry;
 
-/// Creates the stand-in for the track's base, and names it in the request. Serves nothing yet. A
+/// Creates the stand-in for the track's base, and names it in the request. Does not serve it yet. A
 /// track that an engine builds has a variant for rehearsals instead of a stand-in.
 pub fn stand_in(request: &mut BuildRequest, input: &PlanningInput) -> Option<StandIn> {
     if !request.rehearse || planner::needs_engine(request, input) {
@@ -46,7 +46,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Starts to serve stand-ins.
+    /// Starts a registry that serves the stand-ins.
     ///
     /// # Errors
     /// No port can be opened.

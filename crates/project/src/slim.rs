@@ -67,8 +67,8 @@ fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
 /// Reads an image twice, and writes it without code for other GPUs. `tell` gets progress messages.
 ///
 /// # Errors
-/// The image has no code for one of the GPUs, cannot be read, or cannot be written. In
-/// this case, an existing image at the output is kept.
+/// The image has no code for one of the GPUs, cannot be read, or cannot be written. An existing
+/// image at the output is then kept.
 pub async fn slim_image(
     request: &SlimRequest<'_>,
     client: &RegistryClient,
@@ -134,7 +134,7 @@ fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// Adds the output to a failure of writing a layer.
+/// Names the output in a hint if a layer cannot be written.
 fn of_output(failure: Failure, output: &Output) -> Failure {
     match failure.kind {
         Kind::Machine => failure.hint(format!("the new layer is for `{output}`")),

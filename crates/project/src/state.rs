@@ -199,7 +199,7 @@ pub fn output_path(record: &BuildRecord, root: &Path, path: &str) -> PathBuf {
     folder.join(path)
 }
 
-/// Which records are old.
+/// Decides which records are old.
 #[derive(Debug, Clone, Copy)]
 pub enum Old {
     /// All except the given number of newest records.

@@ -7,7 +7,7 @@ use super::system::System;
 use super::{Context, Finding, Severity, Verdict, memory};
 use crate::kernel::{Firmware, FirmwarePackage, Kernel, PAGE, Parameter};
 
-/// This kernel supports the ROCm in the pinned images, according to AMD's table.
+/// This kernel supports the ROCm releases in the pinned images, according to AMD's table.
 pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     let Some((_, gpu)) = context.gpu() else {
         return Verdict::skipped("no GPU to look up in AMD's table");
@@ -185,7 +185,7 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
     Verdict::of(findings.collect(), || "not set".to_owned())
 }
 
-/// Every parameter exists in its loaded module, and the driver is the kernel's own where AMD
+/// Every parameter exists in its loaded module, and the kernel's own driver is used where AMD
 /// recommends it.
 pub(super) fn parameters(context: &Context<'_>) -> Verdict {
     let kernel = &context.machine.kernel;
@@ -266,8 +266,8 @@ fn own_driver(context: &Context<'_>) -> Finding {
     finding.repair(set.into_iter().next().unwrap_or_default()).repair(remove)
 }
 
-/// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit that
-/// gives the GPU less than it has.
+/// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit
+/// that gives the GPU less memory than it has.
 fn kept(context: &Context<'_>, parameter: &Parameter) -> String {
     let now = context.machine.memory.gpu_limit.map(|limit| limit / PAGE);
     match (parameter.name.as_str(), parameter.value.parse::<u64>(), now) {
@@ -360,7 +360,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// Returns the firmware that a row calls bad: the loaded one, or the installed one if it is not
+/// Returns the firmware that a row lists as bad: the loaded one, or the installed one if it is not
 /// known which one is loaded.
 fn bad_firmware(facts: &Firmware, row: &compat::FirmwareRow) -> Option<String> {
     if let Some(version) = facts.mes.iter().find(|version| row.bad_mes.contains(version)) {

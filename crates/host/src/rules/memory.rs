@@ -149,7 +149,7 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// The driver does not promise more than the limit.
+/// The driver does not report more memory than the limit allows.
 pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     let Some(gpu) = integrated(context) else {
         return Verdict::skipped("no GPU that shares the host's memory");
@@ -160,7 +160,7 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     if has_large_carve_out(context) {
         return Verdict::skipped(CARVE_OUT_FIRST);
     }
-    // Each is rounded differently.
+    // The two sizes are rounded differently.
     if gtt <= limit + 64 * (1 << 20) {
         return Verdict::fine(format!("GTT {}, limit {}", gib(gtt), gib(limit)));
     }

@@ -74,9 +74,9 @@ pub struct Image {
 pub enum Severity {
     /// Good to know; it causes no failures.
     Note,
-    /// It sometimes fails, is slow, or is unsafe.
+    /// Something sometimes fails, is slow, or is unsafe.
     Warning,
-    /// It does not work.
+    /// Something does not work.
     Error,
 }
 

@@ -345,8 +345,8 @@ fn groups(wish: &Wish<'_>) -> Groups {
     Groups::Numbers(numbers)
 }
 
-/// Returns whether the container finds no GPU, because a rootless engine cannot give it the groups
-/// of nodes that are not open to everyone.
+/// Returns whether the container cannot use the GPU, because a rootless engine cannot give it the
+/// groups of nodes that are not open to everyone.
 pub fn loses_groups(container: &Container, wish: &Wish<'_>) -> bool {
     let opened = wish.machine.devices.iter();
     wish.engine.is_rootless
@@ -405,7 +405,8 @@ impl Container {
         self.devices.contains(&"/dev/kfd")
     }
 
-    /// Returns the variables that must not reach the container from the surrounding environment.
+    /// Returns the variable that must not reach the container from the surrounding environment, if
+    /// there is one.
     fn unset(&self) -> Option<&'static str> {
         let is_set = self.environment.contains_key(OVERRIDE) || self.passed.contains(OVERRIDE);
         (!is_set).then_some(OVERRIDE)

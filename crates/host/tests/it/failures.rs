@@ -37,7 +37,7 @@ fn every_failure_is_recognised_in_its_log_and_no_other() {
     assert!(covered.len() >= 50, "{}", covered.len());
 }
 
-/// D8 and D19: a crash far from the check, or of other software, is not a ROCm failure.
+/// A crash far from the check, or of other software, is not a ROCm failure.
 #[test]
 fn no_clean_log_is_accused() {
     let failures = catalogue();
@@ -64,7 +64,7 @@ fn all_that_a_log_shows_is_told_in_its_order_with_lines() {
     assert_eq!(all.found[0].lines[0].text, "double free or corruption (!prev)");
 }
 
-/// D20: `--no-mmap` fixes another fault in the same thread.
+/// `--no-mmap` fixes a different fault in the same thread.
 #[test]
 fn memory_in_use_needs_another_rocm_and_no_option() {
     let failures = catalogue();

@@ -228,7 +228,7 @@ fn a_file_that_is_something_else_or_damaged_is_refused_and_never_read_for_long()
     assert!(refused_bytes(&other_kind).contains("the unknown type 99"));
     let none = Gguf { version: 3, keys: 0, bytes: Vec::new() };
     assert!(refused_bytes(&none.whole()).contains("no key `general.architecture`"));
-    // Numbers that promise more than the file has.
+    // Lengths and counts that exceed what the file contains.
     let endless = Gguf { keys: u64::MAX, ..llama() };
     assert!(refused_bytes(&endless.whole()).contains("it is incomplete"));
     let huge = [&10_u32.to_le_bytes()[..], &u64::MAX.to_le_bytes()].concat();

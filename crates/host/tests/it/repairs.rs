@@ -73,7 +73,7 @@ fn check_repairs(before: Memory, gtt: u64, options: &str) -> usize {
     findings.len()
 }
 
-/// D2: a carve-out of 96 GiB got two repairs that together left 24 GiB.
+/// For a carve-out of 96 GiB, two repairs once left the GPU with only 24 GiB.
 #[test]
 fn no_set_of_repairs_leaves_the_gpu_with_less_memory() {
     let mut found = 0;

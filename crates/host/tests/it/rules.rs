@@ -180,9 +180,9 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-hwe-dkms", "gfx1151", &["kernel-amdttm", "firmware-dkms", "memory-gpu-limit"]),
     // A maintainer gets the same hang with amdgpu-dkms. ROCm/legacy-rocm-build#6182
     ("halo-oem-dkms", "gfx1151", &["kernel-amdttm", "memory-gpu-limit"]),
-    // Half of the memory, because nobody named the parameter. antirez/ds4#475
+    // No limit is set, so the GPU gets half of the memory. antirez/ds4#475
     ("halo-default-limit", "gfx1151", &["memory-gpu-limit"]),
-    // MES 0x83; a maintainer: `cwsr_enable` is unrelated. ROCm/legacy-rocm-build#5724
+    // MES 0x83. A maintainer says that `cwsr_enable` is unrelated. ROCm/legacy-rocm-build#5724
     ("halo-silverblue", "gfx1151", &["kernel-rocm", "firmware-mes", "memory-gpu-limit"]),
     // MES 0x83 came with an update; the older deployment works. ublue-os/bazzite#3818
     ("halo-bazzite", "gfx1151", &["kernel-rocm", "firmware-mes"]),
@@ -226,7 +226,7 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("cezanne-with-nvidia", "gfx90c", &[]),
     // vLLM chose a wrong kernel. vllm-project/vllm#51964
     ("rocky-mi308x", "gfx942", &[]),
-    // A maintainer: not amdgpu-dkms. ROCm/legacy-rocm-build#6143
+    // A maintainer advises against amdgpu-dkms. ROCm/legacy-rocm-build#6143
     ("halo-debian-dkms", "gfx1151", &["kernel-rocm", "kernel-amdttm", "memory-gpu-limit"]),
     // The group was not passed on. kyuz0/amd-strix-halo-image-video-toolboxes#1
     ("halo-toolbox", "gfx1151", &["kernel-rocm", "device-access"]),
@@ -239,17 +239,17 @@ const JUDGED: &[(&str, &str, &[&str])] = &[
     ("halo-wsl2-old-rocm", "gfx1151", &["wsl-gpu"]),
     // Works, with room left. antirez/ds4#16
     ("halo-gentoo", "gfx1151", &[]),
-    // Works, both parameters agree. antirez/ds4#16
+    // Works, and both parameters agree. antirez/ds4#16
     ("halo-arch-zfs", "gfx1151", &[]),
     // The reason is not known; the kernel has the fix. ROCm/TheRock#7952
     ("krackan-mint", "gfx1152", &["memory-gpu-limit"]),
-    // A maintainer: the kernel's own driver is enough. ROCm/legacy-rocm-build#5905
+    // A maintainer says that the kernel's own driver is enough. ROCm/legacy-rocm-build#5905
     ("halo-ubuntu-mainline", "gfx1151", &[]),
     // ROCm has no code for the GPU; no group is needed. ublue-os/bluefin#2197
     ("navi1-bluefin", "gfx1010", &["override-spoof"]),
     // The CPU has a GPU, too. vllm-project/vllm#31035
     ("cachyos-with-igpu", "gfx1101", &["gpu-several"]),
-    // An older card's override was left. ROCm/legacy-rocm-build#5238
+    // The override of an older card was still set. ROCm/legacy-rocm-build#5238
     ("mi210-override", "gfx90a", &["override-spoof"]),
     // ROCm sees 15.5 of 96 GB; a newer kernel solved it. ROCm/legacy-rocm-build#5444
     ("halo-kernel-6.14", "gfx1151", &["kernel-rocm", "memory-carve-out"]),
@@ -312,7 +312,7 @@ fn repairs_fit_the_system() {
     }
 }
 
-/// A virtual machine's firmware cannot change the carve-out; its limit still counts.
+/// A virtual machine's firmware cannot change the carve-out, but its limit is still checked.
 #[test]
 fn no_carve_out_is_advised_in_a_virtual_machine() {
     let virtual_machine = "== proc/cpuinfo\nflags\t\t: fpu hypervisor\n";
@@ -330,7 +330,7 @@ fn one<'a>(checks: &'a [Check], rule: &str) -> &'a Check {
     checks.iter().find(|check| check.rule == rule).unwrap()
 }
 
-/// D6: `kernel-rocm` is an error for the kernels that AMD calls unsupported.
+/// `kernel-rocm` is an error for the kernels that AMD calls unsupported.
 #[test]
 fn every_rule_is_tripped_by_one_machine_and_holds_on_another() {
     for Case { rule, trips, severity, says, holds } in CASES {
@@ -411,7 +411,7 @@ fn an_engine_in_a_virtual_machine_is_named() {
     assert_eq!(one(&check(&machine, &images()), "engine-kernel").result, Outcome::Skipped);
 }
 
-/// D7: the fixed releases are not affected.
+/// Releases with the fix are not reported.
 #[test]
 fn an_engine_that_lacks_a_fix_is_noted() {
     let mut machine = machine::read("strix-halo", "");
@@ -486,7 +486,7 @@ fn a_built_image_without_code_for_this_gpu_is_an_error() {
     }
 }
 
-/// D4: `doctor --gpu` is honoured for several GPUs.
+/// `doctor --gpu` also selects the GPU on machines with several GPUs.
 #[test]
 fn the_gpu_that_was_asked_for_is_judged() {
     let machine = machine::read("strix-halo-with-navi4", "");

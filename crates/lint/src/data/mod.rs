@@ -244,9 +244,9 @@ pub(crate) enum Files {
 pub(crate) struct WordRow {
     pub(crate) name: String,
     pub(crate) pattern: String,
-    /// The row also applies to comments in code.
+    /// Whether the row also applies to comments in code.
     pub(crate) in_comments: bool,
-    /// A line that warns against it does not count.
+    /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
     pub(crate) files: Files,
     pub(crate) row: Row,

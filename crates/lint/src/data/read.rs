@@ -109,8 +109,8 @@ struct Named<'t> {
 }
 
 impl Named<'_> {
-    /// Reads the keys that every row about a problem has. Without `message`, the rule's code writes
-    /// it.
+    /// Reads the keys that every row about a problem has. If `message` is missing, the rule's code
+    /// writes the message.
     fn row(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
         let rule = self.table.required(report, "rule", "rule = \"image-latest\"", line);
         let message = self.table.optional(report, "message", line);

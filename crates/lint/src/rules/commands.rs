@@ -167,7 +167,7 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
     let line = command.words[0].line;
     let read = Clone::read(rest);
     let url = read.url.unwrap_or("the repository");
-    // `git clone` only prints its help, and a local folder is not upstream.
+    // `git clone` without a URL only prints its help, and a local folder is not upstream.
     if read.url.is_none() || read.has_revision || url.starts_with(['/', '.']) {
         return;
     }
@@ -225,7 +225,7 @@ fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
     let given = words.windows(2).find(|two| two[0] == "-C").map(|two| two[1]);
     let folder = given.map_or_else(|| command.folder.clone(), |given| join(&command.folder, given));
     let (folder, clone) = (plain(&folder), plain(clone));
-    // A part that only a running shell knows may be equal.
+    // A part whose value only a running shell knows may be equal.
     if folder.contains(UNKNOWN) || clone.contains(UNKNOWN) {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let (one, other) = (last(&folder), last(&clone));
@@ -469,7 +469,7 @@ fn saved(command: &ShellCommand) -> Option<String> {
             || option == "-O" && command.words[0].text.ends_with("wget")
     };
     let named = words.windows(2).find(|two| takes_name(two[0])).map(|two| two[1]);
-    // The name on the command line comes first; the last part of the URL is what is downloaded.
+    // A file name in an option takes precedence over the last part of the URL.
     named
         .into_iter()
         .chain(words.iter().copied())

@@ -52,7 +52,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
-    // An image that is built is not pulled.
+    // An image that one of the files builds is not pulled.
     if builds(facts, name, context) {
         return;
     }

@@ -34,7 +34,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 several.insert(package.name.clone());
             }
         }
-        // With two versions of one package, nobody can tell which of them is used.
+        // If a package has two versions, it is unknown which one is used.
         group.versions.retain(|name, _| !several.contains(name));
         let mut releases = BTreeSet::new();
         for package in &group.packages {
@@ -203,7 +203,8 @@ fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &
         let package = group.packages.iter().find(|package| package.name == name);
         let Some(package) = package else { continue };
         let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
-        // An index that has only such builds returns one of them even without a stamp.
+        // `-i` and `--index-url` select the only index. If it has only stamped builds, it returns
+        // one of them even for a version without a stamp.
         let has_index = command.is_some_and(|command| {
             command.words.iter().any(|word| {
                 word.text == "-i"
@@ -228,7 +229,7 @@ pub(super) fn mismatches(
     let row = compat.and_then(|compat| compat.coupling("torch", torch));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
-        // Nobody promises that pre-releases match the table of releases.
+        // The table of releases does not apply to pre-releases.
         let is_released = !is_pre_release(torch) && !is_pre_release(version);
         let is_rocm = [torch, version].iter().any(|one| one.contains("+rocm"));
         if is_rocm && stamp(version) != stamp(torch) {

@@ -89,7 +89,7 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     let words = commands.flat_map(|command| {
         command.words.iter().map(move |word| (word.text.as_str(), word.line, command.stage))
     });
-    // `baseurl` is a key of a repository of dnf, which a here document often contains.
+    // `baseurl` is a key in dnf's repository files, which scripts often write with a here document.
     let settings = facts
         .settings
         .iter()

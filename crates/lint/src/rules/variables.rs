@@ -27,7 +27,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
     }
 }
 
-/// Returns whether a setting is in a place that a row is about.
+/// Returns whether a row about `place` applies to a setting with this scope.
 fn is_in(scope: Scope, place: Place) -> bool {
     match place {
         Place::Any => true,
@@ -78,7 +78,7 @@ fn is_other_release(setting: &Setting, row: &VariableRow) -> bool {
     !row.releases.iter().any(|releases| releases.contains(release))
 }
 
-/// Returns whether a value is one that a row is about.
+/// Returns whether a row applies to a value.
 fn has_value(row: &VariableRow, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_on = !matches!(lower.as_str(), "0" | "false" | "off" | "no" | "");

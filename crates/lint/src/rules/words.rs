@@ -16,7 +16,7 @@ static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSetBuilder::new(patterns).unicode(false).build().ok()
 });
 
-/// Longer lines do not contain advice.
+/// The longest line that is checked, in bytes. Longer lines do not contain advice.
 const LONGEST: usize = 2_000;
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -97,7 +97,7 @@ fn is_denied(lower: &str) -> bool {
     DENIALS.iter().any(|word| lower.contains(word))
 }
 
-/// Checks for URLs of indexes that moved or get no new packages.
+/// Checks for URLs of indexes that moved or no longer get new packages.
 fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, _) in text.match_indices("https://") {
         if let Some(hit) = stale_index(&text[at..], line, context) {
@@ -106,7 +106,7 @@ fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findin
     }
 }
 
-/// Returns the violation if a URL belongs to an index that moved or gets no new packages.
+/// Returns the violation if a URL belongs to an index that moved or no longer gets new packages.
 pub(super) fn stale_index(url: &str, line: usize, context: Context<'_>) -> Option<Hit<'static>> {
     let row = context.compat?.moved_index(url)?;
     let message = format!("the index `{}` {}", row.url, row.why);

@@ -66,8 +66,8 @@ impl Reader {
         end_of_line(chars, at)
     }
 
-    /// Reads the content of a file in a here document: a unit or compose file as such, and all others
-    /// as a script.
+    /// Reads the content of a file in a here document: a unit or compose file as such, and all
+    /// others as a script.
     fn document(&mut self, body: &[Char], place: &str) {
         let text: String = body.iter().map(|(c, _)| *c).collect();
         if text.lines().any(|line| DOCUMENTS.contains(&line.trim())) {

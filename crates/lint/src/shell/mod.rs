@@ -415,7 +415,8 @@ impl Reader {
         }
     }
 
-    /// Ends a command: stores definitions and `cd`, and keeps all other commands.
+    /// Ends a command: interprets definitions and the shell's own commands, and keeps all other
+    /// commands.
     fn end_command(&mut self, mut words: Vec<Word>) {
         const BEFORE: [&str; 12] = [
             "then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "time", "command",

@@ -385,6 +385,6 @@ fn hostile_files_take_no_time() {
     drop(findings_in("compose.yml", &merges, Context::default()));
     let found = findings_in("a.env", &assignments, Context::default());
     assert_eq!(found.len(), 29_999);
-    // This took minutes. The bound is wide, because the machine may be busy.
+    // This once took minutes. The bound is generous, because the machine may be busy.
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
 }

@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
-/// What ends a part of a text.
+/// What ends a secret part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The text is one value; a part ends only at its end.
+    /// The text is one value; a part can extend to the end of the text.
     Value,
     /// The text is prose, a log or a file; white space, quotes and brackets end a part.
     Text,

@@ -127,7 +127,8 @@ fn template(report: &mut Report<'_>, table: &Table<'_>, key: &str) -> Option<Str
     placeholders_ok(report, key, &text).then(|| text.value.to_owned())
 }
 
-/// A macro becomes a command-line argument, so only these forms are accepted.
+/// Accepts a macro as `NAME` or `NAME=VALUE`. It becomes a command-line argument, so no other form
+/// is accepted.
 fn define(report: &mut Report<'_>, text: &Text<'_>) -> Option<String> {
     let filled = fill(text.value, &sample_gpu());
     let (name, value) = filled.split_once('=').unwrap_or((&filled, ""));

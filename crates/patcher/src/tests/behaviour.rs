@@ -209,7 +209,7 @@ fn a_skipped_version_must_not_contain_what_the_patch_edits() {
     assert_eq!(ask(&other_gpu, b"list = \"a\"\n").0, "it is not for `gfx1151`");
 }
 
-/// Text under a preprocessor condition does not count as simply present.
+/// Text under a preprocessor condition is reported together with that condition.
 #[test]
 fn text_under_a_preprocessor_condition_is_told_with_it() {
     let edits = APPEND.replace("[\"f\"]", "[\"f.cpp\"]");

@@ -78,7 +78,7 @@ fn is_kept(old: &[u8], new: &[u8]) -> bool {
 }
 
 fn config() -> Config {
-    // The tests of this crate write no files either; a failing case is printed.
+    // Like the crate, its tests write no files, so proptest saves no failing cases; it prints them.
     Config {
         cases: 10_000,
         failure_persistence: None::<Box<FileFailurePersistence>>.map(|it| it as _),

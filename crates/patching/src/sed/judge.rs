@@ -149,7 +149,8 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Finds the file that a call names in the tree: the longest suffix of its path that exists there.
+    /// Finds the file that a call names in the tree: the longest suffix of its path that exists
+    /// there.
     fn locate(
         &self,
         tree: &dyn Rooted,

@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) value: Option<String>,
 }
 
-/// Means the value that is already in the file.
+/// The [`Line::value`] that keeps the value in the file.
 const KEEP: &str = "";
 
 impl Line {
@@ -36,7 +36,7 @@ struct Splice {
 }
 
 /// Returns `text` with `lines` in the table of the pin and `time` as `source-date-epoch`, or `None`
-/// if it cannot find the table, or a line after which it can add a key.
+/// if the table, or the place for a new key, cannot be found.
 pub(super) fn rewrite(
     text: &str,
     kind: PinKind,

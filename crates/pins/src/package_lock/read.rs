@@ -28,8 +28,8 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
     report.finish(lock)
 }
 
-/// Parses only the requirements in a package lock, which a person edits, so that they can be looked
-/// up. The locked packages may lack a wanted package that was just added.
+/// Parses only the requirements in a package lock, which a person edits. They are the input of the
+/// next lookup, so the locked packages may still lack a wanted package.
 ///
 /// # Errors
 /// Returns all problems in the file, each with its position, the value and the correct form.

@@ -91,7 +91,7 @@ pub struct ImagePin {
     pub digest: Pinned<Digest>,
     /// Whether the digest is that of an index or of a platform manifest, if known.
     pub kind: Option<ManifestKind>,
-    /// Whether to follow the tag: its digest is looked up at each run and recorded.
+    /// Whether to follow the tag: its digest is looked up in each run and recorded.
     pub follow: bool,
     /// The ROCm release inside, if known, for example `7.2.1`.
     pub rocm: Option<String>,

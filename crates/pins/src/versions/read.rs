@@ -129,7 +129,7 @@ fn check_names_are_unique(report: &mut Report<'_>, root: &Table<'_>) {
     }
 }
 
-/// Reads all pins of one kind. `read` gets the name of the pin as messages show it.
+/// Reads all pins of one kind. `read` also receives the name of the pin, as messages show it.
 fn read_kind<T>(
     report: &mut Report<'_>,
     root: &Table<'_>,

@@ -5,8 +5,8 @@ use plan::OwnFile;
 use super::*;
 use crate::{OwnFilesOfTrack, needs};
 
-/// Returns the input with tracks that have files of their own: `low` is based on an image, `tool` has a
-/// stage and is based on `low`, and `top` is based on `tool`.
+/// Returns the input with tracks that have files of their own: `low` is based on an image, `tool`
+/// has a stage and is based on `low`, and `top` is based on `tool`.
 fn with_files() -> PlanningInput {
     let row = |name: &str| format!("files = [{{ from = \"{name}\", to = \"/opt/{name}\" }}]\n");
     let track = |name: &str, base: &str| {

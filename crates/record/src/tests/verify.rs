@@ -300,7 +300,7 @@ fn an_image_that_is_nothing_like_it_differs() {
         let expected = Documents { manifest: &expected_manifest, config: &expected_config };
         let checks = compare(expected, found).unwrap();
         assert_eq!(kind(verdict_of(&checks, "label architecture")), "missing");
-        // It claims no pins, so it does not claim other pins.
+        // Without labels, the image does not claim any pins, so `OtherPins` does not apply.
         assert_eq!(outcome(&checks), Outcome::Differs);
         let checks = compare_with_plan(&plan(), found, "why").unwrap();
         assert_eq!(outcome(&checks), Outcome::Differs);
