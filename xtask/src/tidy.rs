@@ -106,7 +106,8 @@ const OF_THE_COMMAND: [&str; 7] = [
 /// navigate.
 const LONGEST_FILE: usize = 700;
 
-/// The code of lint's rules. It must not contain versions: they are data with a source.
+/// The code of lint's rules. It must not contain versions: these belong in data files, with a
+/// source.
 const LINT_RULES: &str = "crates/lint/src/rules/";
 
 /// The only file that reads the environment.

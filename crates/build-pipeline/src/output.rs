@@ -317,7 +317,7 @@ pub(crate) fn waiting(message: &str) {
     }
 }
 
-/// Reports that an output shows a known failure.
+/// Reports a known failure that was found in a log or in a program's output.
 pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     let as_talk = || Talk::KnownFailure {
         name: name.to_owned(),

@@ -182,7 +182,8 @@ fn read_body(client: &mut UnixStream, mut last: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Forwards bytes until either end closes, and then closes both directions.
+/// Forwards bytes until `from` ends, and then closes this direction. After an error, closes both
+/// directions.
 fn pass(mut from: UnixStream, mut to: UnixStream) {
     let ended = io::copy(&mut from, &mut to);
     // A normal end of one direction leaves the other one open.

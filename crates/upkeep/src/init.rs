@@ -95,7 +95,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         .rev()
         .collect();
     let failed = |written: &[PathBuf], path: &Path, error: &io::Error| {
-        // An incomplete project must not look like one.
+        // What remains of an incomplete project would look like a project, so remove it.
         written.iter().for_each(|file| drop(fs::remove_file(file)));
         new_folders.iter().for_each(|new_folder| drop(fs::remove_dir(new_folder)));
         let what = format!("writing `{}` failed", path.display());
@@ -130,7 +130,7 @@ fn add_lines(path: &Path, lines: &str) -> io::Result<bool> {
     let added = file
         .write_all(format!("{start}{}\n", missing.join("\n")).as_bytes())
         .and_then(|()| file.sync_all());
-    // Half a line must not stay.
+    // A partly written line must not remain.
     added.inspect_err(|_| drop(file.set_len(length)))?;
     Ok(true)
 }

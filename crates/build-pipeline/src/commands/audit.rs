@@ -99,7 +99,7 @@ fn text(report: &AuditReport) -> Page {
     page
 }
 
-/// Returns whether a target is for the GPU, whatever its features.
+/// Returns whether a target is for the GPU, regardless of the target's features.
 fn is_for(target: &str, gpu: &str) -> bool {
     target.split(':').next() == Some(gpu)
 }

@@ -264,7 +264,7 @@ fn a_flipped_byte_is_reported_with_its_blob_wherever_it_is() {
     let whole = std::fs::read(project.path("a.tar")).unwrap();
     let entries = entries(&project.path("a.tar"));
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    // Half of the positions are anywhere; the others are outside the large blobs.
+    // Half of the positions are random; the others are in headers and padding.
     for case in 0..200_usize {
         random ^= random << 13;
         random ^= random >> 7;
@@ -313,7 +313,7 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         let json = serde_json::from_slice::<serde_json::Value>(content).unwrap_or_default();
         let is_plan = json.get("steps").is_some();
         let is_index = json.get("manifests").is_some() && name != "index.json";
-        // A build reads neither the marker, the plan, the empty config nor the index's own blob.
+        // A build does not read the marker, the plan, the empty config or the index's own blob.
         if name == "oci-layout" || size == 2 || is_plan || is_index {
             built.expect(0);
             continue;

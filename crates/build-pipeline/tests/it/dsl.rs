@@ -197,8 +197,8 @@ pub(crate) fn is_killed(child: &mut Child) -> bool {
     child.wait().unwrap().signal() == Some(9)
 }
 
-/// Returns the next of several moments that are evenly distributed over slightly more than a
-/// duration.
+/// Returns moment `number` of a sequence that is evenly distributed over slightly more than
+/// `length`.
 pub(crate) fn moment(number: usize, length: Duration) -> Duration {
     let number = f64::from(u32::try_from(number).unwrap());
     length.mul_f64((number * 0.618_033_988_75).fract() * 1.2)
@@ -253,11 +253,11 @@ impl Terminal<'_> {
 }
 
 /// Calls `round` until it has returned true `wanted` times: only a signal that reaches a running
-/// program counts. It gets increasing numbers, and moments that are evenly distributed over the time
-/// that the program takes and a bit more.
+/// program counts. `round` gets increasing numbers, and moments that are evenly distributed over
+/// slightly more than the time that the program takes.
 ///
-/// `length` is how long the program took once. A busy machine may get faster or slower, so this
-/// time is adjusted to how many signals reach the program.
+/// `length` is the time that the program took once. The speed of a busy machine varies, so this
+/// time is increased after a hit and decreased after a miss.
 pub(crate) fn until_hit(
     wanted: usize,
     mut length: Duration,

@@ -38,7 +38,7 @@ pub(crate) fn project(podman: &PodmanStore) -> Project {
 
 const BUILD: &str = "build --track vulkan --variant small --engine podman --output oci:out";
 
-/// Runs a command line on a copy of this machine, by a script that gets the command.
+/// Runs a command line on a copy of this machine, through a script that gets it as arguments.
 fn on_a_copy(
     project: &Project,
     podman: &PodmanStore,

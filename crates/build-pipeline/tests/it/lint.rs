@@ -47,7 +47,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
     }
     ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor says so; checked on 2026-11-20)")
         .prints("4 files: ");
-    // The built file is also found next to the script.
+    // A Dockerfile that the script builds may also be next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");
     let ran = project.run("lint old/build.sh old/versions.env").expect(1);
     assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);

@@ -73,7 +73,8 @@ fn nothing_is_left_of_any_build_of_docker_with_the_store_of_containerd() {
     nothing_is_left("sid", Way::BuildKitInContainerd);
 }
 
-/// BuildKit of docker 26 cannot read the context there (moby#47717).
+/// With the containerd image store, docker 26's BuildKit cannot read the build context
+/// (moby#47717).
 #[test]
 fn docker_26_with_the_store_of_containerd_falls_back_to_its_classic_builder() {
     let site = Site::new("trixie", Way::BuildKitInContainerd, &with_end("echo 4 > /4"));

@@ -295,7 +295,7 @@ fn small_variants(project: &Project) {
     }
 }
 
-/// Each track in a command of its own.
+/// Each track in its own command.
 fn alone() -> Vec<Vec<&'static str>> {
     TRACKS.map(|track| vec![track]).to_vec()
 }
@@ -336,7 +336,8 @@ fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
     });
 }
 
-/// The tracks of each command, in every mode.
+/// Builds and verifies the tracks of each command in every mode, and compares the results with
+/// `wanted`.
 fn cells(
     matrix: &Matrix,
     checkout: &Checkout,
@@ -351,8 +352,8 @@ fn cells(
                 let place = format!("{} {tracks:?} {mode:?} {name}", checkout.name);
                 assert_eq!(Some(built), wanted.get(name), "{place}");
             }
-            // A pushed image is verified by its digest. That command is the same as after the track
-            // was built alone.
+            // `verify` gets a pushed image by its digest, so the command is the same as after a
+            // build of the track alone, and is not repeated.
             if *mode != Mode::Pushed || tracks.len() == 1 {
                 matrix.verify(&checkout.folder, &built, *mode);
             }

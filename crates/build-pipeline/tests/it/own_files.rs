@@ -398,7 +398,7 @@ fn an_engine_builds_over_and_under_own_files() {
     ran(again.output().unwrap()).expect(0);
 }
 
-/// The track `tool` with a stage, whose context has own files.
+/// Returns track `tool` with a stage whose build context contains the project's own files.
 fn in_context(files: &str, more: &str) -> String {
     format!(
         "\n[tool]\n{HEAD}base = \"tiny\"\n[[tool.stage]]\nname = \"tool\"\n\

@@ -1,4 +1,4 @@
-//! Probes execute code from the tree: it cannot reach the machine, or it is not run.
+//! Probes execute code from the tree. Either that code cannot reach the machine, or it is not run.
 
 use std::process::Command;
 

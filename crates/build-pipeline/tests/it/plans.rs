@@ -53,7 +53,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
     project.write(PATCH, &format!("# a comment\n{text}\n# another\n"));
     assert_eq!(plan(&project, "--track vulkan"), before);
 
-    // Another name is refused, and the error points to the id.
+    // A file name that differs from the id is refused, and the error points to the id.
     std::fs::rename(project.path(PATCH), project.path("patches/llama.cpp/other.toml")).unwrap();
     project
         .run("plan --track vulkan")
@@ -61,7 +61,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
         .says("patches/llama.cpp/other.toml:")
         .says("the id is `llama.cpp-rdna3-macro`, but the file is called `other.toml`");
     project.run("--track vulkan").expect(2).says("other.toml");
-    // So is a name under which it would be skipped silently.
+    // So is a file name under which the patch would be skipped silently.
     let off = project.path("patches/llama.cpp/llama.cpp-rdna3-macro.toml.off");
     std::fs::rename(project.path("patches/llama.cpp/other.toml"), &off).unwrap();
     project.run("plan --track vulkan").expect(2).says("toml.off` is not a patch file");
@@ -251,7 +251,7 @@ fn each_file_is_read_once_and_files_of_others_are_not_read() {
     }
 }
 
-/// A record has the state of the files in git. To find it, libgit2 reads each of them again.
+/// A record contains the git state of the files. To find it, libgit2 reads each of them again.
 #[test]
 fn in_a_git_checkout_only_a_build_reads_its_files_once_more() {
     let (project, _) = crate::recipe::committed();

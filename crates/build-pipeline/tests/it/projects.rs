@@ -112,7 +112,7 @@ fn the_image_of_another_project_is_not_started() {
     refused.says("another project, `").says("/two`").says("`build-pipeline --track mine --load`");
     run(&format!("{start} --force")).expect(0);
     run("smoke mine --engine docker --no-gpu").expect(1).says("another project, `");
-    // Both can stay, under two names.
+    // Both images can be kept, under two names.
     run("--track mine --output engine:localhost/one/mine:latest --engine docker").expect(0);
     run(&format!("{start} --image localhost/one/mine:latest")).expect(0);
     // The same image may come from either.

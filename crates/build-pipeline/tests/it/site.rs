@@ -215,8 +215,8 @@ impl Site {
         layers.iter().map(|layer| format!("{} {}", layer["id"], layer["parent"])).collect()
     }
 
-    /// Returns whether docker has the container of a line of `docker ps`. docker may list one that
-    /// it has already removed (moby#51692).
+    /// Returns whether the container in a line of `docker ps` exists. docker may list a container
+    /// that it has already removed (moby#51692).
     fn has_container(&self, line: &str) -> bool {
         let id = line.split(' ').next().unwrap();
         let format = "--format={{.Id}}";
@@ -225,7 +225,7 @@ impl Site {
             == 0
     }
 
-    /// Gives everything in the project to the user who builds.
+    /// Makes the user who builds the owner of everything in the project.
     #[cfg(feature = "engines")]
     pub(crate) fn give_away(&self) {
         give_away(self.way, &self.project);
@@ -269,7 +269,7 @@ impl Site {
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         let found = lines.by_ref().find(|line| line.contains(text));
         assert!(found.is_some(), "the build does not print `{text}`");
-        // It must not block on a full pipe.
+        // The build must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         started
     }
@@ -294,7 +294,7 @@ fn sorted_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Gives everything in a project to the user who builds.
+/// Makes the user who builds the owner of everything in a project.
 fn give_away(way: Way, project: &Project) {
     if way.user() == User::Ordinary {
         let owner = format!("{0}:{0}", testkit::ORDINARY_USER);

@@ -41,8 +41,9 @@ pub struct Bump {
     changed: Changed,
 }
 
-/// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If only
-/// the program has the pin, the pin's table becomes part of the project's file. Writes nothing.
+/// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If the
+/// pin is built in and this text lacks it, the result adds the pin's table to the text. Writes
+/// nothing.
 ///
 /// # Errors
 /// There is no such value, its source cannot be reached, the value is refused and was not accepted,
@@ -57,7 +58,7 @@ pub fn look_up(
     let name = asked.pin;
     let text = &*with_table(own, name)?;
     let own_pins = parse(text)?;
-    // Checks may compare the pin with other pins that only the program has.
+    // Checks may compare the pin with built-in pins that the project's file lacks.
     let pins = &own_pins.clone().over(&project.pins()?);
     let (found, patches) = project::runtime::start()?.block_on(async {
         let found = resolve::resolve(asked, pins, sources, client).await?;

@@ -67,7 +67,7 @@ pub struct Checked {
 pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     let python = project.python_sets()?;
     let mut debian = debian_locks(project)?;
-    // The project may give one of its own locks the name of a lock of the program.
+    // A lock of the project may have the same name as a built-in lock.
     debian.retain(|name| {
         let is_python = name.parse::<PinName>().is_ok_and(|name| python.contains_key(&name));
         !is_python || project.has_own(&format!("{FOLDER}/{name}.toml"))
@@ -210,7 +210,7 @@ pub fn check(project: &Project, locks: &Locks, is_named: bool) -> Result<Checked
     let pins = project.pins()?;
     let mut unmade = Vec::new();
     for (name, set) in &locks.python {
-        // Like an unresolved pin, it stops only the builds that need it.
+        // Like an unresolved pin, a missing lock stops only the builds that need it.
         if !is_named && !python_locks::is_made(project, name.as_str()) {
             unmade.push(name.to_string());
             continue;

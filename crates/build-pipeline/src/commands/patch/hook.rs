@@ -23,7 +23,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
         (Some(root), _) => {
             plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.clone()))?
         }
-        // The environment that these two change by default.
+        // The environment that pip and uv change by default.
         (None, Manager::Pip) => {
             "\"${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)')}\"".to_owned()
         }
