@@ -214,7 +214,7 @@ fn judge(file: &File, findings: &[Value], count: &mut Count) {
             count.unjudged.push(format!("{}: {line} {rule}", file.name));
             continue;
         };
-        // A finding that was recorded as missed is a true one.
+        // A finding that was recorded as missed counts as true.
         let verdict = if verdict == "missed" { "true" } else { verdict };
         *count.found.entry(verdict.to_owned()).or_default() += 1;
         if finding["severity"] == "error" {

@@ -1,4 +1,5 @@
-//! `cargo xtask nightly`: checks whether pinned inputs changed since yesterday, on any machine.
+//! `cargo xtask nightly`: checks whether pinned inputs changed upstream. It runs every night in a
+//! workflow, and works on any machine.
 //!
 //! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → `smoke`,
 //! if there is a GPU → summary, with old facts. A track with a rehearsal is rehearsed.

@@ -68,7 +68,7 @@ exec "$@"
 "#;
 
 /// The arguments that make the command after them run as the guest's ordinary user. That user has
-/// the ID 4242, and ranges in `/etc/subuid` and `/etc/subgid`.
+/// the user ID 4242, and ranges in `/etc/subuid` and `/etc/subgid`.
 pub const AS_ORDINARY_USER: [&str; 5] =
     ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--"];
 

@@ -1,5 +1,5 @@
 //! Benchmarks: builds a metadata-only image with this tool and with other tools, side by side.
-//! [`sources`] measures the preparation of sources, and [`noop`] a run with nothing to do.
+//! [`sources`] measures the preparation of sources, and [`noop`] a build in which nothing changed.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
 //! random layers. Each figure is the median of several alternating runs, so a machine that slows

@@ -352,7 +352,7 @@ impl Session<'_> {
         })
     }
 
-    /// Prints the known failures in the last lines of a RUN.
+    /// Prints the known failures in the last output lines of a RUN.
     fn offer(&self, failure: &Failure) {
         if failure.log.is_empty() {
             return;

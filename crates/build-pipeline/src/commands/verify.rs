@@ -85,8 +85,8 @@ impl Verification {
         }
     }
 
-    /// Marks labels whose values came from the image as not compared. This does not change the
-    /// outcome: everything else matches the plan.
+    /// Marks labels as not compared if their values came from the image itself. This does not
+    /// change the outcome: everything else matches the plan.
     fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
         for Unconfirmed { label, why } in unconfirmed {
             let fields = [format!("label {label}"), format!("annotation {label}")];

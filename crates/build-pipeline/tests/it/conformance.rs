@@ -1,5 +1,5 @@
-//! A table of what each engine can do: one digest for each Dockerfile on all engines, uses of an
-//! image, and killed builds.
+//! A table of what each engine can do: the digest of each Dockerfile's image, which must be the
+//! same on all engines, uses of an image, and killed builds.
 //!
 //! Every test run covers the oldest podman, the engines of Debian 13 and the newest engines. With
 //! the feature `engines`, every engine is tested, and 30 builds of each are killed;
@@ -42,8 +42,8 @@ const DOCKERFILES: [(&str, &str); 4] = [
 ];
 
 /// The name of the Dockerfile with hard links across several RUNs. Storage drivers disagree about
-/// which names still belong to one file after a RUN has changed it, so its image is the same on one
-/// engine only.
+/// which names still belong to one file after a RUN has changed it, so this image is reproducible
+/// only on the same engine.
 const HARD_LINKS: &str = "hard links";
 
 /// The columns of the table after the columns of the Dockerfiles.

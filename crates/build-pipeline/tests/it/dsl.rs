@@ -45,7 +45,7 @@ impl Project {
         for folder in ["patches", "dockerfiles", "versions/locks", "versions/smoke"] {
             project.copy(&workspace().join(folder), folder);
         }
-        // An empty file, so that the machine's own has no effect.
+        // An empty file, so that the machine's own file has no effect.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();
         project

@@ -177,8 +177,8 @@ fn equal_files_give_one_image_on_every_machine() {
     for round in 0..6 {
         let project = with(FILES);
         let moved = project.path("files");
-        // These differ: the order of creation, times, owners, permission bits of the group and
-        // others, and folders.
+        // The rounds differ in the order of creation, times, owners, permission bits of the group
+        // and others, modes of folders, the umask and the current folder.
         if round % 2 == 1 {
             std::fs::rename(&moved, project.path("before")).unwrap();
             for name in ["app/data/words", "start", "app/config.json"] {

@@ -1,5 +1,5 @@
-//! Projects of users: `init` writes them, tracks have any name, and what the project lacks comes from
-//! the program.
+//! Projects of users: `init` writes them, tracks can have any name, and the built-in data supplies
+//! what a project lacks.
 
 use testkit::{RandomImage, shared_registry};
 

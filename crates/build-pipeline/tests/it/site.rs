@@ -11,7 +11,7 @@ use testkit::{Guest, Machine, User, busybox_root, parent_of, shared_registry};
 use crate::built::tiny_project;
 use crate::dsl::{Project, Ran, ran};
 
-/// The builder, and the machine that it runs in.
+/// The builder, and the mode that it runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// podman as root.

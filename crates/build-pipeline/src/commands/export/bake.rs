@@ -114,7 +114,7 @@ async fn carry_out_all(
     Ok(())
 }
 
-/// Refuses a folder inside the project's own files: it would be a part of the next context.
+/// Refuses a folder inside the project's own files: it would become part of the next context.
 fn check_own_files(folder: &Path, materials: &Materials) -> Result<(), Failure> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let place = absolute(folder);
