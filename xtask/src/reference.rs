@@ -1,4 +1,4 @@
-//! The reference pages of file formats, `docs/reference/*.md`, made from the JSON schemas.
+//! The reference pages of file formats, `docs/reference/*.md`, generated from the JSON schemas.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

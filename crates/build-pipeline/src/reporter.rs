@@ -376,7 +376,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Returns a duration for people.
+/// Formats a duration for display.
 pub(crate) fn seconds(milliseconds: u64) -> String {
     match milliseconds {
         0..10_000 => format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000),

@@ -77,7 +77,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failu
     }
 }
 
-/// Refuses a build option in front of a command, which would ignore it.
+/// Refuses a build option before a command, because the command would ignore it.
 fn check_order(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let Some((name, _)) = matches.subcommand() else { return Ok(()) };
     let is_typed =

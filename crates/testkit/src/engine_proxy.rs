@@ -1,5 +1,5 @@
-//! A proxy in front of an engine's socket. It causes faults that a real engine cannot be made to
-//! cause.
+//! A proxy in front of an engine's socket. It causes faults that cannot be provoked in a real
+//! engine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -85,7 +85,7 @@ impl EngineProxy {
         self.state.has_no_sizes.store(true, Ordering::SeqCst);
     }
 
-    /// Lets the next `count` builds on a base fail as docker's classic builder does when another
+    /// Makes the next `count` builds on a base fail as docker's classic builder does when another
     /// build removes a cached image at the same time.
     pub fn lose_cache(&self, count: usize) {
         self.state.lost.store(count, Ordering::SeqCst);

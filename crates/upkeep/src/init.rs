@@ -17,7 +17,7 @@ use crate::ci::Ci;
 /// The project to write.
 #[derive(Debug, Clone, Default)]
 pub struct NewProject {
-    /// The name of its first track; without one, it has only the tracks of the program.
+    /// The name of its first track; without one, the project has only the built-in tracks.
     pub track: Option<String>,
     /// The base of the track.
     pub start: Option<Start>,
@@ -26,11 +26,11 @@ pub struct NewProject {
 }
 
 impl NewProject {
-    /// Returns the track that new users should start with: the project's own, or the first one of
-    /// the program.
+    /// Returns the track that new users should start with: the project's own, or the first built-in
+    /// track.
     ///
     /// # Errors
-    /// The program's tracks cannot be read.
+    /// The built-in tracks cannot be read.
     pub fn first_track(&self) -> Result<String, Failure> {
         match &self.track {
             Some(track) => Ok(track.clone()),
@@ -39,7 +39,7 @@ impl NewProject {
     }
 }
 
-/// Returns the tracks of the program.
+/// Returns the built-in tracks.
 fn built_in() -> Result<Tracks, Failure> {
     Project::find_or_built_in(Path::new("/")).tracks()
 }
@@ -53,7 +53,7 @@ fn first(tracks: &Tracks) -> Result<&TrackName, Failure> {
 pub enum Start {
     /// An image, by its reference.
     Image(String),
-    /// A track of the program, by its name or letter.
+    /// A built-in track, by its name or letter.
     Track(String),
 }
 

@@ -454,7 +454,7 @@ fn a_vllm_that_needs_another_torch_is_refused() {
         |torch: &str| format!("[build-system]\nrequires = [\"ninja\", \"torch {torch}\"]\n");
     release("v0.28.0", "pyproject.toml", &build("== 2.11.0"));
     release("v0.29.0", "pyproject.toml", &build("== 2.14.0"));
-    // The requirement for ROCm counts, whatever the one for CUDA is.
+    // The requirement for ROCm is used, and the one for CUDA is ignored.
     release("v0.30.0", "requirements/build/rocm.txt", "torch==2.11.0+rocm7.14.0\n");
     release("v0.31.0", "requirements/build/rocm.txt", "torch==2.12.0+rocm7.14.0\n");
     let project = Project::new();

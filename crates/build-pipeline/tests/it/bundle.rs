@@ -22,7 +22,7 @@ const METADATA: [(&str, &str); 5] = [
 ];
 
 /// Returns a command that runs on a machine that has never been online: in a network namespace with
-/// only a loopback interface, with a home of its own.
+/// only a loopback interface, with its own home.
 fn offline(project: &Project, home: &str, line: &str) -> Command {
     std::fs::create_dir_all(project.path(home)).unwrap();
     let script = "ip link set lo up && test -z \"$(ip route)\" && exec \"$0\" \"$@\"";
@@ -305,7 +305,7 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         damaged[usize::try_from(begin + 512 + size / 2).unwrap()] ^= 4;
         std::fs::write(project.path("b.tar"), damaged).unwrap();
         let build = format!("{line} --with-layers --bundle b.tar --output oci:out/{begin}");
-        // A home of its own, so that nothing is cached.
+        // A separate home, so that nothing is cached.
         let home = format!("home-{begin}");
         let built = ran(offline(&project, &home, &build).output().unwrap());
         let begins = usize::try_from(begin + 512).unwrap();

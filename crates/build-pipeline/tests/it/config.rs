@@ -1,4 +1,4 @@
-//! The user's configuration gives defaults; the environment and the command line take precedence
+//! The user's configuration sets defaults; the environment and the command line take precedence
 //! over it.
 
 use crate::dsl::{Project, ran};

@@ -109,7 +109,7 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
-    /// Makes another variant of a track the default one.
+    /// Makes the given variant of a track the default.
     pub(crate) fn set_variant(&self, track: &str, variant: &str) {
         let text = self.read("versions/tracks.toml");
         let (before, table) = text.split_once(&format!("\n[{track}]\n")).unwrap();
@@ -190,7 +190,8 @@ pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
-/// Kills a process and waits for it. Returns whether the kill ended it: it may have finished before.
+/// Kills a process and waits for it. Returns whether the kill ended it: the process may have
+/// finished before.
 pub(crate) fn is_killed(child: &mut Child) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     drop(child.kill());
@@ -406,12 +407,12 @@ impl Two {
         command
     }
 
-    /// Starts such a command.
+    /// Starts a command line with that clock.
     pub(crate) fn begin(&self, line: &str) -> Child {
         self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Runs such a command.
+    /// Runs a command line with that clock.
     pub(crate) fn run(&self, line: &str) -> Ran {
         ran(self.command(line).output().unwrap())
     }

@@ -230,7 +230,7 @@ fn an_archive_replaces_no_other_file_and_no_device() {
     project.write("short", "x");
     project.write("empty.tar", "");
     std::os::unix::fs::symlink(project.path("notes.txt"), project.path("link.tar")).unwrap();
-    // Lock files next to outputs do not count.
+    // Ignore lock files next to outputs.
     let files = || {
         let mut files = project.files();
         files.retain(|path, _| path.extension().is_none_or(|extension| extension != "lock"));

@@ -1,5 +1,4 @@
-//! Only pinned content is built, even if a registry, a file or another person changes something in
-//! the meantime.
+//! Only pinned content is built, even if a registry or a file changes in the meantime.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

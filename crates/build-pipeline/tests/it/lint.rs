@@ -152,7 +152,7 @@ fn every_rule_is_explained() {
 fn what_cannot_be_read_is_said() {
     let project = Project::new();
     project.run("lint nothing.sh").expect(2).says("reading `nothing.sh` failed");
-    // One such file does not hide what is wrong in the others.
+    // A file that cannot be checked does not hide the findings in the others.
     std::fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
     std::fs::write(
         project.path("latin.sh"),

@@ -209,7 +209,7 @@ fn evaluated(
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("HSA_OVERRIDE_GFX_VERSION", "stale")
-        // The runtime reads this one first.
+        // The runtime reads this variable first.
         .env("HSA_OVERRIDE_GFX_VERSION_1", "11.0.0")
         .output()
         .unwrap();

@@ -94,7 +94,7 @@ fn sources_are_told_apart() {
             assert!(said.contains(detail), "{pin}: {said}");
         }
     }
-    // A single pin gives its own exit code.
+    // If only one pin is checked, its state determines the exit code.
     for (pin, code) in
         [("newest", 0), ("older", 20), ("open", 21), ("moved", 23), ("rebased", 24), ("gone", 26)]
     {

@@ -49,7 +49,7 @@ fn cmake_tree(project: &Project, list: &str) {
     project.write("tree/csrc/rocm/attention.cu", kernels);
 }
 
-/// Every command that changes the list of targets counts.
+/// Every command that changes the list of targets is evaluated.
 #[test]
 fn cmake_evaluates_all_that_changes_the_list() {
     let first = "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n";

@@ -1,5 +1,5 @@
-//! Patched trees on disk: nothing outside is touched, nothing is half done, and files keep their
-//! type.
+//! Patched trees on disk: no file outside is touched, no tree stays half patched, and files keep
+//! their type.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

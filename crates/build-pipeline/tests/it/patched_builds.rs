@@ -1,5 +1,5 @@
 //! Builds of patched sources through the command line: either the patches have the planned effect,
-//! or nothing is built and labelled.
+//! or no image is built and labelled.
 
 use serde_json::Value;
 use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry};

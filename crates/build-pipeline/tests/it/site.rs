@@ -185,7 +185,7 @@ impl Site {
         // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
         let count = if self.way.engine() == "podman" { "Total" } else { "TotalCount" };
-        // In the containerd store, BuildKit's cache, which stays, counts as a part of the images.
+        // In the containerd store, BuildKit's cache, which stays, is counted as part of the images.
         let size = if self.way == Way::BuildKitInContainerd { "" } else { "{{.Size}}" };
         let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
         let space = ["system", "df", "--format", &space];
@@ -202,8 +202,8 @@ impl Site {
         contents
     }
 
-    /// Returns the layers in podman's store, with their parents. No command of podman lists those that
-    /// no image has.
+    /// Returns the layers in podman's store, with their parents. No podman command lists layers
+    /// that belong to no image.
     fn layers(&self) -> Vec<String> {
         if self.way.engine() != "podman" {
             return Vec::new();

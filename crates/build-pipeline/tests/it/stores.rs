@@ -168,7 +168,7 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
         assert_eq!(run(&first, &build).expect(0).digest(), alone, "{store}");
         assert_eq!(step(&first, "seal-tiny"), ("cached".to_owned(), None));
 
-        // Another machine has the same image, and needs no engine.
+        // Another machine gets the same image without an engine.
         std::fs::remove_dir_all(second.project.path("home")).unwrap();
         let taken = run(&second, &build).expect(0).says(&format!("cached from {store}"));
         assert_eq!(taken.digest(), alone, "{store}");

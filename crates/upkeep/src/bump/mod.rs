@@ -98,7 +98,7 @@ impl Bump {
     /// Writes the value into the file, and records this in the report.
     ///
     /// # Errors
-    /// The file cannot be written, or another bump left it in a form that cannot be changed.
+    /// The file cannot be written, or the change does not apply to what another bump has written.
     pub fn write(&mut self) -> Result<(), Failure> {
         write(&self.path, &self.seen, &self.change, &self.changed)?;
         self.report.written = true;
@@ -111,7 +111,7 @@ fn parse(text: &str) -> Result<Pins, Failure> {
 }
 
 /// Returns the text of a project's file with the table of a pin. If the file lacks the table, adds
-/// the program's table.
+/// the built-in table.
 fn with_table<'a>(own: &'a str, name: &PinName) -> Result<Cow<'a, str>, Failure> {
     if parse(own)?.names().contains_key(name) {
         return Ok(Cow::Borrowed(own));

@@ -108,8 +108,8 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
     told.did_you_mean(name, known().chain(tracks.tracks.keys().map(TrackName::as_str)), otherwise)
 }
 
-/// Returns the names of the Debian locks: of the project, and of the program if the project uses its
-/// data files.
+/// Returns the names of the Debian locks: the project's own, and the built-in ones if the project
+/// uses the built-in data files.
 fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
     let folder = project.root.join(FOLDER);
     if let Err(error) = std::fs::read_dir(&folder)
@@ -142,8 +142,8 @@ fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failu
     Ok(names)
 }
 
-/// Looks up the packages of locks. `listener` is told what is being fetched, and `tell` is told if
-/// uv is being installed. Writes nothing.
+/// Looks up the packages of locks. `listener` is informed of each fetch, and `tell` if uv is being
+/// installed. Writes nothing.
 ///
 /// # Errors
 /// The requirements are wrong or cannot be met, a source cannot be reached, or a file has changed.

@@ -70,7 +70,7 @@ pub(super) struct Job {
     pub(super) subject: Vec<String>,
     /// The steps whose results it uses: their jobs, and their keys.
     pub(super) needs: BTreeMap<String, Digest>,
-    /// Whether it runs a Dockerfile or makes a base image in podman or docker.
+    /// Whether it runs a Dockerfile or builds a base image in podman or docker.
     pub(super) uses_engine: bool,
 }
 
