@@ -1,9 +1,9 @@
 //! `corpus lint FOLDER` and `corpus diagnose FOLDER`: evaluate `lint` and `diagnose` on files of
 //! other projects.
 //!
-//! The files are not part of this project. `xtask/corpus/lint.toml` and `diagnose.toml` record where
-//! each file comes from, and the verdict of a person who read it. FOLDER contains the files for
-//! `lint` as `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
+//! The files are not part of this project. `xtask/corpus/lint.toml` and `diagnose.toml` record
+//! where each file comes from, and the verdict of a person who read it. FOLDER contains the files
+//! for `lint` as `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -337,7 +337,8 @@ mod tests {
 
     const HEAD: &str = "schema = 1\nbuilt-in = false\nsource-date-epoch = 1795132800\n";
 
-    /// A project with one pin: the git repository in its folder `upstream`, with tags v1.0 and v1.1.
+    /// A project with one pin: the git repository in its folder `upstream`, with tags v1.0 and
+    /// v1.1.
     struct Small {
         folder: tempfile::TempDir,
         commits: Vec<String>,

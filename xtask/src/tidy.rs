@@ -272,8 +272,8 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     }
 }
 
-/// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers. Skips
-/// comments.
+/// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers.
+/// Skips comments.
 fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));

@@ -204,8 +204,8 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
     }
 }
 
-/// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if it
-/// had read everything.
+/// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if
+/// it had read everything.
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }

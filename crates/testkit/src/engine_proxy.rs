@@ -79,8 +79,8 @@ impl EngineProxy {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
 
-    /// Refuses to list containers with their sizes, as docker 26 with the containerd image store does
-    /// while a container lacks its layer.
+    /// Refuses to list containers with their sizes, as docker 26 with the containerd image store
+    /// does while a container lacks its layer.
     pub fn refuse_sizes(&self) {
         self.state.has_no_sizes.store(true, Ordering::SeqCst);
     }

@@ -95,7 +95,8 @@ impl Guest {
     /// apt uses on it.
     ///
     /// # Panics
-    /// Panics if the test does not run as root, mmdebstrap is not installed, or the mirror does not respond.
+    /// Panics if the test does not run as root, mmdebstrap is not installed, or the mirror does not
+    /// respond.
     pub fn with_engines(suite: &str) -> Self {
         let mut packages = ENGINES.to_vec();
         if suite == "bookworm" {

@@ -75,8 +75,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns a command that runs the tool in the project that pins the served repository, with the
-    /// cache of this name.
+    /// Returns a command that runs the tool in the project that pins the served repository, with
+    /// the cache of this name.
     fn ours(&self, cache: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.tool);
         command

@@ -1,4 +1,5 @@
-//! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code for.
+//! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code
+//! for.
 
 use audit::{AuditReport, Part, Target, VerdictName};
 use failure::{Failure, Kind};

@@ -28,8 +28,8 @@ fn begin(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Interrupts a running command the given number of times, at moments distributed over the time that
-/// it takes on this machine, and checks each result. Every fourth run is signalled twice.
+/// Interrupts a running command the given number of times, at moments distributed over the time
+/// that it takes on this machine, and checks each result. Every fourth run is signalled twice.
 fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(usize, &Ran)) {
     let begun = Instant::now();
     ran(command(0).output().unwrap()).expect(0);

@@ -162,8 +162,8 @@ impl Site {
         }
     }
 
-    /// Returns everything in the engine. First removes the images that keep layers of killed builds:
-    /// `clean` does that an hour later.
+    /// Returns everything in the engine. First removes the images that keep layers of killed
+    /// builds: `clean` does that an hour later.
     pub(crate) fn contents(&self) -> Contents {
         if self.way.engine() == "podman" {
             let adopted = "label=io.github.build-pipeline.adopted";

@@ -1,5 +1,5 @@
-//! Finished steps that several machines share: each test machine has its own home, engine and cache,
-//! and they have nothing in common but a store.
+//! Finished steps that several machines share: each test machine has its own home, engine and
+//! cache, and they have nothing in common but a store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -587,9 +587,9 @@ fn many(seconds: usize) -> Bench {
     bench
 }
 
-/// Lets machines take one job after the other, until all are done. A job makes the image of a track,
-/// and may use everything that is in the store. Returns the images' digests, how many builds ran, and
-/// the time.
+/// Lets machines take one job after the other, until all are done. A job makes the image of a
+/// track, and may use everything that is in the store. Returns the images' digests, how many builds
+/// ran, and the time.
 fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, usize, Duration) {
     let jobs = Mutex::new(TRACKS.iter());
     let done = Mutex::new((BTreeMap::new(), 0));

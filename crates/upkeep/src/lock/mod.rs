@@ -59,8 +59,8 @@ pub struct Checked {
     pub stale: Vec<(String, String)>,
 }
 
-/// Returns the locks with the given names, and the locks of the tracks with the given names. Without
-/// a name, returns all locks.
+/// Returns the locks with the given names, and the locks of the tracks with the given names.
+/// Without a name, returns all locks.
 ///
 /// # Errors
 /// There is no such lock or track, or a data file is wrong.
