@@ -1,9 +1,9 @@
 //! `corpus lint FOLDER` and `corpus diagnose FOLDER`: evaluate `lint` and `diagnose` on files of
 //! other projects.
 //!
-//! The files are not part of this project. `xtask/corpus/lint.toml` and `diagnose.toml` record where
-//! each file comes from, and the verdict of a person who read it. FOLDER contains the files for
-//! `lint` as `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
+//! The files are not part of this project. `xtask/corpus/lint.toml` and `diagnose.toml` record
+//! where each file comes from, and the verdict of a person who read it. FOLDER contains the files
+//! for `lint` as `REPOSITORY/PATH`, and the logs as `OWNER+NAME+NUMBER.log`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -214,7 +214,7 @@ fn judge(file: &File, findings: &[Value], count: &mut Count) {
             count.unjudged.push(format!("{}: {line} {rule}", file.name));
             continue;
         };
-        // A finding that was recorded as missed is a true one.
+        // A finding that was recorded as missed counts as true.
         let verdict = if verdict == "missed" { "true" } else { verdict };
         *count.found.entry(verdict.to_owned()).or_default() += 1;
         if finding["severity"] == "error" {

@@ -2,8 +2,8 @@
 //!
 //! The tables come from tests of `build-pipeline`. `conformance` tests every engine of the machines
 //! that testkit makes. If only some machines are tested, only their rows are replaced. `hosts`
-//! builds track `vulkan` on hosts of several releases and on one without apt, and rehearses `source`
-//! on two of them.
+//! builds track `vulkan` on hosts of several releases and on one without apt, and rehearses
+//! `source` on two of them.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

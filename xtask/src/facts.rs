@@ -1,6 +1,7 @@
 //! `facts [DAYS]`: lists the facts of the data files that nobody has checked for a while.
 //!
-//! A fact is a table with the key `checked`. When you check its source again, set the key to that day.
+//! A fact is a table with the key `checked`. When you check its source again, set the key to that
+//! day.
 
 use std::fmt::Write as _;
 use std::path::Path;

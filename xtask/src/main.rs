@@ -166,7 +166,8 @@ fn workflows() -> Result<()> {
     schema("vendor.gitlab-ci", &[&path(".gitlab-ci.yml"), &path("gitlab.yml")])
 }
 
-/// Checks GitHub workflows for security problems with zizmor, and validates them against the schema.
+/// Checks GitHub workflows for security problems with zizmor, and validates them against the
+/// schema.
 fn github_workflows(files: &[&str]) -> Result<()> {
     let tools = setup::workflow_tools()?;
     // This needs no network: the commit of every action was checked when it was pinned.

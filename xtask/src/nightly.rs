@@ -1,4 +1,5 @@
-//! `cargo xtask nightly`: checks whether pinned inputs changed since yesterday, on any machine.
+//! `cargo xtask nightly`: checks whether pinned inputs changed upstream. It runs every night in a
+//! workflow, and works on any machine.
 //!
 //! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → `smoke`,
 //! if there is a GPU → summary, with old facts. A track with a rehearsal is rehearsed.
@@ -336,7 +337,8 @@ mod tests {
 
     const HEAD: &str = "schema = 1\nbuilt-in = false\nsource-date-epoch = 1795132800\n";
 
-    /// A project with one pin: the git repository in its folder `upstream`, with tags v1.0 and v1.1.
+    /// A project with one pin: the git repository in its folder `upstream`, with tags v1.0 and
+    /// v1.1.
     struct Small {
         folder: tempfile::TempDir,
         commits: Vec<String>,

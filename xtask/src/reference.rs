@@ -1,4 +1,4 @@
-//! The reference pages of file formats, `docs/reference/*.md`, made from the JSON schemas.
+//! The reference pages of file formats, `docs/reference/*.md`, generated from the JSON schemas.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -199,7 +199,8 @@ fn joined(place: &str, key: &str) -> String {
     if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") }
 }
 
-/// Returns a description on one line, escaped for a table and without the brackets of intra-doc links.
+/// Returns a description on one line, escaped for a table and without the brackets of intra-doc
+/// links.
 fn escaped(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.replace("[`", "`").replace("`]", "`").replace('|', "\\|")

@@ -1,5 +1,5 @@
-//! The files of a release: static binaries with their dependencies listed inside, packages for Debian
-//! and Fedora, an SBOM, and checksums. The same commit gives the same bytes.
+//! The files of a release: static binaries with their dependencies listed inside, packages for
+//! Debian and Fedora, an SBOM, and checksums. The same commit gives the same bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! Builds track `llama-rocm` for real and checks it: the code for its GPU, its libraries, its version,
-//! and its list of devices.
+//! Builds track `llama-rocm` for real and checks it: the code for its GPU, its libraries, its
+//! version, and its list of devices.
 //!
-//! This takes as long as compiling llama.cpp for a GPU, so it is not part of `ci`. It needs 20 GB of
-//! disk space, but no GPU. If the machine has a GPU, the list of devices is only printed.
+//! This takes as long as compiling llama.cpp for a GPU, so it is not part of `ci`. It needs 20 GB
+//! of disk space, but no GPU. If the machine has a GPU, the list of devices is only printed.
 
 use std::path::Path;
 use std::time::Instant;
@@ -28,7 +28,8 @@ const MISSING: &str = "for file in /opt/llama.cpp/bin/* /opt/llama.cpp/lib/*.so*
     /usr/lib/x86_64-linux-gnu/lib{amdhip64,hipblas,hipblaslt,rocblas,rocsolver}.so.*; do \
     ldd \"$file\" | sed -n \"s|.*not found.*|$file: &|p\"; done; echo checked";
 
-/// Builds and checks the track, and rebuilds it with each engine in `engines`, a comma-separated list.
+/// Builds and checks the track, and rebuilds it with each engine in `engines`, a comma-separated
+/// list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = root()?.join("target/release/build-pipeline").display().to_string();

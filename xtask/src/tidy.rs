@@ -106,7 +106,8 @@ const OF_THE_COMMAND: [&str; 7] = [
 /// navigate.
 const LONGEST_FILE: usize = 700;
 
-/// The code of lint's rules. It must not contain versions: they are data with a source.
+/// The code of lint's rules. It must not contain versions: these belong in data files, with a
+/// source.
 const LINT_RULES: &str = "crates/lint/src/rules/";
 
 /// The only file that reads the environment.
@@ -271,8 +272,8 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     }
 }
 
-/// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers. Skips
-/// comments.
+/// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers.
+/// Skips comments.
 fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));

@@ -2,8 +2,8 @@
 //! tokens on Vulkan.
 //!
 //! This takes as long as compiling llama.cpp, so it is not part of `ci`. On a machine without a
-//! GPU, it uses Mesa's software device. This is a valid test, because it still checks that all layers
-//! run on Vulkan, and not on the CPU, whose output would look the same.
+//! GPU, it uses Mesa's software device. This is a valid test, because it still checks that all
+//! layers run on Vulkan, and not on the CPU, whose output would look the same.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ const IMAGE: &str = "localhost/build-pipeline/vulkan:latest";
 /// Makes ggml use a software device, which it skips by default.
 const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
 
-/// Builds and runs the track, and rebuilds it with each engine in `engines`, a comma-separated list.
+/// Builds and runs the track, and rebuilds it with each engine in `engines`, a comma-separated
+/// list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
     let tool = root()?.join("target/release/build-pipeline").display().to_string();

@@ -1,13 +1,13 @@
 //! GitHub workflow commands: log lines that annotate files, and files that receive outputs.
 //!
-//! The syntax is that of GitHub's "Workflow commands". GitHub shows at most ten annotations of a
-//! kind for a step, so no more are written.
+//! The syntax is that of GitHub's "Workflow commands". GitHub shows at most ten annotations of each
+//! kind per step, so no more are written.
 
 use std::collections::BTreeMap;
 
 use crate::output::Page;
 
-/// The maximum number of annotations of one kind that GitHub shows for a step.
+/// The maximum number of annotations of one kind that GitHub shows per step.
 const MOST: usize = 10;
 
 /// Severity of an annotation.

@@ -111,7 +111,7 @@ impl Comparison {
         Ok(Self { schema: SCHEMA, left: side(left), right: side(right), is_same, fields, layers })
     }
 
-    /// Writes the comparison for people.
+    /// Adds the comparison to a page, as text for people.
     pub(crate) fn show(&self, page: &mut Page) {
         for (mark, side) in [("-", &self.left), ("+", &self.right)] {
             page.line(format_args!("{mark} {}  {}", side.name, side.manifest_digest));

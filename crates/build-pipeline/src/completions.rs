@@ -92,7 +92,8 @@ fn with_values(command: Command, values: &BTreeMap<&'static str, Vec<String>>) -
                 arg.value_parser(parser(values)).value_hint(ValueHint::Other)
             }
             Some(values) => arg.value_parser(parser(values)),
-            // Only zsh completes hosts with a function, and no other argument has this hint.
+            // For this hint, zsh calls the function `_hosts`, which `script` replaces. No other
+            // argument has this hint.
             None if name.is_some_and(|name| TRACK_OR_FILE.contains(&name)) => {
                 arg.value_hint(ValueHint::Hostname)
             }

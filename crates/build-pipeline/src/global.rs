@@ -48,7 +48,7 @@ pub(crate) fn project(global: &Global) -> Result<Project, Failure> {
     Project::find(&working_folder(global)?)
 }
 
-/// Returns `subject` with the tracks `names` in front of its own.
+/// Returns `subject` with the tracks `names` before its own.
 pub(crate) fn with_names(subject: &cli::Subject, names: &[String]) -> cli::Subject {
     let tracks = names.iter().chain(&subject.tracks).cloned().collect();
     cli::Subject { tracks, ..subject.clone() }

@@ -43,7 +43,7 @@ pub(crate) struct Transferred {
 }
 
 impl Transferred {
-    /// Starts to count; `total` is the size of all layers.
+    /// Starts counting; `total` is the size of all layers.
     pub(crate) fn of(total: u64) -> Self {
         Self { total, layers: BTreeMap::new() }
     }

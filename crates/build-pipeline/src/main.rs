@@ -2,11 +2,11 @@
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
 //! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
-//! and know neither arguments nor the terminal. `typed` writes the command line for records and
-//! locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives each
-//! kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds one
-//! again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's errors,
-//! and `completions` writes shell completions. Only `output` prints.
+//! and know nothing about arguments or the terminal. `typed` writes the command line for records
+//! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
+//! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
+//! an image again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's
+//! errors, and `completions` writes shell completions. Only `output` prints.
 
 mod annotations;
 mod cli;

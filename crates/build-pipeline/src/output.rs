@@ -204,8 +204,8 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
     }
 }
 
-/// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if it
-/// had read everything.
+/// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if
+/// it had read everything.
 pub(crate) fn result(text: &str) -> Result<(), Failure> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }
@@ -317,7 +317,7 @@ pub(crate) fn waiting(message: &str) {
     }
 }
 
-/// Reports that an output shows a known failure.
+/// Reports a known failure that was found in a log or in a program's output.
 pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     let as_talk = || Talk::KnownFailure {
         name: name.to_owned(),

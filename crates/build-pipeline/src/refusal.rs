@@ -53,7 +53,7 @@ impl Refusal {
 fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
-        // The most similar one is the last.
+        // clap lists the most similar one last.
         Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
         _ => None,
     }

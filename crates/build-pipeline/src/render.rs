@@ -182,7 +182,7 @@ fn own_files(out: &mut Page, bar: &str, plan: &Plan, files: &OwnFiles) {
     }
 }
 
-/// Returns an input in the form that people write.
+/// Returns an input as users write it.
 fn spelled(input: &Input) -> String {
     match input {
         Input::Image { reference, manifest } => {

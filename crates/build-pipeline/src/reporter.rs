@@ -89,7 +89,7 @@ impl Reporter {
     pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
         if !plan.needs_all_layers() {
-            // Its steps are too short to show durations.
+            // The steps of this plan are too short to show durations.
             last_times.get_or_init(BTreeMap::new);
         }
         let prefix = if is_one_of_several { format!("{}/", plan.name) } else { String::new() };
@@ -376,7 +376,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Returns a duration for people.
+/// Formats a duration for display.
 pub(crate) fn seconds(milliseconds: u64) -> String {
     match milliseconds {
         0..10_000 => format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000),

@@ -1,8 +1,8 @@
 //! The command line as the program understood it, for records and locks, without secrets.
 //!
-//! Start at [`words`]. The words come from clap's parsed matches, never from argv: options by their
-//! long names, values from the command line and the environment, no default values. Pasted into a
-//! shell, the words run the same command once every `***` is filled in.
+//! Start at [`words`]. The words come from clap's parsed matches, never from argv. Options have
+//! their long names. Values come from the command line and the environment; default values are left
+//! out. Pasted into a shell, the words run the same command once every `***` is filled in.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -77,7 +77,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Failu
     }
 }
 
-/// Refuses a build option in front of a command, which would ignore it.
+/// Refuses a build option before a command, because the command would ignore it.
 fn check_order(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let Some((name, _)) = matches.subcommand() else { return Ok(()) };
     let is_typed =
@@ -141,7 +141,7 @@ pub(crate) fn from_variables(command: &Command, matches: &ArgMatches) -> Vec<Fro
     }
 }
 
-/// Names the variable in a message about a value that comes from one.
+/// Replaces options in an error message with the environment variables that their values come from.
 pub(crate) fn name_variables(mut failure: Failure, variables: &[FromVariable]) -> Failure {
     if let Message::Line(line) = &mut failure.message {
         for FromVariable { options, variable } in variables {

@@ -3,9 +3,9 @@
 //!
 //! `engines` finds the engine and tests it. `machine` reads the state of the machine, and finds the
 //! data files to check it against. `prepare` defines the container of a track, `additions` reads
-//! the caller's variables and volumes, `session` starts it and connects it to its caller, and
-//! `smoke` tests a track's image level by level. `clean` removes leftovers of interrupted runs, in
-//! engines and on disk. `known` describes known failures.
+//! the caller's variables and volumes, `session` starts the container and connects it to its
+//! caller, and `smoke` tests a track's image level by level. `clean` removes leftovers of
+//! interrupted runs, in engines and on disk. `known` describes known failures.
 //!
 //! The crate prints nothing: it passes each message for the user as a [`Notice`] to a function of
 //! the caller.

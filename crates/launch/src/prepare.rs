@@ -379,7 +379,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
     let inside = address.trim_start_matches('[').trim_end_matches(']');
     match TcpListener::bind((inside, *host)) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-        // Other errors do not count: the engine may have other permissions.
+        // Ignore other errors: the engine may have other permissions.
         _ => return Ok(()),
     }
     let track = &container.track;

@@ -55,8 +55,8 @@ impl std::fmt::Debug for Caller<'_> {
     }
 }
 
-/// Runs a container for its caller. `begin` is called once the container runs: it returns the input,
-/// and a value that is kept until the output ends, such as a terminal in another mode.
+/// Runs a container for its caller. `begin` is called once the container runs: it returns the
+/// input, and a value that is kept until the output ends, such as a terminal in raw mode.
 ///
 /// # Errors
 /// The engine has no such image or fails, or the output cannot be passed on.
@@ -82,7 +82,8 @@ pub async fn kept(
     run(engine, prepared, container, None, || ((), None)).await
 }
 
-/// Starts a container in the background, and returns its name. It then belongs to the user.
+/// Starts a container in the background, and returns its name. The container then belongs to the
+/// user.
 ///
 /// # Errors
 /// The engine has no such image or fails.

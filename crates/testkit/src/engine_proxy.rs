@@ -1,5 +1,5 @@
-//! A proxy in front of an engine's socket. It causes faults that a real engine cannot be made to
-//! cause.
+//! A proxy in front of an engine's socket. It causes faults that cannot be provoked in a real
+//! engine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -79,13 +79,13 @@ impl EngineProxy {
         self.state.has_no_buildkit.store(true, Ordering::SeqCst);
     }
 
-    /// Refuses to list containers with their sizes, as docker 26 with the containerd image store does
-    /// while a container lacks its layer.
+    /// Refuses to list containers with their sizes, as docker 26 with the containerd image store
+    /// does while a container lacks its layer.
     pub fn refuse_sizes(&self) {
         self.state.has_no_sizes.store(true, Ordering::SeqCst);
     }
 
-    /// Lets the next `count` builds on a base fail as docker's classic builder does when another
+    /// Makes the next `count` builds on a base fail as docker's classic builder does when another
     /// build removes a cached image at the same time.
     pub fn lose_cache(&self, count: usize) {
         self.state.lost.store(count, Ordering::SeqCst);
@@ -182,7 +182,8 @@ fn read_body(client: &mut UnixStream, mut last: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Forwards bytes until either end closes, and then closes both directions.
+/// Forwards bytes until `from` ends, and then closes this direction. After an error, closes both
+/// directions.
 fn pass(mut from: UnixStream, mut to: UnixStream) {
     let ended = io::copy(&mut from, &mut to);
     // A normal end of one direction leaves the other one open.

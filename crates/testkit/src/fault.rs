@@ -46,7 +46,7 @@ pub enum Fault {
     Endless,
     /// Forwards the body of the response byte by byte, with this pause after each byte.
     Slow(Duration),
-    /// Forwards the request when this is set.
+    /// Holds the request until this is set, and then forwards it.
     Held(Arc<AtomicBool>),
     /// Forwards the request without its `Range`.
     NoRange,
@@ -61,12 +61,12 @@ pub struct Answer {
 }
 
 impl Fault {
-    /// Returns the fault of a response with only a status.
+    /// Returns a fault that responds with only a status.
     pub fn status(status: u16) -> Self {
         Self::Answer(Answer::new(status))
     }
 
-    /// Returns the fault that sets a header of the response.
+    /// Returns a fault that sets a header of the response.
     pub fn header(name: &str, value: &str) -> Self {
         Self::Header(name.to_owned(), Some(value.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! A forward proxy for HTTP and HTTPS, like those in companies.
+//! A forward proxy for HTTP and HTTPS, such as companies run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};

@@ -67,8 +67,8 @@ echo tester:1000000:65536 | tee /etc/subuid > /etc/subgid
 exec "$@"
 "#;
 
-/// The arguments in front of a command in a guest that run it as the guest's ordinary user, who has
-/// the user ID 4242 and ranges in `/etc/subuid` and `/etc/subgid`.
+/// The arguments that make the command after them run as the guest's ordinary user. That user has
+/// the user ID 4242, and ranges in `/etc/subuid` and `/etc/subgid`.
 pub const AS_ORDINARY_USER: [&str; 5] =
     ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--"];
 
@@ -95,7 +95,8 @@ impl Guest {
     /// apt uses on it.
     ///
     /// # Panics
-    /// Panics if the test does not run as root, mmdebstrap is not installed, or the mirror does not respond.
+    /// Panics if the test does not run as root, mmdebstrap is not installed, or the mirror does not
+    /// respond.
     pub fn with_engines(suite: &str) -> Self {
         let mut packages = ENGINES.to_vec();
         if suite == "bookworm" {
@@ -107,7 +108,7 @@ impl Guest {
 
     fn with(suite: &str, packages: &[&str]) -> Self {
         let folder = releases_cache().join("roots");
-        // A different list of packages is a different root.
+        // Each list of packages has its own root.
         let root = folder.join(format!("{suite}+{}", packages.join("+")));
         std::fs::create_dir_all(&folder).expect("the cache can be written");
         // Tests run in parallel, and some test runners start a process for each.

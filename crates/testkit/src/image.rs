@@ -85,7 +85,7 @@ impl Flavour {
 }
 
 impl RandomImage {
-    /// Returns an OCI image with two small layers.
+    /// Returns the description of an OCI image with two small layers.
     pub fn new(seed: u64) -> Self {
         let (below, layers) = (Vec::new(), vec![3000, 5000]);
         Self { seed, below, layers, flavour: Flavour::Oci, is_index: false, has_history: true }

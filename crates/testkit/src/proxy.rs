@@ -191,7 +191,7 @@ impl State {
             Box::new(rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream))
         };
         let mut wire = BufReader::new(wire);
-        // A client speaks TLS to a port without TLS: HTTP requests start with a letter.
+        // 0x16 starts a TLS handshake: the client speaks TLS to a port without TLS.
         if wire.fill_buf()?.first() == Some(&0x16) {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
 
-/// Replaces a file: the text is written to a temporary file, synced and renamed. The caller holds the
-/// lock of the folder.
+/// Replaces a file: the text is written to a temporary file, synced and renamed. The caller holds
+/// the lock of the folder.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     remove_half_files(path)?;
     let mut file = AtomicWriteFile::open(path)?;

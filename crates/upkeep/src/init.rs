@@ -17,7 +17,7 @@ use crate::ci::Ci;
 /// The project to write.
 #[derive(Debug, Clone, Default)]
 pub struct NewProject {
-    /// The name of its first track; without one, it has only the tracks of the program.
+    /// The name of its first track; without one, the project has only the built-in tracks.
     pub track: Option<String>,
     /// The base of the track.
     pub start: Option<Start>,
@@ -26,11 +26,11 @@ pub struct NewProject {
 }
 
 impl NewProject {
-    /// Returns the track that new users should start with: the project's own, or the first one of
-    /// the program.
+    /// Returns the track that new users should start with: the project's own, or the first built-in
+    /// track.
     ///
     /// # Errors
-    /// The program's tracks cannot be read.
+    /// The built-in tracks cannot be read.
     pub fn first_track(&self) -> Result<String, Failure> {
         match &self.track {
             Some(track) => Ok(track.clone()),
@@ -39,7 +39,7 @@ impl NewProject {
     }
 }
 
-/// Returns the tracks of the program.
+/// Returns the built-in tracks.
 fn built_in() -> Result<Tracks, Failure> {
     Project::find_or_built_in(Path::new("/")).tracks()
 }
@@ -53,7 +53,7 @@ fn first(tracks: &Tracks) -> Result<&TrackName, Failure> {
 pub enum Start {
     /// An image, by its reference.
     Image(String),
-    /// A track of the program, by its name or letter.
+    /// A built-in track, by its name or letter.
     Track(String),
 }
 
@@ -95,7 +95,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         .rev()
         .collect();
     let failed = |written: &[PathBuf], path: &Path, error: &io::Error| {
-        // An incomplete project must not look like one.
+        // What remains of an incomplete project would look like a project, so remove it.
         written.iter().for_each(|file| drop(fs::remove_file(file)));
         new_folders.iter().for_each(|new_folder| drop(fs::remove_dir(new_folder)));
         let what = format!("writing `{}` failed", path.display());
@@ -130,7 +130,7 @@ fn add_lines(path: &Path, lines: &str) -> io::Result<bool> {
     let added = file
         .write_all(format!("{start}{}\n", missing.join("\n")).as_bytes())
         .and_then(|()| file.sync_all());
-    // Half a line must not stay.
+    // A partly written line must not remain.
     added.inspect_err(|_| drop(file.set_len(length)))?;
     Ok(true)
 }

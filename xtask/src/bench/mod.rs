@@ -1,6 +1,6 @@
 //! Benchmarks: builds a metadata-only image with this tool and with other tools, side by side.
-//! [`sources`] measures the preparation of sources, [`noop`] a run with nothing to do, and [`gpu`]
-//! `audit` and `slim`.
+//! [`sources`] measures the preparation of sources, [`noop`] a build in which nothing changed, and
+//! [`gpu`] `audit` and `slim`.
 //!
 //! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
 //! random layers. Each figure is the median of several alternating runs, so a machine that slows

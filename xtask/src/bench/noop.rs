@@ -1,5 +1,5 @@
-//! Measures a run of a track with nothing to do, compared with the same build by podman and docker
-//! with every step cached, for contexts of several sizes.
+//! Measures a build in which nothing changed, for contexts of several sizes. The same build with
+//! podman and docker, with every step cached, is measured for comparison.
 //!
 //! This tool identifies its context by the commit from which it was fetched; the other tools read
 //! the context each time.

@@ -1,4 +1,4 @@
-//! Measures preparing and patching sources, compared with git and tar.
+//! Measures how long preparing and patching sources takes, compared with git and tar.
 //!
 //! A `git daemon` on loopback serves a repository with the content of a real vLLM release. Both
 //! sides must produce the same tree.
@@ -75,8 +75,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Returns a command that runs the tool in the project that pins the served repository, with the
-    /// cache of this name.
+    /// Returns a command that runs the tool in the project that pins the served repository, with
+    /// the cache of this name.
     fn ours(&self, cache: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.tool);
         command
@@ -180,7 +180,7 @@ fn serve(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures all work from the server to a patched tar.
+/// Measures the whole preparation, from a request to the server to a patched tar.
 fn prepare(bench: &Bench, mirror: &str, port: u16) -> Result<()> {
     side_by_side(
         "preparing a source, compared with git clone --depth 1, git apply and tar c",

@@ -26,7 +26,7 @@ pub(crate) use self::pins::*;
 pub(crate) use self::step::*;
 pub(crate) use self::values::*;
 
-/// What `--version` prints. A release adds its commit and day.
+/// The text that `--version` prints. Release builds add their commit and its date.
 const VERSION: &str = match option_env!("BUILD_PIPELINE_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
@@ -125,7 +125,7 @@ pub(crate) struct Global {
 /// A value of an option that comes from an environment variable.
 #[derive(Debug, Clone)]
 pub(crate) struct FromVariable {
-    /// The option and its value as messages write them, for example `--engine docker`.
+    /// The option and its value as they appear in messages, for example `--engine docker`.
     pub(crate) options: Vec<String>,
     /// The variable with the value.
     pub(crate) variable: String,

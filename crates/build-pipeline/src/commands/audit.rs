@@ -1,4 +1,5 @@
-//! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code for.
+//! `build-pipeline audit`: finds out which GPUs an image, folder, package or file contains code
+//! for.
 
 use audit::{AuditReport, Part, Target, VerdictName};
 use failure::{Failure, Kind};
@@ -99,7 +100,7 @@ fn text(report: &AuditReport) -> Page {
     page
 }
 
-/// Returns whether a target is for the GPU, whatever its features.
+/// Returns whether a target is for the GPU, regardless of the target's features.
 fn is_for(target: &str, gpu: &str) -> bool {
     target.split(':').next() == Some(gpu)
 }

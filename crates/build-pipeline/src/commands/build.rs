@@ -93,7 +93,7 @@ struct Built {
     record: PathBuf,
 }
 
-/// A track of `--format json`, if there are several.
+/// The result for one track in `--format json`, if there are several tracks.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Entry {
@@ -187,7 +187,7 @@ impl Session<'_> {
         let places = plans.iter().map(|one| self.outputs(&one.plan));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         check_places(&places)?;
-        // A wrong store is also reported where no step makes a layer.
+        // An invalid store is reported even if no step makes a layer.
         global::shared_stores(self.global, &self.args.stores)?;
         for (one, outputs) in plans.into_iter().zip(places) {
             let is_built = one.plan.is_built();
@@ -352,7 +352,7 @@ impl Session<'_> {
         })
     }
 
-    /// Prints the known failures in the last lines of a RUN.
+    /// Prints the known failures in the last output lines of a RUN.
     fn offer(&self, failure: &Failure) {
         if failure.log.is_empty() {
             return;
@@ -521,7 +521,7 @@ impl Session<'_> {
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
-        // No registry has the new layers.
+        // No registry has the layers that this plan creates, so the layout must contain them.
         for output in all.iter_mut().filter(|_| plan.needs_all_layers()) {
             if let Output::Layout { with_layers, .. } = output {
                 *with_layers = true;
@@ -531,8 +531,8 @@ impl Session<'_> {
     }
 }
 
-/// Refuses a place that several images would go to. A repository takes any number of images without
-/// tags.
+/// Refuses an output that several images would be written to. A repository can hold any number of
+/// untagged images.
 fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
     let is_single = |output: &&Output| !matches!(output, Output::Registry { reference } if reference.tag.is_none());
     for (number, of_one) in outputs.iter().enumerate() {
@@ -649,7 +649,7 @@ fn left_behind(record: &BuildRecord, image: &record::ImageSummary) -> String {
     format!("{own_layers}{others}, {}, left in the base's registry", size(image.layer_bytes))
 }
 
-/// Returns the time with milliseconds, so that records of short builds are listed in their order.
+/// Returns the current time with milliseconds, so that the records of short builds sort correctly.
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

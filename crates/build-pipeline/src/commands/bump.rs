@@ -184,7 +184,7 @@ fn unresolved(pins: &Pins) -> Vec<(PinName, String)> {
     let sources = sources.map(|(name, pin)| (name, pin.git_ref.clone().unwrap_or_else(latest)));
     let archives = pins.archives.iter().filter(|(_, pin)| pin.sha256 == Pinned::Unresolved);
     let archives = archives.map(|(name, pin)| (name, pin.version.clone()));
-    // The digest of a tag that is followed is looked up for each build.
+    // If a pin follows its tag, each build looks up the digest.
     let images =
         pins.images.iter().filter(|(_, pin)| pin.digest == Pinned::Unresolved && !pin.follow);
     let images =
@@ -225,7 +225,7 @@ fn text(report: &BumpReport, with_diff: bool) -> String {
     page.into_text()
 }
 
-/// Returns title and body of a pull request.
+/// Returns the title and body of a pull request.
 fn pull_request(report: &BumpReport) -> String {
     let mut page = Page::default();
     let BumpReport { pin, from, to, .. } = report;
@@ -269,7 +269,7 @@ fn pull_request(report: &BumpReport) -> String {
     page.into_text()
 }
 
-/// Returns a value for people, shortened.
+/// Returns a shortened value for display.
 fn words(bound: &Bound) -> String {
     let short = |value: &String| {
         value.chars().take(if value.contains(':') { 19 } else { 12 }).collect::<String>()

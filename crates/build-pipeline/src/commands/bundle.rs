@@ -53,7 +53,7 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the option that builds what was copied.
+/// Returns the option that `build` needs if the inputs of a rehearsal were copied.
 fn rehearsal(subject: &Subject) -> &'static str {
     if subject.rehearse { " --rehearse" } else { "" }
 }
@@ -77,7 +77,7 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a place of `--to` or `--mirror-to`.
+/// Parses the value of `--to` or `--mirror-to`.
 pub(crate) fn place(text: &str) -> Result<ArtifactPlace, Failure> {
     text.parse().map_err(|why: ParsePlaceError| {
         Failure::new(Kind::Input, format!("cannot copy to `{text}`: {why}"))

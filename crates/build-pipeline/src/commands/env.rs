@@ -125,7 +125,7 @@ fn spoof(
     let spoof = asked.or_else(|| gpus.wanted_override(gpu, rocm));
     let since = known.and_then(|known| known.native_since.as_ref()).filter(|_| spoof.is_some());
     if let Some(since) = since {
-        // The reports of crashes are about the GPUs that get an override only on request.
+        // Crash reports exist only for GPUs that get an override only on request.
         let crashes = known.is_some_and(|known| known.is_spoof_on_request);
         let crash = if crashes { ", and crash with it" } else { "" };
         output::warn(

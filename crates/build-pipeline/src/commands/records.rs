@@ -61,7 +61,7 @@ pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
     if let Some(RecordsCommand::Prune(args)) = &args.command {
         return prune(&records, args);
     }
-    // A record is found by its name in any project.
+    // A record that is given by name may belong to any project.
     let project = global::project(global).ok().filter(|_| !args.all && args.record.is_none());
     if let Some(project) = project {
         records.retain(|record| state::is_of_project(record, &project.root));

@@ -85,8 +85,8 @@ impl Verification {
         }
     }
 
-    /// Marks labels whose values came from the image as not compared. This does not change the
-    /// outcome: everything else matches the plan.
+    /// Marks labels as not compared if their values came from the image itself. This does not
+    /// change the outcome: everything else matches the plan.
     fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
         for Unconfirmed { label, why } in unconfirmed {
             let fields = [format!("label {label}"), format!("annotation {label}")];
@@ -110,7 +110,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         let mut preparer = Preparer::new(&project)?;
         let prepared = preparer.plan(request_of(&found)?)?;
         let (plan, materials) = (prepared.plan, preparer.into_materials());
-        // The rehearsal's registry runs as long as something is read from it.
+        // The rehearsal's registry must run as long as something is read from it.
         let rehearsal = match prepared.stand_in {
             Some(stand_in) => Some(Rehearsal::start(&[stand_in]).await?),
             None => None,
@@ -130,7 +130,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         let stores = StoreArgs { named: args.stores.clone(), ..StoreArgs::default() };
         let shared = global::shared_stores(global, &stores)?;
         verification.compare_with(&shared, &plan, &found.layers).await;
-        // An image from other pins is not rebuilt with the current ones.
+        // An image that was built from other pins is not rebuilt with the current ones.
         let can_be_same = !matches!(verification.outcome, Outcome::Differs | Outcome::OtherPins);
         if args.rebuild && can_be_same {
             for engine in &args.engine {
@@ -172,7 +172,7 @@ pub(crate) async fn verify_path(
     verdict(&verification)
 }
 
-/// Reads the build request from an image's labels. If the labels are wrong, the comparison shows
+/// Reads the build request from an image's labels. If the labels are wrong, the comparison reports
 /// it.
 fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
@@ -269,14 +269,13 @@ impl Source<'_> {
     }
 
     /// Checks that an image contains the layers with the project's own files, whatever its other
-    /// layers are.
-    /// Also returns the digests of these layers.
+    /// layers are. Also returns the digests of these layers.
     fn own_layers(
         &self,
         plan: &Plan,
         found: &Image,
     ) -> Result<(Vec<FieldCheck>, Vec<Digest>), Failure> {
-        // Slimming may change the layers below it.
+        // Slimming may change the layers of earlier steps, so only later steps are checked.
         let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
         let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
         let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
@@ -292,8 +291,9 @@ impl Source<'_> {
     }
 }
 
-/// Returns the layers that a layout or archive must contain, but does not. Only layers of the base may
-/// be left in its registry: not those in `own`, nor any if the base is changed.
+/// Returns the layers that a layout or archive must contain but lacks. Only unchanged layers of the
+/// base may be left in the base's registry: not those in `own`, and none if the plan changes the
+/// base.
 fn lost_layers(plan: &Plan, found: &Image, own: &[Digest]) -> BTreeSet<Digest> {
     let is_whole = plan.needs_all_layers() || found.is_archive();
     let absent = found.absent_layers().iter();
@@ -309,8 +309,8 @@ async fn verified(
 ) -> Result<Verification, Failure> {
     let documents = found.documents();
     let not_json = |error: serde_json::Error| not_json(found, &error);
-    // If the layers are only slimmed, they follow from the base. A machine that has slimmed this
-    // base knows them.
+    // If the layers are only slimmed, the base determines them, and a machine that has slimmed this
+    // base has stored them.
     let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
     let slimmed_here = slimmed.is_some();
     let without_base = |why: &str| -> Result<_, Failure> {

@@ -9,7 +9,8 @@ use testkit::{Guest, Machine, buildx, shared_registry};
 use crate::built::{Bench, tiny_project};
 use crate::dsl::{Project, Ran, ran};
 
-/// A first stage whose name is that of a context elsewhere, with everything that a file for bake must not change, and that reads its context.
+/// The first Dockerfile. It has a stage called `base`, an obvious name for a context of bake, and
+/// everything that bake must not change. It also copies a file from its context.
 const FIRST: &str = r#"ARG BASE
 FROM ${BASE} AS base
 ENV PATH=/bin
@@ -19,7 +20,7 @@ COPY --chown=7:8 dockerfiles/tiny.Dockerfile /copied
 HEALTHCHECK CMD ["true"]
 SHELL ["/bin/sh", "-e", "-c"]
 "#;
-/// A second stage, on the first one.
+/// The second Dockerfile, based on the image of the first one.
 const SECOND: &str = "ARG BASE\nFROM ${BASE}\nRUN echo 2 >> /words && rm /copied\n";
 const VARIANT: &str = "vulkan --variant tiny";
 
@@ -61,7 +62,7 @@ fn an_image_that_bake_has_built_has_the_digest_of_an_image_of_an_engine() {
     let folder = project.path("bake");
     let export = format!("export bake {VARIANT} --output bake");
 
-    // Each step needs the one before, so bake is asked twice.
+    // Each step needs the previous one, so bake runs twice.
     let machine = Machine::start(&Guest::with_engines("sid"), &[&project.path("")]);
     let socket = machine.start_docker(true);
     for stage in ["build-tiny", "build-second_2"] {
@@ -123,7 +124,7 @@ fn a_folder_of_others_and_a_wrong_archive_are_refused() {
     }
     std::fs::remove_file(project.path(&archive)).unwrap();
 
-    // Nothing that somebody else has put there is lost.
+    // Files that somebody else put there are not changed.
     project.write("precious", "1");
     std::fs::create_dir(project.path("links")).unwrap();
     std::os::unix::fs::symlink("../precious", project.path("links/.build-pipeline")).unwrap();
@@ -135,7 +136,7 @@ fn a_folder_of_others_and_a_wrong_archive_are_refused() {
     let time = |path: &str| context.join(path).metadata().unwrap().modified().unwrap();
     assert_eq!(time("."), time("Dockerfile"), "folders have the time of the plan, too");
 
-    // What somebody changed is written again.
+    // A file that somebody changed is written again.
     let dockerfile = format!("bake/{name}/context/Dockerfile");
     let text = project.read(&dockerfile);
     project.write(&dockerfile, "FROM scratch\n");

@@ -1,4 +1,4 @@
-//! Images are written to the requested places, and nothing is transferred without need.
+//! Images are written to the requested places, and nothing is transferred unnecessarily.
 
 use std::process::Command;
 
@@ -349,7 +349,7 @@ fn every_build_ends_with_the_next_step_for_its_output() {
     let target = format!("{host}/next-{}/x:v1", std::process::id());
     let push = format!("--push {target}");
     for (output, next) in [
-        // A command without `--set` would build another image.
+        // A command without `--set` would build a different image.
         ("--output oci:thin", "the same command with `--load` loads it".to_owned()),
         (
             "--with-layers --output oci:full",

@@ -130,8 +130,7 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
 }
 
-/// If a later RUN changes a file, the other hard links that an earlier RUN made to it do not
-/// change.
+/// If a later RUN changes a file, hard links to it from an earlier RUN do not change.
 #[test]
 fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
     let text = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /a && ln /a /b && ln /a /c\n\
@@ -146,7 +145,8 @@ fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {
     rebuilt.prints("proven: a rebuild from scratch gave the same image");
 }
 
-/// An image's history is optional, and some tools write none; podman cannot build on such an image.
+/// An image's history is optional, and some tools write none; podman alone cannot build on such an
+/// image.
 #[test]
 fn a_base_without_a_history_is_built_on() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /1\n");
@@ -167,7 +167,7 @@ fn docker_builds_with_the_builder_that_its_own_variable_names() {
                 FROM ${BASE}\nCOPY --from=build /1 /1\n";
     let build = "--track vulkan --variant tiny --engine docker";
     let digest = Bench::new(text).run(build).expect(0).says("by ccache.").digest();
-    // The classic builder does not have such mounts, so it keeps nothing.
+    // The classic builder has no cache mounts, so it keeps nothing.
     let classic = Bench::new(text).run_with(build, ("DOCKER_BUILDKIT", "0")).expect(0).says("by .");
     assert_eq!(classic.digest(), digest);
 }

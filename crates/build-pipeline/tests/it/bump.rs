@@ -41,7 +41,7 @@ impl Upstream {
     }
 }
 
-/// Upstream's real tags around the version that does not exist.
+/// Upstream's real tags, including those around v0.10.3, which does not exist.
 const REAL: [&str; 12] = [
     "v0.9.2",
     "v0.10.0",
@@ -166,7 +166,7 @@ fn a_tag_that_moved_is_not_followed() {
     assert!(project.read(FILE).contains(&new));
 }
 
-/// A branch may contain a commit that no branch points to.
+/// A commit may be part of a branch although no branch points to it.
 #[test]
 fn commits_and_branches_are_taken_as_they_are() {
     let (project, upstream) = (Project::new(), Upstream::new(&REAL));
@@ -242,7 +242,7 @@ fn an_image_is_bound_to_the_digest_of_its_tag() {
     let ran = project.run(&format!("bump ollama {mirror}")).expect(0);
     ran.says("moved since it was pinned").says(&first.digest.to_string());
     assert!(project.read(FILE).contains(&second.digest.to_string()));
-    // Another tag is another image, about which nothing is known.
+    // A different tag is a different image, about which nothing is known.
     RandomImage::new(9003).push(host, &path, "0.32.15");
     let ran = project.run(&format!("bump ollama 0.32.15 {mirror}")).expect(0);
     ran.says("removed `rocm`, `gpus`, which described the old image");
@@ -454,7 +454,7 @@ fn a_vllm_that_needs_another_torch_is_refused() {
         |torch: &str| format!("[build-system]\nrequires = [\"ninja\", \"torch {torch}\"]\n");
     release("v0.28.0", "pyproject.toml", &build("== 2.11.0"));
     release("v0.29.0", "pyproject.toml", &build("== 2.14.0"));
-    // The requirement for ROCm counts, whatever the one for CUDA is.
+    // The requirement for ROCm is used, and the one for CUDA is ignored.
     release("v0.30.0", "requirements/build/rocm.txt", "torch==2.11.0+rocm7.14.0\n");
     release("v0.31.0", "requirements/build/rocm.txt", "torch==2.12.0+rocm7.14.0\n");
     let project = Project::new();

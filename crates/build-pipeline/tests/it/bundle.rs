@@ -22,7 +22,7 @@ const METADATA: [(&str, &str); 5] = [
 ];
 
 /// Returns a command that runs on a machine that has never been online: in a network namespace with
-/// only a loopback interface, with a home of its own.
+/// only a loopback interface, with its own home.
 fn offline(project: &Project, home: &str, line: &str) -> Command {
     std::fs::create_dir_all(project.path(home)).unwrap();
     let script = "ip link set lo up && test -z \"$(ip route)\" && exec \"$0\" \"$@\"";
@@ -264,7 +264,7 @@ fn a_flipped_byte_is_reported_with_its_blob_wherever_it_is() {
     let whole = std::fs::read(project.path("a.tar")).unwrap();
     let entries = entries(&project.path("a.tar"));
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    // Half of the positions are anywhere; the others are outside the large blobs.
+    // Half of the positions are random; the others are in headers and padding.
     for case in 0..200_usize {
         random ^= random << 13;
         random ^= random >> 7;
@@ -305,7 +305,7 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         damaged[usize::try_from(begin + 512 + size / 2).unwrap()] ^= 4;
         std::fs::write(project.path("b.tar"), damaged).unwrap();
         let build = format!("{line} --with-layers --bundle b.tar --output oci:out/{begin}");
-        // A home of its own, so that nothing is cached.
+        // A separate home, so that nothing is cached.
         let home = format!("home-{begin}");
         let built = ran(offline(&project, &home, &build).output().unwrap());
         let begins = usize::try_from(begin + 512).unwrap();
@@ -313,7 +313,7 @@ fn a_build_from_a_damaged_bundle_stops_and_names_the_blob() {
         let json = serde_json::from_slice::<serde_json::Value>(content).unwrap_or_default();
         let is_plan = json.get("steps").is_some();
         let is_index = json.get("manifests").is_some() && name != "index.json";
-        // A build reads neither the marker, the plan, the empty config nor the index's own blob.
+        // A build does not read the marker, the plan, the empty config or the index's own blob.
         if name == "oci-layout" || size == 2 || is_plan || is_index {
             built.expect(0);
             continue;

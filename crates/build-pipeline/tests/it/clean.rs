@@ -15,7 +15,8 @@ fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
 }
 
-/// The label of a container. Containers that other programs create from a labelled image inherit it.
+/// The label of a container. Containers that other programs create from a labelled image inherit
+/// this label.
 fn own_label(run: &str) -> String {
     format!("--label={}={run}", engine::CONTAINER_LABEL)
 }
@@ -267,7 +268,7 @@ fn temporary_files_of_killed_runs_are_removed_when_they_are_old() {
         project.write(name, "half");
         let file = std::fs::File::options().write(true).open(project.path(name)).unwrap();
         file.set_modified(hours(2)).unwrap();
-        // A run may still write this one.
+        // A run may still be writing this file.
         project.write(&name.replace("aB3dE6", "fresh1"), "half");
     }
     let record = format!("{state}/records/20261101T000000Z-a-1.json");

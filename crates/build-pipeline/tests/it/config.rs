@@ -1,4 +1,4 @@
-//! The user's configuration gives defaults; the environment and the command line take precedence
+//! The user's configuration sets defaults; the environment and the command line take precedence
 //! over it.
 
 use crate::dsl::{Project, ran};
@@ -21,7 +21,7 @@ fn the_configuration_says_where_a_build_goes() {
     // A rehearsal still goes to its usual folder.
     project.run("--track ollama --rehearse").expect(0);
     assert!(project.path("dist/rehearsal-ollama").is_dir());
-    // The environment takes precedence over it.
+    // The environment takes precedence over the configuration.
     let line: Vec<_> = build.split_whitespace().chain(["-o", "oci:third"]).collect();
     let elsewhere = project.path("elsewhere");
     ran(project.command(&line).env("XDG_CACHE_HOME", &elsewhere).output().unwrap()).expect(0);

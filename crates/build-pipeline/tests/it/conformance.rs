@@ -1,8 +1,8 @@
-//! A table of what each engine can do: one digest for each Dockerfile on all engines, uses of an
-//! image, and killed builds.
+//! A table of what each engine can do: the digest of each Dockerfile's image, which must be the
+//! same on all engines, uses of an image, and killed builds.
 //!
-//! Every run of the tests tries rootless podman of Debian 13 and the newest docker. With the feature
-//! `engines`, every engine is tried, and 30 builds of each are killed; `cargo xtask engines` prints
+//! Every test run covers rootless podman of Debian 13 and the newest docker. With the feature
+//! `engines`, every engine is tested, and 30 builds of each are killed; `cargo xtask engines` prints
 //! the table and writes it into README.md. The nightly workflow runs it.
 
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ const DOCKERFILES: [(&str, &str); 4] = [
 ];
 
 /// The name of the Dockerfile with hard links across several RUNs. Storage drivers disagree about
-/// which names still belong to one file after a RUN has changed it, so its image is the same on one
-/// engine only.
+/// which names still belong to one file after a RUN has changed it, so this image is reproducible
+/// only on the same engine.
 const HARD_LINKS: &str = "hard links";
 
 /// The columns of the table after the columns of the Dockerfiles.
@@ -120,14 +120,14 @@ fn built(site: &Site, name: &str, dockerfile: &str) -> String {
     let build = format!("{BUILD} --engine {}", site.engine_name());
     let ran = site.run(&build).expect(0);
     let is_told = ran.stderr.contains("has hard links from an earlier RUN");
-    // Its storage driver changes all hard links together, which looks the same as a RUN that
-    // creates all of them again.
+    // The storage driver of rootless podman 4.3.1 changes all hard links together, which looks the
+    // same as a RUN that creates all of them again.
     let keeps_links = site.version() == "podman 4.3.1" && site.is_rootless();
     assert_eq!(is_told, name == HARD_LINKS && !keeps_links, "{name}: {}", ran.stderr);
     let first = ran.digest();
     let second = site.run(&format!("{build} --fresh")).expect(0).digest();
     assert_eq!(first, second, "{name}: a build from scratch");
-    // Otherwise, all engines could agree although the capability is missing.
+    // Without this check, all engines could agree although the capability is missing.
     assert_eq!(has_capability(site), dockerfile.contains("SETCAP"), "{name}: the capability");
     let digits = first.trim_start_matches("sha256:").get(..12).unwrap().to_owned();
     if name == HARD_LINKS {
@@ -224,7 +224,7 @@ fn killed(site: &Site, before: &Contents) -> String {
             _ => drop(started.end_with("-KILL")),
         }
         clean();
-        // docker may finish a pull or a step after the client that asked for it has died.
+        // docker may finish a pull or a step after the client that requested it has died.
         let deadline = Instant::now() + Duration::from_secs(300);
         let mut contents = site.contents();
         let mut is_late = false;
@@ -246,7 +246,7 @@ fn killed(site: &Site, before: &Contents) -> String {
 /// Builds an additional image on a machine, and returns its digest.
 type Extra<'a> = &'a dyn Fn(&Site) -> String;
 
-/// Tries an engine.
+/// Tests an engine.
 fn row(suite: &str, way: Way, extra: Option<Extra<'_>>) -> Row {
     let site = Site::new(suite, way, "");
     let before = site.contents();
@@ -308,8 +308,8 @@ fn engines() -> Vec<(&'static str, Way)> {
     podman.chain(docker).filter(|(suite, _)| is_wanted(suite)).collect()
 }
 
-/// Prints the table of all engines. Three engines are tested at the same time, because a killed build
-/// is mostly waiting.
+/// Prints the table of all engines. Three engines are tested at the same time, because the test of
+/// killed builds mostly waits.
 #[cfg(feature = "engines")]
 #[test]
 fn every_engine_conforms() {

@@ -104,7 +104,7 @@ fn run(command: &Command) -> Ran {
 }
 
 /// Fails the test if a run neither succeeded nor named the damaged file (or its folder) and what to
-/// do.
+/// do. Returns whether the run succeeded.
 #[track_caller]
 fn healed_or_refused(ran: &Ran, places: &[&str], what: &str) -> bool {
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
@@ -122,7 +122,7 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// A build's output and everything in the project's home.
+/// Damages a build's output and everything in the project's home.
 fn try_builds(seed: u64, output: &str, place: &str) {
     let two = Two::new(seed);
     let line = format!("{} {output}", two.build());
@@ -177,7 +177,8 @@ fn damaged_pins_and_locks_are_named() {
         let what = format!("{} {damage:?}", path.display());
         let places = [name(path), "lock `demo`"];
         healed_or_refused(&run(&command("lock demo --check")), &places, &what);
-        // A new lookup gives the same two files. It takes seconds.
+        // A new look-up writes the same two files. It takes seconds, so a normal test run does it
+        // only for removed files.
         if !matches!(damage, Damage::Removed) && gate_cases(0, 1) == 0 {
             return;
         }

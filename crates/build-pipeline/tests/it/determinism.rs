@@ -20,8 +20,8 @@ const CLOCKS: [&str; 4] =
 fn outputs(line: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for round in 0..50 {
-        // A fresh copy each time, with its files created in another order, so that readdir returns
-        // another order too.
+        // A fresh copy each time, with its files created in a different order, so that readdir
+        // returns a different order too.
         let project = Project::new();
         for name in if round % 2 == 0 { ["a", "z"] } else { ["z", "a"] } {
             project.write(&format!("versions/{name}.orig"), "not a data file");

@@ -193,7 +193,7 @@ fn nothing_waits_for_what_is_not_a_file() {
                 assert!(copied.unwrap().success());
                 std::fs::remove_file(bad.join(place)).unwrap();
             }
-            // The path of a socket has at most 108 bytes, so it is created elsewhere.
+            // The path of a socket has at most 107 bytes, so it is created elsewhere.
             let short = project.path("s");
             make(&short);
             std::fs::rename(&short, if place.is_empty() { bad.clone() } else { bad.join(place) })

@@ -45,7 +45,7 @@ impl Project {
         for folder in ["patches", "dockerfiles", "versions/locks", "versions/smoke"] {
             project.copy(&workspace().join(folder), folder);
         }
-        // An empty file, so that the machine's own has no effect.
+        // An empty file, so that the machine's own file has no effect.
         project.write("registries.conf", "");
         std::fs::create_dir_all(project.path("home")).unwrap();
         project
@@ -109,7 +109,7 @@ impl Project {
         self.write(name, &text.replace(from, to));
     }
 
-    /// Makes another variant of a track the default one.
+    /// Makes the given variant of a track the default.
     pub(crate) fn set_variant(&self, track: &str, variant: &str) {
         let text = self.read("versions/tracks.toml");
         let (before, table) = text.split_once(&format!("\n[{track}]\n")).unwrap();
@@ -190,15 +190,16 @@ pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
-/// Kills a process and waits for it. Returns whether the kill ended it: it may have finished before.
+/// Kills a process and waits for it. Returns whether the kill ended it: the process may have
+/// finished before.
 pub(crate) fn is_killed(child: &mut Child) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     drop(child.kill());
     child.wait().unwrap().signal() == Some(9)
 }
 
-/// Returns the next of several moments that are evenly distributed over slightly more than a
-/// duration.
+/// Returns moment `number` of a sequence that is evenly distributed over slightly more than
+/// `length`.
 pub(crate) fn moment(number: usize, length: Duration) -> Duration {
     let number = f64::from(u32::try_from(number).unwrap());
     length.mul_f64((number * 0.618_033_988_75).fract() * 1.2)
@@ -253,11 +254,11 @@ impl Terminal<'_> {
 }
 
 /// Calls `round` until it has returned true `wanted` times: only a signal that reaches a running
-/// program counts. It gets increasing numbers, and moments that are evenly distributed over the time
-/// that the program takes and a bit more.
+/// program counts. `round` gets increasing numbers, and moments that are evenly distributed over
+/// slightly more than the time that the program takes.
 ///
-/// `length` is how long the program took once. A busy machine may get faster or slower, so this
-/// time is adjusted to how many signals reach the program.
+/// `length` is the time that the program took once. The speed of a busy machine varies, so this
+/// time is increased after a hit and decreased after a miss.
 pub(crate) fn until_hit(
     wanted: usize,
     mut length: Duration,
@@ -406,12 +407,12 @@ impl Two {
         command
     }
 
-    /// Starts such a command.
+    /// Starts a command line with that clock.
     pub(crate) fn begin(&self, line: &str) -> Child {
         self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Runs such a command.
+    /// Runs a command line with that clock.
     pub(crate) fn run(&self, line: &str) -> Ran {
         ran(self.command(line).output().unwrap())
     }

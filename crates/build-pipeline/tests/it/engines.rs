@@ -74,7 +74,7 @@ fn filled(engine: Engine) -> Engine {
 }
 
 impl Engine {
-    /// Adds an image of busybox with an instruction of a Dockerfile.
+    /// Creates an image from busybox and one Dockerfile instruction.
     pub(crate) fn add(&self, name: &str, change: &str) {
         let tar = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(tar.path(), busybox_root()).unwrap();

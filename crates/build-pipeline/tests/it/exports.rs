@@ -149,7 +149,7 @@ fn install(bench: &Bench) -> BTreeMap<OsString, OsString> {
     variables.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
 }
 
-/// Runs a job as its system does, on a machine of its own. Returns what it passes to other jobs:
+/// Runs a job as its system does, on its own machine. Returns what it passes to other jobs:
 /// variables for GitLab, and the digest for the others.
 fn work(system: &str, job: &Job, results: &BTreeMap<String, String>) -> String {
     let bench = Bench::new(TEXT);

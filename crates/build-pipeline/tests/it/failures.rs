@@ -1,5 +1,5 @@
-//! If something goes wrong, there is the right exit code, a next step and a record, and nothing is
-//! half-written.
+//! If something goes wrong, the program returns the right exit code, suggests a next step and
+//! writes a record. It leaves no incomplete files.
 
 use std::path::Path;
 
@@ -26,8 +26,8 @@ fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project
     let record = project.records().pop().unwrap();
     assert_eq!(record["status"], "failed");
     assert!(!record["error"].as_array().unwrap().is_empty());
-    // A complete, checked layer may stay, so that the next run need not fetch it again. Then git
-    // ignores the folder that holds it.
+    // A complete, checked layer may stay, so that the next run need not fetch it again. In that
+    // case, git ignores the folder that holds it.
     let is_layer = |path: &Path, bytes: &[u8]| {
         path.starts_with("dist/locked-spoof/blobs/sha256")
             && path.file_name().unwrap() == names::Digest::of(bytes).hex()
@@ -157,7 +157,7 @@ fn a_full_disk_is_named_and_costs_nothing() {
         base.path,
         image.digest,
     );
-    // A private mount needs its own mount namespace, but no root.
+    // A private mount needs its own mount namespace, but not root.
     let mut command = std::process::Command::new("unshare");
     command
         .args(["--map-root-user", "--mount", "sh", "-c", &script])
@@ -230,7 +230,7 @@ fn an_archive_replaces_no_other_file_and_no_device() {
     project.write("short", "x");
     project.write("empty.tar", "");
     std::os::unix::fs::symlink(project.path("notes.txt"), project.path("link.tar")).unwrap();
-    // Lock files next to outputs do not count.
+    // Ignore lock files next to outputs.
     let files = || {
         let mut files = project.files();
         files.retain(|path, _| path.extension().is_none_or(|extension| extension != "lock"));
@@ -296,7 +296,8 @@ fn too_few_processes_are_an_error_and_no_panic() {
     let project = Project::new();
     let program = project.path("program");
     std::fs::copy(env!("CARGO_BIN_EXE_build-pipeline"), &program).unwrap();
-    // The limit does not apply to root, and another user must be able to reach the files.
+    // The limit does not apply to root, so the program runs as another user, who must be able to
+    // access the files.
     let mut open = std::process::Command::new("chmod");
     assert!(open.args(["-R", "a+rwX"]).arg(project.path("")).status().unwrap().success());
     for limit in ["1", "2", "3"] {

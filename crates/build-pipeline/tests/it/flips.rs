@@ -1,5 +1,4 @@
-//! Only pinned content is built, even if a registry, a file or another person changes something in
-//! the meantime.
+//! Only pinned content is built, even if a registry or a file changes in the meantime.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,7 +80,7 @@ fn a_tag_that_flips_during_a_build_gives_one_image_or_the_other_and_never_a_mixt
 fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
     let host = shared_registry().host();
     let (base, other) = (Base::push(1311), RandomImage::new(1312).push(host, "rocm/flipped", "x"));
-    // The number of requests, and what they are for.
+    // First find out which requests a run makes.
     let quiet = FaultProxy::to(host);
     let run = |proxy: &FaultProxy| {
         let project = Project::new();
@@ -102,7 +101,8 @@ fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
             let proxy = FaultProxy::to(host);
             proxy.on("GET", target).does(Fault::Body(content.clone()));
             let (project, ran) = run(&proxy);
-            // The registry's own pages do not describe the image; only requests by digest count.
+            // A response to a request without a digest does not describe the image, so such a run
+            // may succeed.
             if ran.code == 0 {
                 assert!(!target.contains("sha256"), "{target}: {}", ran.stderr);
                 stands_on(&project, "locked-spoof", &base.image);

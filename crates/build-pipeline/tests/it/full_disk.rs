@@ -1,4 +1,5 @@
-//! A disk becomes full: the error names the file and what to do, and existing files stay intact.
+//! A disk becomes full: the error names the file and suggests what to do, and existing files stay
+//! intact.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +42,7 @@ exit $code
 /// Runs a command whose `folder` is on a small disk, and leaves a copy of the folder in `after`.
 fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -> Ran {
     let mut small = Command::new("unshare");
-    // root needs no other users, and engines have their own.
+    // root needs no user namespace, and engines create their own.
     let is_root = std::fs::metadata("/proc/self")
         .is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
     small.args(if is_root { &["--mount"][..] } else { &["--map-root-user", "--mount"] });
@@ -56,7 +57,8 @@ fn on_small_disk(command: &Command, folder: &Path, after: &Path, spare: usize) -
     ran
 }
 
-/// Fails the test if a run did not report that the disk is full, where, and what to do.
+/// Fails the test if a run did not report that the disk is full, which file was affected, and what
+/// to do.
 #[track_caller]
 fn says_full(ran: Ran, place: &str) {
     ran.expect(3).says("No space left on device").says(place).says("hint: ").says("space");

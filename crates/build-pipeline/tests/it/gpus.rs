@@ -1,4 +1,4 @@
-//! Images for several GPUs, made by one command.
+//! Images for several GPUs, built by one command.
 
 use testkit::PodmanStore;
 
@@ -96,7 +96,7 @@ fn steps_that_do_not_depend_on_the_gpu_run_once() {
     project.run("verify dist/vulkan-small").expect(0);
     project.run("verify dist/vulkan-small-gfx1100").expect(0);
 
-    // One job of an exported workflow makes the base for both images.
+    // One job of an exported workflow builds the base for both images.
     let export =
         format!("export github vulkan {line} --store registry:ghcr.io/me/steps --install x");
     let text = project.run(&export).expect(0).stdout;

@@ -38,7 +38,7 @@ pub(crate) fn project(podman: &PodmanStore) -> Project {
 
 const BUILD: &str = "build --track vulkan --variant small --engine podman --output oci:out";
 
-/// Runs a command line on a copy of this machine, by a script that gets the command.
+/// Runs a command line on a copy of this machine, through a script that gets it as arguments.
 fn on_a_copy(
     project: &Project,
     podman: &PodmanStore,
@@ -104,8 +104,9 @@ fn nothing_of_the_machines_apt_and_dpkg_changes() {
     unchanged(&testkit::AS_ORDINARY_USER, "lock small");
 }
 
-/// Builds track `vulkan` on several hosts: engines of each release, as root and rootless, and a host
-/// without apt. Debian 12 and 13 also rehearse track `source`. Each must build the same images.
+/// Builds track `vulkan` on several hosts: engines of each release, as root and rootless, and a
+/// host without apt. Debian 12 and 13 also rehearse track `source`. Each must build the same
+/// images.
 #[cfg(feature = "engines")]
 #[test]
 fn the_tracks_that_are_compiled_are_the_same_on_every_host() {

@@ -28,8 +28,8 @@ fn begin(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Interrupts a running command the given number of times, at moments distributed over the time that
-/// it takes on this machine, and checks each result. Every fourth run is signalled twice.
+/// Interrupts a running command the given number of times, at moments distributed over the time
+/// that it takes on this machine, and checks each result. Every fourth run is signalled twice.
 fn interrupt(rounds: usize, command: &dyn Fn(usize) -> Command, look: &dyn Fn(usize, &Ran)) {
     let begun = Instant::now();
     ran(command(0).output().unwrap()).expect(0);
@@ -121,8 +121,8 @@ fn a_build_in_an_engine_that_is_interrupted_leaves_nothing_running() {
         send(&child, signal);
         ran(child.wait_with_output().unwrap()).expect(codes[0]).says("interrupted");
         assert_eq!(bench.project.records().pop().unwrap()["status"], "interrupted");
-        // Its supervisor stops the service's processes, perhaps a moment after the program has
-        // ended.
+        // The podman service's supervisor stops its processes, perhaps a moment after the program
+        // has ended.
         let limit = Instant::now() + Duration::from_secs(600);
         while !bench.podman.container_processes().is_empty() {
             assert!(Instant::now() < limit, "round {round}: the RUN is still in progress");

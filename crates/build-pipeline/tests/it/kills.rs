@@ -89,7 +89,7 @@ impl Target<'_> {
         self.written(next);
     }
 
-    /// Writes one of the contents, and returns which.
+    /// Writes one of the contents, and returns its number.
     fn written(&self, next: usize) -> usize {
         ran((self.command)(next).output().unwrap()).expect(0);
         assert!((self.found)().iter().all(|one| *one == next), "{:?}", (self.found)());
@@ -123,8 +123,8 @@ fn records_are_whole(project: &Project) {
     assert!(!said.stderr.contains("unreadable-record"), "{}", said.stderr);
 }
 
-/// Fails the test if killed runs left temporary files in the project. The last run has to remove
-/// them.
+/// Fails the test if killed runs left temporary files in the project. The last run must have
+/// removed them.
 fn nothing_is_left(project: &Project) {
     // A new `dist` folder is ignored by git.
     let hidden = |path: &PathBuf| {

@@ -47,7 +47,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
     }
     ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor says so; checked on 2026-11-20)")
         .prints("4 files: ");
-    // The built file is also found next to the script.
+    // A Dockerfile that the script builds may also be next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");
     let ran = project.run("lint old/build.sh old/versions.env").expect(1);
     assert!(!ran.stdout.contains("missing-file"), "{}", ran.stdout);
@@ -152,7 +152,7 @@ fn every_rule_is_explained() {
 fn what_cannot_be_read_is_said() {
     let project = Project::new();
     project.run("lint nothing.sh").expect(2).says("reading `nothing.sh` failed");
-    // One such file does not hide what is wrong in the others.
+    // A file that cannot be checked does not hide the findings in the others.
     std::fs::write(project.path("binary"), [0xff, 0xfe, 0]).unwrap();
     std::fs::write(
         project.path("latin.sh"),

@@ -38,7 +38,7 @@ fn torch_of_the_default_index_is_refused_with_what_brought_it() {
         .says("nvidia-");
     assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     same(&project.files(), &before, "a refused lock");
-    // Requested by name, or in a version for CUDA, it is refused too.
+    // torch is also refused if it is requested by name, or in a version for CUDA.
     project.write(PYTHON, &set("\"torch==2.8.0\"", ""));
     project.run("lock demo").expect(2).says("caused by: versions/python.toml -> torch");
 
@@ -121,7 +121,7 @@ impl Release {
         );
     }
 
-    /// Returns the command that looks it up.
+    /// Returns the command that looks up the required version.
     pub(crate) fn lock(&self) -> String {
         format!("lock demo --mirror {AMD}=http://127.0.0.1:{}/whl/", self.index.port)
     }
@@ -203,7 +203,7 @@ fn a_lock_is_known_by_what_it_was_made_from_and_a_replaced_file_is_refused() {
         project.run("lock demo --check").expect(8);
         project.write(file, &text);
     }
-    // The index has another file under a locked name.
+    // The index has a different file under a locked name.
     let hash = project.read(PYLOCK);
     let hash = hash.split("sha256 = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     project.edit(PYLOCK, &hash, &"0".repeat(64));

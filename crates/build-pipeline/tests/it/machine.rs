@@ -1,4 +1,4 @@
-//! `doctor`, `env` and `diagnose`: on recorded machines, in real shells, on logs.
+//! `doctor`, `env` and `diagnose`, on recorded machines, in real shells and on logs.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -209,7 +209,7 @@ fn evaluated(
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("HSA_OVERRIDE_GFX_VERSION", "stale")
-        // The runtime reads this one first.
+        // The runtime reads this variable first.
         .env("HSA_OVERRIDE_GFX_VERSION_1", "11.0.0")
         .output()
         .unwrap();
@@ -248,7 +248,7 @@ fn real_shells_get_the_environment_as_it_is_meant() {
         }
     }
     assert!(!project.path("pwned").exists());
-    // Without the quotes, it becomes one line; plain values survive that.
+    // Without the quotes, the output becomes one line; plain values survive that.
     for shell in ["sh", "bash", "dash"] {
         let all = evaluated(&project, shell, "", "--gpu gfx1100");
         assert_eq!(all["VLLM_ROCM_USE_AITER"], "0");
@@ -267,7 +267,7 @@ fn of_two_gpus_the_one_that_is_no_part_of_the_processor_is_taken() {
         .run("env --host-root machine --gpu gfx1036")
         .expect(0)
         .prints("export ROCR_VISIBLE_DEVICES=1;\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0;");
-    // A single GPU hides nothing.
+    // With a single GPU, no GPU is hidden.
     let one = with_machine("strix-halo", "").run("env --host-root machine").expect(0);
     assert!(!one.stdout.contains("VISIBLE_DEVICES"), "{}", one.stdout);
     assert_eq!(one.stderr, "");

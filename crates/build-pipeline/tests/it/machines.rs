@@ -48,7 +48,7 @@ fn nothing_is_left(suite: &str, way: Way) -> usize {
     4
 }
 
-/// The engines, and how many of them every run of the tests takes. `cargo xtask gates` takes all.
+/// The engines, and how many of them an ordinary test run covers. `cargo xtask gates` covers all.
 const ENGINES: [(&str, Way); 8] = [
     ("trixie", Way::Podman),
     ("trixie", Way::Classic),
@@ -68,7 +68,8 @@ fn nothing_is_left_of_any_build() {
     gate_passed(GATE, cases);
 }
 
-/// BuildKit of docker 26 cannot read the context there (moby#47717).
+/// With the containerd image store, docker 26's BuildKit cannot read the build context
+/// (moby#47717).
 #[test]
 fn docker_26_with_the_store_of_containerd_falls_back_to_its_classic_builder() {
     let site = Site::new("trixie", Way::BuildKitInContainerd, &with_end("echo 4 > /4"));

@@ -301,8 +301,8 @@ fn small_variants(project: &Project) {
     }
 }
 
-/// All tracks together, each pair of tracks, and each track alone, as commands. A usual run of the
-/// tests takes only the first; `cargo xtask gates` takes all.
+/// The tracks of each command: all tracks, each pair of tracks, and each track alone. An ordinary
+/// test run covers only the first; `cargo xtask gates` covers all.
 fn commands() -> Vec<Vec<&'static str>> {
     let mut all = vec![TRACKS.to_vec()];
     for (number, one) in TRACKS.iter().enumerate() {
@@ -341,7 +341,8 @@ fn the_same_files_give_the_same_image_whatever_git_knows_and_verify_agrees() {
     gate_passed(GATE, MODES.len() * checkouts.len() * commands.len());
 }
 
-/// The tracks of each command, in every mode.
+/// Builds and verifies the tracks of each command in every mode, and compares the results with
+/// `wanted`.
 fn cells(
     matrix: &Matrix,
     checkout: &Checkout,
@@ -356,8 +357,8 @@ fn cells(
                 let place = format!("{} {tracks:?} {mode:?} {name}", checkout.name);
                 assert_eq!(Some(built), wanted.get(name), "{place}");
             }
-            // A pushed image is verified by its digest. That command is the same as after the track
-            // was built alone.
+            // `verify` gets a pushed image by its digest, so the command is the same as after a
+            // build of the track alone, and is not repeated.
             if *mode != Mode::Pushed || tracks.len() == 1 {
                 matrix.verify(&checkout.folder, &built, *mode);
             }

@@ -69,7 +69,7 @@ fn bash_completes_names_after_every_command() {
         let mut bash = std::process::Command::new("bash");
         bash.args(["--norc", "-c", &complete]).current_dir(project.path(""));
         let offered = crate::dsl::ran(bash.output().unwrap()).expect(0).stdout;
-        // As in bash, equal words count once.
+        // As in bash, duplicate words count once.
         let mut offered: Vec<&str> = offered.split_whitespace().collect();
         offered.dedup();
         offered.join(" ")

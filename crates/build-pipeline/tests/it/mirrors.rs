@@ -1,4 +1,4 @@
-//! Mirrors: what their failures mean, and runs that may contact nothing else.
+//! Mirrors: what their failures mean, and runs that must not contact anything else.
 
 use std::net::TcpListener;
 
@@ -143,7 +143,7 @@ fn with_mirrors_only_no_request_reaches_a_registry() {
     let config = "schema = 1\nmirror-only = true\n";
     mirrored.project.write("home/.config/build-pipeline/config.toml", config);
     mirrored.run("-o oci:a").expect(2).says(&option);
-    // A push does not reach it either.
+    // A push does not contact the registry either.
     mirrored.mirror = proxy();
     let push = format!("--push {registry}/test/mirrors:x");
     mirrored.run(&format!("{} {push}", mirrored.rule())).expect(2).says(&option);

@@ -94,7 +94,7 @@ fn sources_are_told_apart() {
             assert!(said.contains(detail), "{pin}: {said}");
         }
     }
-    // A single pin gives its own exit code.
+    // If only one pin is checked, its state determines the exit code.
     for (pin, code) in
         [("newest", 0), ("older", 20), ("open", 21), ("moved", 23), ("rebased", 24), ("gone", 26)]
     {
@@ -210,7 +210,7 @@ fn newer_tags_of_an_image_are_those_of_the_same_form() {
         )),
         "{text}"
     );
-    // The newest one stays, and so does a followed one.
+    // A pin that has the newest tag keeps it, and so does a pin that follows its tag.
     project.run("bump newest latest").expect(0).prints("newest is already at v1.10.0-rocm");
     project
         .run("bump followed")
@@ -309,10 +309,10 @@ fn the_day_since_which_a_tag_is_moved_is_remembered() {
     };
     on("1798848000").expect(23).prints("(first seen 2027-01-02)").prints("1 pin: 1 moved");
     on("1799452800").expect(23).prints("(first seen 2027-01-02)");
-    // It moves again, which is reported as new.
+    // If the tag moves again, that is a new state with its own first day.
     folder.run("a", &["tag", "-f", "v1.0", &third]);
     on("1799539200").expect(23).prints("(first seen 2027-01-10)");
-    // A damaged history is started again; a newer format is left unchanged.
+    // A damaged history is replaced by a new one; a newer format is left unchanged.
     let history = "home/.local/state/build-pipeline/outdated.json";
     let whole = project.read(history);
     for end in [0, 2, whole.len() / 2] {

@@ -177,8 +177,8 @@ fn equal_files_give_one_image_on_every_machine() {
     for round in 0..6 {
         let project = with(FILES);
         let moved = project.path("files");
-        // These differ: the order of creation, times, owners, permission bits of the group and
-        // others, and folders.
+        // The rounds differ in the order of creation, times, owners, permission bits of the group
+        // and others, modes of folders, the umask and the current folder.
         if round % 2 == 1 {
             std::fs::rename(&moved, project.path("before")).unwrap();
             for name in ["app/data/words", "start", "app/config.json"] {
@@ -398,7 +398,7 @@ fn an_engine_builds_over_and_under_own_files() {
     ran(again.output().unwrap()).expect(0);
 }
 
-/// The track `tool` with a stage, whose context has own files.
+/// Returns track `tool` with a stage whose build context contains the project's own files.
 fn in_context(files: &str, more: &str) -> String {
     format!(
         "\n[tool]\n{HEAD}base = \"tiny\"\n[[tool.stage]]\nname = \"tool\"\n\

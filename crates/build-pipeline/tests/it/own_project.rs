@@ -1,5 +1,5 @@
-//! Projects of users: `init` writes them, tracks have any name, and what the project lacks comes from
-//! the program.
+//! Projects of users: `init` writes them, tracks can have any name, and the built-in data supplies
+//! what a project lacks.
 
 use testkit::{RandomImage, shared_registry};
 
@@ -42,17 +42,17 @@ fn locks_of_the_program_are_checked_and_renewed_in_a_project() {
     let count = files.filter(is_lock).count();
     project.run("lock --check").expect(0).prints(&format!("{count} locks match"));
     project.run("lock rehearsal --check").expect(0).prints("1 lock matches");
-    // The project has a lock of its own where Debian has newer packages than the program knows.
+    // The project gets its own lock if Debian has newer packages than the built-in lock.
     let ran = project.run("lock rehearsal --snapshot").expect(0).prints("rehearsal: ");
     let is_new = ran.stdout.contains("wrote versions/locks/rehearsal.toml");
     assert_eq!(project.path("versions/locks/rehearsal.toml").exists(), is_new, "{}", ran.stdout);
     project.run("lock --check").expect(0).prints(&format!("{count} locks match"));
-    // A Python lock of the project has the name of a Debian lock of the program.
+    // A Python lock of the project has the same name as a built-in Debian lock.
     let set = "schema = 1\n[rocm]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"idna==3.10\"]\n";
     project.write("versions/python.toml", set);
     std::fs::remove_dir_all(project.path("versions/locks")).unwrap_or_default();
     project.run("lock --check").expect(0).says("lock `rocm` does not exist yet");
-    // A folder that cannot be read is no folder without locks.
+    // A folder that cannot be read is not treated as a folder without locks.
     project.write("versions/locks", "");
     project.run("lock --check").expect(2).says("versions/locks` failed");
 }
@@ -69,8 +69,8 @@ fn a_track_with_a_name_of_its_own_is_pinned_built_and_pushed() {
         .says("pin `my-server-base` is unresolved")
         .says("`build-pipeline bump my-server-base`");
     let pins = project.read("versions/versions.toml");
-    // The program's own unresolved pins are at registries that this machine cannot reach.
-    // An unresolved pin gets its own tag, not the newest one.
+    // The built-in unresolved pins are at registries that this machine cannot reach, so only this
+    // pin is bumped. An unresolved pin is resolved by its own tag, not by the newest one.
     RandomImage::new(7704).push(host, &path, "v2");
     project.run("bump my-server-base").expect(0).prints("bumped my-server-base");
     assert_ne!(project.read("versions/versions.toml"), pins);
@@ -401,7 +401,7 @@ fn another_project_is_never_used_instead() {
     outside.write("registries.conf", "");
     let name = outside.path("").file_name().unwrap().to_str().unwrap().to_owned();
     project.run(&format!("-C ../{name} plan --track official")).expect(2).says("no project found");
-    // A file that cannot be used is an error of its own project.
+    // A file that cannot be read is an error; no other project is used instead.
     std::os::unix::fs::symlink("/nonexistent", project.path("inside/versions/versions.toml"))
         .unwrap();
     project.run("-C inside plan --track official").expect(2).says("inside/versions/versions.toml");

@@ -175,7 +175,7 @@ fn a_later_run_adds_to_the_receipt_and_all_goes_back() {
     project.run("patch revert demo --root tree").expect(0);
     same(&project.files(), &before, "files");
 
-    // A package manager restores the original; the next run starts again.
+    // A package manager restores the original; the next run starts from it.
     project.run("patch apply demo --root tree").expect(0);
     project.run("patch apply demo --root tree --gpu gfx1150").expect(0);
     project.write("tree/a.txt", "list = \"gfx1100\"\n");

@@ -162,7 +162,7 @@ fn the_version_of_rocm_decides() {
     project.edit(&metadata, "7.9.0", "10.1.0");
     project.run(LINE).expect(0).prints("ROCm 10.1.0").prints("not-applicable");
     assert_eq!(project.read(&format!("{PACKAGES}/rocm_sdk/__init__.py")), SDK);
-    // Without its own metadata, the version in /opt is used.
+    // If this metadata is missing, the version in /opt is used.
     std::fs::remove_dir_all(project.path(&format!("{PACKAGES}/rocm_sdk_core-7.9.0.dist-info")))
         .unwrap();
     project
@@ -200,7 +200,9 @@ fn places_behind_links_are_left_alone() {
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
     let before = project.files();
     let ran = project.run(LINE).expect(2).says("found no package that has patches under `system`");
-    ran.says("vllm").says("searched 0 folders of Python packages for").says("--root …/site-packages");
+    ran.says("vllm")
+        .says("searched 0 folders of Python packages for")
+        .says("--root …/site-packages");
     same(&project.files(), &before, "files");
 }
 
@@ -319,7 +321,7 @@ fn the_functions_for_pip_and_uv_patch_what_was_installed() {
         shell.args(["-c", &format!(". ./hook.sh; {name} {arguments}")]);
         shell.current_dir(project.path("")).env_clear();
         let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
-        // The environment is Debian's folder of packages here.
+        // Here, `system` stands in for a virtual environment; its packages are in Debian's folder.
         shell.env("PATH", path).env("VIRTUAL_ENV", project.path("system"));
         ran(shell.output().unwrap())
     };

@@ -200,7 +200,7 @@ fn a_failing_patch_leaves_the_output_as_it_was() {
     pinned.project.edit("patches/demo/demo-list.toml", "'''^lists = ", "'''^list = ");
     pinned.mirrored("patch apply demo -o old.tar --dry-run").expect(0).prints("dry run");
     assert_eq!(std::fs::read(pinned.project.path("old.tar")).unwrap(), old);
-    // Files that are no tar are not replaced, and neither is what is not a file.
+    // Files that are not tar archives are not replaced, and neither are links and folders.
     let pins = pinned.project.read("versions/versions.toml");
     let refused = pinned.mirrored("patch apply demo -o versions/versions.toml").expect(2);
     refused.says("is not a tar archive");
@@ -250,7 +250,7 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
     pinned.run("patch check demo --pin demo-sdits").expect(2).says("did you mean `demo-sdist`?");
     pinned.run("patch check demo --pin demo --root .").expect(2).says("cannot be used with");
     pinned.run("patch apply demo").expect(2).says("--output FILE.tar");
-    // Not one of the server's commits.
+    // A commit that the server does not have.
     let commit = pinned.git.run("demo", &["rev-parse", "HEAD"]);
     pinned.project.edit("versions/versions.toml", &commit, &"7".repeat(40));
     pinned
@@ -258,7 +258,7 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
         .expect(5)
         .says("cannot fetch `https://git.example.org/demo at 7777777")
         .says("upstream may have deleted or rewritten it");
-    // A different archive than the pinned one, with the same name.
+    // An archive with the same name as the pinned one, but different content.
     let pins = pinned.project.read("versions/versions.toml");
     let pinned_hash = pins.split("sha256 = \"").nth(1).unwrap()[..64].to_owned();
     let hash = pinned.index.publish("0.5", &[("a.txt", "list = \"other\"\n")]);

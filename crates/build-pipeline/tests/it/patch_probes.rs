@@ -1,4 +1,4 @@
-//! Probes execute code from the tree: it cannot reach the machine, or it is not run.
+//! Probes execute code from the tree. Either that code cannot reach the machine, or it is not run.
 
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn cmake_tree(project: &Project, list: &str) {
     project.write("tree/csrc/rocm/attention.cu", kernels);
 }
 
-/// Every command that changes the list of targets counts.
+/// Every command that changes the list of targets is evaluated.
 #[test]
 fn cmake_evaluates_all_that_changes_the_list() {
     let first = "set(HIP_SUPPORTED_ARCHS \"gfx942;gfx1100\")\n";

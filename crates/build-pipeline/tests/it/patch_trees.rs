@@ -1,5 +1,5 @@
-//! Patched trees on disk: nothing outside is touched, nothing is half done, and files keep their
-//! type.
+//! Patched trees on disk: no file outside is touched, no tree stays half patched, and files keep
+//! their type.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -25,7 +25,7 @@ fn project(files: &[String]) -> Project {
     project
 }
 
-/// A name, a function that creates a tree with a way out of it, and the exit code of a run on it.
+/// A name, a function that creates a tree with an escape route, and the exit code of a run on it.
 type Escape = (&'static str, fn(&Path, &Path), i32);
 
 /// The patched file is `sub/deep/a.txt`; the sentinel is in a folder next to the tree.
@@ -301,7 +301,7 @@ fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
             "round {round}: a file is incomplete"
         );
         seen[usize::from(new > 0) + usize::from(new == files.len())] += 1;
-        // The next run continues, and reverting it leaves no files.
+        // The next run continues, and a revert leaves no files behind.
         project.run(line).expect(0);
         assert!(files.iter().all(|file| project.read(&format!("tree/{file}")) == NEW), "{round}");
         project.run("patch revert demo --root tree").expect(0);
@@ -365,7 +365,7 @@ fn a_run_that_is_killed_at_any_step_is_reverted_without_a_trace() {
         ("patch apply demo --root tree --no-probes", "patch revert demo --root tree");
     for line in [apply, revert] {
         let mut kills = 0;
-        // Each call has a counter of its own.
+        // strace counts each call separately.
         for call in STEPS {
             for step in 1.. {
                 if line == revert {

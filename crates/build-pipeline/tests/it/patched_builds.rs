@@ -1,5 +1,5 @@
 //! Builds of patched sources through the command line: either the patches have the planned effect,
-//! or nothing is built and labelled.
+//! or no image is built and labelled.
 
 use serde_json::Value;
 use testkit::{GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry};
@@ -105,14 +105,15 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
         "versions = \"<0.2\"\nabove = { then = \"expect-satisfied\", because = \"0.2 has it\" }";
     let skipped = list_edit("b.txt").replace("[[edit]]\n", "[[edit]]\nif_absent = \"skip\"\n");
     for (applies, edit, why) in [
-        // The anchor does not exist.
+        // The edited file does not exist.
         ("versions = \"*\"", list_edit("b.txt"), "none of its files exists"),
         (
             "versions = \"*\"",
             list_edit("a.txt").replace("expect = 1", "expect = 2"),
             "the anchor matches 1 times",
         ),
-        // The tree does not contain the file, which the patch allows but the plan does not.
+        // The edited file does not exist either. The patch allows that, but according to the plan
+        // it takes effect.
         ("versions = \"*\"", skipped, "according to the plan, it takes effect in `demo`"),
         // Upstream should have it, and does not.
         (upstream, list_edit("a.txt"), "this version should include it (0.2 has it)"),

@@ -5,7 +5,7 @@ use testkit::{Answer, FaultProxy, TERMINAL_PAYLOADS, gate_cases, gate_passed, sh
 
 use crate::dsl::{Base, Project, Ran};
 
-/// The forms of output: text, colours, JSON, JSON progress, and with all log lines.
+/// The output modes: text, colours, JSON, JSON progress, and verbose logging.
 const FORMS: [&str; 5] =
     ["--color never", "--color always", "--format json", "--progress json", "-vv"];
 
@@ -64,7 +64,7 @@ fn no_payload_acts_on_a_terminal_in_any_form_of_output() {
             config["config"]["Labels"]["io.github.build-pipeline.gpu"] = hostile.as_str().into();
         };
         crate::verify::forge(&project, set, |_| {});
-        // A registry that sends it in an error.
+        // A registry that sends the payload in an error.
         let proxy = FaultProxy::to(host);
         let error = serde_json::json!({ "errors": [{ "code": "DENIED", "message": hostile }] });
         proxy.on("GET", "/manifests/").does(Answer::new(403).body(error.to_string()));

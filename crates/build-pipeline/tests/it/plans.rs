@@ -53,7 +53,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
     project.write(PATCH, &format!("# a comment\n{text}\n# another\n"));
     assert_eq!(plan(&project, "--track vulkan"), before);
 
-    // Another name is refused, and the error points to the id.
+    // A file name that differs from the id is refused, and the error points to the id.
     std::fs::rename(project.path(PATCH), project.path("patches/llama.cpp/other.toml")).unwrap();
     project
         .run("plan --track vulkan")
@@ -61,7 +61,7 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
         .says("patches/llama.cpp/other.toml:")
         .says("the id is `llama.cpp-rdna3-macro`, but the file is called `other.toml`");
     project.run("--track vulkan").expect(2).says("other.toml");
-    // So is a name under which it would be skipped silently.
+    // So is a file name under which the patch would be skipped silently.
     let off = project.path("patches/llama.cpp/llama.cpp-rdna3-macro.toml.off");
     std::fs::rename(project.path("patches/llama.cpp/other.toml"), &off).unwrap();
     project.run("plan --track vulkan").expect(2).says("toml.off` is not a patch file");
@@ -74,18 +74,18 @@ fn whatever_becomes_of_a_patch_file_is_seen_or_changes_nothing() {
         .expect(2)
         .says("the component is `vllm`, but the folder is called `llama.cpp`");
 
-    // For another target, it disappears from plan and labels.
+    // For a different target, the patch disappears from the plan and the labels.
     assert!(text.contains("gpus = \"gfx11[0-9a-f]{2}\""));
     project.write(PATCH, &text.replace("gpus = \"gfx11[0-9a-f]{2}\"", "gpus = \"gfx1100\""));
     assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
 
-    // Its effect is part of the plan.
+    // The effect of the patch is part of the plan.
     project.write(PATCH, &text.replacen("satisfied_by", "already", 1));
     if project.run("plan --track vulkan").code == 0 {
         assert_ne!(plan(&project, "--track vulkan"), before);
     }
 
-    // After deletion, it is gone; the folder must exist if a pin names it.
+    // A deleted patch is gone; its folder must exist if a pin names it.
     std::fs::remove_file(project.path(PATCH)).unwrap();
     assert_eq!(patches(&plan(&project, "--track vulkan")), (Vec::new(), None));
     std::fs::remove_dir_all(project.path("patches/llama.cpp")).unwrap();
@@ -112,7 +112,7 @@ fn a_pin_that_the_plan_does_not_use_cannot_be_set() {
     let zero = format!("sha256:{}", "0".repeat(64));
     let before = project.files();
     for command in ["plan", "build"] {
-        // Its packages come from the lock `debian`; an image pin has the same name.
+        // The track's packages come from the lock `debian`; an image pin has the same name.
         project
             .run(&format!("{command} --track vulkan --set debian={zero}"))
             .expect(2)
@@ -170,8 +170,8 @@ fn builds_of_llama_cpp_are_given_the_number_and_commit_of_their_source() {
     shown.prints("LLAMA_BUILD_NUMBER").prints("11312");
 }
 
-/// Returns how often each file of the project was opened, by path from its root. Outputs, git's own
-/// files and the settings for registries do not count.
+/// Returns how often each file of the project was opened, by path from its root. Leaves out
+/// outputs, git's own files and the settings for registries.
 fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
     let log = project.path("home/strace.log");
     let program = env!("CARGO_BIN_EXE_build-pipeline");
@@ -251,7 +251,7 @@ fn each_file_is_read_once_and_files_of_others_are_not_read() {
     }
 }
 
-/// A record has the state of the files in git. To find it, libgit2 reads each of them again.
+/// A record contains the git state of the files. To find it, libgit2 reads each of them again.
 #[test]
 fn in_a_git_checkout_only_a_build_reads_its_files_once_more() {
     let (project, _) = crate::recipe::committed();
@@ -318,7 +318,7 @@ fn every_patch_file_renamed_commented_retargeted_or_deleted_is_seen_where_it_cou
         project.run(&format!("patch check {component}")).expect(2).says(&wanted);
         std::fs::rename(&other, &path).unwrap();
 
-        // For another target.
+        // For a different target.
         let at = text.find("[applies]\n").unwrap() + "[applies]\n".len();
         let rest = text[at..].split_inclusive('\n').filter(|line| !line.starts_with("gpus ="));
         let retargeted = format!("{}gpus = \"gfx9999\"\n{}", &text[..at], rest.collect::<String>());

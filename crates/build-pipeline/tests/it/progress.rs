@@ -64,7 +64,7 @@ fn a_long_transfer_is_reported_and_continued_after_an_interruption() {
         let hint = "hint: rerun the same command to continue from the cache";
         assert!(rest.iter().any(|line| line == hint), "{rest:?}");
 
-        // Both runs together fetch little more than the image.
+        // The two runs together fetch little more than the image.
         project.run(&line).expect(0);
         let received =
             |record: &serde_json::Value| record["traffic"]["bytes_received"].as_u64().unwrap();

@@ -74,7 +74,7 @@ fn two_projects_with_one_track_name_do_not_share_a_home() {
     let (one, two) = (of("one", "mine"), of("two", "mine"));
     assert!(one.starts_with("one-") && one.ends_with("/mine"), "{one}");
     assert!(two.starts_with("two-") && two.ends_with("/mine"), "{two}");
-    // The images of the program's tracks are the same in all projects.
+    // The images of built-in tracks are the same in all projects.
     assert_eq!(
         (of("one", "official"), of("two", "official")),
         ("official".into(), "official".into())
@@ -112,7 +112,7 @@ fn the_image_of_another_project_is_not_started() {
     refused.says("another project, `").says("/two`").says("`build-pipeline --track mine --load`");
     run(&format!("{start} --force")).expect(0);
     run("smoke mine --engine docker --no-gpu").expect(1).says("another project, `");
-    // Both can stay, under two names.
+    // Both images can be kept, under two names.
     run("--track mine --output engine:localhost/one/mine:latest --engine docker").expect(0);
     run(&format!("{start} --image localhost/one/mine:latest")).expect(0);
     // The same image may come from either.
@@ -184,7 +184,7 @@ fn a_track_is_verified_where_its_last_build_wrote_it() {
     let target = format!("{host}/own/placed-{}:v1", std::process::id());
     project.run(&format!("--track mine --push {target}")).expect(0);
     project.run("verify mine").expect(0).prints("proven: ").prints(&target);
-    // The last build counts, and a removed output does not.
+    // The last build is used, and a removed output is ignored.
     project.run("--track mine").expect(0);
     project.run("verify mine").expect(0).prints("dist/mine");
     project.run("--track mine --output oci:other").expect(0);

@@ -66,7 +66,7 @@ fn registries_are_asked_through_the_proxy_and_its_password_is_not_told() {
         }
         unpin(&project, &base, host);
     }
-    // A push goes through it too.
+    // A push goes through the proxy too.
     let target = format!("plain.test:5000/{}:pushed", base.path);
     run(&project, &format!("push plain {target}"), &[]).expect(0);
     assert!(proxy.asked().iter().any(|one| one == "PUT plain.test:5000"), "{:?}", proxy.asked());

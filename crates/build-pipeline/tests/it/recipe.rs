@@ -112,11 +112,11 @@ fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
     assert_ne!(labelled.digest(), plain.digest());
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
 
-    // A later commit of the same content does not contradict it.
+    // A later commit that does not change the image does not contradict the label.
     project.edit("versions/versions.toml", "schema = 1\n", "# a comment\nschema = 1\n");
     git(&project, &["commit", "-qam", "comment"]);
     project.run("verify rehearsal-locked-spoof").expect(0).prints("proven");
-    // A project without history does not either; it reports that it did not compare the commit.
+    // Nor does a missing git history; `verify` reports that it did not compare the commit.
     std::fs::rename(project.path(".git"), project.path("git")).unwrap();
     project
         .run("verify rehearsal-locked-spoof")
@@ -124,7 +124,7 @@ fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
         .prints(&format!("? label {REVISION}: not compared, the git history of this project"))
         .prints("proven");
     std::fs::rename(project.path("git"), project.path(".git")).unwrap();
-    // A history without the commit does contradict it.
+    // A history without the commit does contradict the label.
     std::fs::remove_dir_all(project.path(".git")).unwrap();
     git(&project, &["init", "-q"]);
     git(&project, &["add", "versions"]);

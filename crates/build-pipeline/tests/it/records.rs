@@ -9,7 +9,7 @@ use crate::schemas;
 
 const FOLDER: &str = "home/.local/state/build-pipeline/records";
 
-/// Returns a project in which two tracks were built, one of them without success, twice each.
+/// Returns a project in which two tracks were built twice each; the builds of one track failed.
 fn built() -> Project {
     let project = Project::new();
     for _ in 0..2 {

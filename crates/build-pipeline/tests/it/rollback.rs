@@ -149,7 +149,7 @@ fn an_archive_is_not_rolled_back_replaced_or_taken_where_it_was_withdrawn() {
     for (line, code, says) in [
         ("bump a 1.0", 2, "is older than `1.1`"),
         ("bump a 1.2", 2, "was yanked: broken"),
-        // There is only a wheel of it, and no source.
+        // This version has only a wheel, and no source archive.
         ("bump a 1.3", 2, "1.3"),
         ("bump a 9.9", 2, "the newest is `1.1`"),
     ] {

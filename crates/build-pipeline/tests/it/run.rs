@@ -1,4 +1,4 @@
-//! `run`: containers of real engines, and the files that it writes.
+//! `run`: containers in real engines, and the files that it prints.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -155,7 +155,7 @@ fn variables_and_volumes_of_the_caller_reach_the_container_and_no_file() {
     ] {
         let printed = lines.iter().fold(print(&["--print", form]), |ran, line| ran.prints(line));
         let printed = printed.prints(&given).prints(&file);
-        // The file sets it, so the tool's own value is not used.
+        // The env file sets this variable, so the tool's own value is not used.
         assert!(!printed.stdout.contains("HSA_OVERRIDE_GFX_VERSION="), "{}", printed.stdout);
     }
     print(&["--dry-run"]).prints("MODE=fast").prints("HF_TOKEN (its value is not shown)");

@@ -78,12 +78,12 @@ const FILES: [(&str, &[&str]); 11] = [
     ("config", &[]),
 ];
 
-/// `cargo xtask schema` writes the files of this repository again.
+/// `cargo xtask schema` regenerates the schemas in this repository.
 #[test]
 fn every_schema_in_the_repository_is_current() {
     let project = Project::new();
     let help = project.run("schema --help").expect(0).stdout;
-    // The values of options follow.
+    // Skip the values of options, which follow in the help.
     let help = help.split("Options:").next().unwrap();
     let names = help.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
     let names: Vec<&str> = names.collect();

@@ -212,7 +212,8 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     }
     scene.runs("doctor --engine docker");
     scene.search();
-    // Ten secrets in the files, the folder's name and the variables, and two in additional variables.
+    // Ten secrets in the files, the folder's name and the variables, and two in additional
+    // variables.
     testkit::gate_passed(18, 12);
 }
 

@@ -11,7 +11,7 @@ use testkit::{Guest, Machine, User, busybox_root, parent_of, shared_registry};
 use crate::built::tiny_project;
 use crate::dsl::{Project, Ran, ran};
 
-/// The builder, and the machine that it runs in.
+/// The builder, and the mode that it runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// podman as root.
@@ -162,8 +162,8 @@ impl Site {
         }
     }
 
-    /// Returns everything in the engine. First removes the images that keep layers of killed builds:
-    /// `clean` does that an hour later.
+    /// Returns everything in the engine. First removes the images that keep layers of killed
+    /// builds: `clean` does that an hour later.
     pub(crate) fn contents(&self) -> Contents {
         if self.way.engine() == "podman" {
             let adopted = "label=io.github.build-pipeline.adopted";
@@ -185,7 +185,7 @@ impl Site {
         // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
         let count = if self.way.engine() == "podman" { "Total" } else { "TotalCount" };
-        // In the containerd store, BuildKit's cache, which stays, counts as a part of the images.
+        // In the containerd store, BuildKit's cache, which stays, is counted as part of the images.
         let size = if self.way == Way::BuildKitInContainerd { "" } else { "{{.Size}}" };
         let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
         let space = ["system", "df", "--format", &space];
@@ -202,8 +202,8 @@ impl Site {
         contents
     }
 
-    /// Returns the layers in podman's store, with their parents. No command of podman lists those that
-    /// no image has.
+    /// Returns the layers in podman's store, with their parents. No podman command lists layers
+    /// that belong to no image.
     fn layers(&self) -> Vec<String> {
         if self.way.engine() != "podman" {
             return Vec::new();
@@ -215,8 +215,8 @@ impl Site {
         layers.iter().map(|layer| format!("{} {}", layer["id"], layer["parent"])).collect()
     }
 
-    /// Returns whether docker has the container of a line of `docker ps`. docker may list one that
-    /// it has already removed (moby#51692).
+    /// Returns whether the container in a line of `docker ps` exists. docker may list a container
+    /// that it has already removed (moby#51692).
     fn has_container(&self, line: &str) -> bool {
         let id = line.split(' ').next().unwrap();
         let format = "--format={{.Id}}";
@@ -225,7 +225,7 @@ impl Site {
             == 0
     }
 
-    /// Gives everything in the project to the user who builds.
+    /// Makes the user who builds the owner of everything in the project.
     #[cfg(feature = "engines")]
     pub(crate) fn give_away(&self) {
         give_away(self.way, &self.project);
@@ -269,7 +269,7 @@ impl Site {
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         let found = lines.by_ref().find(|line| line.contains(text));
         assert!(found.is_some(), "the build does not print `{text}`");
-        // It must not block on a full pipe.
+        // The build must not block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         started
     }
@@ -294,7 +294,7 @@ fn sorted_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Gives everything in a project to the user who builds.
+/// Makes the user who builds the owner of everything in a project.
 fn give_away(way: Way, project: &Project) {
     if way.user() == User::Ordinary {
         let owner = format!("{0}:{0}", testkit::ORDINARY_USER);

@@ -267,7 +267,7 @@ fn a_damaged_file_stays_whole_and_is_named() {
     let mut kept = Vec::new();
     first.read_to_end(&mut kept).unwrap();
     assert_eq!(kept, damaged);
-    // The command names it too.
+    // The command `slim` reports the file too.
     let command = format!("slim {}:1 --gpu gfx1151 --output oci:command", base.place);
     project.run(&command).expect(0).prints("unchanged  a/libdamaged.so");
 }

@@ -1,4 +1,4 @@
-//! `smoke`: levels in containers of real engines, how they are judged, and which do not run.
+//! `smoke`: levels in containers in real engines, how they are judged, and which do not run.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Finished steps that several machines share: each test machine has its own home, engine and cache,
-//! and they have nothing in common but a store.
+//! Finished steps that several machines share: each test machine has its own home, engine and
+//! cache, and they have nothing in common but a store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::slim_track;
 const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
 /// The same image, but the build takes long enough for another one to begin.
 const SLOW: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN sleep 8 && echo 1 > /one\n";
-/// An image that is never the same.
+/// An image that differs in every build.
 const RANDOM: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN head -c 16 /dev/urandom > /random && echo 1 > /same\n";
 const BUILD: &str = "--track vulkan --variant tiny --engine podman";
 
@@ -47,7 +47,7 @@ fn rules(bench: &Bench) -> Vec<String> {
     notes.map(|note| note["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A store that a registry or a folder holds.
+/// Returns two stores: one in a registry, and one in a folder.
 fn stores(folder: &TempDir) -> [String; 2] {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Artifact {
             .unwrap()
     }
 
-    /// Writes the artifact again, with another record and under a key.
+    /// Writes the artifact again, with a changed record, under the given key.
     fn write(&mut self, store: &Path, key: &str, change: impl FnOnce(&mut Value)) {
         let mut record = json_at(&blob(store, &self.manifest["config"]["digest"]));
         change(&mut record);
@@ -168,7 +168,7 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
         assert_eq!(run(&first, &build).expect(0).digest(), alone, "{store}");
         assert_eq!(step(&first, "seal-tiny"), ("cached".to_owned(), None));
 
-        // Another machine has the same image, and needs no engine.
+        // Another machine gets the same image without an engine.
         std::fs::remove_dir_all(second.project.path("home")).unwrap();
         let taken = run(&second, &build).expect(0).says(&format!("cached from {store}"));
         assert_eq!(taken.digest(), alone, "{store}");
@@ -316,8 +316,8 @@ fn two_machines_that_race_build_once() {
     assert_eq!(digests.len(), 1);
 }
 
-/// Checks that one machine built the step, and that the other one took its result. Returns the
-/// states, that of the other one first.
+/// Checks that one machine built the step, and that the other one took its result. Returns both
+/// states; the state of the machine that took the result comes first.
 fn built_once(machines: &[Bench; 2]) -> [(String, Option<String>); 2] {
     let mut states = machines.each_ref().map(|machine| step(machine, "build-tiny"));
     states.sort();
@@ -419,7 +419,7 @@ fn a_step_runs_by_its_key_once_and_prints_its_result() {
     let claim = |bench: &Bench| run(bench, &list).expect(0);
     claim(&second).prints(&format!("{key}  seal-tiny    in {store}"));
 
-    // The result exists: nothing runs. A part of the key is enough.
+    // The result exists, so nothing runs. A part of the key is enough.
     let short = line.replace(&key, &key[..12]);
     let again = run(&first, &short).expect(0);
     assert_eq!(again.stdout, result);
@@ -490,8 +490,8 @@ fn a_folder_with_something_else_is_no_store() {
     }
 }
 
-/// A descriptor may name other places of its layer. The tool does not contact them, with or without
-/// credentials.
+/// A descriptor may name other locations of its layer. The tool does not contact them, with or
+/// without credentials.
 #[test]
 fn an_entry_cannot_send_the_tool_to_another_host() {
     let elsewhere = FaultProxy::to(shared_registry().host());
@@ -587,9 +587,9 @@ fn many(seconds: usize) -> Bench {
     bench
 }
 
-/// Lets machines take one job after the other, until all are done. A job makes the image of a track,
-/// and may use everything that is in the store. Returns the images' digests, how many builds ran, and
-/// the time.
+/// Lets machines take one job after the other, until all are done. A job makes the image of a
+/// track, and may use everything that is in the store. Returns the images' digests, how many builds
+/// ran, and the time.
 fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, usize, Duration) {
     let jobs = Mutex::new(TRACKS.iter());
     let done = Mutex::new((BTreeMap::new(), 0));

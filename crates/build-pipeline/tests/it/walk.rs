@@ -126,7 +126,7 @@ fn the_walk_leads_from_an_empty_folder_to_a_service() {
     let quadlet = project("my-server.container");
     assert!(quadlet.contains("localhost/build-pipeline/my-server:latest"), "{quadlet}");
 
-    // Both engines made an image with the project's own files, packages and patch.
+    // Both engines built an image with the project's own files, packages and patch.
     assert_eq!(project("podman.txt"), project("docker.txt"));
     let tool = place.config("tool:v1");
     let labels = &tool["config"]["Labels"];

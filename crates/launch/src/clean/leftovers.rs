@@ -143,8 +143,8 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
     }
 }
 
-/// Returns whether the process in a run's name is alive. If another program now has that number,
-/// the leftovers remain until it ends.
+/// Returns whether the process in a run's name is alive. If another program now has that process
+/// ID, the leftovers remain until it ends.
 fn is_under_way(run: &RunId) -> bool {
     let name = ["run-", "probe-"].iter().find_map(|kind| run.as_str().strip_prefix(kind));
     let name = name.unwrap_or_default();
@@ -153,7 +153,7 @@ fn is_under_way(run: &RunId) -> bool {
 }
 
 /// Returns whether a port of this machine is open. A run's port belongs to the registry that serves
-/// its bases; this works even if another user has the run's records.
+/// its bases. This check works even if another user has the run's records.
 fn is_open(port: u16) -> bool {
     std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
 }

@@ -1,8 +1,8 @@
 //! Cleans up after interrupted runs, in engines and on disk.
 //!
-//! Start at [`clean`]. `leftovers` checks every available engine, and `disk` this tool's own
-//! folders. It does not touch anything that belongs to a running process or to other programs and
-//! users.
+//! Start at [`clean`]. `leftovers` checks every available engine, and `disk` checks this tool's own
+//! folders. Neither touches anything that belongs to a running process, another program or another
+//! user.
 
 mod disk;
 mod leftovers;

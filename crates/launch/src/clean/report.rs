@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns its name for people.
+    /// Returns its name for display.
     pub fn word(self) -> &'static str {
         match self {
             Self::Container => "container",

@@ -41,8 +41,9 @@ pub struct Bump {
     changed: Changed,
 }
 
-/// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If only
-/// the program has the pin, the pin's table becomes part of the project's file. Writes nothing.
+/// Looks up the new value of a pin and checks it. `own` is the text of the project's file. If the
+/// pin is built in and this text lacks it, the result adds the pin's table to the text. Writes
+/// nothing.
 ///
 /// # Errors
 /// There is no such value, its source cannot be reached, the value is refused and was not accepted,
@@ -57,7 +58,7 @@ pub fn look_up(
     let name = asked.pin;
     let text = &*with_table(own, name)?;
     let own_pins = parse(text)?;
-    // Checks may compare the pin with other pins that only the program has.
+    // Checks may compare the pin with built-in pins that the project's file lacks.
     let pins = &own_pins.clone().over(&project.pins()?);
     let (found, patches) = project::runtime::start()?.block_on(async {
         let found = resolve::resolve(asked, pins, sources, client).await?;
@@ -97,7 +98,7 @@ impl Bump {
     /// Writes the value into the file, and records this in the report.
     ///
     /// # Errors
-    /// The file cannot be written, or another bump left it in a form that cannot be changed.
+    /// The file cannot be written, or the change does not apply to what another bump has written.
     pub fn write(&mut self) -> Result<(), Failure> {
         write(&self.path, &self.seen, &self.change, &self.changed)?;
         self.report.written = true;
@@ -110,7 +111,7 @@ fn parse(text: &str) -> Result<Pins, Failure> {
 }
 
 /// Returns the text of a project's file with the table of a pin. If the file lacks the table, adds
-/// the program's table.
+/// the built-in table.
 fn with_table<'a>(own: &'a str, name: &PinName) -> Result<Cow<'a, str>, Failure> {
     if parse(own)?.names().contains_key(name) {
         return Ok(Cow::Borrowed(own));

@@ -39,13 +39,13 @@ pub struct Accepted {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) value: NewValue,
-    /// The name that it was resolved from, for people.
+    /// The name that it was resolved from, for display.
     pub(crate) name: String,
     /// Where it was found, for the pin's `evidence`.
     pub(crate) evidence: String,
     /// The value of the same name when it was pinned, if it was different.
     pub(crate) moved_from: Option<String>,
-    /// Notes for people.
+    /// Notes for the user.
     pub(crate) notes: Vec<String>,
     /// Where its files are, so that patches can be tried.
     pub(crate) origin: Origin,

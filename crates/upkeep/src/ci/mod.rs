@@ -51,7 +51,7 @@ impl Ci {
     }
 }
 
-/// The shell command that installs this tool on a runner, as the lines of a block of YAML.
+/// The shell command that installs this tool on a runner, as the lines of a YAML block.
 #[derive(Debug, Clone)]
 pub struct Install(String);
 

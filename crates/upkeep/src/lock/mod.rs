@@ -59,15 +59,15 @@ pub struct Checked {
     pub stale: Vec<(String, String)>,
 }
 
-/// Returns the locks with the given names, and the locks of the tracks with the given names. Without
-/// a name, returns all locks.
+/// Returns the locks with the given names, and the locks of the tracks with the given names.
+/// Without a name, returns all locks.
 ///
 /// # Errors
 /// There is no such lock or track, or a data file is wrong.
 pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     let python = project.python_sets()?;
     let mut debian = debian_locks(project)?;
-    // The project may give one of its own locks the name of a lock of the program.
+    // A lock of the project may have the same name as a built-in lock.
     debian.retain(|name| {
         let is_python = name.parse::<PinName>().is_ok_and(|name| python.contains_key(&name));
         !is_python || project.has_own(&format!("{FOLDER}/{name}.toml"))
@@ -108,8 +108,8 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
     told.did_you_mean(name, known().chain(tracks.tracks.keys().map(TrackName::as_str)), otherwise)
 }
 
-/// Returns the names of the Debian locks: of the project, and of the program if the project uses its
-/// data files.
+/// Returns the names of the Debian locks: the project's own, and the built-in ones if the project
+/// uses the built-in data files.
 fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
     let folder = project.root.join(FOLDER);
     if let Err(error) = std::fs::read_dir(&folder)
@@ -142,8 +142,8 @@ fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failu
     Ok(names)
 }
 
-/// Looks up the packages of locks. `listener` is told what is being fetched, and `tell` is told if
-/// uv is being installed. Writes nothing.
+/// Looks up the packages of locks. `listener` is informed of each fetch, and `tell` if uv is being
+/// installed. Writes nothing.
 ///
 /// # Errors
 /// The requirements are wrong or cannot be met, a source cannot be reached, or a file has changed.
@@ -210,7 +210,7 @@ pub fn check(project: &Project, locks: &Locks, is_named: bool) -> Result<Checked
     let pins = project.pins()?;
     let mut unmade = Vec::new();
     for (name, set) in &locks.python {
-        // Like an unresolved pin, it stops only the builds that need it.
+        // Like an unresolved pin, a missing lock stops only the builds that need it.
         if !is_named && !python_locks::is_made(project, name.as_str()) {
             unmade.push(name.to_string());
             continue;

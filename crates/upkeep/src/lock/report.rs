@@ -108,8 +108,8 @@ impl LockChange {
         }
     }
 
-    /// Returns how long mirrors can be expected to have the packages, if that is known. `now` is the
-    /// current time, in the form of the indexes' dates.
+    /// Returns how long mirrors can be expected to have the packages, if that is known. `now` is
+    /// the current time, in the form of the indexes' dates.
     pub fn lasts(&self, now: &str) -> Option<String> {
         let day = |moment: &str| moment.get(..10).unwrap_or(moment).to_owned();
         let first = self.indexes.iter().filter_map(|index| index.valid_until.as_deref()).min();

@@ -1,5 +1,5 @@
-//! How long pins have been in their current state, from the observations of earlier runs in the
-//! state folder.
+//! How long pins have been in their current state, according to the observations of earlier runs.
+//! The state folder contains these.
 //!
 //! Keys describe what is pinned, not the project, so that two checkouts share their history.
 
@@ -50,7 +50,7 @@ impl History {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(fresh),
             text => text.map_err(|error| error.to_string()),
         };
-        // Parse the version alone first, to distinguish another format from a damaged file.
+        // Parse the version alone first, to distinguish a newer format from a damaged file.
         let number = text.as_ref().ok().and_then(|text| serde_json::from_str(text).ok());
         let parsed =
             text.and_then(|text| serde_json::from_str::<Self>(&text).map_err(|e| e.to_string()));

@@ -84,8 +84,8 @@ pub fn select(pins: &mut Pins, names: &[String]) -> Result<(), Failure> {
 /// the message of a warning if the history of earlier runs cannot be read.
 ///
 /// # Errors
-/// The history has another format or cannot be written. A pin that cannot be looked up is not an
-/// error: its state shows that.
+/// The history has an unsupported format or cannot be written. A pin that cannot be looked up is
+/// not an error: its state shows that.
 pub fn check(
     text: &str,
     pins: &Pins,
@@ -129,7 +129,7 @@ impl LastCheck {
     /// warning if the file cannot be read.
     ///
     /// # Errors
-    /// The file has another format.
+    /// The file has an unsupported format.
     pub fn read(warn: impl Fn(&str, &str)) -> Result<Self, Failure> {
         History::read(warn).map(Self)
     }

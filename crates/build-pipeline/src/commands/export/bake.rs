@@ -1,8 +1,8 @@
 //! A folder for `docker buildx bake`: builds on another machine.
 //!
-//! Bake builds one step at a time, and only from what is in the folder. So this command first takes
-//! the images that bake has built, then writes the contexts of the steps that are ready, until no
-//! step is left. The language of the file is described in
+//! Bake builds one step at a time, and only from what is in the folder. So each run of this command
+//! first takes the images that bake has built, then writes the contexts of the steps that are
+//! ready. The user repeats both until no step is left. The syntax of the file is described in
 //! <https://docs.docker.com/build/bake/reference/>.
 
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use crate::typed;
 
 use super::jobs::subject;
 
-/// The file that bake reads without being told.
+/// The file that bake reads by default.
 const FILE: &str = "docker-bake.hcl";
 
 /// Takes what bake has built, and writes what it can build next.
@@ -114,7 +114,7 @@ async fn carry_out_all(
     Ok(())
 }
 
-/// Refuses a folder inside the project's own files: it would be a part of the next context.
+/// Refuses a folder inside the project's own files: it would become part of the next context.
 fn check_own_files(folder: &Path, materials: &Materials) -> Result<(), Failure> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let place = absolute(folder);
@@ -131,7 +131,7 @@ fn check_own_files(folder: &Path, materials: &Materials) -> Result<(), Failure> 
     }
 }
 
-/// The file that shows that a folder belongs to this command, and that is locked.
+/// The lock file. It also marks the folder as one that this command created.
 const MARK: &str = ".build-pipeline";
 const MARK_TEXT: &str = "The folder of `build-pipeline export bake`.\n";
 
@@ -167,7 +167,7 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Returns whether a path is a file, not a link to one, whose text fits.
+/// Returns whether a path is a regular file, not a link to one, and `fits` accepts its text.
 fn is_file_with(path: &Path, fits: impl Fn(&str) -> bool) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file())
         && fs::read_to_string(path).is_ok_and(|text| fits(&text))
@@ -216,7 +216,7 @@ fn text(targets: &[BakeTarget], command: &str) -> String {
     text
 }
 
-/// Returns a string of HCL.
+/// Returns an HCL string.
 fn quoted(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json.replace("${", "$${").replace("%{", "%%{")

@@ -1,4 +1,4 @@
-//! A workflow of GitHub Actions.
+//! A GitHub Actions workflow.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use upkeep::ci::CHECKOUT;
 
 use super::jobs::{Job, Jobs, Options, Work};
 
-/// The registry that takes the token of a workflow.
+/// The registry that accepts a workflow's token.
 const GITHUB_REGISTRY: &str = "ghcr.io";
 
 /// Returns the text of a workflow.
@@ -91,7 +91,7 @@ fn registries(job: &Job, options: &Options) -> BTreeSet<String> {
     options.hosts.iter().cloned().chain(pushed).filter(is_remote).collect()
 }
 
-/// Writes the step that logs in to a registry. Secrets are only in the environment of that step.
+/// Writes the step that logs in to a registry. Only the environment of that step contains secrets.
 fn log_in(host: &str, line: &mut impl FnMut(usize, &str)) {
     let (user, token) = match host {
         GITHUB_REGISTRY => ("github.actor", "github.token"),

@@ -1,4 +1,4 @@
-//! A pipeline of GitLab CI.
+//! A GitLab CI pipeline.
 
 use std::fmt::Write as _;
 

@@ -27,7 +27,7 @@ pub(super) struct Options {
 impl Options {
     /// Returns the lines of a shell script that runs a job and writes the digest into a file.
     /// `results` are the keys of steps that the job needs, each with its digest or with a shell
-    /// variable that holds it. `file` is a word of the shell.
+    /// variable that holds it. `file` is a shell word.
     pub(super) fn command_lines<'a>(
         &self,
         job: &Job,
@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// The jobs of plans, each after those that it needs.
+/// The jobs of plans, each after the jobs that it needs.
 pub(super) struct Jobs(pub(super) Vec<Job>);
 
 /// A job.
@@ -70,7 +70,7 @@ pub(super) struct Job {
     pub(super) subject: Vec<String>,
     /// The steps whose results it uses: their jobs, and their keys.
     pub(super) needs: BTreeMap<String, Digest>,
-    /// Whether it runs a Dockerfile or makes a base image in podman or docker.
+    /// Whether it runs a Dockerfile or builds a base image in podman or docker.
     pub(super) uses_engine: bool,
 }
 
@@ -120,7 +120,7 @@ impl Jobs {
     }
 }
 
-/// Returns whether a step is worth a job: it takes time, and its result is kept.
+/// Returns whether a step gets its own job: it takes time, and its result is kept.
 fn is_job(step: &Step) -> bool {
     matches!(
         step.action,

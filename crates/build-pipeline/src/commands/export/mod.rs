@@ -56,7 +56,8 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     }
 }
 
-/// Returns the command that makes the file, without the options that specify where it is written.
+/// Returns the command that generates the file, without the options that specify where it is
+/// written.
 fn command(args: &Export, tracks: &[String]) -> String {
     let system = match args.system {
         BuildSystem::Github => "github",

@@ -1,4 +1,4 @@
-//! A pipeline of Tekton.
+//! A Tekton pipeline.
 //!
 //! Its fields are those of <https://tekton.dev/docs/pipelines/pipelines/>, version `v1`.
 
@@ -83,7 +83,7 @@ fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) 
     let results = results.map(|(number, key)| (key, format!("$RESULT_{number}")));
     line(14, "digest=$(mktemp)");
     options.command_lines(job, results, "\"$digest\"").iter().for_each(|one| line(14, one));
-    // Tekton passes a newline on as part of the result.
+    // Tekton would keep a trailing newline as part of the result.
     line(14, "tr -d '\\n' < \"$digest\" > \"$(results.digest.path)\"");
 }
 

@@ -6,7 +6,7 @@ use failure::{Failure, Kind};
 use lint::{Exists, Finding};
 use project::{Project, built_in, read_bytes};
 
-/// The folders that paths in files are relative to.
+/// The folders that paths in the checked files may be relative to.
 #[derive(Debug)]
 pub(super) struct Folder<'a> {
     /// The folder that names of files on the command line are relative to.
@@ -22,7 +22,7 @@ impl Exists for Folder<'_> {
         let file = self.here.join(file);
         let beside = file.parent().unwrap_or(self.here);
         let repository = beside.ancestors().find(|folder| folder.join(".git").exists());
-        // Outside a repository and outside a project, the other files may simply not be here.
+        // Outside a repository and a project, a missing file may simply be somewhere else.
         let is_known =
             repository.is_some() || beside.starts_with(self.root) && is_project(self.root);
         let places = [Some(beside), repository, Some(self.here), Some(self.root)];

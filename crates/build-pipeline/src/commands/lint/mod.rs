@@ -1,4 +1,5 @@
-//! `build-pipeline lint` and `explain`: what is wrong, stale or dangerous in files, and why.
+//! `build-pipeline lint` and `explain`: report wrong, stale and dangerous settings in files, and
+//! explain the rules.
 
 mod files;
 mod report;
@@ -40,7 +41,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     // Any target is accepted, because files can be about any GPU.
     let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
-    // Tracks are read with the pins; if the pins are invalid, their own problems come first.
+    // If the pins are invalid, tracks are checked without them: the problems in the pins come
+    // first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
@@ -69,7 +71,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     };
     found.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
     match args.format {
-        // The error is enough.
+        // Print only the error.
         LintFormat::Text if files.is_empty() && found.is_empty() && failed.is_some() => {}
         LintFormat::Text => output::sanitised_result(&report::text(&found, files.len()))?,
         LintFormat::Json => output::json(&LintFindings::new(&found, files.len()))?,

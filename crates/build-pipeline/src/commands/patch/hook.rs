@@ -5,9 +5,9 @@
 //! tested by hand: dnf 4.23 and zypper 1.14.89 on Debian 13 installed and upgraded an RPM package.
 //! The hook for dnf 5 follows libdnf5-actions(8) and has not been run.
 //!
-//! pip and uv have no hooks. A file in `site-packages` that Python runs at each start (`.pth`) would
-//! run our code in every program, so for pip and uv this prints a shell function that runs the program
-//! and then applies the patches.
+//! pip and uv have no hooks. A file in `site-packages` that Python runs at each start (`.pth`)
+//! would run our code in every program, so for pip and uv this prints a shell function that runs
+//! the program and then applies the patches.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
         (Some(root), _) => {
             plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.clone()))?
         }
-        // The environment that these two change by default.
+        // The environment that pip and uv change by default.
         (None, Manager::Pip) => {
             "\"${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)')}\"".to_owned()
         }

@@ -71,7 +71,7 @@ pub(crate) fn run(
     let tree = tree.as_deref();
     let gpu = prepared::gpu(project, args.gpu.as_deref())?;
     let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
-    // Nothing here executes code of the tree: sed runs with `--sandbox`, Python only compiles.
+    // Nothing here executes code from the tree: sed runs with `--sandbox`, Python only compiles.
     let tools = Tools::new(&environment::program_path()).with_confinement(Confinement::Preferred);
     let mut report = LintReport {
         schema: SCHEMA,

@@ -259,7 +259,7 @@ fn changed_lines(file: &FileChange) -> String {
 
 fn is_retired(patch: &PatchOutcome) -> bool {
     let is_there = match patch.verdict {
-        // If the text is under a condition, the build decides whether the patch is needed.
+        // If the text is conditional, the build decides whether the patch is needed.
         Verdict::AlreadyPresent { by, condition: None } => by != PresentBy::Ours,
         Verdict::SatisfiedOtherwise => true,
         _ => false,

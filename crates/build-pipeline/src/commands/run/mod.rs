@@ -113,7 +113,7 @@ fn show_detached(prepared: &Prepared, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a container for the program's caller.
+/// Runs a container in the foreground, connected to this program's input and output.
 async fn attended(
     engine: &Engine,
     prepared: &Prepared,

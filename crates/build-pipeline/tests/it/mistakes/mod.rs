@@ -1,7 +1,7 @@
 //! What users do wrong, and how much the messages help them.
 //!
-//! `table.toml` lists the mistakes. Each message is scored: the share of its checks (what, where, why,
-//! next step) that hold, times 3.
+//! `table.toml` lists the mistakes. Each message is scored: the share of its checks (what, where,
+//! why, next step) that hold, times 3.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
