@@ -23,7 +23,7 @@ const METADATA: [(&str, &str); 5] = [
 
 /// Returns a command that runs on a machine that has never been online: in a network namespace with
 /// only a loopback interface, with its own home.
-fn offline(project: &Project, home: &str, line: &str) -> Command {
+pub(crate) fn offline(project: &Project, home: &str, line: &str) -> Command {
     std::fs::create_dir_all(project.path(home)).unwrap();
     let script = "ip link set lo up && test -z \"$(ip route)\" && exec \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
@@ -213,22 +213,6 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     command.env("HOME", project.path(&home)).env("PATH", path);
     let here = ran(command.output().unwrap()).expect(0).says("two");
     assert_eq!(here.digest(), newer, "from a registry");
-}
-
-#[test]
-fn a_track_on_debian_packages_builds_from_a_bundle() {
-    let podman = PodmanStore::new();
-    let project = crate::hosts::project(&podman);
-    let build = "build vulkan --variant small --engine podman --fresh";
-    let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
-    let mut command = project.command(&build.split(' ').collect::<Vec<_>>());
-    let there = ran(command.env("PATH", path).output().unwrap()).expect(0).digest();
-    project.run("bundle vulkan --variant small -o small.tar").expect(0).prints(" packages");
-    let line = format!("{build} --bundle small.tar");
-    let here = ran(offline(&project, "away", &line).output().unwrap()).expect(0);
-    assert_eq!(here.digest(), there);
-    let plan = "plan vulkan --variant small --format json --bundle small.tar";
-    ran(offline(&project, "away", plan).output().unwrap()).expect(0);
 }
 
 /// A project with a bundle of track `locked-spoof`.

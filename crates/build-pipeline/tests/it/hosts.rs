@@ -5,6 +5,7 @@ use std::process::Command;
 
 use testkit::{Guest, PodmanStore};
 
+use crate::bundle::offline;
 use crate::dsl::{Project, Ran, ran};
 
 /// Removes everything that makes a machine a Debian system, then runs the given command, if any. A
@@ -59,7 +60,7 @@ fn on_a_copy(
 }
 
 #[test]
-fn a_base_of_debian_packages_needs_no_debian() {
+fn a_base_of_debian_packages_is_the_same_without_debian_and_from_a_bundle() {
     let podman = PodmanStore::new();
     let project = project(&podman);
     let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", project.path("bin").display());
@@ -70,6 +71,14 @@ fn a_base_of_debian_packages_needs_no_debian() {
     std::fs::remove_dir_all(project.path("home/.cache/build-pipeline/store")).unwrap();
     let there = on_a_copy(&project, &podman, NO_DEBIAN, &[], BUILD).expect(0).digest();
     assert_eq!(here, there);
+
+    project.run("bundle vulkan --variant small -o small.tar").expect(0).prints(" packages");
+    let without_network = |line: &str| {
+        let line = format!("{line} vulkan --variant small --bundle small.tar");
+        ran(offline(&project, "away", &line).output().unwrap()).expect(0)
+    };
+    assert_eq!(without_network("build --engine podman").digest(), here);
+    without_network("plan --format json");
 }
 
 /// Runs the given command, and fails if it changed the machine's apt or dpkg.
