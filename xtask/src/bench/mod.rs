@@ -176,10 +176,17 @@ fn side_by_side(
             b.push(other);
         }
     }
-    let (ours, peer) = (median(a).as_secs_f64(), median(b).as_secs_f64());
-    let measured = Measured { what: what.to_owned(), ours, peer };
-    let ratio = measured.ratio();
-    say(&format!("{what}: this tool {ours:.4} s, other {peer:.4} s, ratio {ratio:.2}"));
+    let measured = Measured {
+        what: what.to_owned(),
+        ours: median(a).as_secs_f64(),
+        peer: median(b).as_secs_f64(),
+    };
+    say(&format!(
+        "{what}: this tool {:.4} s, other {:.4} s, ratio {:.2}",
+        measured.ours,
+        measured.peer,
+        measured.ratio()
+    ));
     Ok(measured)
 }
 
