@@ -263,8 +263,10 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
         damaged.extend(check_one(path, inputs)?);
     }
     if let Some((path, first)) = damaged.first() {
+        // The content of a file that is not a bundle cannot be told from a damaged first header.
+        let state = if first.at == 0 { "is not a bundle, or is damaged" } else { "is damaged" };
         let what =
-            format!("`{}` is damaged: {} (at byte {})", path.display(), first.what, first.at);
+            format!("`{}` {state}: {} (at byte {})", path.display(), first.what, first.at);
         let told = Failure::new(Kind::Integrity, sanitise_line(&what));
         let others = damaged.iter().skip(1).take(MOST_DAMAGE);
         let told = others.fold(told, |told, (other, damage)| {

@@ -245,6 +245,8 @@ fn entries(path: &Path) -> Vec<(String, u64, u64)> {
 fn a_flipped_byte_is_reported_with_its_blob_wherever_it_is() {
     let Small { project, .. } = Small::new(9300);
     project.run("bundle --check a.tar").expect(0).prints("a.tar: undamaged, sha256:");
+    let other = "bundle --check versions/versions.toml";
+    project.run(other).expect(6).says("versions.toml` is not a bundle, or is damaged");
     let whole = std::fs::read(project.path("a.tar")).unwrap();
     let entries = entries(&project.path("a.tar"));
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
