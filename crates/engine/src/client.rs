@@ -117,7 +117,7 @@ impl Client {
     /// Requests the engine's description of itself.
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
-        let action = "read the description of the engine";
+        let action = "read the engine's info";
         let path = match self.kind {
             EngineKind::Podman => format!("{LIBPOD}/info"),
             EngineKind::Docker => "/info".to_owned(),

@@ -245,8 +245,8 @@ impl Place {
     fn watchdog(&self) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", WATCHDOG, "sh"]).arg(&self.folder).arg(&self.socket);
-        // Ctrl-C at a terminal reaches the whole process group, but only this process decides
-        // whether a build ends.
+        // The watchdog gets its own process group: Ctrl-C at a terminal reaches all processes of
+        // the terminal's group, but only this process may end a build.
         command.process_group(0);
         command
     }

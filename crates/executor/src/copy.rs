@@ -54,7 +54,7 @@ pub(crate) async fn copy_into_files(
 
 /// Where a layer is written to.
 trait Sink {
-    /// Returns the beginning that an earlier copy left.
+    /// Returns the part of the layer that an earlier copy already wrote.
     fn beginning(&mut self, layer: &Descriptor) -> Result<Prefix, LayoutError>;
     /// Removes what was written.
     fn restart(&mut self) -> Result<(), LayoutError>;

@@ -48,7 +48,7 @@ pub enum ErrorKind {
     Source(SourceKind),
     /// A patch does not fit, or one of its probes failed.
     Patch,
-    /// A file of the project changed after the plan was made.
+    /// A project file changed after the plan was made.
     Changed,
     /// There is no engine, or the connection to it was lost.
     Engine,

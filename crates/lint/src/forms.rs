@@ -321,7 +321,7 @@ pub const VARIABLE: Form = Form::of(
             Key::required(
                 "where",
                 Kind::OneOf(&["any", "set", "kept", "run"]),
-                "Where the variable must be set: anywhere (`any`), where a program sees it (`set`), for every run (`kept`), or in a service or container (`run`).",
+                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); or one in a service or container (`run`).",
                 "where = \"kept\"",
             ),
             Key::optional(

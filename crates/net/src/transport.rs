@@ -76,7 +76,7 @@ impl Meter {
     }
 }
 
-/// A host name whose address the caller fixes, like curl's `--connect-to`. For tests and unusual
+/// A host name whose address the caller sets, like curl's `--resolve`. For tests and unusual
 /// networks.
 #[derive(Debug, Clone)]
 pub struct FixedName {

@@ -79,7 +79,7 @@ pub enum ParseRegistriesConfError {
         name: String,
     },
     /// An entry for a whole domain has no location, or a location is not a host.
-    #[error("`{location}` of `{prefix}` in `{name}` is not a registry host with an optional path")]
+    #[error("`{location}` of `{prefix}` in `{name}` is not of the form HOST or HOST/PATH")]
     Location {
         /// The file's name, as given by the caller.
         name: String,
@@ -331,7 +331,7 @@ mod tests {
             ("[[registry]]\nlocation = 'https://a.io'", "`https://a.io` of `https://a.io`"),
             (
                 "[[registry]]\nlocation='a.io'\n[[registry.mirror]]\nlocation='b io'",
-                "`b io` of `a.io` in `conf` is not a registry host",
+                "`b io` of `a.io` in `conf` is not of the form HOST",
             ),
         ] {
             let message = RegistriesConf::parse([("conf", text)]).unwrap_err().to_string();

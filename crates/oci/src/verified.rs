@@ -35,8 +35,7 @@ pub struct Verified {
 pub struct VerifiedFolder {
     blobs: PathBuf,
     record: Option<PathBuf>,
-    /// The stamps of files at the time when they were hashed, by the hexadecimal digits of the
-    /// digest.
+    /// The stamps that files had when they were hashed, keyed by the hex digest.
     known: BTreeMap<String, String>,
     has_changed: bool,
 }

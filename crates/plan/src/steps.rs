@@ -54,7 +54,8 @@ pub enum Action {
     /// Creates a base image from fetched packages in an engine: a root file system as one sealed
     /// layer.
     BootstrapBase {
-        /// The contract that determines the content of the root file system.
+        /// The contract (versioned specification) that determines the content of the root file
+        /// system.
         contract: BootstrapContract,
         /// The step that fetches the packages.
         packages: String,
@@ -97,7 +98,7 @@ pub enum Action {
     SlimImage {
         /// The step whose image is slimmed.
         image: String,
-        /// The contract that determines every byte of the new layers.
+        /// The contract (versioned specification) that determines every byte of the new layers.
         contract: SlimContract,
         /// The GPU targets whose code stays. The build stops if the image has no code for one of
         /// them.
@@ -126,7 +127,7 @@ pub enum Action {
     AddFiles {
         /// The step whose image gets the files.
         base: String,
-        /// The contract that determines every byte of the layer.
+        /// The contract (versioned specification) that determines every byte of the layer.
         contract: FilesContract,
         /// The entries of the layer, by their absolute path in the image. Parent folders that the
         /// base has are not in the layer.
@@ -142,7 +143,7 @@ pub enum Action {
     DeriveImage {
         /// The step that fetches the base.
         base: String,
-        /// The contract that determines every byte of the result.
+        /// The contract (versioned specification) that determines every byte of the result.
         contract: DeriveContract,
         /// The changes.
         edit: ImageEdit,
@@ -155,7 +156,7 @@ pub enum Action {
 pub struct PatchUse {
     /// The component, a folder of `patches/`.
     pub component: String,
-    /// The patch, a file of that folder without `.toml`.
+    /// The patch: the name of its file in that folder, without `.toml`.
     pub id: String,
     /// The SHA-256 of the patch's effect. Comments, provenance and tests in its file do not count.
     pub effect: Sha256,
@@ -237,11 +238,12 @@ impl fmt::Display for DeriveContract {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Seal {
-    /// The contract that determines every byte of the layer.
+    /// The contract (versioned specification) that determines every byte of the layer.
     pub contract: SealContract,
     /// Patterns for paths to leave out: content that differs between runs and is not needed.
     pub scrub: Vec<String>,
-    /// The latest time that a file can have, in seconds since 1970-01-01 UTC.
+    /// The latest modification time that a file can have (later ones are set to this), in seconds
+    /// since 1970-01-01 UTC.
     pub epoch: u64,
 }
 

@@ -263,7 +263,7 @@ pub fn registries_conf_files() -> Vec<PathBuf> {
 pub fn source_date_epoch() -> Result<Option<u64>, Failure> {
     let Some(text) = variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
-        Failure::new(Kind::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a number of seconds since 1970"))
+        Failure::new(Kind::Input, format!("SOURCE_DATE_EPOCH `{text}` is not a Unix timestamp (seconds since 1970)"))
             .hint("`date +%s` prints one; `unset SOURCE_DATE_EPOCH` selects the time in `versions/versions.toml`")
     })
 }

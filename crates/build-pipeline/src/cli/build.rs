@@ -157,7 +157,7 @@ pub(crate) struct Verify {
     /// Build the image again from scratch and compare every byte
     #[arg(long)]
     pub(crate) rebuild: bool,
-    /// Engines that build the image again, one after the other (comma-separated)
+    /// Engines to rebuild the image with, one after another (comma-separated)
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
     /// Also compare the layers with the finished steps in registry:HOST/NAME or dir:PATH

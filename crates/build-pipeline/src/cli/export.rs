@@ -57,7 +57,7 @@ pub(crate) enum BuildSystem {
     Gitlab,
     /// Tekton Pipelines
     Tekton,
-    /// docker buildx bake, for builders on other machines. Writes the contexts of the steps that are
-    /// ready into a folder, and imports the images that bake has built there
+    /// docker buildx bake, for builders on other machines. Write the build contexts of all ready
+    /// steps to a folder, and import the images that bake has written to it
     Bake,
 }

@@ -39,8 +39,8 @@ pub(crate) struct Run {
     /// Publish the track's port at this address and port [default: the same port on 127.0.0.1]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub(crate) publish: Option<String>,
-    /// Mount this folder as the working folder, /work [default: the current folder if
-    /// versions/run.toml sets `work = true`, as for trainer; else none]
+    /// Mount this folder at /work, the working directory [default: the current folder if the track
+    /// sets `work = true` in versions/run.toml, as `trainer` does; otherwise none]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<std::path::PathBuf>,
     /// The command in the container [default: the image's own]
@@ -177,14 +177,14 @@ pub(crate) struct Clean {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
     Engine(EngineKind),
-    /// No engine: only the disk.
+    /// Check only the disk, not an engine.
     None,
 }
 
 /// Returns the parser of `--engine`.
 pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
-    let none = PossibleValue::new("none").help("No engine: check only the disk");
+    let none = PossibleValue::new("none").help("Check only the disk, not an engine");
     PossibleValuesParser::new(kinds.into_iter().chain([none]))
         .map(|text| text.parse().map_or(Only::None, Only::Engine))
 }

@@ -45,7 +45,7 @@ pub(crate) struct Check {
 /// What to patch, and how strictly.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The tree [default: the source of a pin, which is fetched]
+    /// The tree to patch [default: the source of a pin, which is fetched for this]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Patch the source of this pin [default: the pin with the component's name]
@@ -91,7 +91,7 @@ pub(crate) struct Apply {
     pub(crate) component: Option<String>,
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Detect the packages installed under --root and the GPU, and choose patches accordingly
+    /// Detect the GPU and the packages installed under --root, and choose patches to match
     #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["version", "only", "pin"])]
     pub(crate) when: Option<When>,
     /// Write the patched source of a pin to this file, as a canonical tar; `-` is standard output
@@ -111,7 +111,7 @@ pub(crate) struct Apply {
 /// How to choose patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// Choose the patches by the installed packages and the GPU
+    /// Choose patches based on the installed packages and the GPU
     Auto,
 }
 

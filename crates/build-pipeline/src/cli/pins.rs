@@ -15,8 +15,8 @@ pub(crate) struct Bump {
     pub(crate) pin: Option<String>,
     /// A version, tag, branch, full commit or digest [default: `latest`; for an unresolved pin, its
     /// recorded tag, branch or version]. `latest` means the newest release; for an image, the
-    /// newest tag with the same pattern; if the pin follows a branch, or a tag that is not a
-    /// version, the current target of that branch or tag
+    /// newest tag that matches the pinned tag's pattern. For a pin that follows a branch or a
+    /// non-version tag, it means the commit or image that the branch or tag points to now
     #[arg(value_name = "VALUE")]
     pub(crate) value: Option<String>,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) struct Accept {
     /// Accept a tag or release that changed since it was pinned
     #[arg(long)]
     pub(crate) accept_moved: bool,
-    /// Write the pin even if patches do not fit the new source
+    /// Write the pin even if patches do not apply to the new source
     #[arg(long)]
     pub(crate) accept_broken_patches: bool,
 }
@@ -185,7 +185,7 @@ pub(crate) struct PinsArgs {
 pub(crate) enum PinsCommand {
     /// Print one pin, or one line for each pin
     Show(ShownPins),
-    /// Print all values for other programs
+    /// Print all pins in a format that other programs can read
     Export {
         /// Output format; env is a file for `source` and `--env-file`
         #[arg(long, value_enum, default_value_t = ExportFormat::Env)]

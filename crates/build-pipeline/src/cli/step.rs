@@ -19,7 +19,7 @@ pub(crate) enum StepCommand {
     List(StepList),
     /// Run one step, unless its result exists, and print the digest of the result
     Run(StepRun),
-    /// Remove from a shared folder the steps that no run has used for some time
+    /// Clean up a shared folder: remove the steps that no run has used for some time
     Clean(StepClean),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct StepRun {
     pub(crate) engine: AskedEngine,
 }
 
-/// Remove from a shared folder the steps that no run has used for some time
+/// Clean up a shared folder: remove the steps that no run has used for some time
 #[derive(Debug, Args)]
 #[command(
     after_help = "A run that takes a step from a folder records the use, unless the store ends with `,ro`. For a registry, use the registry's own retention rules for tags: the tag of each step is its key."

@@ -480,15 +480,15 @@ impl Session<'_> {
         let options = options(plan).unwrap_or_default();
         let next = if plan.slimmed_for().is_some() && !plan.is_built() {
             format!(
-                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base: it reads all of its layers, and writes them without code for other GPUs"
+                "with network access, `build-pipeline --track {track}{options}` does the same with the pinned base: it reads all layers, and writes them without code for other GPUs"
             )
         } else if plan.is_built() {
             format!(
-                "`build-pipeline plan --track {track}{options}` shows the inputs of the real image; on a machine that can reach them, `build-pipeline --track {track}{options}` builds it in the same steps"
+                "`build-pipeline plan --track {track}{options}` shows the inputs of the real image; on a machine that can download them, `build-pipeline --track {track}{options}` builds the image with the same steps"
             )
         } else {
             format!(
-                "with a network, `build-pipeline --track {track}{options}` does the same on the pinned base; its layers stay in the base's registry"
+                "with network access, `build-pipeline --track {track}{options}` does the same with the pinned base; its layers stay in the base's registry"
             )
         };
         output::hint(&next);

@@ -145,13 +145,14 @@ pub(crate) fn copy_input(
     work.run(collect, Arc::default()).map(drop)
 }
 
-/// Refuses a plan with a stage that has network access: it is not known what the stage downloads.
+/// Refuses a plan with a stage that has network access: the tool cannot know what the stage
+/// downloads.
 fn check_network(plan: &Plan) -> Result<(), Failure> {
     let has_network =
         |step: &&plan::Step| matches!(step.action, Action::BuildImage { network: true, .. });
     let Some(step) = plan.steps.iter().find(has_network) else { return Ok(()) };
     let what = format!(
-        "step `{}` of `{}` has network access, so it is not known what it downloads",
+        "step `{}` of `{}` has network access, so the tool cannot know what it downloads",
         step.id, plan.name
     );
     Err(Failure::new(Kind::Input, what).hint(

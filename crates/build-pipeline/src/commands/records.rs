@@ -17,11 +17,11 @@ use crate::{global, output, typed};
 pub(crate) struct ListedRecord<'a> {
     #[serde(flatten)]
     record: &'a BuildRecord,
-    /// The fields that the text list shows.
+    /// The fields that the text output shows.
     summary: Summary<'a>,
 }
 
-/// The fields of a record in the text list.
+/// The fields that the text output shows for each record.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct Summary<'a> {
     /// When the run started, RFC 3339.

@@ -33,7 +33,7 @@ pub(crate) struct SlimmedImage {
     pub(crate) output: String,
     /// The digest of its manifest.
     pub(crate) digest: String,
-    /// The contract that determines its bytes.
+    /// The contract (versioned specification) that determines its bytes.
     pub(crate) contract: &'static str,
     /// The GPU targets whose code stays.
     pub(crate) gpus: Vec<String>,

@@ -170,7 +170,7 @@ fn good_docker() -> Script {
     ])
 }
 
-/// Returns streams of many steps, from podman and both builders of docker. The last record names
+/// Returns streams of many steps, from podman and both of docker's builders. The last record names
 /// the image.
 fn long() -> [Script; 3] {
     let of = |colon: &str, last: &str| {

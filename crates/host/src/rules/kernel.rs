@@ -250,7 +250,7 @@ fn own_driver(context: &Context<'_>) -> Finding {
     )
     .because(
         "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and with the package, parameters of ttm have no effect",
-        "ROCm/legacy-rocm-build#6146, solved without it; maintainers in #6143, #6182 and #5562",
+        "ROCm/legacy-rocm-build#6146 (solved by removing the package and booting an OEM kernel); maintainers in #6143, #6182 and #5562",
     );
     if memory::has_large_carve_out(context) {
         return finding.repair(format!("# {}", memory::CARVE_OUT_FIRST));

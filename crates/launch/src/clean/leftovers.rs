@@ -143,8 +143,8 @@ fn found(engine: EngineKind, one: &Leftover, state: State, reason: Option<String
     }
 }
 
-/// Returns whether the process in a run's name is alive. If another program now has that process
-/// ID, the leftovers remain until it ends.
+/// Returns whether the process whose ID is part of the run's name is still running. If another
+/// program now has that process ID, the leftovers remain until it ends.
 fn is_under_way(run: &RunId) -> bool {
     let name = ["run-", "probe-"].iter().find_map(|kind| run.as_str().strip_prefix(kind));
     let name = name.unwrap_or_default();

@@ -187,16 +187,16 @@ pub(crate) struct OverrideRow {
     pub(crate) row: Row,
 }
 
-/// Where a variable must be set for a row to apply.
+/// The settings of a variable that a row applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Anywhere, even if only for a build.
+    /// Any, even one only for a build.
     Any,
-    /// Where a program can see it.
+    /// One that a program can see.
     Set,
-    /// For every run: an image, a service, a container.
+    /// One for every run: an image, a service, a container.
     Kept,
-    /// In a service or container.
+    /// One in a service or container.
     Run,
 }
 

@@ -191,10 +191,10 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
             } else if is_tag(branch) {
-                let message = format!("the tag `{branch}` of {shown} is cloned");
+                let message = format!("{shown} is cloned at tag `{branch}`, not at a commit");
                 found.add("tag-not-commit", line, message);
             } else {
-                let message = format!("the branch `{branch}` of {shown} is cloned");
+                let message = format!("{shown} is cloned from branch `{branch}`");
                 found.add(branch_rule(branch), line, message);
             }
         }

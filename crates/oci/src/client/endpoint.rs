@@ -26,8 +26,8 @@ pub enum ParseMirrorError {
     /// There is no `=`.
     #[error("`{0}` is not FROM=TO")]
     NoEquals(String),
-    /// One side is not a registry with an optional path.
-    #[error("`{0}` is not a registry host with an optional path")]
+    /// One side is not of the form HOST or HOST/PATH.
+    #[error("`{0}` is not of the form HOST or HOST/PATH")]
     NotALocation(String),
 }
 
@@ -304,11 +304,11 @@ mod tests {
     fn mirrors_that_are_none() {
         for (text, wanted) in [
             ("docker.io", "`docker.io` is not FROM=TO"),
-            ("docker.io=https://x", "`https://x` is not a registry host"),
-            ("=x.example", "`` is not a registry host"),
-            ("x.example=", "`` is not a registry host"),
-            ("x.example=y z", "`y z` is not a registry host"),
-            ("x.example=y/../z", "`y/../z` is not a registry host"),
+            ("docker.io=https://x", "`https://x` is not of the form HOST"),
+            ("=x.example", "`` is not of the form HOST"),
+            ("x.example=", "`` is not of the form HOST"),
+            ("x.example=y z", "`y z` is not of the form HOST"),
+            ("x.example=y/../z", "`y/../z` is not of the form HOST"),
         ] {
             let message = text.parse::<Mirror>().unwrap_err().to_string();
             assert!(message.contains(wanted), "{text}: {message}");

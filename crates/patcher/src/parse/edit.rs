@@ -194,7 +194,7 @@ fn check_insert(report: &mut Report<'_>, table: &Table<'_>, edit: &Edit, text: &
         return table.add_missing(
             report,
             "already",
-            "already = '''a word only the inserted text has'''",
+            "already = '''text that occurs only in the inserted lines'''",
         );
     };
     let gpu = sample_gpu();

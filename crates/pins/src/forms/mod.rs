@@ -167,7 +167,7 @@ pub const PYTHON_SET: Form = Form::of(
         Key::optional(
             "release",
             Kind::Text,
-            "A release pin, whose packages and index are used.",
+            "The release pin whose packages and index to use.",
             "none",
             "release = \"rocm-wheels\"",
         ),

@@ -172,7 +172,7 @@ fn extended_attributes_are_dropped_and_counted() {
     let tar = Tar::new().pax(note).file("a", b"").pax(&note[..1]).file("b", b"").end();
     let (sealed, _) = seal(&Index::new(), &tar);
     assert_snapshot!(format!("{:#}{:?}", sealed.layer.unwrap().listing, sealed.report.xattrs));
-    // A different capability alone is a change.
+    // A different capability by itself counts as a change.
     let plain = Tar::new().file("a", b"").file("b", b"").end();
     assert_snapshot!(listed_over(&[plain], &tar));
 }

@@ -142,7 +142,7 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
             .hint("if a package needs a newer version from another suite, name that package too: `[from]` in the lock lists the packages of each suite"),
         ResolveError::Older { .. } => told
             .hint("an old index has a valid signature, but brings back packages with known flaws; use a mirror that is up to date")
-            .hint("to go back on purpose, delete the tables `[index.…]` of the lock and run the command again"),
+            .hint("to use the older index on purpose, delete the tables `[index.…]` from the lock and run the command again"),
         ResolveError::Unused { .. } => told.hint("correct or remove the name in `[from]` of the lock"),
         _ => told,
     }

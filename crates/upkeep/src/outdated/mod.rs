@@ -80,7 +80,7 @@ pub fn select(pins: &mut Pins, names: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks up the state of every pin. `text` is the text of the pins' file. `warn` gets the name and
+/// Looks up the state of every pin. `text` is the text of versions.toml. `warn` gets the name and
 /// the message of a warning if the history of earlier runs cannot be read.
 ///
 /// # Errors

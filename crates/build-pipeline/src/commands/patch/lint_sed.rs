@@ -119,7 +119,7 @@ pub(crate) fn run(
             let (faults, calls) = (counted(count, "fault"), counted(report.calls, "call"));
             let told = format!("{faults} in {calls} of `sed -i`");
             Err(Failure::new(Kind::Failed, told)
-                .hint("an anchored patch reports when it does not fit; `build-pipeline patch check` tries the project's patches"))
+                .hint("an anchored patch fails with an error if it does not apply; to try the project's patches, run `build-pipeline patch check`"))
         }
     }
 }

@@ -373,10 +373,10 @@ fn hinted(told: Failure, patch: &PatchOutcome) -> Failure {
             patch.id
         )),
         Verdict::BaseDirty { .. } => told.hint(
-            "restore the package's own file (reinstall it), or undo the patches with `build-pipeline patch revert`",
+            "reinstall the package to restore its original file, or undo the patches with `build-pipeline patch revert`",
         ),
         Verdict::PartialUpstream { .. } => {
-            told.hint("upstream contains part of it; `if_partial` in the patch file decides what to do")
+            told.hint("upstream already contains part of this patch; `if_partial` in the patch file decides what to do")
         }
         Verdict::Unreadable { .. } => {
             told.hint("a patched file must be a regular file inside the tree")
