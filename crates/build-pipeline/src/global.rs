@@ -1,4 +1,4 @@
-//! Applies the global options: the working folder, and the clients that fetch inputs.
+//! Applies the global options: the working directory, and the clients that fetch inputs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::output;
 use crate::reporter::{Reporter, size};
 use crate::sanitise::sanitise_line;
 
-/// Returns the folder that the program runs in.
+/// Returns the working directory.
 pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
     let here = std::env::current_dir().map_err(|error| {
         Failure::caused(Kind::Machine, "cannot read the current folder", &error)

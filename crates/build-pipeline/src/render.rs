@@ -226,7 +226,7 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
             out.line(format_args!("{bar}├─ {what} {words:?}"));
         }
     }
-    for (what, value) in [("user", &edit.user), ("working folder", &edit.working_dir)] {
+    for (what, value) in [("user", &edit.user), ("working directory", &edit.working_dir)] {
         if let Some(value) = value {
             out.line(format_args!("{bar}├─ {what} {value}"));
         }

@@ -46,7 +46,7 @@ pub enum ErrorKind {
     Busy,
     /// A source is not available, with the kind of failure.
     Source(SourceKind),
-    /// A patch does not fit, or one of its probes failed.
+    /// A patch does not apply, or one of its probes failed.
     Patch,
     /// A project file changed after the plan was made.
     Changed,
@@ -181,7 +181,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn patch(id: &str, why: &str) -> Self {
-        let what = format!("patch `{id}` does not fit: {why}");
+        let what = format!("patch `{id}` does not apply: {why}");
         Self { what, kind: ErrorKind::Patch, source: None }
     }
 

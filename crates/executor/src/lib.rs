@@ -240,7 +240,7 @@ impl Executor {
 /// Derives the image of a plan from a fetched base, without writing it anywhere.
 ///
 /// # Errors
-/// Fails if the base is not an image for the platform, or if its parts do not fit together.
+/// Fails if the base is not an image for the platform, or if its manifest and config do not match.
 pub fn derive_image(
     plan: &Plan,
     base: &BaseImage,

@@ -325,7 +325,7 @@ fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
             SourceKind::Unreachable | SourceKind::Timeout => told.hint(
                 "check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); `--mirror https://github.com=URL` reads from a server that you can reach",
             )
-            .hint("`build-pipeline patch` can also use a pinned release archive from the Python index: `--pin NAME`"),
+            .hint("`build-pipeline patch` can also use a pinned release archive from a package index: `--pin NAME`"),
             SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
             SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
             SourceKind::Integrity => told.hint("none of it was used; if it comes from a mirror, check what the mirror serves"),

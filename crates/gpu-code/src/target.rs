@@ -150,8 +150,8 @@ impl CodeTarget {
         Self::of_processor(gpu.as_str()).is_some()
     }
 
-    /// Returns the target of a family of processors, such as `gfx11xx`. Which processors belong to
-    /// it is not known, so it fits no GPU.
+    /// Returns the target of a family of processors, such as `gfx11xx`. The processors of the
+    /// family are unknown, so the code fits no GPU.
     pub(crate) fn of_family(name: &str) -> Option<Self> {
         let digits = name.strip_prefix("gfx")?.strip_suffix('x')?.trim_end_matches('x');
         let is_family = digits.bytes().all(|b| b.is_ascii_alphanumeric()) && name.len() < 12;

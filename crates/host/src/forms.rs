@@ -51,7 +51,7 @@ pub const ROW: Form = Form::of(
         Key::optional(
             "work",
             Kind::Flag,
-            "Whether the current folder becomes the container's working folder, /work.",
+            "Whether the current folder becomes the container's working directory, /work.",
             "`false`",
             "work = true",
         ),

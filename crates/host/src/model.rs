@@ -29,8 +29,8 @@ pub struct Cache {
     /// The maximum number of bytes for each token of the context.
     pub per_token: u64,
     /// The longest context, in tokens, for which the cache has exactly this size. Beyond it, layers
-    /// with a sliding window, or with a state instead of a cache, need less. 0 if it is not known
-    /// how the architecture uses its cache.
+    /// with a sliding window, or with a state instead of a cache, need less. 0 if nothing is known
+    /// about how the architecture uses its cache.
     pub exact_until: u64,
 }
 

@@ -37,7 +37,7 @@ pub struct Asked {
     pub network: run::Network,
     /// Where to look for device nodes and the GPU; if `None`, below `/`.
     pub host_root: Option<PathBuf>,
-    /// The working folder.
+    /// The folder to mount as the working directory.
     pub work: Option<PathBuf>,
     /// The caller's own variables and volumes.
     pub additions: Additions,
@@ -109,7 +109,7 @@ impl Prepared {
             None => None,
         };
         if let Some(work) = &work {
-            check_size(work, "as a working folder", &machine).map_err(|error| {
+            check_size(work, "as the working directory", &machine).map_err(|error| {
                 error.hint("go to the folder with the code, or name it with `--work DIR`")
             })?;
         }

@@ -51,7 +51,7 @@ pub struct ImageEdit {
     /// The user, in place of the base's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The working folder, in place of the base's.
+    /// The working directory, in place of the base's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
     /// Words to put before the entrypoint.

@@ -9,7 +9,7 @@
 //!   such a variable twice, only one remains, because runtimes disagree on which one counts.
 //!   `config.Labels` contains the base's labels that the edit does not reset, plus the edit's,
 //!   sorted. The edit's entrypoint replaces `config.Entrypoint` and removes `config.Cmd`; its
-//!   arguments, user and working folder replace those of the base. The edit's words are put in
+//!   arguments, user and working directory replace those of the base. The edit's words are put in
 //!   front of `config.Entrypoint` unless they are already there. `created` and one empty-layer
 //!   history entry contain the edit's time. Keys that describe the container in which the base was
 //!   made are dropped.
@@ -217,8 +217,8 @@ fn edit_config(
     Ok(())
 }
 
-/// Sets the edit's entrypoint, arguments, user and working folder, and puts its words in front of
-/// `Entrypoint` unless they are already there.
+/// Sets the edit's entrypoint, arguments, user and working directory, and puts its words in front
+/// of `Entrypoint` unless they are already there.
 pub(crate) fn edit_entrypoint(
     inner: &mut Map<String, Value>,
     edit: &ImageEdit,

@@ -340,7 +340,8 @@ fn run_edit(
         existing.push(path.clone());
         match edit.meet(&bytes) {
             Meeting::Missing => {}
-            // A later file name may fit better: upstream moves code between files.
+            // The edit may apply to a file that is named later, because upstream moves code between
+            // files.
             Meeting::Miscounted { found, lines } => {
                 let expected = edit.counts.iter().copied().collect();
                 let verdict = Verdict::Ambiguous { file: path.clone(), found, expected, lines };

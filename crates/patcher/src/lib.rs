@@ -1,4 +1,4 @@
-//! Applies regex-anchored edits to file contents, or reports exactly why an edit does not fit.
+//! Applies regex-anchored edits to file contents, or reports exactly why an edit does not apply.
 //!
 //! A *patch* is a TOML file ([`parse_patch`]): a named set of *edits* for one component. Each edit
 //! has an *anchor* (the pattern that finds the place) and the number of times that the anchor must

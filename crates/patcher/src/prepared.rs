@@ -153,7 +153,7 @@ impl<'p> PreparedEdit<'p> {
     }
 
     /// Returns the number of the first line with text that the edit is about, even if the edit does
-    /// not fit.
+    /// not apply.
     pub(crate) fn line_of_subject(&self, file: &[u8]) -> Option<usize> {
         let text = Text::new(file);
         let patterns = [Some(&self.anchor), self.satisfied_by.as_ref(), self.guards.as_ref()];

@@ -26,7 +26,7 @@ const SCHEMA: u32 = 1;
 pub enum Trees<'a> {
     /// All pins of the component.
     Pins,
-    /// The releases on the Python index whose versions are in this range.
+    /// The releases on the package index whose versions are in this range.
     Releases(&'a str),
     /// Folders.
     Folders(&'a [PathBuf]),
@@ -161,14 +161,14 @@ fn pins(
             format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
-            "name folders of unpacked releases, or use `--releases '*'` for all releases on the Python index",
+            "name folders of unpacked releases, or use `--releases '*'` for all releases on the package index",
         )),
         _ => Ok(()),
     }
 }
 
-/// Tries the patches on releases from the Python index. A pinned archive of the component names the
-/// project on the index.
+/// Tries the patches on releases from the package index. A pinned archive of the component names
+/// the project on the index.
 fn releases(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     project: &Project,

@@ -53,7 +53,7 @@ pub struct Stage {
     pub packages: Vec<String>,
     /// A Python lock. Its wheels are put into the folder `python` of the context.
     pub python: Option<String>,
-    /// Files and folders of the project. They have the same path in the context.
+    /// Project files and folders. They have the same path in the context.
     pub files: Vec<TrackFile>,
     /// Build arguments of this variant for the Dockerfile.
     pub args: BTreeMap<String, String>,

@@ -226,7 +226,7 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     relative(text, "archive", "vendor/llama.cpp")
 }
 
-/// Accepts a file of the project, as a path from its root.
+/// Accepts a project file, as a path from the project's root.
 pub(crate) fn project_file(text: &str) -> Result<String, Wrong> {
     relative(text, "project", "dockerfiles/mine.Dockerfile")
 }
@@ -275,7 +275,7 @@ pub(crate) fn component(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts the name of a project or package on a Python index.
+/// Accepts the name of a project or package on a Python package index.
 pub(crate) fn package_name(text: &str) -> Result<String, Wrong> {
     let is_word = |c: char| c.is_ascii_alphanumeric();
     let is_valid = text.len() <= 100

@@ -1,4 +1,4 @@
-//! `files` of a track: files of the project that go into the image.
+//! `files` of a track: project files that go into the image.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::checks;
 use crate::problem::{Report, Reported, Wrong, quote, wrong};
 use crate::reader::{Entry, Table};
 
-/// A file or folder of the project, and its place in the image or in a build context.
+/// A project file or folder, and its place in the image or in a build context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackFile {
     /// The file or folder, as a path from the root of the project.
@@ -152,7 +152,7 @@ pub fn check_destination(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Accepts the path of a file or folder of the project.
+/// Accepts the path of a project file or folder.
 fn source(text: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     let example = "write its path from the root of the project, for example `files/start`";
@@ -259,7 +259,7 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
     })
 }
 
-/// Reads `files` of a stage: files of the project in its build context. `folders` are the other
+/// Reads `files` of a stage: project files in its build context. `folders` are the other
 /// folders of the context.
 pub(crate) fn read_context_files(
     report: &mut Report<'_>,
@@ -283,7 +283,7 @@ pub(crate) fn read_context_files(
     Ok(items.iter().filter_map(file).collect())
 }
 
-/// Accepts the path of a file or folder of the project that can have the same path in a context.
+/// Accepts the path of a project file or folder that can have the same path in a context.
 fn context_file(text: &str, folders: &[&str]) -> Result<(), Wrong> {
     let is_in = |path: &str, folder: &str| {
         path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -18,7 +18,7 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The longest accepted file: 1 MiB. The files of this project have a few kilobytes; a larger file
+/// The longest accepted file: 1 MiB. This project's files are a few kilobytes long; a larger file
 /// is a mistake.
 const LONGEST_FILE: usize = 1 << 20;
 

@@ -35,7 +35,7 @@ pub struct Track {
     pub description: String,
     /// The settings of the image.
     pub image: ImageSettings,
-    /// Files of the project that the image contains.
+    /// Project files that the image contains.
     pub files: Vec<TrackFile>,
     /// The disk space that the image needs in an engine's store, if somebody measured it.
     pub disk: Option<Disk>,
@@ -87,7 +87,7 @@ pub struct ImageSettings {
     pub cmd: Option<Vec<String>>,
     /// The user, `NAME` or `UID`, optionally with `:GROUP`.
     pub user: Option<String>,
-    /// The working folder.
+    /// The working directory.
     pub workdir: Option<String>,
 }
 

@@ -176,7 +176,7 @@ fn there_are_enough_cases_and_no_name_stands_twice() {
 /// A parser that returns only whether, and where, it refuses a text.
 type Parse = Box<dyn Fn(&str) -> Result<(), ParseError>>;
 
-/// The files of the project itself, each with its parser.
+/// The project's real files, each with its parser.
 fn real_files() -> Vec<(&'static str, Parse)> {
     let versions = include_str!("../../../versions/versions.toml");
     let pins = std::rc::Rc::new(parse_versions("versions.toml", versions).unwrap());

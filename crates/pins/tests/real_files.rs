@@ -1,4 +1,4 @@
-//! Tests that the data files of this project parse, and that some facts about them are true.
+//! Tests that this project's data files parse, and that some facts about them are true.
 
 #![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]

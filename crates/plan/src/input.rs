@@ -46,12 +46,12 @@ pub enum Input {
         #[serde(skip_serializing_if = "Option::is_none")]
         subdirectory: Option<String>,
     },
-    /// A lock file of the project: packages or wheels, each with its hash.
+    /// A lock file in the project: packages or wheels, each with its hash.
     Lock {
         /// The SHA-256 of the lock's text.
         digest: Digest,
     },
-    /// A file of the project, for example a Dockerfile.
+    /// A project file, for example a Dockerfile.
     File {
         /// The SHA-256 of the file's bytes.
         digest: Digest,

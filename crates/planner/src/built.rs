@@ -291,7 +291,7 @@ impl PlanBuilder<'_> {
         Ok(self.step(format!("fetch-wheels-{name}"), Action::FetchWheels { input }))
     }
 
-    /// Returns the digest of a file of the project.
+    /// Returns the digest of a project file.
     fn file(&self, path: &str) -> Result<Digest, PlanError> {
         self.input.files.get(path).cloned().ok_or_else(|| PlanError::NoSuchFile {
             track: self.request.track.to_string(),

@@ -40,7 +40,7 @@ pub(crate) struct Part<'a> {
     pub(crate) track: &'a TrackName,
     /// The variant that an engine builds, if it builds one.
     pub(crate) variant: Option<&'a Variant>,
-    /// Whether the track adds files of the project.
+    /// Whether the track adds project files.
     pub(crate) has_files: bool,
 }
 

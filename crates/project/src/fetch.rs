@@ -101,7 +101,7 @@ impl Fetcher {
         Ok(Self { sources, runtime: runtime::start()?, index: None })
     }
 
-    /// Returns the fetcher with the given Python index, if there is one.
+    /// Returns the fetcher with the given Python package index, if there is one.
     pub fn at(self, index: Option<&str>) -> Self {
         Self { index: index.map(str::to_owned), ..self }
     }
@@ -214,7 +214,7 @@ pub fn sources(
     Ok(Sources::new(settings).with_listener(listener))
 }
 
-/// Returns the Python index to use: the given one, or pip's.
+/// Returns the Python package index to use: the given one, or pip's.
 ///
 /// # Errors
 /// The URL is wrong.

@@ -110,12 +110,12 @@ impl Project {
         self.has_own(name) || (self.has_built_in() && built_in::text(name).is_some())
     }
 
-    /// Returns whether the folder of the project has a file or a link with that name.
+    /// Returns whether the project folder has a file or a link with that name.
     pub fn has_own(&self, name: &str) -> bool {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
-    /// Returns the names of the files in a folder of the project, and in the program's folder of
+    /// Returns the names of the files in a project folder, and in the program's folder of
     /// that name if the program's files are defaults.
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
@@ -171,7 +171,7 @@ impl Project {
         self.text(name).map_err(|error| self.unreadable(name, &error))
     }
 
-    /// Returns the error for a file of the project that cannot be read, given its path from the
+    /// Returns the error for a project file that cannot be read, given its path from the
     /// root.
     pub fn unreadable(&self, name: &str, error: &std::io::Error) -> Failure {
         unreadable(&self.root, name, error)
@@ -228,7 +228,7 @@ impl Project {
     /// Reads the tracks of the program, if they are defaults for this project.
     ///
     /// # Errors
-    /// The program's file does not fit the project.
+    /// The program's file cannot be used with the project.
     pub fn built_in_tracks(&self) -> Result<Option<Tracks>, Failure> {
         if self.has_built_in() {
             self.built_in(TRACKS, pins::parse_tracks).map(Some)
@@ -305,7 +305,7 @@ impl Project {
         built_in::text(name).filter(|_| self.reads_built_in(name))
     }
 
-    /// Reads a file of the project, and adds what only the program's file has. `over` merges the
+    /// Reads a project file, and adds what only the program's file has. `over` merges the
     /// two; the project's content takes precedence.
     ///
     /// # Errors
@@ -341,7 +341,7 @@ impl Project {
     ) -> Result<T, Failure> {
         let text = built_in::text(name).unwrap_or_default();
         parse(name, text).map_err(|error| {
-            let what = format!("build-pipeline's own `{name}` does not fit this project");
+            let what = format!("build-pipeline's own `{name}` cannot be used with this project");
             Failure::caused(Kind::Input, what, &error)
                 .hint(format!("a pin in `{VERSIONS}` may have the name of another kind of pin; rename it, or set `built-in = false`"))
         })
@@ -377,7 +377,7 @@ pub fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     read_bytes_capped(path, DATA_FILE_CAP)
 }
 
-/// Creates the error for a file or folder of the project in `root` that cannot be read. `name` is
+/// Creates the error for a file or folder that cannot be read in the project at `root`. `name` is
 /// its path from there.
 pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Failure {
     use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};

@@ -320,8 +320,8 @@ impl Image {
         }
     }
 
-    /// Reads the entries of a layer, sorted by path. Returns `None` if it is not known where to
-    /// find the layer.
+    /// Reads the entries of a layer, sorted by path. Returns `None` if the location of the layer is
+    /// unknown.
     ///
     /// # Errors
     /// The layer cannot be read or is damaged.
@@ -500,7 +500,7 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
 /// `folder` is in the project.
 ///
 /// # Errors
-/// A data file of the project is wrong.
+/// One of the project's data files is wrong.
 pub(crate) fn track_of(name: &str, folder: &Path) -> Result<Option<TrackName>, Failure> {
     let (Ok(name), Ok(project)) = (name.parse::<TrackName>(), Project::find(folder)) else {
         return Ok(None);

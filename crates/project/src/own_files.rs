@@ -67,7 +67,7 @@ pub(crate) fn read(
     report.finish(Ok(read)).map_err(|error| Failure::places(error, text.to_owned()))
 }
 
-/// Returns the name of the input for a file of the project. It always contains a slash, because a
+/// Returns the name of the input for a project file. It always contains a slash, because a
 /// name without one could be the name of a pin.
 fn input_name(path: &str) -> String {
     if path.contains('/') { path.to_owned() } else { format!("./{path}") }

@@ -1,4 +1,4 @@
-//! Reads the patch files of the project.
+//! Reads the project's patch files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ fn id_of(path: &Path) -> Result<Option<String>, Failure> {
 /// Returns a set of the given patches, or of all patches if none is given.
 ///
 /// # Errors
-/// There is no such patch, or the patches do not fit together.
+/// There is no such patch, or the patches cannot be used together.
 pub fn select(patches: Vec<Patch>, only: &[String]) -> Result<PatchSet, Failure> {
     let ids: Vec<String> = patches.iter().map(|patch| patch.id.clone()).collect();
     if let Some(id) = only.iter().find(|id| !ids.contains(id)) {

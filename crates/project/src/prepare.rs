@@ -74,7 +74,7 @@ pub struct Preparation {
 /// Makes the plans of a subject. Contacts registries only to resolve tags.
 ///
 /// # Errors
-/// The request or a file of the project is wrong, a tag cannot be resolved, or a pin that a
+/// The request or a project file is wrong, a tag cannot be resolved, or a pin that a
 /// plan needs is unresolved.
 pub fn prepare(
     mirrors: &Mirrors,

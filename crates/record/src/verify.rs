@@ -154,7 +154,7 @@ pub fn compare_with_plan(
     for (what, key, wanted) in [
         ("arguments", "Cmd", edit.cmd.clone().map(Value::from)),
         ("user", "User", edit.user.clone().map(Value::from)),
-        ("working folder", "WorkingDir", edit.working_dir.clone().map(Value::from)),
+        ("working directory", "WorkingDir", edit.working_dir.clone().map(Value::from)),
     ] {
         if wanted.is_some() {
             let value = config.get("config").and_then(|inner| inner.get(key));

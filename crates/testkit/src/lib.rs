@@ -13,7 +13,7 @@
 //! - [`PodmanStore`] and [`Dockerd`] are real engines with their own stores, and [`busybox_root`]
 //!   is a base image for them.
 //! - [`EngineProxy`] breaks connections to an engine, and hides docker's BuildKit.
-//! - [`releases()`] returns real release archives from the Python index.
+//! - [`releases()`] returns real release archives from the package index that pip uses.
 //! - [`TERMINAL_PAYLOADS`] are strings that control a terminal.
 //! - [`RandomImage`] creates the same image from the same seed and pushes it.
 //!

@@ -92,9 +92,9 @@ impl Machine {
     }
 
     /// Returns a command that runs in the machine. It has the arguments, environment variables and
-    /// working folder of `command`. Its only other variables are the search path, the home folder
-    /// and, for the ordinary user, a folder for sockets. The program is found in the machine's
-    /// search path.
+    /// working directory of `command`. Its only other variables are the search path, the home
+    /// folder and, for the ordinary user, a folder for sockets. The program is found in the
+    /// machine's search path.
     pub fn inside(&self, user: User, command: &Command) -> Command {
         // The test runner may ignore interrupts, and every process that it starts would inherit
         // this.

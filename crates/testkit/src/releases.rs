@@ -1,6 +1,6 @@
 //! The release archives that tests use, and their download locations.
 //!
-//! The list is `releases.toml`. The archives come from the Python index in this machine's pip
+//! The list is `releases.toml`. The archives come from the package index in this machine's pip
 //! configuration. They are kept in a cache that all checkouts share, so that a machine fetches each
 //! archive only once. The product's own code fetches them: see `sources`.
 
@@ -15,7 +15,7 @@ const LIST: &str = include_str!("../releases.toml");
 pub struct Release {
     /// The component whose patches are for it, for example `flash-attention`.
     pub component: String,
-    /// The project on the Python index, for example `flash-attn`.
+    /// The project on the package index, for example `flash-attn`.
     pub project: String,
     /// Its version.
     pub version: String,
@@ -69,7 +69,7 @@ pub fn releases_cache() -> PathBuf {
     )
 }
 
-/// Returns the URL of the Python index in pip's configuration, or pip's default.
+/// Returns the URL of the package index in pip's configuration, or pip's default.
 ///
 /// # Panics
 /// Panics if pip is not installed.

@@ -1,4 +1,4 @@
-//! Writes files of a project.
+//! Writes project files.
 
 use std::io::{self, Write as _};
 use std::path::Path;

@@ -161,7 +161,7 @@ pub(crate) enum Command {
     Bundle(Bundle),
     /// Copy all inputs of tracks to your own registry or folder
     Mirror(Mirror),
-    /// Patch a source tree or an installed system, or report why a patch does not fit
+    /// Patch a source tree or an installed system, or report why a patch does not apply
     Patch(Patch),
     /// Look up a new value for a pin, check it, and write it into versions.toml
     Bump(Bump),

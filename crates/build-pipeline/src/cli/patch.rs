@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::values::Format;
 
-/// Patch a source tree or an installed system, or report why a patch does not fit
+/// Patch a source tree or an installed system, or report why a patch does not apply
 #[derive(Debug, Args)]
 pub(crate) struct Patch {
     #[command(subcommand)]
@@ -137,7 +137,7 @@ pub(crate) struct Audit {
     /// [default: all pins of the component]
     #[arg(value_name = "DIR")]
     pub(crate) trees: Vec<PathBuf>,
-    /// Fetch the releases in this version range from the Python index, for example `>=0.9, <0.12`
+    /// Fetch the releases in this version range from the package index, for example `>=0.9, <0.12`
     /// or `*`
     #[arg(long, value_name = "RANGE", conflicts_with = "trees")]
     pub(crate) releases: Option<String>,

@@ -102,7 +102,8 @@ pub(crate) struct Accept {
 /// Where to look up archives.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
-    /// Look up archives on this Python index [default: the one that uv or pip uses on this machine]
+    /// Look up archives on this package index [default: the one that uv or pip uses on this
+    /// machine]
     #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
     pub(crate) url: Option<String>,
 }

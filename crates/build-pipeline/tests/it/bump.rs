@@ -12,7 +12,7 @@ use crate::dsl::{Project, Ran, is_killed, ran, same, until_hit};
 const FILE: &str = "versions/versions.toml";
 const VLLM: &str = "https://github.com/vllm-project/vllm";
 
-/// A repository with vLLM's tags and a tree that fits its patches.
+/// A repository with vLLM's tags and a tree that the patches apply to.
 struct Upstream {
     folder: GitFolder,
     server: GitHttp,
@@ -217,10 +217,10 @@ fn patches_that_do_not_fit_stop_a_bump() {
     let project = Project::new();
     let before = project.files();
     let line = format!("bump vllm-legacy v0.11.0 {}", upstream.mirror());
-    let ran = project.run(&line).expect(7).says("not fit `vllm-legacy` at `v0.11.0`");
+    let ran = project.run(&line).expect(7).says("not apply to `vllm-legacy` at `v0.11.0`");
     ran.says("line 2 is the most similar").says("nothing was written");
     project.run(&format!("{line} --check")).expect(7);
-    same(&project.files(), &before, "a bump whose patches do not fit");
+    same(&project.files(), &before, "a bump whose patches do not apply");
     let ran = project.run(&format!("{line} --accept-broken-patches --format json")).expect(0);
     let report = json(&ran);
     assert!(report["patches"].as_array().unwrap().iter().any(|one| one["ok"] == false), "{report}");

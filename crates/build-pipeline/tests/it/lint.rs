@@ -190,7 +190,7 @@ fn a_file_that_is_built_may_be_next_to_the_script_or_in_its_repository() {
         project.run(&format!("-C {here} lint {file}")).stdout
     };
     let is_missing = |text: String| text.contains("missing-file");
-    // Outside a repository, it is not known which files belong to the script.
+    // Outside a repository, nothing shows which files belong to the script.
     assert!(!is_missing(run("elsewhere", "build.sh")));
     std::fs::create_dir_all(at("repo/.git")).unwrap();
     for (here, file) in [("repo", "scripts/build.sh"), ("elsewhere", "../repo/scripts/build.sh")] {

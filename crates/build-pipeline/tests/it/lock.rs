@@ -1,5 +1,5 @@
-//! `lock` looks up packages at Debian's real mirrors and on the real Python index, and writes them
-//! with their hashes. It refuses packages that are stale, were replaced, or are for CUDA.
+//! `lock` looks up packages at Debian's real mirrors and on PyPI, and writes them with their
+//! hashes. It refuses packages that are stale, were replaced, or are for CUDA.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -257,7 +257,7 @@ fn the_hook_for_apt_is_read_by_apt_and_patches_an_upgrade() {
     run().expect(0).prints("vllm-platform-fallback  applied(1)");
     install(&project, "0.11.0", &PLATFORM.replace("is_rocm = False", "is_rocm = False  # newer"));
     run().expect(0).prints("vllm 0.11.0").prints("applied(1)");
-    // A patch that does not fit is reported, and apt continues.
+    // A patch that does not apply is reported, and apt continues.
     project.write(&format!("{PACKAGES}/vllm/platforms/__init__.py"), "other\n");
     run().expect(0).says("the patches were not applied again");
 }

@@ -119,7 +119,7 @@ fn a_patch_that_does_not_come_to_what_the_plan_says_stops_the_build_before_any_r
         (upstream, list_edit("a.txt"), "this version should include it (0.2 has it)"),
     ] {
         bench.patch(applies, &edit);
-        let failed = bench.build().expect(7).says("patch `demo-list` does not fit").says(why);
+        let failed = bench.build().expect(7).says("patch `demo-list` does not apply").says(why);
         assert!(!failed.stderr.contains("the list is"), "no RUN: {}", failed.stderr);
         assert!(!bench.project.path("dist/vulkan-tiny").exists(), "nothing was labelled");
         let record = bench.last_record();

@@ -1,4 +1,4 @@
-//! Plans depend on the files that they need, each read once, and on the patches that fit.
+//! Plans depend on the files that they need, each read once, and on the patches that apply.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ fn builds_of_llama_cpp_are_given_the_number_and_commit_of_their_source() {
     shown.prints("LLAMA_BUILD_NUMBER").prints("11312");
 }
 
-/// Returns how often each file of the project was opened, by path from its root. Leaves out
+/// Returns how often each project file was opened, by path from its root. Leaves out
 /// outputs, git's own files and the settings for registries.
 fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
     let log = project.path("home/strace.log");
@@ -206,7 +206,7 @@ fn opened(project: &Project, line: &str) -> BTreeMap<String, usize> {
 /// The files that every plan is made from.
 const DATA: [&str; 3] = ["versions/gpus.toml", "versions/tracks.toml", "versions/versions.toml"];
 
-/// Checks that a command opens exactly these files of the project, each the given number of times.
+/// Checks that a command opens exactly these project files, each the given number of times.
 fn check_opened(project: &Project, line: &str, files: &[&str], times: usize) {
     let wanted: BTreeMap<String, usize> =
         files.iter().map(|name| ((*name).to_owned(), times)).collect();
@@ -277,7 +277,7 @@ fn plans_with_patches(project: &Project) -> Result<Vec<Value>, Ran> {
         .collect()
 }
 
-/// Every patch file of the project: `patches/COMPONENT/ID.toml`.
+/// Every patch file in the project: `patches/COMPONENT/ID.toml`.
 fn patch_files(project: &Project) -> Vec<(String, String)> {
     let files = project.files();
     let parts = files.keys().filter_map(|path| {

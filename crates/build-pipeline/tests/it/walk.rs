@@ -1,5 +1,5 @@
 //! The walk in TUTORIAL.md, "From an empty folder to a service": its commands run one after another
-//! with podman and docker, against a registry, a git server and a Python index on this machine.
+//! with podman and docker, against a registry, a git server and a package index on this machine.
 
 use std::path::Path;
 use std::process::Command;

@@ -60,7 +60,7 @@ fn plan(lock: &str) -> Plan {
     draft.finish().unwrap()
 }
 
-/// Returns settings that include the lock as a file of the project, and this machine's mirrors.
+/// Returns settings that include the lock as a project file, and this machine's mirrors.
 fn settings(bench: &Bench, store: &str, lock: &str) -> Settings {
     let files = BTreeMap::from([("lock".to_owned(), lock.into())]);
     let materials = Materials { files, ..Materials::default() };

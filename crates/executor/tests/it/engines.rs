@@ -66,7 +66,7 @@ pub(crate) struct Bench {
     base: Digest,
     folder: TempDir,
     pub(crate) podman: Arc<PodmanStore>,
-    /// The Python index for wheels.
+    /// The package index for wheels.
     pub(crate) index: Option<String>,
 }
 

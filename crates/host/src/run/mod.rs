@@ -29,7 +29,7 @@ pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
 
 /// The home in the container, for any user.
 const HOME: &str = "/home/run";
-/// The working folder, if the container has one.
+/// The working directory, if the container has one.
 const WORK: &str = "/work";
 
 /// The container that was requested.
@@ -55,7 +55,7 @@ pub struct Wish<'a> {
     pub environment: BTreeMap<String, String>,
     /// The folder with models, if it differs from the row's.
     pub models: Option<String>,
-    /// The working folder on the host.
+    /// The folder on the host that is mounted as the working directory.
     pub work: Option<String>,
     /// The user and group ID that should own files: `LOCAL_UID` and `LOCAL_GID`.
     pub owner: (u32, u32),
@@ -145,7 +145,7 @@ pub struct Container {
     pub passed: BTreeSet<String>,
     /// Files with additional environment variables.
     pub variable_files: Vec<String>,
-    /// The working folder, if it is not the image's own.
+    /// The working directory, if it is not the image's own.
     pub work: Option<&'static str>,
     /// Whether it runs in the background.
     pub is_detached: bool,

@@ -27,7 +27,7 @@ pub struct Row {
     pub models: String,
     /// The path of that folder in the container; it may start with `~/`.
     pub models_at: String,
-    /// Whether the current folder becomes its working folder.
+    /// Whether the current folder becomes its working directory.
     pub has_work: bool,
     /// The smoke tests.
     pub smoke: BTreeMap<Level, Trial>,

@@ -17,7 +17,7 @@ const COMPAT: &str = include_str!("../../../../versions/compat.toml");
 const GPUS: &str = include_str!("../../../../versions/gpus.toml");
 const TRACKS: &str = include_str!("../../../../versions/tracks.toml");
 
-/// Returns the data files of the project.
+/// Returns the project's data files.
 fn data() -> &'static (Compat, Gpus) {
     static DATA: OnceLock<(Compat, Gpus)> = OnceLock::new();
     DATA.get_or_init(|| {

@@ -16,12 +16,12 @@ use self::scan::Scanner;
 /// Replaces text in a word that only a running shell knows.
 pub const UNKNOWN: char = '\u{fffc}';
 
-/// A command: its words, and its working folder if known.
+/// A command: its words, and its working directory if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
     /// Its words; there is at least one.
     pub words: Vec<Word>,
-    /// The working folder, if known.
+    /// The working directory, if known.
     pub folder: String,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub stage: usize,

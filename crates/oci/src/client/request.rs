@@ -50,7 +50,7 @@ pub(super) enum Target {
 pub(super) enum Scheme {
     Https,
     Http,
-    /// Plain http is allowed, but it is not known yet whether the host supports it.
+    /// Plain http is allowed, but the client does not know yet whether the host supports it.
     MaybeHttp,
 }
 

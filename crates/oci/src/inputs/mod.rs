@@ -36,7 +36,7 @@ const COMMIT: &str = "io.github.build-pipeline.commit";
 pub enum InputKind {
     /// The plan that the list was made from.
     Plan,
-    /// A lock file of the project.
+    /// A lock file in the project.
     Lock,
     /// The manifest or index of an image.
     Manifest,

@@ -17,7 +17,7 @@ pub struct SedCall {
     pub script_file: Option<String>,
     /// The files, relative to `folder`.
     pub files: Vec<String>,
-    /// The working folder of the command.
+    /// The working directory of the command.
     pub folder: String,
     /// The program that chooses the files, if any: `find`, `xargs`.
     pub chooser: Option<String>,

@@ -130,15 +130,15 @@ pub const IMAGE: &[Key] = &[
     Key::optional(
         "files",
         Kind::Tables(&FILE),
-        "Files and folders of the project to add to the image, as a separate layer.",
+        "Project files and folders to add to the image, as a separate layer.",
         "none",
         "files = [{ from = \"files/start\", to = \"/usr/local/bin/start\", mode = \"0755\" }]",
     ),
 ];
 
-/// A file or folder of the project in the image.
+/// A project file or folder in the image.
 pub const FILE: Form = Form::of(
-    "A file of the project, or a folder with everything in it.",
+    "A project file, or a folder with everything in it.",
     &[&[
         Key::required(
             "from",
@@ -304,7 +304,7 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "files",
             Kind::Texts,
-            "Files and folders of the project. They have the same path in the context.",
+            "Project files and folders. They have the same path in the context.",
             "none",
             "files = [\"files/start\", \"src\"]",
         ),

@@ -53,7 +53,7 @@ pub struct SourcePin {
     pub version: Option<String>,
     /// The commit.
     pub commit: Pinned<CommitId>,
-    /// The component under `patches/` whose patches fit this tree, if there is one.
+    /// The component under `patches/` whose patches apply to this tree, if there is one.
     pub patches: Option<String>,
     /// Build arguments that describe this tree, such as a build number that only git knows.
     pub args: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub struct SourcePin {
     pub facts: Facts,
 }
 
-/// A release archive with a known hash, from the Python package index.
+/// A release archive with a known hash, from a Python package index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivePin {
     /// The name of the project on the index, for example `vllm`.
@@ -72,7 +72,7 @@ pub struct ArchivePin {
     pub sha256: Pinned<Sha256>,
     /// The directory inside the archive to use, if not the whole archive.
     pub subdirectory: Option<String>,
-    /// The component under `patches/` whose patches fit this tree, if there is one.
+    /// The component under `patches/` whose patches apply to this tree, if there is one.
     pub patches: Option<String>,
     /// Build arguments that describe this tree, such as a build number that only git knows.
     pub args: BTreeMap<String, String>,

@@ -167,7 +167,7 @@ pub(crate) fn refuse_broken(check: &PatchCheck, pin: &PinName, name: &str) -> Re
         1 => "a patch does".to_owned(),
         count => format!("{count} patches do"),
     };
-    let mut told = Failure::new(Kind::Patch, format!("{many} not fit `{pin}` at `{name}`"));
+    let mut told = Failure::new(Kind::Patch, format!("{many} not apply to `{pin}` at `{name}`"));
     told.causes = broken.iter().map(|one| format!("`{}`: {}", one.id, one.explanation)).collect();
     Err(told
         .hint("nothing was written; fix the patches under `patches/`, or use `versions` to limit the releases that they apply to")

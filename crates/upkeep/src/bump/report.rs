@@ -93,7 +93,7 @@ impl BumpReport {
                 .verdicts
                 .iter()
                 .filter(|one| !one.ok)
-                .map(|one| format!("patch `{}` does not fit: {}", one.id, one.explanation)),
+                .map(|one| format!("patch `{}` does not apply: {}", one.id, one.explanation)),
         );
         warnings.extend(couplings);
         Self {

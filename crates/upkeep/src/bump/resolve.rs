@@ -18,7 +18,7 @@ pub struct Asked<'a> {
     pub pin: &'a PinName,
     /// A version, tag, branch, full commit or digest, or `latest`.
     pub value: &'a str,
-    /// The Python index for archives. If absent, pip's index.
+    /// The package index for archives. If absent, pip's index.
     pub index: Option<&'a str>,
     /// What to accept.
     pub accepted: Accepted,
@@ -81,7 +81,7 @@ pub(crate) async fn resolve(
             Kind::Input,
             format!("pin `{name}` is a set of packages, which has no single value to look up"),
         )
-        .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` checks each of them on its index, and `build-pipeline lint` checks that they fit together"))
+        .hint("edit its versions together in `versions/versions.toml`; `build-pipeline outdated` checks each of them on its index, and `build-pipeline lint` checks that they are compatible with each other"))
     }
 }
 
@@ -429,7 +429,7 @@ async fn archive(asked: &Asked<'_>, pin: &ArchivePin, sources: &Sources) -> Resu
     }
     Ok(Found {
         name: version.to_owned(),
-        evidence: format!("{}, looked up on the Python index by `bump`", file.name),
+        evidence: format!("{}, looked up on the package index by `bump`", file.name),
         value: NewValue::Archive { version: version.to_owned(), sha256 },
         moved_from,
         notes: Vec::new(),

@@ -40,7 +40,7 @@ pub struct Locks {
 pub struct Asked<'a> {
     /// The mirrors.
     pub mirrors: &'a Mirrors,
-    /// The Python index. If absent, pip's index.
+    /// The Python package index. If absent, pip's index.
     pub index: Option<&'a str>,
     /// Whether to accept a file whose hash changed although its name and version did not.
     pub accepts_moved: bool,

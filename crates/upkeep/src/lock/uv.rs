@@ -1,4 +1,4 @@
-//! Runs uv: from the `PATH`, or else installed from the Python index, at a pinned version and by
+//! Runs uv: from the `PATH`, or else installed from a package index, at a pinned version and by
 //! hash.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +180,7 @@ fn installed(
     if program.is_file() {
         return Ok(program);
     }
-    tell(&format!("installing uv {VERSION} from the Python index"));
+    tell(&format!("installing uv {VERSION} from the package index"));
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
         Failure::caused(Kind::Machine, what, &error).hint(

@@ -25,7 +25,7 @@ pub struct Clients {
     pub sources: Sources,
     /// For registries.
     pub client: RegistryClient,
-    /// The Python index, or why there is none.
+    /// The Python package index, or why there is none.
     pub index: Result<SourceUrl, String>,
 }
 

@@ -178,7 +178,7 @@ fn hold(state: &mut State, pins: &Pins, name: &PinName) {
     }
 }
 
-/// Returns the host that has a pin. `index` is the URL of the Python index.
+/// Returns the host that has a pin. `index` is the URL of the Python package index.
 fn host(pins: &Pins, name: &str, index: Option<&str>) -> Option<String> {
     if let Some(pin) = pins.images.get(name) {
         return Some(pin.repository.registry().to_owned());

@@ -46,9 +46,9 @@ struct OneFinding {
     fact: &'static str,
     /// The source of that fact.
     source: String,
-    /// How it is known: vendor, maintainer, reports or one-source.
+    /// How the fact is known: vendor, maintainer, reports or one-source.
     known: &'static str,
-    /// The number of independent reports, if it is known from reports.
+    /// The number of independent reports, if the fact is known from reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     reports: Option<u16>,
     /// The day on which the source was read, `YYYY-MM-DD`.

@@ -112,7 +112,7 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
     }
 }
 
-/// Prepares the patches of a component that fit an installed tree.
+/// Prepares the patches of a component that apply to an installed tree.
 fn prepare(
     component: &str,
     patches: &[Patch],

@@ -1,4 +1,4 @@
-//! `build-pipeline patch`: patches trees, or reports why a patch does not fit.
+//! `build-pipeline patch`: patches trees, or reports why a patch does not apply.
 //!
 //! `patching::prepared` finds the tree, its version, the patches and the GPU target. `patcher`
 //! works out the changes, `apply` writes them, and `revert` undoes them. `report` formats the

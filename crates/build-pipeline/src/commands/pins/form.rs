@@ -22,7 +22,7 @@ pub(crate) struct VersionsFile {
     /// Git trees.
     #[serde(default)]
     source: BTreeMap<String, Source>,
-    /// Release archives of the Python index.
+    /// Release archives from a Python package index.
     #[serde(default)]
     archive: BTreeMap<String, Archive>,
     /// Container images.
@@ -55,7 +55,7 @@ struct Source {
     /// The full commit, or `unresolved`.
     #[schemars(regex(pattern = "^([0-9a-f]{40}|[0-9a-f]{64}|unresolved)$"))]
     commit: String,
-    /// The folder below patches/ whose patches fit this tree.
+    /// The folder below patches/ whose patches apply to this tree.
     #[serde(default)]
     patches: Option<String>,
     /// Build arguments that describe this tree.
@@ -92,7 +92,7 @@ struct Archive {
     /// The directory inside the archive to use.
     #[serde(default)]
     subdirectory: Option<String>,
-    /// The folder below patches/ whose patches fit this tree.
+    /// The folder below patches/ whose patches apply to this tree.
     #[serde(default)]
     patches: Option<String>,
     /// Build arguments that describe this tree.
