@@ -161,7 +161,7 @@ impl From<&executor::ExecuteError> for Failure {
                 Some(error) => registry_hints(told, error),
                 None => told,
             },
-            ExecuteKind::Integrity => told.hint("none of it was used; if the registry is a mirror, check what it serves"),
+            ExecuteKind::Integrity => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or name another place; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or name another place"),
@@ -175,7 +175,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file in the meantime, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
             ExecuteKind::Build => told
-                .hint("the lines above are the end of its log; finished steps are cached")
+                .hint("the lines above are the end of the build's log; finished steps are cached")
                 .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
@@ -235,7 +235,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
     let is_copy_missing = copy.is_some();
     let told = match copy {
         Some((image, copy)) => told.hint(format!(
-            "the mirror has no copy: on a machine that can reach both, add it with `skopeo copy --all docker://{image} docker://{copy}`"
+            "the mirror has no copy of the image: on a machine that can reach both registries, add one with `skopeo copy --all docker://{image} docker://{copy}`"
         )),
         None => told,
     };
@@ -258,7 +258,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach")),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
-        RegistryKind::Integrity => told.hint("none of it was used; if the registry is a mirror, check what it serves"),
+        RegistryKind::Integrity => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
         RegistryKind::Registry => told.hint(format!("{who} `{host}` is at fault; try again later")),
         RegistryKind::Protocol | RegistryKind::TooLarge => told.hint(format!(
             "check that `{host}` is the address of a registry, and that no login page or proxy intercepts it"
@@ -328,7 +328,7 @@ fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
             .hint("`build-pipeline patch` can also use a pinned release archive from a package index: `--pin NAME`"),
             SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
             SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
-            SourceKind::Integrity => told.hint("none of it was used; if it comes from a mirror, check what the mirror serves"),
+            SourceKind::Integrity => told.hint("the content was not used; if it comes from a mirror, check what the mirror serves"),
             SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
             SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
             SourceKind::NoMirror => match error.without_mirror() {

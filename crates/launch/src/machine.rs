@@ -138,8 +138,9 @@ impl Data {
     pub fn script(&self, name: &str) -> Result<String, Failure> {
         let name = format!("versions/smoke/{name}");
         let text = self.project.text(&name).map_err(|error| {
-            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
-                .hint("versions/run.toml names it; create it, or name another one")
+            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error).hint(
+                "versions/run.toml names this script; create it, or name another script there",
+            )
         })?;
         Ok(text.to_string())
     }

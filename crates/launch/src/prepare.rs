@@ -213,10 +213,10 @@ impl Prepared {
         );
         Err(Failure::new(Kind::Failed, what)
             .hint(format!(
-                "`build-pipeline --track {track}{} --load` replaces it with this project's",
+                "`build-pipeline --track {track}{} --load` replaces it with this project's image",
                 self.gpu_option
             ))
-            .hint(format!("to keep both, load this one under another name, `--output engine:localhost/NAME/{track}:latest`, and name it with `--image`")))
+            .hint(format!("to keep both, load this project's image under another name with `--output engine:localhost/NAME/{track}:latest`, and start that image with `--image`")))
     }
 
     /// Checks that the image contains code for this machine's GPU, if its label lists the GPUs that
@@ -246,8 +246,8 @@ impl Prepared {
         let gpus = gpus.join(", ");
         let what = format!("`{}` was built for {checked}, but the GPU is {gpus}", self.image);
         Err(Failure::new(Kind::Failed, what)
-            .hint(format!("build it for this GPU: `--gpu {gpus}`"))
-            .hint("`--force` starts it anyway"))
+            .hint(format!("build the image for this GPU: `--gpu {gpus}`"))
+            .hint("`--force` starts the image anyway"))
     }
 
     /// Returns the name of the engine.
@@ -401,9 +401,9 @@ pub fn run_error(error: RunError) -> Failure {
     match error {
         RunError::NoDevice { .. } => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
-            .hint("`--no-gpu` starts it without a GPU"),
+            .hint("`--no-gpu` starts the image without a GPU"),
         RunError::Path { .. } => told.hint("engines would split this name; name another folder"),
-        RunError::Quadlet => told.hint("`--engine podman` writes one for podman"),
+        RunError::Quadlet => told.hint("`--engine podman` writes a quadlet for podman"),
     }
 }
 
@@ -432,7 +432,7 @@ pub fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Fai
         std::fs::create_dir_all(&path).map_err(|error| {
             let what = format!("creating the folder `{}` failed", path.display());
             Failure::caused(Kind::Machine, what, &error)
-                .hint("check its permissions, or name another with `--models DIR`")
+                .hint("check its permissions, or name another folder with `--models DIR`")
         })?;
     }
     Ok(())

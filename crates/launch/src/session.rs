@@ -306,7 +306,7 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
     let told = Failure::new(Kind::Machine, format!("{engine} has no image `{image}`"));
     if image.starts_with("localhost/") {
         told.hint(format!(
-            "`build-pipeline --track {track}{} --load --engine {engine}` builds and loads it",
+            "`build-pipeline --track {track}{} --load --engine {engine}` builds and loads the image",
             prepared.gpu_option
         ))
         .hint("`--image NAME` starts another image")

@@ -85,7 +85,7 @@ pub fn failed(error: &ReplaceError) -> Failure {
         ReplaceError::Write(..) => Failure::from_chain(Kind::Machine, error)
             .hint("no file was changed; check the free disk space and the folder's permissions"),
         ReplaceError::Stuck { .. } => Failure::from_chain(Kind::Machine, error)
-            .hint("`build-pipeline patch revert` restores it once the disk is writable"),
+            .hint("`build-pipeline patch revert` restores the file once the disk is writable"),
     }
 }
 

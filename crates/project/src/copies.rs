@@ -69,8 +69,8 @@ pub fn check_plans<'a>(
         let lists = files.lists().iter();
         let tracks: Vec<&str> = lists.map(|list| list.track.as_str()).collect();
         return Err(Failure::new(Kind::Input, what)
-            .hint(format!("it contains the inputs of {}, as they were pinned when the bundle was made", tracks.join(", ")))
-            .hint(format!("make a new one on a machine that can download the inputs: `build-pipeline bundle {} -o FILE`", plan.track)));
+            .hint(format!("the bundle contains the inputs of {}, as they were pinned when the bundle was made", tracks.join(", ")))
+            .hint(format!("make a new bundle on a machine that can download the inputs: `build-pipeline bundle {} -o FILE`", plan.track)));
     }
     Ok(())
 }

@@ -412,7 +412,7 @@ fn no_image(name: &TrackName, project: &Project) -> Failure {
     if folder.join(&rehearsed).exists() {
         told.hint(format!("a rehearsed image exists: `build-pipeline verify {rehearsed}`"))
     } else {
-        told.hint(format!("build it with `build-pipeline --track {name}`"))
+        told.hint(format!("build the image with `build-pipeline --track {name}`"))
     }
 }
 
@@ -481,14 +481,16 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     let rehearsed =
         name.strip_prefix("rehearsal-").filter(|track| known.clone().any(|one| one == *track));
     if let Some(track) = rehearsed {
-        return told.hint(format!("`build-pipeline --track {track} --rehearse` makes it"));
+        return told.hint(format!(
+            "`build-pipeline --track {track} --rehearse` makes the rehearsed image"
+        ));
     }
     if let Some(near) = nearest(name, known) {
         return told.hint(format!("did you mean `{near}`?"));
     }
     let told = if name.starts_with("engine:") || name == "engine" {
         told.hint(
-            "build-pipeline does not read images in an engine; build it with `--output oci:DIR` as well",
+            "build-pipeline does not read images in an engine; build the image with `--output oci:DIR` as well",
         )
     } else {
         told.hint(why.to_string())

@@ -137,7 +137,7 @@ impl Input {
             let what =
                 format!("the image sets {OVERRIDE} to a value with which ROCm does not start");
             Failure::caused(Kind::Failed, what, &error).hint(format!(
-                "build the image without it; until then, `-e {OVERRIDE}=VERSION` replaces it"
+                "build the image without this variable; until then, `-e {OVERRIDE}=VERSION` replaces its value"
             ))
         })
     }
@@ -246,8 +246,9 @@ async fn read_image(
             Some(layer) => layers.add(layer),
             None => {
                 let what = format!("`{}` does not contain its layer {}", image.name, number + 1);
-                return Err(Failure::new(Kind::Input, what)
-                    .hint("name the image in its registry, or build it with `--with-layers`"));
+                return Err(Failure::new(Kind::Input, what).hint(
+                    "name the image in its registry, or build the image with `--with-layers`",
+                ));
             }
         }
     }

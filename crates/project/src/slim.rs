@@ -128,7 +128,7 @@ fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
         Output::Registry { .. } | Output::Engine { .. } => {
             let what = format!("`slim` cannot write to `{output}`");
             Err(Failure::new(Kind::Input, what).hint(
-                "write `--output oci:DIR` or `--output oci-archive:FILE`, and copy it from there: `skopeo copy oci:DIR docker://HOST/NAME:TAG`, `podman load -i FILE`",
+                "write `--output oci:DIR` or `--output oci-archive:FILE`, and copy the image from there: `skopeo copy oci:DIR docker://HOST/NAME:TAG`, `podman load -i FILE`",
             ))
         }
     }
@@ -192,7 +192,7 @@ fn refused(image: &str, refusal: &Refusal) -> Failure {
 fn missing(image: &Image, number: usize) -> Failure {
     let what = format!("`{}` does not contain its layer {}", image.name, number + 1);
     Failure::new(Kind::Input, what)
-        .hint("name the image in its registry, or build it with `--with-layers`")
+        .hint("name the image in its registry, or build the image with `--with-layers`")
 }
 
 /// Writes a layer without code for other GPUs.

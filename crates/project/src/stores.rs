@@ -33,7 +33,7 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
                 store.name()
             );
             return Err(Failure::new(Kind::Input, what)
-                .hint(format!("`--mirror {host}={host}` allows it; a folder needs no rule"))
+                .hint(format!("`--mirror {host}={host}` allows the store; a folder needs no rule"))
                 .hint(MIRROR_ONLY));
         }
         store.check().map_err(|error| {

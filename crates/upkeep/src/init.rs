@@ -100,7 +100,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         new_folders.iter().for_each(|new_folder| drop(fs::remove_dir(new_folder)));
         let what = format!("writing `{}` failed", path.display());
         Failure::caused(Kind::of_write(error), what, error)
-            .hint("nothing was left behind; check the space and permissions of the folder, or name another one")
+            .hint("all files that were written have been removed; check the space and permissions of the folder, or name another one")
     };
     let mut written = Vec::new();
     for (path, text) in files {
@@ -160,7 +160,7 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
         if known.tracks.contains_key(&track) {
             let what = format!("`{track}` is already a track of build-pipeline");
             return Err(Failure::new(Kind::Input, what)
-                .hint(format!("leave out `--track` to use it, or name yours differently: `--track my-{track} --from {track}`")));
+                .hint(format!("to use that track, leave out `--track`; to make your own, choose another name: `--track my-{track} --from {track}`")));
         }
         let mut table = format!(
             "# The tracks of this project, in addition to those of build-pipeline. TUTORIAL.md of\n\

@@ -45,7 +45,7 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     let older: Vec<String> =
         args.since.iter().map(|path| format!(" --bundle {}", path.display())).collect();
     output::hint(&format!(
-        "`build-pipeline build TRACK{} --bundle {}{}` builds from it, without a network",
+        "`build-pipeline build TRACK{} --bundle {}{}` builds from the bundle, without network access",
         rehearsal(&args.subject),
         file.display(),
         older.concat()
@@ -70,7 +70,7 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
         show(&mut page, &collected, &none, bytes);
         output::sanitised_result(&page.into_text())?;
         output::hint(&format!(
-            "`build-pipeline build TRACK{} --mirror all={to} --mirror-only` builds from it alone",
+            "`build-pipeline build TRACK{} --mirror all={to} --mirror-only` builds from the copy alone",
             rehearsal(&args.subject)
         ));
     }
@@ -266,8 +266,7 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
     if let Some((path, first)) = damaged.first() {
         // The content of a file that is not a bundle cannot be told from a damaged first header.
         let state = if first.at == 0 { "is not a bundle, or is damaged" } else { "is damaged" };
-        let what =
-            format!("`{}` {state}: {} (at byte {})", path.display(), first.what, first.at);
+        let what = format!("`{}` {state}: {} (at byte {})", path.display(), first.what, first.at);
         let told = Failure::new(Kind::Integrity, sanitise_line(&what));
         let others = damaged.iter().skip(1).take(MOST_DAMAGE);
         let told = others.fold(told, |told, (other, damage)| {

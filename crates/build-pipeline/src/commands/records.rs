@@ -70,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
         return match records.last() {
             Some(last) => show(last, args.format),
             None => Err(Failure::new(Kind::Input, "there are no records")
-                .hint("every build writes one, even if it fails")),
+                .hint("every build writes a record, even if it fails")),
         };
     }
     let Some(wanted) = &args.record else {
@@ -91,7 +91,7 @@ pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
     match matching.as_slice() {
         [one] => show(one, args.format),
         [] => Err(Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
-            .hint("`build-pipeline records` lists them")),
+            .hint("`build-pipeline records` lists all records")),
         several => Err(Failure::new(
             Kind::Input,
             format!("{} records begin or end with `{wanted}`", several.len()),

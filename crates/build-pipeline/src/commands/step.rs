@@ -287,7 +287,7 @@ fn find(plans: &[Prepared], key: &str) -> Result<(usize, Step), Failure> {
 fn no_such(key: &str) -> Failure {
     let what = format!("no step of these tracks has a key that starts with `{key}`");
     Failure::new(Kind::Input, what)
-        .hint("a key changes with every input: `build-pipeline step list` prints the current ones")
+        .hint("a key changes with every input: `build-pipeline step list` prints the current keys")
         .hint("name the track with `--track`, and its variant or GPU if the step belongs to one")
 }
 

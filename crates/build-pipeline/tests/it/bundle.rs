@@ -374,7 +374,7 @@ fn what_is_not_the_right_bundle_is_said() {
         .expect(2)
         .says("`docker.io/ollama/ollama")
         .says("which `ollama` needs, is not in `a.tar`")
-        .says("it contains the inputs of locked-spoof")
+        .says("contains the inputs of locked-spoof")
         .says("`build-pipeline bundle ollama -o FILE`");
     // A rule for a copy that does not exist yet is not an error.
     let rule = "--mirror all=dir:new --mirror all=registry:";

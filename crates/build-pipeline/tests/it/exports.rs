@@ -53,7 +53,7 @@ fn a_workflow_has_a_job_for_each_step_and_image_and_is_checked() {
         .run(&format!("{line} --check"))
         .expect(13)
         .says("`w.yml`, line ")
-        .says("it should say `build-pipeline step run ");
+        .says("it should contain `build-pipeline step run ");
     assert_eq!(project.read("w.yml"), text, "`--check` writes nothing");
 }
 

@@ -54,7 +54,7 @@ fn what_a_registry_does_decides_the_exit_code() {
     let (_, said) = fails(64, 6, |proxy, base| {
         proxy.on("GET", base.image.config.digest.as_str()).does(Fault::Flip(0));
     });
-    assert!(said.contains("none of it was used"), "{said}");
+    assert!(said.contains("the content was not used"), "{said}");
     let (_, said) = fails(65, 6, |proxy, base| {
         proxy.on("GET", base.image.layers[1].digest.as_str()).does(Fault::Flip(0));
     });

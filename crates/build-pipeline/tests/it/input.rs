@@ -103,7 +103,7 @@ const CASES: [(&str, &str, &str); 46] = [
     (
         "verify rehearsal-trainer",
         "`rehearsal-trainer` is not a track",
-        "`build-pipeline --track trainer --rehearse` makes it",
+        "`build-pipeline --track trainer --rehearse` makes the rehearsed image",
     ),
     ("--track locked-spoof --rehearse --store x:y", "cannot use `--store x:y`", "--store dir:"),
     ("explain aiter-on-rdna --format json", "describes a track, not a rule", "name a track"),

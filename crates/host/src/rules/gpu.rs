@@ -48,7 +48,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
             format!("the driver `{driver}` is bound to the GPU at {address}"),
             "containers cannot use a GPU that is reserved for a virtual machine",
         )
-        .repair("# only if no virtual machine uses it:")
+        .repair("# only if no virtual machine uses the GPU:")
         .repair(format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/unbind"))
         .repair("echo 1 | sudo tee /sys/bus/pci/rescan && sudo modprobe amdgpu"),
         None if machine.kernel.words.iter().any(|word| word == "nomodeset") => finding(

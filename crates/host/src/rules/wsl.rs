@@ -45,7 +45,7 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
             "HSA_ENABLE_DXG_DETECTION=1",
         )
         .because(
-            "ROCm before 7.13 does not look for /dev/dxg without it",
+            "ROCm before 7.13 does not look for /dev/dxg without this variable",
             "a maintainer in ROCm/librocdxg#34",
         )
         .repair("export HSA_ENABLE_DXG_DETECTION=1")

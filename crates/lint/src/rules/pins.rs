@@ -44,7 +44,7 @@ fn unresolved(pins: &Pins, line: &dyn Fn(&PinName) -> usize, found: &mut Finding
         .map(|(name, pin)| (name, pin.digest == Pinned::Unresolved && !pin.follow));
     for (name, is_unresolved) in sources.chain(archives).chain(images) {
         if is_unresolved {
-            let help = format!("`build-pipeline bump {name}` looks it up");
+            let help = format!("`build-pipeline bump {name}` looks up the value");
             found.add_with(
                 "pin-unresolved",
                 line(name),

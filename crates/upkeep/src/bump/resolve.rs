@@ -119,7 +119,7 @@ fn check_moved(
         Kind::Integrity,
         format!("{what} moved: it was `{old}` when it was pinned{since}, and is now `{new}`"),
     )
-    .hint("nothing was written; find out why it moved before you trust it")
+    .hint("nothing was written; find out why it moved before you trust the new value")
     .hint(format!(
         "`build-pipeline bump {} {} --accept-moved` accepts the new value",
         asked.pin, asked.value
@@ -153,7 +153,7 @@ fn missing(asked: &Asked<'_>, what: String, releases: &Releases, others: &[&str]
     };
     match suggested {
         Some(name) => told.hint(format!(
-            "nothing was changed; `build-pipeline bump {} {name}` uses another one",
+            "nothing was changed; `build-pipeline bump {} {name}` uses another value",
             asked.pin
         )),
         None => {

@@ -238,7 +238,7 @@ fn refuse_moved(found: &Found) -> Result<(), Failure> {
                 found.name
             );
             return Err(Failure::new(Kind::Integrity, message)
-                .hint("nothing was written; find out why it changed before you trust it")
+                .hint("nothing was written; find out why the file changed before you trust it")
                 .hint(format!(
                     "`build-pipeline lock {} --accept-moved` accepts the new file",
                     found.name

@@ -186,7 +186,7 @@ fn refuse_cuda(name: &PinName, lock: &PythonLock, reasons: &str) -> Failure {
         causes.push(format!("it also adds {}", others.join(", ")));
     }
     Failure { causes, ..told }
-        .hint(format!("nothing was written; if the image already contains it, add it to `provided` in `[{name}]` in `versions/python.toml`"))
+        .hint(format!("nothing was written; if the image already contains this package, add the package to `provided` in `[{name}]` in `versions/python.toml`"))
         .hint("wheels for ROCm come from AMD's index, `[release.…]` in `versions/versions.toml`, never from the default index")
 }
 

@@ -184,7 +184,7 @@ fn installed(
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
         Failure::caused(Kind::Machine, what, &error).hint(
-            "it is under `XDG_CACHE_HOME` (default `~/.cache`); check its space and permissions",
+            "the folder is under `XDG_CACHE_HOME` (default `~/.cache`); check its space and permissions",
         )
     };
     std::fs::create_dir_all(folder).map_err(machine)?;

@@ -161,7 +161,7 @@ fn lock(folder: &Path) -> Result<File, Failure> {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
             let what = format!("another run is using `{}`", folder.display());
-            Err(Failure::new(Kind::Busy, what).hint("wait until it has finished"))
+            Err(Failure::new(Kind::Busy, what).hint("wait until that run has finished"))
         }
         Err(fs::TryLockError::Error(error)) => Err(failed(folder, &error)),
     }

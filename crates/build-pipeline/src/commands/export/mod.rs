@@ -119,8 +119,8 @@ fn check(file: &Path, wanted: &str, command: &str) -> Result<(), Failure> {
     let mut told = Failure::new(Kind::Differs, what);
     let shown = |text: &str| text.lines().nth(same).unwrap_or("(the end)").trim().to_owned();
     told.causes = vec![
-        format!("the file says `{}`", shown(&found)),
-        format!("it should say `{}`", shown(wanted)),
+        format!("the file contains `{}`", shown(&found)),
+        format!("it should contain `{}`", shown(wanted)),
     ];
-    Err(told.hint(format!("`{command} …` without `--check` writes it again")))
+    Err(told.hint(format!("`{command} …` without `--check` writes the file again")))
 }

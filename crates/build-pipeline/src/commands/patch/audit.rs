@@ -94,6 +94,6 @@ fn verdict(report: &AuditReport) -> Result<(), Failure> {
             Kind::Patch,
             format!("{count} verdicts are failures; nothing was written"),
         )
-        .hint("the report above shows the reason and the line of each")),
+        .hint("the report above shows the reason and the line of each failure")),
     }
 }

@@ -94,7 +94,9 @@ fn set(text: &str, pins: &Pins, all: &mut [OriginRow]) -> Result<(), Failure> {
     let name = pin_name(pin, pins)?;
     if !pins.images.contains_key(&name) {
         let what = format!("`{name}` is not an image pin, and `--set` changes only images");
-        return Err(Failure::new(Kind::Input, what).hint("change it in `versions/versions.toml`"));
+        return Err(
+            Failure::new(Kind::Input, what).hint("change the pin in `versions/versions.toml`")
+        );
     }
     let wanted = format!("image.{name}");
     for one in all.iter_mut().filter(|one| one.row == wanted) {
