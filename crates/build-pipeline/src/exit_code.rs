@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_stand_once_and_in_order() {
+    fn codes_occur_once_and_in_order() {
         assert!(TABLE.is_sorted_by(|one, next| one.0 < next.0));
     }
 }

@@ -191,7 +191,7 @@ fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
     match &cli.command {
         Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
         _ => {
-            let ended = of_ours(cli);
+            let ended = dispatch_own(cli);
             global::warn_of_mirrors(&cli.global);
             ended.map(|()| std::process::ExitCode::SUCCESS)
         }
@@ -199,7 +199,7 @@ fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
 }
 
 /// Runs a command that uses this program's own exit codes.
-fn of_ours(cli: &Cli) -> Result<(), Failure> {
+fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
     let Some(command) = &cli.command else {
         let nothing_asked =
             cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };

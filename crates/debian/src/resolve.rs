@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_come_behind_what_they_stand_on() {
+    fn sets_come_after_the_sets_they_depend_on() {
         let sets = sets(&[("a", &["c"]), ("b", &["a", "c"]), ("c", &[])]);
         assert_eq!(in_order(&sets).unwrap(), [&name("c"), &name("a"), &name("b")]);
     }

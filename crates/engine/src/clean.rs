@@ -337,7 +337,7 @@ async fn build_containers(
     }
     let info = client.info().await?;
     let records = build_records(&info);
-    let images = images_of_ours(client).await?;
+    let images = own_images(client).await?;
     let is_broken = |container: &Value| {
         let is_without_record = |id| matches!(run_of(&records, id), Record::Missing);
         let id = container["Id"].as_str().filter(|id| is_without_record(id));
@@ -394,7 +394,7 @@ fn is_empty_without_base(info: &EngineInfo, container: &Value, id: &str) -> bool
 
 /// Returns this tool's images by the hexadecimal digits of their IDs, with the run that each
 /// belongs to.
-async fn images_of_ours(client: &Client) -> Result<BTreeMap<String, Option<RunId>>, EngineError> {
+async fn own_images(client: &Client) -> Result<BTreeMap<String, Option<RunId>>, EngineError> {
     let mut images = BTreeMap::new();
     for label in [BASE_LABEL, RUN_LABEL] {
         for image in client.images_with(label).await? {

@@ -66,16 +66,16 @@ impl<'a> Collector<'a> {
         self.collected
     }
 
-    /// Fetches everything that a plan needs, except the layers of images, and lists it. `stands_in`
-    /// is set if the base is a stand-in, which each rehearsal makes for itself.
+    /// Fetches everything that a plan needs, except the layers of images, and lists it.
+    /// `has_stand_in` is set if the base is a stand-in, which each rehearsal makes for itself.
     ///
     /// # Errors
     /// Fails if something cannot be fetched.
-    pub async fn add_plan(&mut self, plan: &Plan, stands_in: bool) -> Result<(), ExecuteError> {
+    pub async fn add_plan(&mut self, plan: &Plan, has_stand_in: bool) -> Result<(), ExecuteError> {
         let text = plan.canonical_text();
         let mut blobs = vec![self.text(InputKind::Plan, &plan.name, text.into())?];
         for step in &plan.steps {
-            let is_stand_in = stands_in && matches!(step.action, Action::FetchBase { .. });
+            let is_stand_in = has_stand_in && matches!(step.action, Action::FetchBase { .. });
             if !is_stand_in {
                 blobs.extend(self.step(plan, step).await?);
             }

@@ -215,7 +215,7 @@ fn memory_and_files_are_bounded() {
 }
 
 #[test]
-fn what_a_probe_leaves_behind_ends_with_it() {
+fn processes_of_a_probe_end_with_it() {
     let mark = format!("{}", 186_400 + std::process::id());
     let script = format!(
         "import os, subprocess\nif os.fork() == 0:\n    os.setsid()\n    \
@@ -226,7 +226,7 @@ fn what_a_probe_leaves_behind_ends_with_it() {
     assert_eq!(printed(tools_of_user().run(&python(&script))), "ended\n");
     assert!(begun.elapsed() < Duration::from_secs(300));
     wait_until_gone(&format!("sleep\0{mark}\0"));
-    as_ordinary_user("what_a_probe_leaves_behind_ends_with_it");
+    as_ordinary_user("processes_of_a_probe_end_with_it");
 }
 
 #[test]

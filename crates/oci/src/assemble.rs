@@ -111,7 +111,7 @@ pub fn assemble(
     let base_config = parse_config(base.manifest, base.config, platform)?;
     let built = read_config(built).map_err(AssembleError::Document)?;
     let mut diff_ids = diff_ids(&base_config).ok_or(DeriveError::Field("rootfs.diff_ids"))?;
-    stands_on(&diff_ids, &built)?;
+    check_base(&diff_ids, &built)?;
     diff_ids.extend(new.iter().map(|layer| json!(layer.diff_id)));
 
     let mut reset = Vec::new();
@@ -205,7 +205,7 @@ fn diff_ids(config: &Map<String, Value>) -> Option<Vec<Value>> {
 }
 
 /// Checks that the lowest layers of a built image are those of the base.
-fn stands_on(base: &[Value], built: &Map<String, Value>) -> Result<(), AssembleError> {
+fn check_base(base: &[Value], built: &Map<String, Value>) -> Result<(), AssembleError> {
     let found = diff_ids(built).ok_or(AssembleError::Field("rootfs.diff_ids"))?;
     let text = |id: Option<&Value>| id.and_then(Value::as_str).unwrap_or("none").to_owned();
     let differs = |at: &usize| found.get(*at) != base.get(*at);

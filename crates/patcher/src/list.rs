@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_appended_behind_a_comment() {
+    fn nothing_is_appended_after_a_comment() {
         for list in [
             "\"a\", \"b\" # the last",
             "\"a\",\n#if X\n\"b\"\n#endif\n",

@@ -162,7 +162,7 @@ fn compat() {
 }
 
 #[test]
-fn there_are_enough_cases_and_no_name_stands_twice() {
+fn there_are_enough_cases_and_no_name_occurs_twice() {
     let all = [TOML, VERSIONS, GPUS, TRACKS, LOCKS, COMPAT, VARIABLES, PYTHON].concat();
     let mut names: Vec<_> = all.into_iter().map(|(name, _)| name).collect();
     assert!(names.len() >= 280, "{}", names.len());

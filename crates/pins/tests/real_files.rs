@@ -302,7 +302,7 @@ fn known_bad_releases_are_found_and_good_ones_are_not() {
 }
 
 #[test]
-fn tracks_stand_on_images_that_exist() {
+fn tracks_are_based_on_images_that_exist() {
     let tracks = tracks();
     assert_eq!(tracks.gpu.as_str(), "gfx1151");
     assert!(gpus().gpus.contains_key(&tracks.gpu));

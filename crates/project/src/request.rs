@@ -121,11 +121,11 @@ pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingReque
     }
     // If a pin is the base of one of the tracks, `--set` applies to that track. If no track uses
     // it, the planner refuses it.
-    let stands_on = |request: &BuildRequest, pin: &PinName| {
+    let is_based_on = |request: &BuildRequest, pin: &PinName| {
         planner::base_pin(request, input).is_some_and(|(base, _)| base == pin)
     };
     let is_for = |request: &BuildRequest, pin| {
-        stands_on(request, pin) || !requests.iter().any(|other| stands_on(other, pin))
+        is_based_on(request, pin) || !requests.iter().any(|other| is_based_on(other, pin))
     };
     let mut all = Vec::new();
     for planned in &requests {

@@ -245,14 +245,14 @@ fn changes(path: &EntryPath, one: &Entry, other: &Entry) -> Vec<Cause> {
 /// Returns the kind of difference at a path that is known to vary between builds.
 fn kind_of(path: &EntryPath) -> Option<Cause> {
     let name = path.name();
-    let lies_in = |directory: &[u8]| path.as_bytes().starts_with(directory);
+    let is_in = |directory: &[u8]| path.as_bytes().starts_with(directory);
     let has = |component: &[u8]| path.as_bytes().split(|b| *b == b'/').any(|c| c == component);
     if name.ends_with(b".pyc") || name == b"__pycache__" {
         return Some(Cause::Bytecode);
     }
-    if lies_in(b"var/log/") || name.ends_with(b".log") {
+    if is_in(b"var/log/") || name.ends_with(b".log") {
         return Some(Cause::Log);
     }
-    let is_cache = lies_in(b"var/cache/") || lies_in(b"var/lib/apt/lists/") || has(b".cache");
+    let is_cache = is_in(b"var/cache/") || is_in(b"var/lib/apt/lists/") || has(b".cache");
     is_cache.then_some(Cause::Cache)
 }

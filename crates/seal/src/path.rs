@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_directory_follows_it_at_once() {
+    fn the_content_of_a_directory_follows_it_directly() {
         let mut paths = ["a.b", "a/b", "a", "a/b/c", "a-b", "b", "a/b.c"].map(path);
         paths.sort();
         assert_eq!(

@@ -130,7 +130,7 @@ pub(super) const GATES: &[Gate] = &[
             ),
             ("patcher", "lib", "tests::malformed::malformed_patches_are_refused_with_their_place"),
             ("pins", "malformed", "every_line_of_our_own_files_that_is_mistyped_is_named"),
-            ("pins", "malformed", "there_are_enough_cases_and_no_name_stands_twice"),
+            ("pins", "malformed", "there_are_enough_cases_and_no_name_occurs_twice"),
         ]),
     },
     Gate {
@@ -202,7 +202,7 @@ pub(super) const GATES: &[Gate] = &[
             (
                 "sources",
                 "it",
-                "archives::a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followed",
+                "archives::a_redirect_to_a_name_with_an_internal_address_is_not_followed",
             ),
         ]),
     },
@@ -249,7 +249,7 @@ pub(super) const GATES: &[Gate] = &[
             (
                 "build-pipeline",
                 "it",
-                "rollback::a_newest_that_is_a_pre_release_and_a_clock_that_is_behind_change_nothing",
+                "rollback::a_pre_release_as_newest_and_a_slow_clock_change_nothing",
             ),
             (
                 "build-pipeline",

@@ -609,7 +609,7 @@ fn summary(
                 && output.to_string() == outcome.output
         });
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
-            (0, 0) if is_thin => left_behind(record, image),
+            (0, 0) if is_thin => layers_left_at_the_registry(record, image),
             _ => moved(outcome),
         };
         text.add(format_args!("  output    {} (", outcome.output));
@@ -638,7 +638,7 @@ fn summary(
 }
 
 /// Describes the layers of a thin layout.
-fn left_behind(record: &BuildRecord, image: &record::ImageSummary) -> String {
+fn layers_left_at_the_registry(record: &BuildRecord, image: &record::ImageSummary) -> String {
     let adds_files = |step: &&plan::Step| matches!(step.action, plan::Action::AddFiles { .. });
     let own = record.plan.steps.iter().filter(adds_files).count();
     let own_layers = match own {

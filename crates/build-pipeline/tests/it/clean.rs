@@ -128,7 +128,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
 /// Somebody created a container from one of this tool's images: both stay, and `clean` reports
 /// that.
 #[test]
-fn an_image_of_ours_that_somebody_uses_stays() {
+fn an_image_by_this_tool_that_somebody_uses_stays() {
     let project = Project::new();
     let store = store(&project);
     project.write("image/Dockerfile", "FROM localhost/base:1\nRUN echo 1 > /1\n");
@@ -151,7 +151,7 @@ fn an_image_of_ours_that_somebody_uses_stays() {
 
 /// Somebody named one of this tool's images, or built on it: it now belongs to them.
 #[test]
-fn an_image_of_ours_that_somebody_named_stays() {
+fn an_image_by_this_tool_that_somebody_named_stays() {
     let project = Project::new();
     let store = store(&project);
     project.write("image/Dockerfile", "FROM localhost/base:1\nRUN echo 1 > /1\n");

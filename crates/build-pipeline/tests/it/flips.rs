@@ -22,7 +22,7 @@ fn built(project: &Project, name: &str) -> (String, Vec<String>) {
 
 /// Fails the test if an image does not have the digest and all layers of `base`.
 #[track_caller]
-fn stands_on(project: &Project, name: &str, base: &PushedImage) {
+fn assert_based_on(project: &Project, name: &str, base: &PushedImage) {
     let (digest, layers) = built(project, name);
     let wanted: Vec<String> = base.layers.iter().map(|layer| layer.digest.to_string()).collect();
     assert_eq!((digest, layers), (base.digest.to_string(), wanted));
@@ -68,7 +68,7 @@ fn a_tag_that_flips_during_a_build_gives_one_image_or_the_other_and_never_a_mixt
             let pinned = record["plan"]["overrides"]["vllm-dev-nightly"].as_str().unwrap();
             let digest = pinned.strip_prefix("nightly@").unwrap();
             let base = bases.iter().find(|one| one.digest.as_str() == digest);
-            stands_on(&project, "nightly-spoof", base.expect(digest));
+            assert_based_on(&project, "nightly-spoof", base.expect(digest));
             assert_eq!(record["image"]["base_manifest"], digest, "round {round}");
         }
     });
@@ -105,7 +105,7 @@ fn a_registry_that_changes_its_content_at_any_request_is_found_out() {
             // may succeed.
             if ran.code == 0 {
                 assert!(!target.contains("sha256"), "{target}: {}", ran.stderr);
-                stands_on(&project, "locked-spoof", &base.image);
+                assert_based_on(&project, "locked-spoof", &base.image);
             } else {
                 assert!([5, 6].contains(&ran.code), "{target}: {}", ran.stderr);
                 assert!(!project.path("dist/locked-spoof/index.json").exists(), "{target}");

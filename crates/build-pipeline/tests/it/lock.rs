@@ -233,7 +233,7 @@ fn the_lock_of_this_project_is_what_is_asked_for() {
 }
 
 #[test]
-fn a_plan_stands_on_no_stale_lock() {
+fn a_plan_uses_no_stale_lock() {
     let project = Project::new();
     project.edit(
         "versions/tracks.toml",

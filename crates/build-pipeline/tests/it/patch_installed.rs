@@ -194,7 +194,7 @@ fn the_gpu_is_the_kernels_or_is_named() {
 }
 
 #[test]
-fn places_behind_links_are_left_alone() {
+fn places_reached_through_links_are_left_alone() {
     let project = system();
     std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();

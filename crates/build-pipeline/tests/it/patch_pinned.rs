@@ -219,7 +219,7 @@ fn a_failing_patch_leaves_the_output_as_it_was() {
 }
 
 #[test]
-fn mirrors_stand_in_the_users_configuration_too() {
+fn mirrors_can_be_in_the_users_configuration_too() {
     let pinned = Pinned::new();
     let host = pinned.server.host();
     let config = "home/.config/build-pipeline/config.toml";

@@ -88,7 +88,7 @@ fn a_source_is_not_rolled_back_mixed_up_or_frozen() {
 }
 
 #[test]
-fn a_newest_that_is_a_pre_release_and_a_clock_that_is_behind_change_nothing() {
+fn a_pre_release_as_newest_and_a_slow_clock_change_nothing() {
     let upstream = Upstream::new(&["v1.0", "v1.1", "v2.0rc1"]);
     let project = upstream.pinned("v1.1", &upstream.commit("v1.1"));
     let before = project.files();

@@ -14,7 +14,7 @@ fn names(lock: &pins::PackageLock, set: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_set_has_all_that_it_needs_and_nothing_of_what_it_stands_on() {
+async fn a_set_has_all_that_it_needs_and_nothing_from_the_sets_it_depends_on() {
     let lock = lock().await;
     let (base, tools) = (names(lock, "base"), names(lock, "tools"));
     for essential in ["apt", "base-files", "bash", "dpkg", "libc6", "libc-bin", "tar", "util-linux"]

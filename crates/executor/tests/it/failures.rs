@@ -192,7 +192,7 @@ async fn a_target_that_is_not_ours_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layers_that_cannot_be_had_leave_no_image_behind() {
+async fn unavailable_layers_leave_no_image() {
     for fault in [Fault::status(404), Fault::Flip(50), Fault::Append(b"x".to_vec())] {
         let bench = Bench::new().await;
         let name = format!("{fault:?}");

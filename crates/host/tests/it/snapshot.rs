@@ -69,7 +69,7 @@ fn what_starts_compose_files_is_found() {
 }
 
 #[test]
-fn gpus_stand_in_the_order_of_the_compute_driver() {
+fn gpus_are_in_the_order_of_the_compute_driver() {
     let machine = machine::read("desktop-two-gpus", "");
     let all: Vec<_> = machine
         .gpus

@@ -151,9 +151,9 @@ mod tests {
             for one in &challenges {
                 // No value is made up: apart from backslashes, each one occurs in the header.
                 let plain = text.replace('\\', "");
-                let stands =
+                let occurs =
                     |(_, value): &(String, String)| plain.contains(&value.replace('\\', ""));
-                assert!(one.parameters.iter().all(stands), "{text}");
+                assert!(one.parameters.iter().all(occurs), "{text}");
             }
         });
         assert!(good * 4 > runs, "only {good} of {runs} got through");

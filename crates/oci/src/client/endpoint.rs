@@ -146,7 +146,7 @@ impl Rules {
             if mirror.is_copy {
                 let place = self.place(&mirror.to, false, true);
                 places.extend(by_digest.then_some(Endpoint { is_copy: true, ..place }));
-            } else if let Some(rest) = behind(&name, &mirror.from) {
+            } else if let Some(rest) = rest_after(&name, &mirror.from) {
                 let location = format!("{}{rest}", mirror.to);
                 // A rule that maps a name to itself adds no mirror; it permits requests to the
                 // registry.
@@ -217,7 +217,7 @@ fn blocked(name: &str) -> Failure {
 }
 
 /// Returns the part of `name` after `prefix`, which must be followed by a slash.
-fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+fn rest_after<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

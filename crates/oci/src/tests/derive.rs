@@ -349,7 +349,7 @@ fn a_base_that_cannot_be_derived_from_is_refused() {
 }
 
 #[test]
-fn an_image_of_ours_is_a_base_like_any_other() {
+fn an_image_by_this_tool_is_a_base_like_any_other() {
     let first = Base::docker().derived();
     let again = Base { manifest: manifest(&first), config: config(&first), ..Base::docker() };
     let second = again.derived();

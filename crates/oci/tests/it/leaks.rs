@@ -126,7 +126,7 @@ async fn upload_locations_elsewhere_are_not_even_asked() {
 }
 
 #[tokio::test]
-async fn no_secret_stands_in_errors_or_debug() {
+async fn no_secret_is_in_errors_or_debug() {
     let sample = Sample::new("leak-errors");
     let encoded = password("kim", CANARY);
     let basic = encoded.trim_start_matches(r#"{"auth":""#).trim_end_matches(r#""}"#);

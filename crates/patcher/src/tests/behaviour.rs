@@ -41,7 +41,7 @@ fn line_endings_marks_and_final_newlines_stay() {
 }
 
 #[test]
-fn lines_are_inserted_before_and_behind() {
+fn lines_are_inserted_before_and_after() {
     let insert = |op: &str, file: &str| {
         let (verdict, file) =
             one(&INSERT.replace("\"g\"", "\"f\"").replace("insert-before", op), file.as_bytes());
@@ -572,7 +572,7 @@ fn tests_in_a_patch_file_fail_when_they_should() {
 }
 
 #[test]
-fn retirement_is_the_first_version_behind_the_last_need() {
+fn retirement_is_the_first_version_after_the_last_need() {
     let version = |text: &str| text.parse::<Version>().unwrap();
     let needed = Verdict::Applied { count: 1 };
     let there = Verdict::SatisfiedOtherwise;

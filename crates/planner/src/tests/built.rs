@@ -167,7 +167,7 @@ fn the_plan_of_each_built_variant() {
 }
 
 #[test]
-fn each_step_stands_behind_what_it_needs_and_all_names_differ() {
+fn each_step_comes_after_the_steps_it_needs_and_all_names_differ() {
     for request in [plain("vulkan"), plain("source")] {
         let plan = plan_of(&request);
         let mut seen: Vec<&str> = Vec::new();
@@ -198,7 +198,7 @@ fn tracks_share_the_key_of_a_step_that_they_share() {
 }
 
 #[test]
-fn a_change_reaches_the_keys_of_the_steps_behind_it_and_no_others() {
+fn a_change_reaches_the_keys_of_the_steps_that_depend_on_it_and_no_others() {
     let keys = |input: &PlanningInput| -> Vec<(String, Digest)> {
         let plan = make(&plain("source"), input).unwrap().plan;
         let keys = plan.step_keys().into_iter();

@@ -248,7 +248,7 @@ fn an_override_resolves_what_nobody_has_pinned() {
 }
 
 #[test]
-fn every_override_stands_in_plan_and_label() {
+fn every_override_is_in_the_plan_and_the_label() {
     let a = digest('a');
     let everything = BuildRequest {
         gpu: Some("gfx1031".parse().unwrap()),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{InputChange, Standing, step_changes};
 
 #[test]
-fn a_changed_input_is_named_and_reaches_the_steps_behind_it() {
+fn a_changed_input_is_named_and_reaches_the_steps_that_depend_on_it() {
     let before = plan();
     let all_same = step_changes(&before, &before);
     assert!(all_same.iter().all(|change| change.standing == Standing::Same), "{all_same:?}");
@@ -36,7 +36,7 @@ fn a_changed_input_is_named_and_reaches_the_steps_behind_it() {
 }
 
 #[test]
-fn a_step_behind_a_changed_one_has_no_change_of_its_own() {
+fn a_step_that_depends_on_a_changed_one_has_no_change_of_its_own() {
     let before = plan();
     let mut after = before.clone().into_draft();
     if let Some(Input::Image { manifest, .. }) = after.inputs.get_mut("base") {

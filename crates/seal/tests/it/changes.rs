@@ -178,7 +178,7 @@ fn extended_attributes_are_dropped_and_counted() {
 }
 
 #[test]
-fn later_layers_stand_on_sealed_ones() {
+fn later_layers_are_based_on_sealed_ones() {
     let mut sealer = Sealer::new(rules(&["log"]), base(&[below()])).unwrap();
     let mut seal_next = |tar: Tar| {
         let sealed = sealer.layer(Cursor::new(tar.end()), std::io::sink()).unwrap();

@@ -160,7 +160,7 @@ fn sparse_files_of_all_forms_are_full_data() {
 }
 
 #[test]
-fn an_archive_may_end_without_zeros_and_have_anything_behind_them() {
+fn an_archive_may_end_without_zeros_and_have_anything_after_them() {
     let tar = Tar::new().file_at("a", b"1", LATER);
     let full = listed(&tar.clone().end());
     assert_eq!(listed(&tar.0), full);

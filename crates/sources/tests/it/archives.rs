@@ -222,7 +222,7 @@ async fn what_is_not_the_archive_is_refused() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_a_name_that_stands_for_an_internal_address_is_not_followed() {
+async fn a_redirect_to_a_name_with_an_internal_address_is_not_followed() {
     let (bytes, sha256) = archive();
     let server = server(&bytes);
     let name = |(name, reach): (&str, Reach)| FixedName {
