@@ -43,7 +43,7 @@ fn a_place_for_one_image_is_refused_for_several() {
             .run(&format!("{line} --output {place}"))
             .expect(2)
             .says(&format!("`--output {shown}` is a single place, but there are several images"))
-            .says("write `{track}` and `{gpu}` in it");
+            .says("write `{track}` and `{gpu}` into the name");
     }
     assert!(!project.path("out").exists() && !project.path("out.tar").exists());
     project.run(&format!("{line} --output oci:out/{{gpu}}")).expect(0);
