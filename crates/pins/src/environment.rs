@@ -71,7 +71,7 @@ const REFUSED: [(&str, &str, &str); 9] = [
 ];
 
 const RUN_TIME: &str =
-    "remove it; if a single run needs it, set it there, for example with `podman run --env`";
+    "remove it, or set it only for a run that needs it, for example with `podman run --env`";
 
 /// The variable of the spoof. The runtime also reads it with a device number as a suffix.
 const SPOOF: &str = "HSA_OVERRIDE_GFX_VERSION";

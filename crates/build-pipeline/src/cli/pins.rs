@@ -231,7 +231,8 @@ pub(crate) struct Lint {
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub(crate) format: LintFormat,
-    /// Check all files for this GPU target [default: the one that a file names, or the project's]
+    /// Check all files against the rules for this GPU target [default: the one that a file names,
+    /// or the project's]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// Treat warnings as errors
