@@ -541,15 +541,19 @@ impl Run {
         Ok((whole, kept))
     }
 
-    /// Offers an image on the in-process registry, for delivery from there.
-    pub(crate) async fn offered(&self, made: &StoredImage) -> Result<BaseImage, ExecuteError> {
+    /// Returns the image of a step as a base for the last step. Its layers are in the store, except
+    /// those that the registry of its own base has.
+    pub(crate) async fn as_base(&self, made: &StoredImage) -> Result<BaseImage, ExecuteError> {
         let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
         let (store, client) = (&build_env.store, &self.settings.client);
-        let reference = self.sink().await?.offer(&self.plan.name, made, store, client)?;
+        let image = match &made.remote {
+            Some(remote) => remote.clone(),
+            None => self.sink().await?.offer(&self.plan.name, made, store, client)?,
+        };
         Ok(BaseImage {
-            image: reference,
+            image,
             index: None,
             manifest_digest: Digest::of(&made.manifest_bytes),
             manifest: made.manifest.clone(),

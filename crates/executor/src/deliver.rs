@@ -239,7 +239,7 @@ impl Delivery<'_> {
     fn local_in(&self, nearby: &[PathBuf]) -> LocalBlobs {
         let mut local = block_in_place(|| LocalBlobs::find(nearby));
         if let Some(build_env) = &self.run.settings.build_env {
-            for layer in &self.base.own_layers {
+            for layer in &self.image.layers {
                 if let Some(file) = build_env.store.blob(&layer.digest) {
                     local.add_file(layer, file);
                 }

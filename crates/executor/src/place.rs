@@ -160,7 +160,8 @@ impl LayerTarget<'_> {
                 layer: layer.clone(),
                 target: self.repository.clone(),
                 neighbour: neighbour.cloned(),
-                may_have,
+                // A layer that was made here is not in the other repository.
+                may_have: may_have || source.files.layer(layer).is_some(),
                 transfer: self.transfer.clone(),
             };
             copies.spawn(one.place(source.clone()));

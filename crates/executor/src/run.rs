@@ -280,7 +280,7 @@ impl Run {
             Action::DeriveImage { base, edit, .. } => {
                 let base = match needs.get(base.as_str()) {
                     Some(Product::Base(base)) => Ok(BaseImage::clone(base)),
-                    Some(Product::Stored(made)) => self.offered(made).await,
+                    Some(Product::Stored(made)) => self.as_base(made).await,
                     _ => Err(ExecuteError::plan(format!(
                         "step `{}` needs `{base}`, which does not make an image",
                         step.id

@@ -130,6 +130,27 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
 }
 
+/// The registry has the layers of the base already, so only the new layer is sent, and only once.
+#[test]
+fn a_push_sends_only_the_layers_that_were_built() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /1\n");
+    let target = format!("{}/built/pushed-{}", shared_registry().host(), std::process::id());
+    let moved = |tag: &str| {
+        let output = format!("{target}:{tag}");
+        let push = format!("--track vulkan --variant tiny --engine podman --push {output}");
+        bench.run(&push).expect(0);
+        let records = bench.project.records();
+        let outputs = records.iter().flat_map(|record| record["outputs"].as_array().unwrap());
+        let pushed = outputs.filter(|one| one["output"].as_str().unwrap().ends_with(&output));
+        let pushed = pushed.last().unwrap();
+        ["layers_copied", "layers_mounted"].map(|key| pushed[key].as_u64().unwrap())
+    };
+    let [copied, mounted] = moved("1");
+    assert_eq!(copied, 1);
+    assert!(mounted > 0);
+    assert_eq!(moved("2"), [0, 0]);
+}
+
 /// If a later RUN changes a file, hard links to it from an earlier RUN do not change.
 #[test]
 fn hard_links_over_several_runs_are_the_same_in_a_build_from_nothing() {

@@ -173,7 +173,9 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     let write = "vulkan --variant tiny";
     let wrote = site.run(&format!("bundle {write} -o one.tar")).expect(0);
     wrote.prints("1 lock, 1 manifest, 1 config, 3 layers, 2 packs, 1 archive, 1 wheel");
-    let here = site.offline("away", &format!("{BUILD} --bundle one.tar")).expect(0);
+    // The output is a new folder: on another machine, no earlier output has the layers.
+    let line = format!("{BUILD} --output oci:from-bundle --bundle one.tar");
+    let here = site.offline("away", &line).expect(0);
     assert_eq!(here.digest(), there, "from a bundle");
 
     // Another machine that has the same inputs writes the same bytes.
@@ -199,7 +201,7 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     let Site { project, upstream, git, server, _podman } = site;
     drop((upstream, git, server));
     let from = |home: &str, place: &str| {
-        let line = format!("{BUILD} --mirror all={place} --mirror-only");
+        let line = format!("{BUILD} --output oci:from-{home} --mirror all={place} --mirror-only");
         (line, home.to_owned())
     };
     let (line, home) = from("folder", "dir:copy");
