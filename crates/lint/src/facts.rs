@@ -110,6 +110,8 @@ pub struct Package {
     pub python: Option<String>,
     /// Whether it is installed only under some condition, or from a URL.
     pub is_special: bool,
+    /// Whether it has an upper limit: `<1`, `~=0.34`.
+    pub is_limited: bool,
     /// The line.
     pub line: usize,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.

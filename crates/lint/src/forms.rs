@@ -68,8 +68,8 @@ pub const LINT: Form = Form::of(
         ),
         Key::optional(
             "base",
-            Kind::TableByName(&PLAIN_BASE),
-            "Images that set no variables of their own.",
+            Kind::TableByName(&BASE),
+            "Lists of images: those in `plain` set no variables of their own, and those in `official` are Docker Official Images.",
             "none",
             "",
         ),
@@ -223,6 +223,13 @@ pub const EXTRA: Form = Form::of(
             PACKAGE,
             Key::optional("extras", Kind::Texts, "The extras.", "none", "extras = [\"cli\"]"),
             RELEASES,
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Other packages, each with the releases that keep an older release of the package.",
+                "none",
+                "unless = [\"transformers 4 or older\"]",
+            ),
         ],
         ROW,
         EVIDENCE,
@@ -318,6 +325,20 @@ pub const VARIABLE: Form = Form::of(
                 "all",
                 "values = [\"on\"]",
             ),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Patterns of values that are not a problem.",
+                "none",
+                "except = [\"*lib/llvm*\"]",
+            ),
+            Key::optional(
+                "except-gpus",
+                Kind::Texts,
+                "The GPU targets on which it is not a problem.",
+                "none",
+                "except-gpus = [\"gfx803\"]",
+            ),
             Key::required(
                 "where",
                 Kind::OneOf(&["any", "set", "kept", "run"]),
@@ -354,9 +375,9 @@ pub const OLLAMA: Form = Form::of(
     ]],
 );
 
-/// Images that set no variables.
-pub const PLAIN_BASE: Form = Form::of(
-    "Images that set no variables of their own.",
+/// A list of images.
+pub const BASE: Form = Form::of(
+    "A list of images.",
     &[&[Key::optional(
         "repositories",
         Kind::Texts,

@@ -120,7 +120,7 @@ fn our_pins_get_what_they_deserve() {
 fn a_comment_excuses_a_line() {
     let text = "FROM docker.io/a/b:1 # build-pipeline: allow image-unpinned\n\
         # build-pipeline: allow image-latest, image-short-name because it is a test\n\
-        FROM c\nFROM d\n";
+        FROM a/c\nFROM a/d\n";
     let found = findings("Dockerfile", text);
     assert_eq!(
         found.iter().map(|one| one.line).collect::<BTreeSet<_>>(),

@@ -4,6 +4,7 @@
 
 mod read;
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use names::GpuTarget;
@@ -116,6 +117,8 @@ pub struct Data {
     pub(crate) ollama_other: OllamaRow,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
+    /// Docker Hub's images whose names have one part.
+    pub(crate) official: BTreeSet<String>,
     /// Names of GPUs.
     pub(crate) gpus: Vec<GpuRow>,
     /// Words in lines.
@@ -157,6 +160,8 @@ pub(crate) struct ExtraRow {
     pub(crate) package: String,
     pub(crate) extras: Vec<String>,
     pub(crate) releases: Vec<Releases>,
+    /// Releases of other packages that keep an older release of the package.
+    pub(crate) unless: Vec<(String, Releases)>,
     pub(crate) row: Row,
 }
 
@@ -205,12 +210,16 @@ pub(crate) enum Place {
 pub(crate) struct VariableRow {
     pub(crate) names: Vec<String>,
     pub(crate) values: Vec<String>,
+    /// Values that are no problem.
+    pub(crate) except: Vec<String>,
     pub(crate) place: Place,
     /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
     pub(crate) unless: Vec<String>,
     /// The package that reads it, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// GPUs on which the variable is no problem.
+    pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,
 }
 

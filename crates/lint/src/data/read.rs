@@ -1,5 +1,7 @@
 //! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
+use std::collections::BTreeSet;
+
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
 use pins::{Known, ParseError, Releases};
@@ -34,6 +36,14 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
+        let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
+        for (name, repositories) in bases? {
+            if name == "official" {
+                official.extend(repositories);
+            } else {
+                plain_bases.extend(repositories);
+            }
+        }
         for (name, row) in ollama? {
             let place = if name == "never" { &mut ollama_never } else { &mut ollama_other };
             *place = row;
@@ -49,7 +59,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             variables: variables?,
             ollama_never,
             ollama_other,
-            plain_bases: bases?.into_iter().flatten().collect(),
+            plain_bases,
+            official,
             gpus: gpus?,
             words: words?,
         };
@@ -201,8 +212,15 @@ fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Re
     let package = named.package(report);
     let extras = named.table.texts(report, "extras", "cli", line);
     let releases = named.releases(report);
+    let unless = named.table.texts(report, "unless", "transformers 4 or older", package_releases);
     let row = named.row(report);
-    Ok(ExtraRow { package: package?, extras: extras?, releases: releases?, row: row? })
+    Ok(ExtraRow {
+        package: package?,
+        extras: extras?,
+        releases: releases?,
+        unless: unless?,
+        row: row?,
+    })
 }
 
 fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Reported> {
@@ -245,18 +263,22 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     named.table.check_form(report, forms::VARIABLE.keys);
     let names = named.table.texts(report, "names", "VLLM_USE_V1", line);
     let values = named.table.texts(report, "values", "on", line);
+    let except = named.table.texts(report, "except", "*lib/llvm*", line);
     let place = named.table.required(report, "where", "where = \"kept\"", place);
     let unless = named.table.texts(report, "unless", "NAME=0", line);
     let package = named.table.optional(report, "package", line);
     let releases = named.releases(report);
+    let except_gpus = named.table.texts(report, "except-gpus", "gfx803", gpu);
     let row = named.row(report);
     Ok(VariableRow {
         names: names?,
         values: values?,
+        except: except?,
         place: place?,
         unless: unless?,
         package: package?,
         releases: releases?,
+        except_gpus: except_gpus?,
         row: row?,
     })
 }
@@ -272,9 +294,12 @@ fn read_ollama(
     Ok((named.name.to_owned(), row))
 }
 
-fn read_base(report: &mut Report<'_>, named: &Named<'_>) -> Result<Vec<String>, Reported> {
-    named.table.check_form(report, forms::PLAIN_BASE.keys);
-    named.table.texts(report, "repositories", "debian", line)
+fn read_base(
+    report: &mut Report<'_>,
+    named: &Named<'_>,
+) -> Result<(String, Vec<String>), Reported> {
+    named.table.check_form(report, forms::BASE.keys);
+    Ok((named.name.to_owned(), named.table.texts(report, "repositories", "debian", line)?))
 }
 
 fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {
@@ -377,6 +402,12 @@ fn gpu(text: &str) -> Result<GpuTarget, Wrong> {
     text.parse().map_err(|_| {
         wrong(format!("{} is not a GPU target", quote(text)), "a target looks like `gfx1151`")
     })
+}
+
+/// Reads the name of a package and a range of its releases.
+fn package_releases(text: &str) -> Result<(String, Releases), Wrong> {
+    let (package, range) = text.split_once(' ').unwrap_or((text, ""));
+    Ok((package.to_owned(), releases(range)?))
 }
 
 fn releases(text: &str) -> Result<Releases, Wrong> {

@@ -265,6 +265,12 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Returns whether a word is a URL that contains a commit: its content never changes.
+fn is_at_commit(word: &str) -> bool {
+    let parts = || word.split(|c: char| !c.is_ascii_alphanumeric());
+    word.contains("https://") && parts().any(is_commit)
+}
+
 fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {
     let all = words.join(" ");
     // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
@@ -374,7 +380,7 @@ fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
         let is_remote = url.starts_with("https://") || url.starts_with("http://");
         let file = url.rsplit('/').next().unwrap_or_default();
         let is_package = USED.iter().any(|end| file.ends_with(end));
-        if is_remote && is_package && !fragment.contains("sha256=") {
+        if is_remote && is_package && !fragment.contains("sha256=") && !is_at_commit(url) {
             found.add_with(
                 "download-unchecked",
                 word.line,
@@ -410,7 +416,8 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     if is_local || asks_only || is_probe {
         return;
     }
-    if let Some(message) = piped(facts, at) {
+    let is_fixed = command.words.iter().any(|word| is_at_commit(&word.text));
+    if let Some(message) = piped(facts, at).filter(|_| !is_fixed) {
         return found.add("download-unchecked", line, message);
     }
     let is_insecure = command.words.iter().any(|word| {
@@ -421,7 +428,8 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     });
     if is_insecure {
         found.add("download-unchecked", line, "a download does not check the server's certificate");
-    } else if let Some(file) = saved(command).filter(|_| !is_verified(facts, command)) {
+    } else if let Some(file) = saved(command).filter(|_| !is_fixed && !is_verified(facts, command))
+    {
         let message = format!("`{file}` is downloaded, and nothing checks it");
         found.add("download-unchecked", line, message);
     }
@@ -504,10 +512,10 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let rest: Vec<&str> = words.collect();
         let is_remote =
             rest.iter().any(|word| word.starts_with("https://") || word.starts_with("http://"));
-        let is_git = rest.iter().any(|word| word.contains(".git"));
+        let is_fixed = rest.iter().any(|word| word.contains(".git") || is_at_commit(word));
         if is_add
             && is_remote
-            && !is_git
+            && !is_fixed
             && !rest.iter().any(|word| word.starts_with("--checksum="))
         {
             found.add("download-unchecked", line, "`ADD` downloads without a checksum");

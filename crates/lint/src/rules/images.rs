@@ -52,15 +52,18 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
-    // An image that one of the files builds is not pulled.
-    if builds(facts, name, context) {
+    // Neither an image that one of the files builds nor a placeholder is pulled. Docker Hub's
+    // images with one name are the official ones; others were built on this machine.
+    let is_placeholder = !has_registry && path.contains(|c: char| c.is_ascii_uppercase());
+    let is_own = !has_registry && !path.contains('/') && !data().official.contains(path);
+    if builds(facts, name, context) || is_placeholder || is_own {
         return;
     }
     // A digest fixes the content, wherever it comes from.
     if !has_registry && !has_digest {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
-            "image-short-name",
+            crate::SHORT_NAME,
             line,
             format!("`{}` has no registry", image.reference),
             format!("write `docker.io/{full}` if you mean Docker Hub"),
@@ -126,7 +129,8 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         && let Some(release) = rocm_of(path, tag)
     {
         let message = format!("`{reference}` contains ROCm {release}");
-        rocm::judge(rocm::Named { release, line, message }, facts, context, found);
+        let named = rocm::Named { release, line, stage: image.stage, message };
+        rocm::judge(named, facts, context, found);
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn for_gpu<'r>(hit: Hit<'r>, sure: Match) -> Option<Hit<'r>> {
     match sure {
         Match::No => None,
-        Match::Unknown | Match::Possible => Some(hit.at_most(Severity::Warning)),
+        Match::Unknown => Some(hit.at_most(Severity::Information)),
+        Match::Possible => Some(hit.at_most(Severity::Warning)),
         Match::Certain => Some(hit),
     }
 }

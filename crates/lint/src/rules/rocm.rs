@@ -14,6 +14,8 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 pub(super) struct Named<'a> {
     pub(super) release: &'a str,
     pub(super) line: usize,
+    /// The stage of a Dockerfile, from 1; 0 elsewhere.
+    pub(super) stage: usize,
     /// The rest of the message: "`X` contains ROCm 6.4".
     pub(super) message: String,
 }
@@ -31,6 +33,11 @@ pub(super) fn judge(
         .find(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
     let Some(row) = row else { return };
     let sure = facts.target.matches(&row.row.gpus, context);
+    // Without a known GPU, one finding for each release of a stage is enough.
+    let release = named.release.trim_end_matches(".0");
+    if sure == Match::Unknown && !found.is_first(named.stage, release) {
+        return;
+    }
     let message = match sure {
         Match::Unknown => {
             let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
@@ -64,7 +71,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         // One finding for each release of a stage is enough.
         if !is_stamped && seen.insert((stage, release)) {
             let message = format!("a package source has ROCm {release}");
-            judge(Named { release, line, message }, facts, context, found);
+            judge(Named { release, line, stage, message }, facts, context, found);
         }
     }
 }

@@ -31,6 +31,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ("hsa-override-identity", ".env", 2, "GPU=gfx1151\nHSA_OVERRIDE_GFX_VERSION=11.5.1\n"),
     ("hsa-override-identity", ".env", 1, "HSA_OVERRIDE_GFX_VERSION='10.3.1'\n"),
     (
+        "hsa-override-other",
+        ".env",
+        2,
+        "PYTORCH_ROCM_ARCH=gfx1201\nHSA_OVERRIDE_GFX_VERSION=11.0.0\n",
+    ),
+    (
         "variable-does-not-exist",
         "compose.yaml",
         5,
@@ -76,7 +82,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ("aiter-on-rdna", "Dockerfile", 3, "# gfx1151\nFROM scratch\nENV VLLM_ROCM_USE_AITER=1\n"),
     ("tunableop-on", "Dockerfile", 2, "FROM scratch\nENV PYTORCH_TUNABLEOP_ENABLED=1\n"),
     ("device-lib-path", "run.sh", 1, "export DEVICE_LIB_PATH=$ROCM_PATH/llvm/amdgcn/bitcode\n"),
-    ("image-short-name", "Dockerfile", 1, "FROM rocm/pytorch:rocm7.2.4 AS base\n"),
+    (
+        "image-short-name",
+        "Dockerfile",
+        2,
+        "# build-pipeline: allow image-unpinned\nFROM rocm/pytorch:rocm7.2.4 AS base\n",
+    ),
     ("image-unpinned", "Dockerfile", 2, "ARG TAG=7.2.4\nFROM docker.io/a/base:${TAG}\n"),
     ("image-unpinned", "compose.yml", 3, "services:\n  a:\n    image: ghcr.io/a/b:1.2\n"),
     ("image-latest", "run.sh", 1, "podman run --rm -v x:/y:z docker.io/a/b\n"),
