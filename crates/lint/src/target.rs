@@ -63,6 +63,11 @@ impl Target {
         Self { named, imitated, is_doubted }
     }
 
+    /// Returns whether it is known which GPU the file is about.
+    pub(crate) fn is_known(&self, context: Context<'_>) -> bool {
+        !self.named.is_empty() || context.gpu.or(context.project_gpu).is_some()
+    }
+
     /// Returns whether the file names one of these GPUs.
     pub(crate) fn names(&self, gpus: &[GpuTarget]) -> bool {
         gpus.iter().any(|gpu| self.named.contains(gpu))

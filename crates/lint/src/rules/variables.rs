@@ -151,6 +151,10 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
         found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
     }
+    if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
+        let message = format!("`{name}={value}` is set, and the file names no GPU");
+        return found.add("hsa-override-any-gpu", line, message);
+    }
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
         let sure = facts.target.matches(&row.row.gpus, context);

@@ -184,3 +184,95 @@ fn a_suggested_name_is_similar() {
     assert!(help[0].starts_with("remove it"), "{help:?}");
     assert!(help[1].starts_with("did you mean `OLLAMA_NUM_PARALLEL`?"), "{help:?}");
 }
+
+#[test]
+fn an_override_for_any_gpu_is_information() {
+    let image = "FROM docker.io/a/b@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=10.3.0\n";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("Dockerfile", image, &["2 information"]),
+        ("a.env", "HSA_OVERRIDE_GFX_VERSION=11.0.0\n", &["1 information"]),
+        ("a.env", "# for an RX 6700 XT\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n", &[]),
+        // A single command, and a variable that no program sees.
+        ("a.sh", "HSA_OVERRIDE_GFX_VERSION=10.3.0 rocminfo\n", &[]),
+        ("a.sh", "HSA_OVERRIDE_GFX_VERSION=10.3.0\n", &[]),
+    ];
+    expect("hsa-override-any-gpu", NONE, cases);
+    expect("hsa-override-any-gpu", PROJECT, &[("Dockerfile", image, &[])]);
+}
+
+#[test]
+fn lists_of_gpus_contain_numbers() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.env", "HIP_VISIBLE_DEVICES=all\n", &["1 error"]),
+        ("a.env", "ROCR_VISIBLE_DEVICES=ALL\n", &["1 error"]),
+        ("a.env", "HIP_VISIBLE_DEVICES=0,1\n", &[]),
+        ("a.env", "ROCR_VISIBLE_DEVICES=GPU-4b2c1a9f8d3e6f7a\n", &[]),
+        // Container toolkits read these.
+        ("a.env", "AMD_VISIBLE_DEVICES=all\nNVIDIA_VISIBLE_DEVICES=all\n", &[]),
+        ("a.sh", "HIP_VISIBLE_DEVICES=all\n", &[]),
+    ];
+    expect("visible-devices-form", NONE, cases);
+}
+
+#[test]
+fn variables_without_a_reader_are_found() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.env", "# gfx1151\nHSA_XNACK=1\n", &["2 warning"]),
+        ("a.env", "# MI300X\nHSA_XNACK=1\n", &[]),
+        ("a.env", "HSA_XNACK=1\n", &[]),
+        ("a.sh", "cmake -B build -DGGML_HIP_GRAPHS=ON\n", &[]),
+        ("a.sh", "docker run -e GGML_HIP_GRAPHS=0 docker.io/a/b@sha256:1\n", &["1 warning"]),
+    ];
+    expect("variable-without-effect", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.env", "COMFYUI_ENABLE_MIOPEN=1\nVLLM_LOGGING_LEVEL=INFO\n", &[]),
+        ("a.env", "PYTORCH_TUNABLEOP_FILENAME=/m/t.csv\nRAY_ADDRESS=auto\n", &[]),
+        ("a.env", "ROCBLAS_TENSILE_LIB_PATH=/opt/x\n", &["1 warning"]),
+    ];
+    expect("variable-unknown", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.env", "HSA_ENABLE_SDMA=1\n", &[]),
+        ("a.sh", "HSA_ENABLE_SDMA=0 rocm-bandwidth-test\n", &[]),
+    ];
+    expect("workaround-baked", NONE, cases);
+}
+
+#[test]
+fn words_about_the_host_and_drivers_are_found() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "AMD_VULKAN_ICD=RADV llama-server\n", &[]),
+        ("a.sh", "dnf remove -y amdvlk\n", &[]),
+        ("a.sh", "podman run docker.io/a/toolboxes:vulkan-amdvlk\n", &["1 warning"]),
+        ("a.sh", "podman run docker.io/a/toolboxes:vulkan-radv\n", &[]),
+    ];
+    expect("amdvlk", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] =
+        &[("cmdline", "iommu=pt amdgpu.cwsr_enable=1\n", &[]), ("cmdline", "amd_iommu=on\n", &[])];
+    expect("iommu-parameter", NONE, cases);
+    expect("cwsr-off", NONE, cases);
+    let install = "https://repo.radeon.com/amdgpu-install";
+    let cases = [
+        (
+            format!("wget {install}/latest/ubuntu/noble/amdgpu-install_7.2.4.70204-1_all.deb\n"),
+            &["1 error"][..],
+        ),
+        (format!("URL=\"{install}/latest/ubuntu/noble/\"\n"), &["1 warning"]),
+        (
+            "echo 'deb https://repo.radeon.com/rocm/apt/latest noble main' > l\n".to_owned(),
+            &["1 warning"],
+        ),
+        (format!("wget {install}/7.2.4/ubuntu/noble/amdgpu-install_7.2.4.70204-1_all.deb\n"), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("rocm-latest", NONE, &[("a.sh", text, expected)]);
+    }
+    let ollama = "https://ollama.com/download/ollama-linux-amd64";
+    let cases = [
+        (format!("curl -L {ollama}.tgz -o o.tgz\n"), &["1 warning"][..]),
+        (format!("curl -L \"{ollama}.tgz?version=0.13.5\" -o o.tgz\n"), &[]),
+        (format!("curl -L {ollama}.tar.zst -o o.tar.zst\n"), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("ollama-archive", NONE, &[("a.sh", text, expected)]);
+    }
+}
