@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser};
 
-use crate::facts::{Facts, Image};
-use crate::shell::{Scope, Setting, UNKNOWN};
+use crate::containers::named;
+use crate::facts::{Container, Facts, Image};
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 
 /// Returns whether a YAML file is a compose file.
 pub(crate) fn is_compose(name: &str, text: &str) -> bool {
@@ -105,14 +106,15 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
 fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let reference = service.get("image").and_then(Node::text).map(interpolated);
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
-    let devices = service.get("devices").map_or(&[][..], Node::items);
-    let devices = devices.iter().filter_map(|item| item.text().map(str::to_owned)).collect();
     let build = service.get("build");
+    let mut container = Container { image: None, options: options(service) };
     if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {
-        facts.images.push(Image { devices, ..Image::new(reference, node.line) });
+        facts.images.push(Image::new(reference, node.line));
+        container.image = Some(Word { text: reference.clone(), line: node.line });
     } else {
         facts.built.extend(reference);
     }
+    facts.containers.push(container);
     // A service's own entry point may read variables that the image does not know.
     let has_own_start = service.get("entrypoint").is_some();
     let program = (!has_own_start).then(|| format!("{image} {name}"));
@@ -127,6 +129,47 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     if let Some(node) = service.get("privileged").filter(|node| node.text() == Some("true")) {
         facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
     }
+}
+
+/// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
+/// unknown.
+const OPTIONS: [(&str, &str); 11] = [
+    ("cap_add", "--cap-add"),
+    ("deploy", "--gpus"),
+    ("devices", "--device"),
+    ("extends", "--extends"),
+    ("gpus", "--gpus"),
+    ("group_add", "--group-add"),
+    ("ipc", "--ipc"),
+    ("runtime", "--runtime"),
+    ("security_opt", "--security-opt"),
+    ("shm_size", "--shm-size"),
+    ("volumes", "--volume"),
+];
+
+/// Returns the options of a service, as `podman run` has them.
+fn options(service: &Node) -> Vec<Word> {
+    let mut found = Vec::new();
+    for (key, option) in OPTIONS {
+        let Some(node) = service.get(key) else { continue };
+        match &node.value {
+            Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
+            Value::Mapping(_) => found.push(named(option, None, node.line)),
+            Value::Sequence(items) => found.extend(items.iter().map(|item| {
+                let value = item.text().map(interpolated);
+                named(option, value.as_deref(), item.line)
+            })),
+        }
+    }
+    let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
+    found.extend(privileged.map(|node| named("--privileged", None, node.line)));
+    let health = service.get("healthcheck").and_then(|check| check.get("test"));
+    found.extend(health.map(|test| {
+        let words: Vec<&str> = test.items().iter().filter_map(|item| item.text()).collect();
+        let text = test.text().map_or_else(|| words.join(" "), str::to_owned);
+        named("--health-cmd", Some(&text), test.line)
+    }));
+    found
 }
 
 /// Reads variables from `NAME: value` and `- NAME=value`.
@@ -296,7 +339,8 @@ mod tests {
         let images: Vec<_> =
             facts.images.iter().map(|image| (image.reference.as_str(), image.line)).collect();
         assert_eq!(images, [("a/b:c", 6), ("e/f:1", 22)], "the image of a build is not pulled");
-        assert_eq!(facts.images[0].devices, ["/dev/kfd"]);
+        let options: Vec<_> = facts.containers[1].options.iter().map(|one| &*one.text).collect();
+        assert_eq!(options, ["--device=/dev/kfd", "--privileged"]);
         assert_eq!(facts.privileged, [(7, "the service `one` is privileged".to_owned())]);
     }
 

@@ -51,6 +51,8 @@ pub struct Facts<'t> {
     pub settings: Vec<Setting>,
     /// The images it refers to.
     pub images: Vec<Image>,
+    /// The containers that it starts.
+    pub containers: Vec<Container>,
     /// The images that it builds itself.
     pub built: Vec<String>,
     /// The commands it runs.
@@ -85,15 +87,22 @@ pub struct Image {
     pub line: usize,
     /// The stage that starts from it, from 1; 0 elsewhere.
     pub stage: usize,
-    /// The devices that its container gets.
-    pub devices: Vec<String>,
 }
 
 impl Image {
-    /// Creates a reference to an image without devices.
+    /// Creates a reference to an image.
     pub(crate) fn new(reference: &str, line: usize) -> Self {
-        Self { reference: reference.to_owned(), line, stage: 0, devices: Vec::new() }
+        Self { reference: reference.to_owned(), line, stage: 0 }
     }
+}
+
+/// A container that a file starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Container {
+    /// Its image; `None` if the file builds it.
+    pub image: Option<Word>,
+    /// Its options, as `podman run` has them: `--device=/dev/kfd`, each with its line.
+    pub options: Vec<Word>,
 }
 
 /// A Python package to install.
@@ -130,6 +139,7 @@ impl<'t> Facts<'t> {
             text,
             settings: Vec::new(),
             images: Vec::new(),
+            containers: Vec::new(),
             built: Vec::new(),
             commands: Vec::new(),
             packages: Vec::new(),

@@ -46,6 +46,13 @@ pub const LINT: Form = Form::of(
             "",
         ),
         Key::optional(
+            "container",
+            Kind::TableByName(&CONTAINER),
+            "Options of containers with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
             "override",
             Kind::TableByName(&OVERRIDE),
             "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
@@ -277,11 +284,11 @@ pub const IMAGE: Form = Form::of(
                 "except = [\"v*\"]",
             ),
             Key::optional(
-                "device",
+                "option",
                 Kind::Text,
-                "The device that its containers need.",
-                "none",
-                "device = \"/dev/kfd\"",
+                "A pattern of an option, as of `podman run`: the row applies only to containers that have it.",
+                "any",
+                "option = \"--device=/dev/kfd*\"",
             ),
             Key::optional(
                 "old-rocm",
@@ -289,6 +296,54 @@ pub const IMAGE: Form = Form::of(
                 "The row applies only if the stage installs one of these ROCm releases from AMD.",
                 "any",
                 "old-rocm = [\"7.1 or older\"]",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about options of containers.
+pub const CONTAINER: Form = Form::of(
+    "Options of containers with a problem, as patterns of options of `podman run` with their values. The keys of \
+     compose files and quadlets are compared as the same options.",
+    &[
+        &[
+            Key::optional(
+                "options",
+                Kind::Texts,
+                "The options.",
+                "none",
+                "options = [\"--shm-size=*\"]",
+            ),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Options that are not a problem.",
+                "none",
+                "except = [\"--device=/dev/*\"]",
+            ),
+            Key::optional(
+                "needs",
+                Kind::Texts,
+                "Options, one of which the container must have as well.",
+                "any",
+                "needs = [\"--ipc=host\"]",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Options that solve the problem.",
+                "none",
+                "unless = [\"--privileged\"]",
+            ),
+            Key::optional("images", Kind::Texts, "The images.", "all", "images = [\"*rocm*\"]"),
+            Key::optional(
+                "except-images",
+                Kind::Texts,
+                "Images with which it is not a problem.",
+                "none",
+                "except-images = [\"*vulkan*\"]",
             ),
         ],
         ROW,

@@ -1,6 +1,7 @@
 //! Reads quadlets and systemd units: images, variables, and the commands that they start.
 
-use crate::facts::{Facts, Image};
+use crate::containers::{self, named};
+use crate::facts::{Container, Facts, Image};
 use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN, Word};
 
 /// A line `Key=value`, with its continuation lines.
@@ -20,13 +21,16 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     // An `Exec=` with an entry point of its own may read variables that the image does not know.
     let started = started.or_else(|| service(place).map(str::to_owned));
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
-    let devices: Vec<String> = of("AddDevice").iter().map(|line| line.value.clone()).collect();
+    let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
+    facts.containers.extend(image_line.map(|line| Container {
+        image: Some(Word { text: line.value.clone(), line: line.number }),
+        options: lines.iter().flat_map(options).collect(),
+    }));
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
             ("Container" | "Image", "Image") if !is_unit(&line.value) => {
-                let devices = devices.clone();
-                facts.images.push(Image { devices, ..Image::new(&line.value, number) });
+                facts.images.push(Image::new(&line.value, number));
             }
             ("Container" | "Service" | "Build", "Environment") => {
                 let settings = words(&line.value, number);
@@ -46,6 +50,28 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
             _ => {}
         }
     }
+}
+
+/// The keys of a quadlet, and the same options of `podman run`.
+const OPTIONS: [(&str, &str); 7] = [
+    ("AddCapability", "--cap-add"),
+    ("AddDevice", "--device"),
+    ("GroupAdd", "--group-add"),
+    ("HealthCmd", "--health-cmd"),
+    ("SeccompProfile", "--security-opt=seccomp"),
+    ("ShmSize", "--shm-size"),
+    ("Volume", "--volume"),
+];
+
+/// Returns the options that a line of a quadlet stands for.
+fn options(line: &Line) -> Vec<Word> {
+    if line.key == "PodmanArgs" {
+        return containers::options(&words(&line.value, line.number));
+    }
+    let option = OPTIONS.iter().find(|(key, _)| *key == line.key && line.section == "Container");
+    // A device with a dash is left out if the machine has none.
+    let value = line.value.trim_start_matches('-');
+    option.map(|(_, option)| named(option, Some(value), line.number)).into_iter().collect()
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.
@@ -143,7 +169,9 @@ mod tests {
         let text = "[Unit]\nDescription=x\n[Container]\nImage=docker.io/ollama/ollama:latest\nAddDevice=/dev/kfd\nAddDevice=/dev/dri\nEnvironment=A=1 \"B=2 3\"\nEnvironment=\"C=%h\"\nPodmanArgs=--privileged \\\n  --ipc=host\n";
         let facts = Facts::read("ollama.container", text);
         assert_eq!(facts.images[0].line, 4);
-        assert_eq!(facts.images[0].devices, ["/dev/kfd", "/dev/dri"]);
+        let options: Vec<_> = facts.containers[0].options.iter().map(|one| &*one.text).collect();
+        let expected = ["--device=/dev/kfd", "--device=/dev/dri", "--privileged", "--ipc=host"];
+        assert_eq!(options, expected);
         let settings: Vec<_> =
             facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
         assert_eq!(settings, [("A", "1", 7), ("B", "2 3", 7), ("C", "\u{fffc}h", 8)]);

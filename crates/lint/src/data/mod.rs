@@ -107,6 +107,8 @@ pub struct Data {
     pub(crate) wheels: Vec<WheelRow>,
     /// Images with a known problem.
     pub(crate) images: Vec<ImageRow>,
+    /// Options of containers with a known problem.
+    pub(crate) containers: Vec<ContainerRow>,
     /// Overrides of the GPU's version.
     pub(crate) overrides: Vec<OverrideRow>,
     /// Variables with a known problem.
@@ -180,8 +182,24 @@ pub(crate) struct ImageRow {
     pub(crate) repositories: Vec<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) except: Vec<String>,
-    pub(crate) device: Option<String>,
+    /// A pattern of an option that its container has.
+    pub(crate) option: Option<String>,
     pub(crate) old_rocm: Vec<Releases>,
+    pub(crate) row: Row,
+}
+
+/// Options of containers with a known problem. All texts are patterns.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContainerRow {
+    pub(crate) options: Vec<String>,
+    /// Options that are no problem.
+    pub(crate) except: Vec<String>,
+    /// Other options, one of which the container must have.
+    pub(crate) needs: Vec<String>,
+    /// Other options that solve the problem.
+    pub(crate) unless: Vec<String>,
+    pub(crate) images: Vec<String>,
+    pub(crate) except_images: Vec<String>,
     pub(crate) row: Row,
 }
 

@@ -9,8 +9,8 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::{
-    Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow, OverrideRow, Place,
-    RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
+    ContainerRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow,
+    OverrideRow, Place, RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -29,6 +29,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let extras = reader.rows("extra", read_extra);
         let wheels = reader.rows("wheel", read_wheel);
         let images = reader.rows("image", read_image);
+        let containers = reader.rows("container", read_container);
         let overrides = reader.rows("override", read_override);
         let variables = reader.rows("variable", read_variable);
         let ollama = reader.rows("ollama", read_ollama);
@@ -55,6 +56,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             extras: extras?,
             wheels: wheels?,
             images: images?,
+            containers: containers?,
             overrides: overrides?,
             variables: variables?,
             ollama_never,
@@ -239,15 +241,36 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     // The empty tag "" means an image without a tag; no other text may be empty.
     let tags = patterns(report, table, "tags");
     let except = patterns(report, table, "except");
-    let device = table.optional(report, "device", line);
+    let option = table.optional(report, "option", line);
     let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
     let row = named.row(report);
     Ok(ImageRow {
         repositories: repositories?,
         tags: tags?,
         except: except?,
-        device: device?,
+        option: option?,
         old_rocm: old_rocm?,
+        row: row?,
+    })
+}
+
+fn read_container(report: &mut Report<'_>, named: &Named<'_>) -> Result<ContainerRow, Reported> {
+    named.table.check_form(report, forms::CONTAINER.keys);
+    let table = &named.table;
+    let options = table.texts(report, "options", "--ipc=host", line);
+    let except = table.texts(report, "except", "--device=/dev/*", line);
+    let needs = table.texts(report, "needs", "--device=/dev/kfd*", line);
+    let unless = table.texts(report, "unless", "--privileged", line);
+    let images = table.texts(report, "images", "*rocm*", line);
+    let except_images = table.texts(report, "except-images", "*vulkan*", line);
+    let row = named.row(report);
+    Ok(ContainerRow {
+        options: options?,
+        except: except?,
+        needs: needs?,
+        unless: unless?,
+        images: images?,
+        except_images: except_images?,
         row: row?,
     })
 }

@@ -1,9 +1,9 @@
 //! Rules for images: names, tags, and known problems.
 
 use super::{for_gpu, rocm};
-use crate::data::{data, matches_any};
+use crate::data::{data, matches, matches_any};
 use crate::facts::Image;
-use crate::shell::UNKNOWN;
+use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
 /// The parts of a reference that the rules need.
@@ -105,10 +105,13 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     let (line, reference) = (image.line, &image.reference);
     let is_only_digest = has_digest && tag.is_none();
     let tag = tag.unwrap_or_default();
+    let is_its = |word: &Word| word.text == *reference && word.line == line;
+    let container = facts.containers.iter().find(|one| one.image.as_ref().is_some_and(is_its));
+    let options = container.map_or(&[][..], |one| &one.options);
     for row in &data().images {
-        let has_device = row.device.as_ref().is_none_or(|device| {
-            // A digest alone does not show whether the image contains ROCm.
-            !is_only_digest && image.devices.iter().any(|given| given.starts_with(device))
+        let has_option = row.option.as_ref().is_none_or(|option| {
+            // A digest alone does not show what the image contains.
+            !is_only_digest && options.iter().any(|given| matches(option, &given.text))
         });
         let has_rocm = row.old_rocm.is_empty()
             || rocm::amd_releases(facts, image.stage)
@@ -116,7 +119,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let is_named = row.repositories.iter().any(|one| one == path)
             && matches_any(&row.tags, tag)
             && !matches_any(&row.except, tag);
-        if !(is_named && has_device && has_rocm) {
+        if !(is_named && has_option && has_rocm) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);

@@ -4,6 +4,7 @@
 //! `versions/compat.toml`.
 
 mod commands;
+mod containers;
 mod images;
 mod packages;
 mod pins;
@@ -31,6 +32,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     variables::run(facts, context, found);
     images::run(facts, context, found);
+    containers::run(facts, context, found);
     packages::run(facts, context, found);
     rocm::run(facts, context, found);
     commands::run(facts, context, found);

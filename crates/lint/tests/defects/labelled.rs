@@ -276,3 +276,74 @@ fn words_about_the_host_and_drivers_are_found() {
         expect("ollama-archive", NONE, &[("a.sh", text, expected)]);
     }
 }
+
+/// Returns a compose file with one service that has these lines.
+fn service(lines: &[&str]) -> String {
+    let start = "services:\n  a:\n    image: docker.io/a/rocm-b@sha256:1\n";
+    lines.iter().fold(start.to_owned(), |text, line| format!("{text}    {line}\n"))
+}
+
+#[test]
+fn options_of_containers_are_compared_in_every_file() {
+    let kfd = "devices: [/dev/kfd, /dev/dri]";
+    let seccomp = "security_opt: ['seccomp:unconfined']";
+    let debugger = "cap_add: [SYS_PTRACE]";
+    let quadlet =
+        "[Container]\nImage=localhost/a\nAddDevice=-/dev/kfd\nPodmanArgs=--cap-add SYS_PTRACE\n";
+    let toolbox = "distrobox create --image docker.io/a/b@sha256:1 \\\n  --additional-flags '--device /dev/kfd --security-opt seccomp=unconfined'\n";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service(&[kfd, seccomp, debugger]), &["6 information"]),
+        ("compose.yml", &service(&[kfd, debugger]), &["5 information"]),
+        // Without a GPU, it is no matter of ROCm.
+        ("compose.yml", &service(&[seccomp]), &[]),
+        ("compose.yml", &service(&[kfd, "security_opt: ['label:disable']"]), &[]),
+        ("a.container", quadlet, &["4 information"]),
+        ("a.sh", toolbox, &["2 information"]),
+    ];
+    expect("container-unconfined", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "docker run --ipc=host --shm-size 8g localhost/a\n", &["1 warning"]),
+        ("a.sh", "docker run --ipc host --shm-size=8g localhost/a\n", &["1 warning"]),
+        ("a.sh", "docker run --ipc private --shm-size=8g localhost/a\n", &[]),
+        ("a.sh", "docker run --ipc=host localhost/a --shm-size 8g\n", &[]),
+        ("compose.yml", &service(&["shm_size: 8g"]), &[]),
+    ];
+    expect("shm-size-ignored", NONE, cases);
+}
+
+#[test]
+fn the_devices_of_a_container_are_those_that_rocm_needs() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service(&["devices: [/dev/dri]"]), &["4 error"]),
+        ("compose.yml", &service(&["devices: [/dev/dri, /dev/kfd]"]), &[]),
+        ("compose.yml", &service(&["devices: [/dev/dri, '${KFD}']"]), &[]),
+        ("compose.yml", &service(&["devices: [/dev/dri]", "privileged: true"]), &[]),
+        ("compose.yml", &service(&["devices: [/dev/dri]", "extends: {service: b}"]), &[]),
+        ("compose.yml", &service(&["devices: [/dev/dri]", "volumes: ['/dev:/dev']"]), &[]),
+        ("compose.yml", &service(&[]), &[]),
+        ("a.sh", "docker run --device /dev/dri localhost/llama:rocm-vulkan\n", &[]),
+        ("a.sh", "docker run --device /dev/dri docker.io/ollama/ollama@sha256:1\n", &[]),
+    ];
+    expect("kfd-missing", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service(&["devices: [/dev/kfd, /mdev/dri]"]), &["4 error"]),
+        ("compose.yml", &service(&["devices: ['amd.com/gpu=all', '/dev/dri:/dev/dri']"]), &[]),
+        ("compose.yml", &service(&["devices: ['${DRI:-/dev/dri}']"]), &[]),
+        ("a.sh", "docker run --device /dev:/dev localhost/a\n", &[]),
+    ];
+    expect("device-path", NONE, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service(&["group_add: [render]"]), &[]),
+        ("a.sh", "docker run --group-add 992 docker.io/ollama/ollama:rocm\n", &[]),
+        ("a.sh", "docker run --group-add video docker.io/ollama/ollama:rocm\n", &[]),
+    ];
+    expect("group-unknown", NONE, cases);
+    let socket = "volumes: ['/var/run/docker.sock:/var/run/docker.sock:ro']";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service(&["devices: [/dev/dri]", socket]), &["5 warning"]),
+        ("compose.yml", &service(&[socket]), &[]),
+    ];
+    expect("engine-socket", NONE, cases);
+    let check = "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: ollama list\n";
+    expect("healthcheck-fails", NONE, &[("compose.yml", check, &[])]);
+}
