@@ -157,7 +157,11 @@ impl<'t> Facts<'t> {
             Kind::Shell => facts.script(shell::script("x.sh", text)),
             Kind::Compose => compose::read(text, &mut facts),
             Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
-            Kind::Environment => facts.settings = environment(text),
+            Kind::Environment => {
+                facts.settings = environment(text);
+                let images = facts.settings.iter().filter(|one| one.is_image());
+                facts.images.extend(images.map(|one| Image::new(&one.value, one.line)));
+            }
             Kind::Requirements => {
                 for (number, line) in numbered(text) {
                     let line = line.split(" #").next().unwrap_or_default().trim();

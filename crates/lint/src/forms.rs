@@ -81,6 +81,20 @@ pub const LINT: Form = Form::of(
             "",
         ),
         Key::optional(
+            "release",
+            Kind::TableByName(&RELEASE),
+            "Releases of distributions.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "coupling",
+            Kind::TableByName(&COUPLING),
+            "Releases of torch with the packages that are built for them, in addition to compat.toml.",
+            "none",
+            "",
+        ),
+        Key::optional(
             "gpu",
             Kind::TableByName(&GPU),
             "Words that show which GPU a file is about, by target.",
@@ -291,6 +305,13 @@ pub const IMAGE: Form = Form::of(
                 "option = \"--device=/dev/kfd*\"",
             ),
             Key::optional(
+                "variables",
+                Kind::Texts,
+                "Patterns of variables: the row applies only to stages of Dockerfiles that set one of them.",
+                "any",
+                "variables = [\"ROCR_VISIBLE_DEVICES\"]",
+            ),
+            Key::optional(
                 "old-rocm",
                 Kind::Texts,
                 "The row applies only if the stage installs one of these ROCm releases from AMD.",
@@ -442,6 +463,57 @@ pub const BASE: Form = Form::of(
     )]],
 );
 
+/// A release of a distribution.
+pub const RELEASE: Form = Form::of(
+    "A release of a distribution.",
+    &[&[
+        Key::required("name", Kind::Text, "Its name.", "name = \"Ubuntu 24.04\""),
+        Key::optional(
+            "images",
+            Kind::Texts,
+            "Patterns of images that contain it, as `PATH:TAG`.",
+            "none",
+            "images = [\"ubuntu:24.04*\"]",
+        ),
+        Key::optional(
+            "codename",
+            Kind::Text,
+            "Its name in package sources.",
+            "none",
+            "codename = \"noble\"",
+        ),
+        Key::optional(
+            "end",
+            Kind::Date,
+            "The last day on which it gets updates.",
+            "it still gets updates",
+            "end = 2025-05-31",
+        ),
+    ]],
+);
+
+/// Releases of torch with other packages.
+pub const COUPLING: Form = Form::of(
+    "Releases of torch with the packages that are built for them.",
+    &[&[
+        RELEASES,
+        Key::optional(
+            "torchvision",
+            Kind::Text,
+            "The releases of torchvision.",
+            "any",
+            "torchvision = \"0.23\"",
+        ),
+        Key::optional(
+            "torchaudio",
+            Kind::Text,
+            "The releases of torchaudio.",
+            "any",
+            "torchaudio = \"2.8\"",
+        ),
+    ]],
+);
+
 /// Words about a GPU.
 pub const GPU: Form = Form::of(
     "Words that show that a file is about this GPU target.",
@@ -478,6 +550,13 @@ pub const WORD: Form = Form::of(
                 "Whether the row ignores lines that warn against it.",
                 "`false`",
                 "denied = true",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case, that solve the problem if the file has one of them.",
+                "none",
+                "unless = [\".tar.zst\"]",
             ),
             Key::optional(
                 "files",

@@ -2,7 +2,7 @@
 
 use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};
-use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN, Word};
+use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
 /// A line `Key=value`, with its continuation lines.
 struct Line {
@@ -10,6 +10,8 @@ struct Line {
     key: String,
     value: String,
     number: usize,
+    /// The value as a script, with the line ends of the file.
+    script: String,
 }
 
 /// Adds the facts of a quadlet or unit. `place` is its path, or a command that contains it.
@@ -45,7 +47,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
                 facts.privileged.push((number, message));
             }
             (_, key) if key.starts_with("Exec") && line.section == "Service" => {
-                command(&line.value, number, facts);
+                command(line, facts);
             }
             _ => {}
         }
@@ -86,16 +88,9 @@ fn is_unit(image: &str) -> bool {
 }
 
 /// Reads the command of `ExecStart=`.
-fn command(value: &str, number: usize, facts: &mut Facts<'_>) {
-    let value = value.trim_start_matches(['-', '@', '+', '!', ':']);
-    let mut script = shell::script("x.sh", value);
-    let settle = |word: &mut Word| word.line = number;
-    for ShellCommand { words, .. } in &mut script.commands {
-        words.iter_mut().for_each(settle);
-    }
-    for setting in &mut script.settings {
-        setting.line = number;
-    }
+fn command(line: &Line, facts: &mut Facts<'_>) {
+    let value = line.script.trim_start_matches(['-', '@', '+', '!', ':']);
+    let mut script = shell::script("x.sh", &("\n".repeat(line.number - 1) + value));
     // systemd itself sets some variables, and others come from files.
     script.missing.clear();
     facts.script(script);
@@ -146,12 +141,16 @@ fn lines(text: &str) -> Vec<Line> {
         if continues && let Some(last) = found.last_mut() {
             last.value.push(' ');
             last.value.push_str(body.unwrap_or(trimmed).trim());
+            let so_far = last.number + last.script.matches('\n').count();
+            last.script.push_str(&" \\\n".repeat(index + 1 - so_far));
+            last.script.push_str(body.unwrap_or(trimmed).trim());
         } else if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
         {
             name.clone_into(&mut section);
         } else if let Some((key, value)) = body.unwrap_or(trimmed).split_once('=') {
             let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-            found.push(Line { section: section.clone(), key, value, number: index + 1 });
+            let (section, script) = (section.clone(), value.clone());
+            found.push(Line { section, key, value, number: index + 1, script });
         } else {
             continue;
         }
@@ -184,10 +183,10 @@ mod tests {
         let facts = Facts::read("a.service", text);
         let settings: Vec<_> =
             facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
-        assert_eq!(settings, [("OLLAMA_HOST", "0.0.0.0", 2), ("A", "1", 5)]);
+        assert_eq!(settings, [("OLLAMA_HOST", "0.0.0.0", 2), ("A", "1", 6)]);
         assert_eq!(
             (facts.images[0].reference.as_str(), facts.images[0].line),
-            ("docker.io/a/b:1", 5)
+            ("docker.io/a/b:1", 6)
         );
         assert_eq!(facts.privileged.len(), 1);
     }

@@ -4,7 +4,7 @@
 
 mod read;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use names::GpuTarget;
@@ -121,6 +121,10 @@ pub struct Data {
     pub(crate) plain_bases: Vec<String>,
     /// Docker Hub's images whose names have one part.
     pub(crate) official: BTreeSet<String>,
+    /// Releases of distributions.
+    pub(crate) releases: Vec<ReleaseRow>,
+    /// Releases of torch with the packages that are built for them.
+    pub(crate) couplings: Vec<CouplingRow>,
     /// Names of GPUs.
     pub(crate) gpus: Vec<GpuRow>,
     /// Words in lines.
@@ -184,6 +188,8 @@ pub(crate) struct ImageRow {
     pub(crate) except: Vec<String>,
     /// A pattern of an option that its container has.
     pub(crate) option: Option<String>,
+    /// Patterns of variables, one of which its stage sets.
+    pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
     pub(crate) row: Row,
 }
@@ -248,6 +254,24 @@ pub(crate) struct OllamaRow {
     pub(crate) help: String,
 }
 
+/// A release of a distribution.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReleaseRow {
+    pub(crate) name: String,
+    /// Patterns of `PATH:TAG`.
+    pub(crate) images: Vec<String>,
+    pub(crate) codename: Option<String>,
+    /// The last day with updates, `YYYY-MM-DD`.
+    pub(crate) end: Option<String>,
+}
+
+/// Releases of torch with the packages that are built for them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CouplingRow {
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) with: BTreeMap<String, Releases>,
+}
+
 /// Names of a GPU.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GpuRow {
@@ -275,6 +299,8 @@ pub(crate) struct WordRow {
     pub(crate) in_comments: bool,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
+    /// Texts anywhere in the file that solve the problem.
+    pub(crate) unless: Vec<String>,
     pub(crate) files: Files,
     pub(crate) row: Row,
 }

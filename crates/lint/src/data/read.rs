@@ -1,6 +1,6 @@
 //! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
@@ -9,8 +9,9 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::{
-    ContainerRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow,
-    OverrideRow, Place, RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
+    ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow,
+    OllamaRow, OverrideRow, Place, ReleaseRow, RocmRow, Row, Rule, Severity, VariableRow, WheelRow,
+    WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -34,6 +35,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let variables = reader.rows("variable", read_variable);
         let ollama = reader.rows("ollama", read_ollama);
         let bases = reader.rows("base", read_base);
+        let releases = reader.rows("release", read_release);
+        let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
@@ -63,6 +66,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             ollama_other,
             plain_bases,
             official,
+            releases: releases?,
+            couplings: couplings?,
             gpus: gpus?,
             words: words?,
         };
@@ -242,6 +247,7 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     let tags = patterns(report, table, "tags");
     let except = patterns(report, table, "except");
     let option = table.optional(report, "option", line);
+    let variables = table.texts(report, "variables", "HSA_*", line);
     let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
     let row = named.row(report);
     Ok(ImageRow {
@@ -249,6 +255,7 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
         tags: tags?,
         except: except?,
         option: option?,
+        variables: variables?,
         old_rocm: old_rocm?,
         row: row?,
     })
@@ -325,6 +332,26 @@ fn read_base(
     Ok((named.name.to_owned(), named.table.texts(report, "repositories", "debian", line)?))
 }
 
+fn read_release(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReleaseRow, Reported> {
+    named.table.check_form(report, forms::RELEASE.keys);
+    let name = named.table.required(report, "name", "name = \"Ubuntu 24.04\"", line);
+    let images = named.table.texts(report, "images", "ubuntu:24.04*", line);
+    let codename = named.table.optional(report, "codename", line);
+    let end = named.table.date(report, "end");
+    Ok(ReleaseRow { name: name?, images: images?, codename: codename?, end: end? })
+}
+
+fn read_coupling(report: &mut Report<'_>, named: &Named<'_>) -> Result<CouplingRow, Reported> {
+    named.table.check_form(report, forms::COUPLING.keys);
+    let of_torch = named.releases(report);
+    let mut with = BTreeMap::new();
+    for package in ["torchvision", "torchaudio"] {
+        let range = named.table.optional(report, package, releases)?;
+        with.extend(range.map(|range| (package.to_owned(), range)));
+    }
+    Ok(CouplingRow { releases: of_torch?, with })
+}
+
 fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {
     named.table.check_form(report, forms::GPU.keys);
     let words = named.table.texts(report, "words", "strix halo", lower);
@@ -339,6 +366,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
     let in_comments = table.flag(report, "comments");
     let may_be_denied = table.flag(report, "denied");
+    let unless = table.texts(report, "unless", ".tar.zst", lower);
     let files = table.optional(report, "files", files);
     let row = named.row(report);
     Ok(WordRow {
@@ -346,6 +374,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
         pattern: pattern?,
         in_comments: in_comments?,
         may_be_denied: may_be_denied?,
+        unless: unless?,
         files: files?.unwrap_or(Files::Any),
         row: row?,
     })

@@ -17,6 +17,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             "chmod" | "mknod" => open_to_all(&words, line, found),
             "docker" | "podman" | "buildah" => built(facts, command, context, found),
             "curl" | "wget" | "aria2c" => download(facts, at, found),
+            "llama-server" | "llama-cli" => flash_attention(command, found),
             _ if is_pip(&words) => {
                 from_git(command, found);
                 from_url(command, &words, found);
@@ -52,23 +53,37 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
         }
         "clone" => clone(facts, at, rest, found),
         // `git checkout REF -- FILE` restores a file.
-        "checkout" | "switch" if !rest.contains(&"--") => {
-            let target = rest.iter().find(|word| !word.starts_with('-'));
-            // A variable that is empty by default is usually tested before it is used.
-            let Some(target) = target.filter(|target| !target.is_empty()) else { return };
-            let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
-            // A path has a dot; a name without digits is neither a tag nor a commit.
-            let is_named = !target.contains("HEAD")
-                && !target.contains(|c: char| c.is_ascii_digit() || c == '.' || c == UNKNOWN);
-            if (is_branch(target) || is_named) && !is_new && clones_before(facts, at) {
-                let rule = branch_rule(target);
-                found.add(rule, line, format!("the branch `{target}` is checked out"));
-            }
-            if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
-                found.hit(hit);
-            }
-        }
+        "checkout" | "switch" if !rest.contains(&"--") => checkout(facts, at, rest, found),
         _ => {}
+    }
+}
+
+/// Checks `git checkout` and `git switch`.
+fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) {
+    let line = facts.commands[at].words[0].line;
+    let targets: Vec<&str> = rest.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    // A variable that is empty by default is usually tested before it is used.
+    let Some(target) = targets.first().filter(|target| !target.is_empty()) else { return };
+    let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
+    let is_short_commit = target.len() >= 4 && target.bytes().all(|b| b.is_ascii_hexdigit());
+    // A path has a dot.
+    let is_plain = !target.contains("HEAD") && !target.contains(['.', UNKNOWN]);
+    let is_named = is_plain && !is_tag(target) && !is_short_commit;
+    if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
+        return found.hit(hit);
+    }
+    if !clones_before(facts, at) {
+        return;
+    }
+    if is_new {
+        if targets.len() == 1 && is_tag(target) && clones_tip(facts, at) {
+            let message = format!("the branch `{target}` is created instead of using the tag");
+            found.add("branch-instead-of-tag", line, message);
+        }
+    } else if is_branch(target) || is_named {
+        found.add(branch_rule(target), line, format!("the branch `{target}` is checked out"));
+    } else if is_tag(target) && !is_hexadecimal(target) {
+        found.add("tag-not-commit", line, format!("the tag `{target}` is checked out"));
     }
 }
 
@@ -94,6 +109,16 @@ fn commits_before(facts: &Facts<'_>, at: usize) -> bool {
 
 fn clones_before(facts: &Facts<'_>, at: usize) -> bool {
     facts.commands[..at].iter().any(|command| is_git(command, &["clone"]))
+}
+
+/// Returns whether the last clone is at the tip of the default branch.
+fn clones_tip(facts: &Facts<'_>, at: usize) -> bool {
+    let clone = facts.commands[..at].iter().rev().find(|command| is_git(command, &["clone"]));
+    clone.is_some_and(|clone| {
+        let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
+        let read = Clone::read(&words[subcommand(&words).map_or(0, |(at, _)| at + 1)..]);
+        read.branch.is_none() && !read.has_revision
+    })
 }
 
 /// Returns the name of the repository that was cloned last.
@@ -287,6 +312,17 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
     }
 }
 
+/// Checks `--flash-attn` without a value.
+fn flash_attention(command: &ShellCommand, found: &mut Findings<'_>) {
+    for (at, word) in command.words.iter().enumerate() {
+        let next = command.words.get(at + 1).map(|next| next.text.as_str());
+        let is_value = next.is_some_and(|next| !next.starts_with('-'));
+        if matches!(word.text.as_str(), "-fa" | "--flash-attn") && !is_value {
+            found.add("flash-attn-value", word.line, format!("`{}` has no value", word.text));
+        }
+    }
+}
+
 /// Checks `chmod 666 /dev/kfd` and `mknod -m 666 /dev/kfd …`.
 fn open_to_all(words: &[&str], line: usize, found: &mut Findings<'_>) {
     let is_open = words
@@ -416,6 +452,11 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     if is_local || asks_only || is_probe {
         return;
     }
+    let pull = command.words.iter().find(|word| is_pull_request(&word.text));
+    if let Some(word) = pull.filter(|_| !is_verified(facts, command)) {
+        let message = format!("`{}` is used as a patch", word.text.replace(UNKNOWN, "…"));
+        return found.add("pull-request-patch", word.line, message);
+    }
     let is_fixed = command.words.iter().any(|word| is_at_commit(&word.text));
     if let Some(message) = piped(facts, at).filter(|_| !is_fixed) {
         return found.add("download-unchecked", line, message);
@@ -433,6 +474,15 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         let message = format!("`{file}` is downloaded, and nothing checks it");
         found.add("download-unchecked", line, message);
     }
+}
+
+/// Returns whether a word is the URL of the patch of a pull request.
+fn is_pull_request(word: &str) -> bool {
+    let rest = word.split_once("github.com/").and_then(|(_, path)| path.split_once("/pull/"));
+    rest.is_some_and(|(_, rest)| {
+        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        number.len() < rest.len() && (number.starts_with(".diff") || number.starts_with(".patch"))
+    })
 }
 
 /// Returns the problem if the content of a download is piped into a program.

@@ -10,7 +10,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     for container in &facts.containers {
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
-            let message = row.row.message.replace("{option}", &option.text);
+            let image = container.image.as_ref().map_or("", |image| &image.text);
+            let message =
+                row.row.message.replace("{option}", &option.text).replace("{image}", image);
             let sure = facts.target.matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             if let Some(hit) = for_gpu(hit, sure) {

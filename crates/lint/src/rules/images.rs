@@ -1,9 +1,9 @@
 //! Rules for images: names, tags, and known problems.
 
 use super::{for_gpu, rocm};
-use crate::data::{data, matches, matches_any};
+use crate::data::{ReleaseRow, data, matches, matches_any};
 use crate::facts::Image;
-use crate::shell::{UNKNOWN, Word};
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
 /// The parts of a reference that the rules need.
@@ -45,6 +45,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             continue;
         }
         general(facts, image, context, found);
+        ended(image, context, found);
         known(facts, image, context, found);
     }
 }
@@ -94,6 +95,23 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     }
 }
 
+/// Returns the release of a distribution that an image contains.
+pub(super) fn release(reference: &str) -> Option<&'static ReleaseRow> {
+    let Parts { path, tag, .. } = parts(reference);
+    let image = format!("{path}:{}", tag.unwrap_or_default());
+    data().releases.iter().find(|row| matches_any(&row.images, &image))
+}
+
+/// Checks for distributions that no longer get updates.
+fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(release) = release(&image.reference) else { return };
+    let end = release.end.as_deref().zip(context.today).filter(|(end, today)| end < today);
+    if end.is_some() {
+        let message = format!("`{}`: {} gets no more updates", image.reference, release.name);
+        found.add("base-end-of-life", image.line, message);
+    }
+}
+
 /// Returns whether this file, or another file in the same run, builds an image with that name.
 fn builds(facts: &Facts<'_>, name: &str, context: Context<'_>) -> bool {
     let others = context.built.into_iter().flatten();
@@ -113,13 +131,20 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
             // A digest alone does not show what the image contains.
             !is_only_digest && options.iter().any(|given| matches(option, &given.text))
         });
+        let is_variable = |one: &Setting| {
+            one.scope == Scope::Image
+                && one.stage == image.stage
+                && matches_any(&row.variables, &one.name)
+        };
+        let has_variable =
+            row.variables.is_empty() || image.stage > 0 && facts.settings.iter().any(is_variable);
         let has_rocm = row.old_rocm.is_empty()
             || rocm::amd_releases(facts, image.stage)
-                .any(|release| row.old_rocm.iter().any(|old| old.contains(release)));
+                .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
         let is_named = row.repositories.iter().any(|one| one == path)
             && matches_any(&row.tags, tag)
             && !matches_any(&row.except, tag);
-        if !(is_named && has_option && has_rocm) {
+        if !(is_named && has_option && has_variable && has_rocm) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{images, rocm};
-use crate::data::data;
+use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
 use crate::shell::ShellCommand;
@@ -241,7 +241,9 @@ pub(super) fn mismatches(
     compat: Option<&::pins::Compat>,
 ) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
-    let row = compat.and_then(|compat| compat.coupling("torch", torch));
+    let own = |row: &&CouplingRow| row.releases.iter().any(|one| one.contains(torch));
+    let row = compat.and_then(|compat| compat.coupling("torch", torch)).map(|row| &row.with);
+    let row = row.or_else(|| data().couplings.iter().find(own).map(|row| &row.with));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
         // The table of releases does not apply to pre-releases.
@@ -254,7 +256,7 @@ pub(super) fn mismatches(
             ));
         } else if let Some(wanted) = row
             .filter(|_| is_released)
-            .and_then(|row| row.with.get(name))
+            .and_then(|with| with.get(name))
             .filter(|wanted| !wanted.contains(version))
         {
             wrong.push((

@@ -28,7 +28,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
 }
 
 /// Returns whether a row about `place` applies to a setting with this scope.
-fn is_in(scope: Scope, place: Place) -> bool {
+pub(super) fn is_in(scope: Scope, place: Place) -> bool {
     match place {
         Place::Any => true,
         Place::Set => !matches!(scope, Scope::Argument | Scope::Shell),

@@ -23,6 +23,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
     let others = found.places();
+    let has = |text: &String| facts.text.to_ascii_lowercase().contains(text.as_str());
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
@@ -33,7 +34,11 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
             let is_advice = row.in_comments || !is_message;
-            if !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown {
+            if row.unless.iter().any(has)
+                || !is_advice
+                || !applies(row, facts.kind, &lower)
+                || sure == Match::Unknown
+            {
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);

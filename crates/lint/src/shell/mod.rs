@@ -90,6 +90,15 @@ impl Setting {
         let (name, value) = (name.to_owned(), value.to_owned());
         Self { name, value, line, scope, stage: 0, program: None }
     }
+
+    /// Returns whether it holds the reference of an image.
+    pub(crate) fn is_image(&self) -> bool {
+        let value = self.value.as_str();
+        self.name.contains("IMAGE")
+            && value.contains(['/', ':'])
+            && !value.contains("://")
+            && value.starts_with(|c: char| c.is_ascii_alphabetic())
+    }
 }
 
 /// A variable that is used without a default and was not set before.

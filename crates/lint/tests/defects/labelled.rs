@@ -347,3 +347,151 @@ fn the_devices_of_a_container_are_those_that_rocm_needs() {
     let check = "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: ollama list\n";
     expect("healthcheck-fails", NONE, &[("compose.yml", check, &[])]);
 }
+
+#[test]
+fn releases_of_distributions_end_and_have_packages_of_their_own() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("Dockerfile", "FROM docker.io/library/ubuntu:22.04@sha256:1\n", &[]),
+        ("Dockerfile", "FROM docker.io/library/fedora:44@sha256:1\n", &[]),
+        ("Dockerfile", "FROM registry.fedoraproject.org/fedora:42@sha256:1\n", &["1 warning"]),
+        ("Dockerfile", "FROM docker.io/library/debian:bullseye-slim@sha256:1\n", &["1 warning"]),
+        ("Dockerfile", "FROM docker.io/library/debian:12@sha256:1\n", &[]),
+        ("Dockerfile", "FROM docker.io/rocm/dev-ubuntu-20.04:6.2@sha256:1\n", &["1 warning"]),
+        ("Dockerfile", "FROM docker.io/a/ubuntu:20.04@sha256:1\n", &[]),
+    ];
+    expect("base-end-of-life", NONE, cases);
+    let with = |base: &str, run: &str| format!("FROM {base}@sha256:1\nRUN {run}\n");
+    let apt = "echo 'deb https://repo.radeon.com/rocm/apt/7.2.4 noble main' > /a.list";
+    let deb = "wget https://repo.radeon.com/amdgpu-install/7.2.4/ubuntu/jammy/amdgpu-install_7.2.4.70204-1_all.deb";
+    let both =
+        "for name in jammy noble; do curl https://repo.radeon.com/rocm/apt/7.2.4/$name; done";
+    for (base, run, expected) in [
+        ("docker.io/library/ubuntu:24.04", apt, &[][..]),
+        ("docker.io/rocm/dev-ubuntu-24.04:7.2.4-complete", apt, &[]),
+        ("docker.io/rocm/dev-ubuntu-22.04:7.2.4-complete", apt, &["2 warning"]),
+        ("docker.io/library/ubuntu:24.04", deb, &["2 warning"]),
+        // Debian uses packages for Ubuntu, and nothing is known about another image.
+        ("docker.io/library/debian:12", apt, &[]),
+        ("docker.io/a/b:1", apt, &[]),
+        ("docker.io/library/ubuntu:26.04", both, &[]),
+    ] {
+        expect("other-distribution", NONE, &[("Dockerfile", &with(base, run), expected)]);
+    }
+}
+
+#[test]
+fn a_checkout_pins_what_it_names() {
+    let after = |checkout: &str| format!("git clone https://h.example/a\ncd a\n{checkout}\n");
+    for (checkout, expected) in [
+        ("git checkout -b v1.2.0", &["3 error"][..]),
+        ("git switch -c v1.2.0", &["3 error"]),
+        ("git checkout -b v1.2.0 origin/v1.2.0", &[]),
+        ("git checkout -b mine", &[]),
+        ("git checkout v1.2.0", &[]),
+    ] {
+        expect("branch-instead-of-tag", NONE, &[("a.sh", &after(checkout), expected)]);
+    }
+    let tag = "git clone -b v1.2.0 https://h.example/a\ncd a\ngit checkout -b v1.2.0\n";
+    expect("branch-instead-of-tag", NONE, &[("a.sh", tag, &[])]);
+    for (checkout, expected) in [
+        ("git checkout v1.2.0", &["3 information"][..]),
+        ("git checkout b9010", &["3 information"]),
+        ("git checkout 1234567", &[]),
+        ("git checkout -- v1.2.0", &[]),
+        ("git checkout main", &[]),
+    ] {
+        expect("tag-not-commit", NONE, &[("a.sh", &after(checkout), expected)]);
+    }
+    for (checkout, expected) in [
+        ("git checkout fix-gfx12", &["3 warning"][..]),
+        ("git checkout 01efc7e", &[]),
+        ("git checkout v1.2.0", &[]),
+        ("git checkout docs/a1.md", &[]),
+        ("git checkout \"$REF\"", &[]),
+    ] {
+        expect("branch-as-commit", NONE, &[("a.sh", &after(checkout), expected)]);
+    }
+}
+
+#[test]
+fn a_patch_of_a_pull_request_moves() {
+    let checked =
+        "curl -fsSLo a.patch https://github.com/a/b/pull/12.patch\nsha256sum --check a.sum\n";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "wget https://github.com/a/b/pull/12.diff\n", &["1 warning"]),
+        ("a.sh", checked, &[]),
+        ("a.sh", "curl https://github.com/a/b/pull/12\n", &[]),
+        (
+            "a.sh",
+            "curl https://github.com/a/b/commit/01efc7ef781391e744ed08c3292817a773d654e6.patch\n",
+            &[],
+        ),
+    ];
+    expect("pull-request-patch", NONE, cases);
+}
+
+#[test]
+fn an_option_of_llama_cpp_needs_a_value() {
+    let list = |image: &str| {
+        format!(
+            "services:\n  a:\n    image: {image}@sha256:1\n    command:\n      - --flash-attn\n      - --jinja\n"
+        )
+    };
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "llama-server -m a.gguf -fa on\n", &[]),
+        ("a.sh", "/opt/bin/llama-server -m a.gguf -fa\n", &["1 warning"]),
+        ("a.sh", "whisper-server --flash-attn\n", &[]),
+        ("compose.yml", &list("docker.io/a/llama.cpp:1"), &["5 warning"]),
+        ("compose.yml", &list("docker.io/a/whisper:1"), &[]),
+        ("compose.yml", &list("docker.io/ollama/ollama:rocm"), &[]),
+    ];
+    expect("flash-attn-value", NONE, cases);
+}
+
+#[test]
+fn commands_of_services_and_units_are_read_with_their_lines() {
+    let block = "services:\n  a:\n    build: .\n    entrypoint:\n      - sh\n      - -c\n      - |\n        # start\n        export HIP_VISIBLE_DEVICES=all\n        exec llama-server -fa\n";
+    let text = "services:\n  a:\n    build: .\n    command: llama-server -fa --jinja\n";
+    let cases: &[(&str, &str, &[&str])] =
+        &[("compose.yml", block, &["10 warning"]), ("compose.yml", text, &["4 warning"])];
+    expect("flash-attn-value", NONE, cases);
+    expect("visible-devices-form", NONE, &[("compose.yml", block, &["9 error"])]);
+    let unit = "[Service]\nExecStart=/usr/bin/docker run \\\n  # the GPU\n  --device /dev/dri \\\n  docker.io/a/rocm-b@sha256:1\n";
+    expect("kfd-missing", NONE, &[("a.service", unit, &["4 error"])]);
+}
+
+#[test]
+fn releases_of_rocm_are_found_in_more_places() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "Dockerfile",
+            "FROM docker.io/a/b@sha256:1\nENV TORCH='pip install torch --index-url https://download.pytorch.org/whl/rocm5.7'\n",
+            &["2 error"],
+        ),
+        (".env", "INDEX=https://download.pytorch.org/whl/rocm6.2\n", &["1 error"]),
+        (".env", "BASE_IMAGE=docker.io/rocm/pytorch:rocm6.4_a@sha256:1\n", &["1 error"]),
+        ("a.sh", "DEB=amdgpu-install_7.2.4.70204-1_all.deb\napt install ./$DEB\n", &[]),
+        ("a.sh", "DEB=amdgpu-install_6.4.60401-1_all.deb\napt install ./$DEB\n", &["2 error"]),
+    ];
+    expect("rocm-too-old", PROJECT, cases);
+    let cases: &[(&str, &str, &[&str])] = &[
+        (".env", "IMAGE=docker.io/a/b:1\n", &["1 warning"]),
+        (".env", "IMAGE_SIZE=1024:768\nIMAGE_DIR=/a:/b\nIMAGE_URL=https://h.example/a:1\n", &[]),
+    ];
+    expect("image-unpinned", NONE, cases);
+    let rows = "torch==2.8.0+rocm6.4\ntorchvision==0.23.0+rocm6.4\ntorchaudio==2.8.0+rocm6.4\n";
+    expect("packages-do-not-match", NONE, &[("requirements.txt", rows, &[])]);
+}
+
+#[test]
+fn an_ollama_image_without_rocm_ignores_its_variables() {
+    let stage = |image: &str, variable: &str| format!("FROM {image}@sha256:1\nENV {variable}\n");
+    for (image, variable, expected) in [
+        ("docker.io/ollama/ollama:0.31.0", "ROCR_VISIBLE_DEVICES=0", &["1 warning"][..]),
+        ("docker.io/ollama/ollama:0.31.0-rocm", "ROCR_VISIBLE_DEVICES=0", &[]),
+        ("docker.io/ollama/ollama:0.31.0", "OLLAMA_HOST=0.0.0.0", &[]),
+    ] {
+        let cases: &[(&str, &str, &[&str])] = &[("Dockerfile", &stage(image, variable), expected)];
+        expect("ollama-without-rocm", NONE, cases);
+    }
+}
