@@ -26,7 +26,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
     facts.containers.extend(image_line.map(|line| Container {
         image: Some(Word { text: line.value.clone(), line: line.number }),
-        options: lines.iter().flat_map(options).collect(),
+        options: lines.iter().flat_map(options).chain(rootless(&lines)).collect(),
     }));
     for line in &lines {
         let number = line.number;
@@ -74,6 +74,13 @@ fn options(line: &Line) -> Vec<Word> {
     // A device with a dash is left out if the machine has none.
     let value = line.value.trim_start_matches('-');
     option.map(|(_, option)| named(option, Some(value), line.number)).into_iter().collect()
+}
+
+/// Returns a mark for a quadlet of a user, whose container is rootless: units of the system are wanted
+/// by `multi-user.target`.
+fn rootless(lines: &[Line]) -> Option<Word> {
+    let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
+    lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.

@@ -107,7 +107,7 @@ fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(release) = release(&image.reference) else { return };
     let end = release.end.as_deref().zip(context.today).filter(|(end, today)| end < today);
     if end.is_some() {
-        let message = format!("`{}`: {} gets no more updates", image.reference, release.name);
+        let message = format!("`{}` gets no more updates", image.reference);
         found.add("base-end-of-life", image.line, message);
     }
 }

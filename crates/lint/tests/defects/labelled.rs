@@ -495,3 +495,42 @@ fn an_ollama_image_without_rocm_ignores_its_variables() {
         expect("ollama-without-rocm", NONE, cases);
     }
 }
+
+#[test]
+fn variables_in_here_documents_are_replaced_unless_the_word_is_quoted() {
+    let with = |word: &str| {
+        format!(
+            "GFX=11.0.0\n# gfx1151\ncat > compose.yml <<{word}\nservices:\n  a:\n    environment:\n      - HSA_OVERRIDE_GFX_VERSION=${{GFX}}\nEOF\n"
+        )
+    };
+    for (word, expected) in [("EOF", &["7 error"][..]), ("'EOF'", &[]), ("\\EOF", &[])] {
+        expect("hsa-override-gfx1151", NONE, &[("a.sh", &with(word), expected)]);
+    }
+    let escaped = with("EOF").replace("=${GFX}", "=\\${GFX}");
+    expect("hsa-override-gfx1151", NONE, &[("a.sh", &escaped, &[])]);
+    let unit = "R=11.0.0\n# gfx1151\ncat > a.service <<EOF\n[Service]\nEnvironment=HSA_OVERRIDE_GFX_VERSION=$R\nEOF\n";
+    expect("hsa-override-gfx1151", NONE, &[("a.sh", unit, &["5 error"])]);
+}
+
+#[test]
+fn options_of_run_are_no_commands() {
+    let text = "FROM docker.io/a/b@sha256:1\nRUN --security=insecure --network=none git clone https://h.example/a\n";
+    expect("clone-unpinned", NONE, &[("Dockerfile", text, &["2 warning"])]);
+}
+
+#[test]
+fn a_rootless_quadlet_keeps_the_groups_of_its_user() {
+    let with = |lines: &str, target: &str| {
+        format!(
+            "[Container]\nImage=localhost/a\nPodmanArgs=--device=/dev/kfd\n{lines}[Install]\nWantedBy={target}\n"
+        )
+    };
+    for (lines, target, expected) in [
+        ("", "default.target", &["3 information"][..]),
+        ("GroupAdd=keep-groups\n", "default.target", &[]),
+        ("PodmanArgs=--group-add keep-groups\n", "default.target", &[]),
+        ("", "multi-user.target", &[]),
+    ] {
+        expect("rootless-groups", NONE, &[("a.container", &with(lines, target), expected)]);
+    }
+}

@@ -73,6 +73,12 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         5,
         "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: [CMD, curl, -f, 'http://localhost:11434']\n",
     ),
+    (
+        "rootless-groups",
+        "a.container",
+        3,
+        "[Container]\nImage=localhost/a\nAddDevice=/dev/kfd\n[Install]\nWantedBy=default.target\n",
+    ),
     ("base-end-of-life", "Dockerfile", 1, "FROM docker.io/library/ubuntu:20.04@sha256:1\n"),
     (
         "other-distribution",
