@@ -76,8 +76,8 @@ fn options(line: &Line) -> Vec<Word> {
     option.map(|(_, option)| named(option, Some(value), line.number)).into_iter().collect()
 }
 
-/// Returns a mark for a quadlet of a user, whose container is rootless: units of the system are wanted
-/// by `multi-user.target`.
+/// Returns a mark for a quadlet of a user, whose container is rootless. Quadlets of the system are
+/// wanted by `multi-user.target`.
 fn rootless(lines: &[Line]) -> Option<Word> {
     let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
     lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))

@@ -130,9 +130,10 @@ pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
     is_unknown.then(|| near_ollama_variable(name))
 }
 
-/// Returns the most similar real variable of Ollama. Their common prefix does not make names similar.
+/// Returns the most similar real variable of Ollama. The common prefix does not make names
+/// similar.
 fn near_ollama_variable(name: &str) -> Option<&'static str> {
-    let rest = |name: &'static str| name.strip_prefix(OLLAMA);
+    let rest = |known: &'static str| known.strip_prefix(OLLAMA);
     let near = nearest(name.strip_prefix(OLLAMA)?, OLLAMA_VARIABLES.into_iter().filter_map(rest))?;
     OLLAMA_VARIABLES.into_iter().find(|variable| rest(variable) == Some(near))
 }

@@ -116,7 +116,7 @@ fn clones_tip(facts: &Facts<'_>, at: usize) -> bool {
     let clone = facts.commands[..at].iter().rev().find(|command| is_git(command, &["clone"]));
     clone.is_some_and(|clone| {
         let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
-        let read = Clone::read(&words[subcommand(&words).map_or(0, |(at, _)| at + 1)..]);
+        let read = Clone::read(&words[subcommand(&words).map_or(0, |(start, _)| start + 1)..]);
         read.branch.is_none() && !read.has_revision
     })
 }

@@ -242,8 +242,8 @@ pub(super) fn mismatches(
 ) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     let own = |row: &&CouplingRow| row.releases.iter().any(|one| one.contains(torch));
-    let row = compat.and_then(|compat| compat.coupling("torch", torch)).map(|row| &row.with);
-    let row = row.or_else(|| data().couplings.iter().find(own).map(|row| &row.with));
+    let listed = compat.and_then(|compat| compat.coupling("torch", torch)).map(|row| &row.with);
+    let with = listed.or_else(|| data().couplings.iter().find(own).map(|row| &row.with));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
         // The table of releases does not apply to pre-releases.
@@ -254,9 +254,9 @@ pub(super) fn mismatches(
                 name.to_owned(),
                 format!("`{name}` `{version}` and `torch` `{torch}` have different ROCm stamps"),
             ));
-        } else if let Some(wanted) = row
+        } else if let Some(wanted) = with
             .filter(|_| is_released)
-            .and_then(|with| with.get(name))
+            .and_then(|packages| packages.get(name))
             .filter(|wanted| !wanted.contains(version))
         {
             wrong.push((

@@ -393,7 +393,7 @@ impl Reader {
                     scanner.at = at;
                     scanner.skip_blanks();
                     let quote = chars.get(scanner.at).map(|next| next.0);
-                    let is_quoted = quote.is_some_and(|c| matches!(c, '\'' | '"' | '\\'));
+                    let is_quoted = matches!(quote, Some('\'' | '"' | '\\'));
                     let target = scanner.word();
                     at = scanner.at;
                     // `>&2` and `2>/dev/null` write no file.
