@@ -134,16 +134,13 @@ pub(crate) fn options(words: &[Word]) -> Vec<Word> {
     let mut is_open = false;
     for word in words {
         for text in word.text.split_whitespace() {
-            match found.last_mut().filter(|_| is_open && !text.starts_with('-')) {
-                Some(last) => {
-                    last.text = format!("{}={text}", last.text);
-                    is_open = false;
-                }
-                None => {
-                    let (option, value) = option(text);
-                    is_open = value.is_none() && text.starts_with('-');
-                    found.extend(text.starts_with('-').then(|| named(option, value, word.line)));
-                }
+            if text.starts_with('-') {
+                let (option, value) = option(text);
+                is_open = value.is_none();
+                found.push(named(option, value, word.line));
+            } else if is_open && let Some(last) = found.last_mut() {
+                last.text = format!("{}={text}", last.text);
+                is_open = false;
             }
         }
     }
@@ -248,6 +245,7 @@ mod tests {
             ("--rm --device /dev/dri x", &["--rm", "--device=/dev/dri"]),
             ("-v /a:/b --init", &["--volume=/a:/b", "--init"]),
             ("create x", &[]),
+            ("create --device \u{fffc} é -é \u{fffc}", &["--device=\u{fffc}", "-x=\u{fffc}"]),
         ] {
             let found = options(&[Word { text: text.to_owned(), line: 1 }]);
             let found: Vec<&str> = found.iter().map(|one| one.text.as_str()).collect();

@@ -211,7 +211,8 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
         _ => url.replace(UNKNOWN, "…"),
     };
     match read.branch {
-        Some(branch) if branch.contains(UNKNOWN) || is_settled => {}
+        // A variable that is empty by default is usually tested before it is used.
+        Some(branch) if branch.is_empty() || branch.contains(UNKNOWN) || is_settled => {}
         Some(branch) => {
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
@@ -241,7 +242,10 @@ fn is_tag(name: &str) -> bool {
     let number = last.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-' || c == '_');
     let is_short = last.len() - number.len() <= 1;
     let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-    digits > 0 && !name.contains('/') && (is_short || number[digits..].starts_with('.'))
+    digits > 0
+        && !name.contains('/')
+        && !is_branch(name)
+        && (is_short || number[digits..].starts_with('.'))
 }
 
 /// Returns whether a command of git may work in the folder of a clone.

@@ -283,7 +283,10 @@ pub(super) fn is_branch(value: &str) -> bool {
         "latest",
         "release",
     ];
-    !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
+    // `release/2.4.x` is a branch of releases.
+    let is_series = last.ends_with(".x");
+    is_series
+        || !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
 }
 
 /// The endings of names of lists.
@@ -352,7 +355,13 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         // image are never part of the run.
         let is_in_image = facts.kind == Kind::Dockerfile;
         let is_unknown = has_source && (others.is_none() || is_in_image);
-        if !is_pin_name(name) || is_set || is_system || is_unknown || is_optional(facts, name) {
+        if !is_pin_name(name)
+            || is_override(name)
+            || is_set
+            || is_system
+            || is_unknown
+            || is_optional(facts, name)
+        {
             continue;
         }
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));

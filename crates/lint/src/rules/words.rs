@@ -7,6 +7,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::for_gpu;
 use crate::data::{Files, WordRow, data};
+use crate::shell::ShellCommand;
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind};
 
@@ -55,10 +56,24 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Returns the lines that a script only prints.
+/// The starts of names that scripts give to functions that print messages.
+const PRINTS: [&str; 13] = [
+    "debug", "die", "err", "fail", "info", "log", "msg", "note", "ok", "pass", "print_", "success",
+    "warn",
+];
+
+/// Returns whether a command prints a message, or looks for something.
+fn is_talk(command: &ShellCommand) -> bool {
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    let is_search = matches!(program, "grep" | "egrep" | "[" | "[[" | "test");
+    let is_function = PRINTS.iter().any(|start| program.starts_with(start));
+    command.is_message() || (is_search || is_function) && !command.is_saved
+}
+
+/// Returns the lines that a script only prints, or on which it looks for something.
 fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     let lines = |is_message: bool| {
-        let commands = facts.commands.iter().filter(move |one| one.is_message() == is_message);
+        let commands = facts.commands.iter().filter(move |one| is_talk(one) == is_message);
         commands.flat_map(|command| command.words.iter().map(|word| word.line))
     };
     let others: BTreeSet<usize> = lines(false).collect();

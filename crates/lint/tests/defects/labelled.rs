@@ -404,6 +404,7 @@ fn a_checkout_pins_what_it_names() {
     }
     for (checkout, expected) in [
         ("git checkout fix-gfx12", &["3 warning"][..]),
+        ("git checkout rocm-5.5.x", &["3 warning"]),
         ("git checkout 01efc7e", &[]),
         ("git checkout v1.2.0", &[]),
         ("git checkout docs/a1.md", &[]),
@@ -533,4 +534,28 @@ fn a_rootless_quadlet_keeps_the_groups_of_its_user() {
     ] {
         expect("rootless-groups", NONE, &[("a.container", &with(lines, target), expected)]);
     }
+}
+
+#[test]
+fn a_search_and_a_message_are_no_settings() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "a.sh",
+            "if grep -q 'amd_iommu=off' /proc/cmdline; then\n  fail 'amd_iommu=off is set'\nfi\n",
+            &[],
+        ),
+        ("a.sh", "print_header \"no amd_iommu=off\"\n", &[]),
+        ("a.sh", "if [[ $line == *amd_iommu=off* ]]; then\n  exit\nfi\n", &[]),
+        ("a.sh", "sed -i 's/quiet/quiet amd_iommu=off/' /etc/default/grub\n", &["1 information"]),
+        ("a.sh", "PARAMETERS=( \"amd_iommu=off\" )\n", &["1 information"]),
+    ];
+    expect("iommu-parameter", NONE, cases);
+}
+
+#[test]
+fn an_empty_default_is_no_branch_and_an_override_is_no_pin() {
+    let text = "FROM docker.io/a/b@sha256:1\nARG B=\nRUN if [ -n \"$B\" ]; then git clone --branch \"$B\" https://h.example/a; fi\n";
+    expect("branch-as-commit", NONE, &[("Dockerfile", text, &[])]);
+    let script = "echo \"$HSA_OVERRIDE_GFX_VERSION $A_VERSION\"\n";
+    expect("undefined-pin", NONE, &[("a.sh", script, &["1 information"])]);
 }
