@@ -552,6 +552,13 @@ pub const WORD: Form = Form::of(
                 "denied = true",
             ),
             Key::optional(
+                "needs",
+                Kind::Texts,
+                "Texts, in lower case: the row applies only to files that have one of them.",
+                "none",
+                "needs = [\"rocm\"]",
+            ),
+            Key::optional(
                 "unless",
                 Kind::Texts,
                 "Texts, in lower case, that solve the problem if the file has one of them.",

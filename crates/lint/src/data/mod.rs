@@ -299,6 +299,8 @@ pub(crate) struct WordRow {
     pub(crate) in_comments: bool,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
+    /// Texts, one of which the file must contain.
+    pub(crate) needs: Vec<String>,
     /// Texts anywhere in the file that solve the problem.
     pub(crate) unless: Vec<String>,
     pub(crate) files: Files,

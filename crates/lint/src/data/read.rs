@@ -366,6 +366,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
     let in_comments = table.flag(report, "comments");
     let may_be_denied = table.flag(report, "denied");
+    let needs = table.texts(report, "needs", "rocm", lower);
     let unless = table.texts(report, "unless", ".tar.zst", lower);
     let files = table.optional(report, "files", files);
     let row = named.row(report);
@@ -374,6 +375,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
         pattern: pattern?,
         in_comments: in_comments?,
         may_be_denied: may_be_denied?,
+        needs: needs?,
         unless: unless?,
         files: files?.unwrap_or(Files::Any),
         row: row?,

@@ -35,10 +35,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
             let is_advice = row.in_comments || !is_message;
-            if row.unless.iter().any(has)
-                || !is_advice
-                || !applies(row, facts.kind, &lower)
-                || sure == Match::Unknown
+            let is_file =
+                (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has);
+            if !is_file || !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown
             {
                 continue;
             }

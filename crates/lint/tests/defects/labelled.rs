@@ -559,3 +559,18 @@ fn an_empty_default_is_no_branch_and_an_override_is_no_pin() {
     let script = "echo \"$HSA_OVERRIDE_GFX_VERSION $A_VERSION\"\n";
     expect("undefined-pin", NONE, &[("a.sh", script, &["1 information"])]);
 }
+
+#[test]
+fn the_group_video_alone_opens_no_gpu() {
+    let start = "FROM docker.io/rocm/pytorch@sha256:1\n";
+    for (run, expected) in [
+        ("RUN useradd -m -G video user", &["2 warning"][..]),
+        ("RUN usermod -aG video,render user", &[]),
+        ("RUN groupadd -g 992 render && usermod -aG video user && usermod -aG 992 user", &[]),
+    ] {
+        let text = format!("{start}{run}\n");
+        expect("render-group-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    let other = "FROM docker.io/a/b@sha256:1\nRUN useradd -G video user\n";
+    expect("render-group-missing", NONE, &[("Dockerfile", other, &[])]);
+}

@@ -74,6 +74,18 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: [CMD, curl, -f, 'http://localhost:11434']\n",
     ),
     (
+        "render-group-missing",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/pytorch@sha256:1\nRUN useradd -m -G video,sudo user\n",
+    ),
+    (
+        "container-unconfined",
+        "run.sh",
+        1,
+        "distrobox create --image localhost/a --additional-flags '--device /dev/kfd --cap-add SYS_PTRACE'\n",
+    ),
+    (
         "rootless-groups",
         "a.container",
         3,
