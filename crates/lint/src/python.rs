@@ -94,7 +94,7 @@ pub(crate) fn package(text: &str, line: usize) -> Option<Package> {
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && !rest.starts_with(['/', ':', UNKNOWN])
-        && !name.ends_with(".whl");
+        && !text.trim_end().ends_with(".whl");
     if !is_name {
         return None;
     }

@@ -48,7 +48,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             continue;
         }
         let is_fine = matches_any(&row.except, value) || facts.target.names(&row.except_gpus);
-        if is_fine || is_solved(facts, row) || is_other_release(setting, row) {
+        if is_fine || is_solved(facts, row) || is_other_release(facts, setting, row) {
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
@@ -72,11 +72,17 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
 }
 
 /// Returns whether the image of a setting has a release of the package to which the row does not
-/// apply.
-fn is_other_release(setting: &Setting, row: &VariableRow) -> bool {
-    let (Some(package), Some(program)) = (&row.package, &setting.program) else { return false };
-    let Some(release) = images::release_of(program, package) else { return false };
-    !row.releases.iter().any(|releases| releases.contains(release))
+/// apply. If no image is known, those that the file names count.
+fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
+    let Some(package) = &row.package else { return false };
+    let own = setting.program.as_deref();
+    let others =
+        facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
+    let programs = own.into_iter().chain(others);
+    let mut releases =
+        programs.filter_map(|program| images::release_of(program, package)).peekable();
+    let applies = |release: &str| row.releases.iter().any(|releases| releases.contains(release));
+    releases.peek().is_some() && !releases.any(applies)
 }
 
 /// Returns whether a row applies to a value.

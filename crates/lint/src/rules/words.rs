@@ -71,12 +71,18 @@ fn is_talk(command: &ShellCommand) -> bool {
 
 /// Returns the lines that a script only prints, or on which it looks for something.
 fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
-    let lines = |is_message: bool| {
-        let commands = facts.commands.iter().filter(move |one| is_talk(one) == is_message);
+    let lines = |is_kind: fn(&ShellCommand) -> bool| {
+        let commands = facts.commands.iter().filter(move |one| is_kind(one));
         commands.flat_map(|command| command.words.iter().map(|word| word.line))
     };
-    let others: BTreeSet<usize> = lines(false).collect();
-    lines(true).filter(|line| !others.contains(line)).collect()
+    // The command after a pipe says what its input is for.
+    let others: BTreeSet<usize> = lines(|one| !is_talk(one) && !is_input(one)).collect();
+    lines(is_talk).filter(|line| !others.contains(line)).collect()
+}
+
+/// Returns whether a command only gives text to another one: `cat /proc/cmdline | grep …`.
+fn is_input(command: &ShellCommand) -> bool {
+    command.is_piped && matches!(&*command.words[0].text, "cat" | "echo" | "printf")
 }
 
 /// Returns whether a line is a comment in code.

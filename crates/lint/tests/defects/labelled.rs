@@ -546,6 +546,9 @@ fn a_search_and_a_message_are_no_settings() {
         ),
         ("a.sh", "print_header \"no amd_iommu=off\"\n", &[]),
         ("a.sh", "if [[ $line == *amd_iommu=off* ]]; then\n  exit\nfi\n", &[]),
+        ("a.sh", "if cat /proc/cmdline | grep -q amd_iommu=off; then\n  exit\nfi\n", &[]),
+        ("a.sh", "if echo \"$LINE\" | grep -q amd_iommu=off; then\n  exit\nfi\n", &[]),
+        ("a.sh", "echo 'amd_iommu=off' | sudo tee -a /etc/cmdline\n", &["1 information"]),
         ("a.sh", "sed -i 's/quiet/quiet amd_iommu=off/' /etc/default/grub\n", &["1 information"]),
         ("a.sh", "PARAMETERS=( \"amd_iommu=off\" )\n", &["1 information"]),
     ];
@@ -573,4 +576,24 @@ fn the_group_video_alone_opens_no_gpu() {
     }
     let other = "FROM docker.io/a/b@sha256:1\nRUN useradd -G video user\n";
     expect("render-group-missing", NONE, &[("Dockerfile", other, &[])]);
+}
+
+#[test]
+fn the_file_of_a_wheel_is_no_name_of_a_package() {
+    for wheel in ["a-1.0-py3-none-any.whl", "a-1.0+rocm7.2.1-py3-none-any.whl"] {
+        let text = format!("FROM docker.io/a/b@sha256:1\nRUN pip install {wheel}\n");
+        expect("index-unpinned", NONE, &[("Dockerfile", &text, &[])]);
+    }
+}
+
+#[test]
+fn an_image_in_the_same_file_says_which_release_reads_a_variable() {
+    for (image, expected) in [
+        ("IMAGE=docker.io/rocm/vllm:rocm7.0.0_vllm_0.11.2\n", &[][..]),
+        ("IMAGE=docker.io/vllm/vllm-openai-rocm:v0.20.2\n", &["2 warning"]),
+        ("IMAGE=docker.io/a/b:1.0\n", &["2 warning"]),
+    ] {
+        let text = format!("{image}VLLM_USE_V1=0\n");
+        expect("variable-without-effect", NONE, &[(".env", &text, expected)]);
+    }
 }
