@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser};
 
-use crate::facts::{Facts, Image};
-use crate::shell::{Scope, Setting, UNKNOWN};
+use crate::containers::named;
+use crate::facts::{Container, Facts, Image};
+use crate::shell::{self, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 
 /// Returns whether a YAML file is a compose file.
 pub(crate) fn is_compose(name: &str, text: &str) -> bool {
@@ -105,14 +106,16 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
 fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let reference = service.get("image").and_then(Node::text).map(interpolated);
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
-    let devices = service.get("devices").map_or(&[][..], Node::items);
-    let devices = devices.iter().filter_map(|item| item.text().map(str::to_owned)).collect();
     let build = service.get("build");
+    let mut container = Container { image: None, options: options(service) };
     if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {
-        facts.images.push(Image { devices, ..Image::new(reference, node.line) });
+        facts.images.push(Image::new(reference, node.line));
+        container.image = Some(Word { text: reference.clone(), line: node.line });
     } else {
         facts.built.extend(reference);
     }
+    facts.containers.push(container);
+    started(service, &image, facts);
     // A service's own entry point may read variables that the image does not know.
     let has_own_start = service.get("entrypoint").is_some();
     let program = (!has_own_start).then(|| format!("{image} {name}"));
@@ -120,13 +123,99 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
         facts.settings.push(Setting { program: program.clone(), ..setting });
     }
     let arguments = pairs(build.and_then(|build| build.get("args")), Scope::Argument);
-    let is_image = |one: &&Setting| one.name.contains("IMAGE") && one.value.contains(['/', ':']);
-    let images = arguments.iter().filter(is_image);
+    let images = arguments.iter().filter(|one| one.is_image());
     facts.images.extend(images.map(|one| Image::new(&one.value, one.line)));
     facts.settings.extend(arguments);
     if let Some(node) = service.get("privileged").filter(|node| node.text() == Some("true")) {
         facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
     }
+}
+
+/// Adds the facts of the command that a service starts.
+fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
+    let mut words: Vec<Word> = Vec::new();
+    for key in ["entrypoint", "command"] {
+        let Some(node) = service.get(key) else { continue };
+        if let Some(text) = node.text() {
+            return script(&interpolated(text), node.line, facts);
+        }
+        let items = node.items().iter();
+        words.extend(
+            items.filter_map(|item| {
+                Some(Word { text: interpolated(item.text()?), line: item.line })
+            }),
+        );
+    }
+    let Some(first) = words.first() else { return };
+    let is_shell = |two: &&[Word]| two[0].text.starts_with('-') && two[0].text.ends_with('c');
+    if let Some(two) = words.windows(2).find(is_shell)
+        && first.text.ends_with("sh")
+    {
+        return script(&two[1].text, two[1].line, facts);
+    }
+    // Images of llama.cpp start its server.
+    if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
+        words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
+    }
+    let command =
+        ShellCommand { words, folder: String::new(), stage: 0, is_piped: false, is_saved: false };
+    facts.script(Script { commands: vec![command], ..Script::default() });
+}
+
+/// Adds the facts of a script that starts on a line.
+fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
+    // The text of a block starts on the line after its indicator.
+    let first = text.lines().next().unwrap_or_default().trim();
+    let is_block = facts.text.lines().nth(line).is_some_and(|next| next.trim() == first);
+    let before = if is_block { line } else { line - 1 };
+    let mut script = shell::script("x.sh", &("\n".repeat(before) + text));
+    // The engine itself sets some variables, and others come from files.
+    script.missing.clear();
+    for setting in script.settings.iter_mut().filter(|one| one.scope == Scope::Exported) {
+        setting.scope = Scope::Run;
+    }
+    facts.script(script);
+}
+
+/// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
+/// unknown.
+const OPTIONS: [(&str, &str); 11] = [
+    ("cap_add", "--cap-add"),
+    ("deploy", "--gpus"),
+    ("devices", "--device"),
+    ("extends", "--extends"),
+    ("gpus", "--gpus"),
+    ("group_add", "--group-add"),
+    ("ipc", "--ipc"),
+    ("runtime", "--runtime"),
+    ("security_opt", "--security-opt"),
+    ("shm_size", "--shm-size"),
+    ("volumes", "--volume"),
+];
+
+/// Returns the options of a service, as `podman run` has them.
+fn options(service: &Node) -> Vec<Word> {
+    let mut found = Vec::new();
+    for (key, option) in OPTIONS {
+        let Some(node) = service.get(key) else { continue };
+        match &node.value {
+            Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
+            Value::Mapping(_) => found.push(named(option, None, node.line)),
+            Value::Sequence(items) => found.extend(items.iter().map(|item| {
+                let value = item.text().map(interpolated);
+                named(option, value.as_deref(), item.line)
+            })),
+        }
+    }
+    let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
+    found.extend(privileged.map(|node| named("--privileged", None, node.line)));
+    let health = service.get("healthcheck").and_then(|check| check.get("test"));
+    found.extend(health.map(|test| {
+        let words: Vec<&str> = test.items().iter().filter_map(|item| item.text()).collect();
+        let text = test.text().map_or_else(|| words.join(" "), str::to_owned);
+        named("--health-cmd", Some(&text), test.line)
+    }));
+    found
 }
 
 /// Reads variables from `NAME: value` and `- NAME=value`.
@@ -296,7 +385,8 @@ mod tests {
         let images: Vec<_> =
             facts.images.iter().map(|image| (image.reference.as_str(), image.line)).collect();
         assert_eq!(images, [("a/b:c", 6), ("e/f:1", 22)], "the image of a build is not pulled");
-        assert_eq!(facts.images[0].devices, ["/dev/kfd"]);
+        let options: Vec<_> = facts.containers[1].options.iter().map(|one| &*one.text).collect();
+        assert_eq!(options, ["--device=/dev/kfd", "--privileged"]);
         assert_eq!(facts.privileged, [(7, "the service `one` is privileged".to_owned())]);
     }
 

@@ -1,7 +1,7 @@
 //! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
-use crate::facts::{Facts, Image};
-use crate::shell::{Scope, Setting, ShellCommand};
+use crate::facts::{Container, Facts, Image};
+use crate::shell::{Scope, Setting, ShellCommand, Word};
 
 /// Options of `run` without a value. All other options take the next word as their value, unless
 /// they contain `=`.
@@ -85,7 +85,7 @@ fn run_at(words: &[&str]) -> Option<usize> {
 
 fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
     let mut rest = command.words[at..].iter();
-    let mut devices = Vec::new();
+    let mut container = Container::default();
     let mut settings: Vec<Setting> = Vec::new();
     while let Some(word) = rest.next() {
         let text = word.text.as_str();
@@ -93,8 +93,9 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             for setting in &mut settings {
                 setting.program = Some(text.to_owned());
             }
-            let image = Image::new(text, word.line);
-            facts.images.push(Image { devices, ..image });
+            facts.images.push(Image::new(text, word.line));
+            container.image = Some(word.clone());
+            facts.containers.push(container);
             facts.settings.append(&mut settings);
             return;
         }
@@ -109,19 +110,41 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             None if takes_value(option) => rest.next().map(|next| next.text.clone()),
             None => None,
         };
-        let Some(value) = value else { continue };
-        match option {
-            "-e" | "--env" => {
-                if let Some((name, value)) = value.split_once('=') {
-                    let setting = Setting::new(name, value, word.line, Scope::Run);
-                    settings.push(Setting { stage: command.stage, ..setting });
-                }
-            }
-            "--device" => devices.push(value),
-            _ => {}
+        container.options.push(named(option, value.as_deref(), word.line));
+        if matches!(option, "-e" | "--env")
+            && let Some((name, value)) = value.as_deref().and_then(|value| value.split_once('='))
+        {
+            let setting = Setting::new(name, value, word.line, Scope::Run);
+            settings.push(Setting { stage: command.stage, ..setting });
         }
     }
     facts.settings.append(&mut settings);
+}
+
+/// Returns an option as one word.
+pub(crate) fn named(option: &str, value: Option<&str>, line: usize) -> Word {
+    let text = value.map_or_else(|| option.to_owned(), |value| format!("{option}={value}"));
+    Word { text, line }
+}
+
+/// Returns the options in words that contain no image, such as those of `PodmanArgs=` and
+/// `--additional-flags`.
+pub(crate) fn options(words: &[Word]) -> Vec<Word> {
+    let mut found: Vec<Word> = Vec::new();
+    let mut is_open = false;
+    for word in words {
+        for text in word.text.split_whitespace() {
+            if text.starts_with('-') {
+                let (option, value) = option(text);
+                is_open = value.is_none();
+                found.push(named(option, value, word.line));
+            } else if is_open && let Some(last) = found.last_mut() {
+                last.text = format!("{}={text}", last.text);
+                is_open = false;
+            }
+        }
+    }
+    found
 }
 
 /// Returns an option and its value, if both are one word: `--env=A=1`, `-p8080:80`, `-it`.
@@ -134,7 +157,11 @@ fn option(text: &str) -> (&str, Option<&str>) {
     match letters.chars().next() {
         None => ("-", None),
         Some(letter) => {
-            let option = if letter == 'e' { "-e" } else { "-v" };
+            let option = match letter {
+                'e' => "-e",
+                'v' => "--volume",
+                _ => "-x",
+            };
             let value = &letters[letter.len_utf8()..];
             (option, (!value.is_empty()).then(|| value.strip_prefix('=').unwrap_or(value)))
         }
@@ -147,6 +174,7 @@ fn takes_value(option: &str) -> bool {
 
 /// Reads `distrobox create --image IMAGE` and `toolbox create --image IMAGE`.
 fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
+    let mut container = Container { image: None, options: options(&command.words[1..]) };
     let mut words = command.words.iter();
     while let Some(word) = words.next() {
         // `--additional-flags "--privileged …"`
@@ -163,8 +191,10 @@ fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
         };
         if let Some((reference, line)) = image {
             facts.images.push(Image::new(&reference, line));
+            container.image = Some(Word { text: reference, line });
         }
     }
+    facts.containers.extend(container.image.is_some().then_some(container));
 }
 
 #[cfg(test)]
@@ -209,11 +239,28 @@ mod tests {
     }
 
     #[test]
+    fn options_are_read_without_an_image() {
+        for (text, expected) in [
+            ("--device /dev/kfd --ipc=host", &["--device=/dev/kfd", "--ipc=host"][..]),
+            ("--rm --device /dev/dri x", &["--rm", "--device=/dev/dri"]),
+            ("-v /a:/b --init", &["--volume=/a:/b", "--init"]),
+            ("create x", &[]),
+            ("create --device \u{fffc} é -é \u{fffc}", &["--device=\u{fffc}", "-x=\u{fffc}"]),
+        ] {
+            let found = options(&[Word { text: text.to_owned(), line: 1 }]);
+            let found: Vec<&str> = found.iter().map(|one| one.text.as_str()).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn devices_and_variables_belong_to_the_image() {
         let text =
             "docker run --device=/dev/kfd --device /dev/dri -e A=1 --env=B=2 -e C a/ollama\n";
         let facts = Facts::read("x.sh", text);
-        assert_eq!(facts.images[0].devices, ["/dev/kfd", "/dev/dri"]);
+        let options: Vec<&str> =
+            facts.containers[0].options.iter().map(|one| one.text.as_str()).collect();
+        assert_eq!(options[..2], ["--device=/dev/kfd", "--device=/dev/dri"]);
         let settings: Vec<_> = facts
             .settings
             .iter()

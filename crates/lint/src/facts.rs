@@ -51,6 +51,8 @@ pub struct Facts<'t> {
     pub settings: Vec<Setting>,
     /// The images it refers to.
     pub images: Vec<Image>,
+    /// The containers that it starts.
+    pub containers: Vec<Container>,
     /// The images that it builds itself.
     pub built: Vec<String>,
     /// The commands it runs.
@@ -85,15 +87,22 @@ pub struct Image {
     pub line: usize,
     /// The stage that starts from it, from 1; 0 elsewhere.
     pub stage: usize,
-    /// The devices that its container gets.
-    pub devices: Vec<String>,
 }
 
 impl Image {
-    /// Creates a reference to an image without devices.
+    /// Creates a reference to an image.
     pub(crate) fn new(reference: &str, line: usize) -> Self {
-        Self { reference: reference.to_owned(), line, stage: 0, devices: Vec::new() }
+        Self { reference: reference.to_owned(), line, stage: 0 }
     }
+}
+
+/// A container that a file starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Container {
+    /// Its image; `None` if the file builds it.
+    pub image: Option<Word>,
+    /// Its options, as `podman run` has them: `--device=/dev/kfd`, each with its line.
+    pub options: Vec<Word>,
 }
 
 /// A Python package to install.
@@ -110,6 +119,8 @@ pub struct Package {
     pub python: Option<String>,
     /// Whether it is installed only under some condition, or from a URL.
     pub is_special: bool,
+    /// Whether it has an upper limit: `<1`, `~=0.34`.
+    pub is_limited: bool,
     /// The line.
     pub line: usize,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
@@ -128,6 +139,7 @@ impl<'t> Facts<'t> {
             text,
             settings: Vec::new(),
             images: Vec::new(),
+            containers: Vec::new(),
             built: Vec::new(),
             commands: Vec::new(),
             packages: Vec::new(),
@@ -145,7 +157,11 @@ impl<'t> Facts<'t> {
             Kind::Shell => facts.script(shell::script("x.sh", text)),
             Kind::Compose => compose::read(text, &mut facts),
             Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
-            Kind::Environment => facts.settings = environment(text),
+            Kind::Environment => {
+                facts.settings = environment(text);
+                let images = facts.settings.iter().filter(|one| one.is_image());
+                facts.images.extend(images.map(|one| Image::new(&one.value, one.line)));
+            }
             Kind::Requirements => {
                 for (number, line) in numbered(text) {
                     let line = line.split(" #").next().unwrap_or_default().trim();

@@ -46,6 +46,13 @@ pub const LINT: Form = Form::of(
             "",
         ),
         Key::optional(
+            "container",
+            Kind::TableByName(&CONTAINER),
+            "Options of containers with a problem.",
+            "none",
+            "",
+        ),
+        Key::optional(
             "override",
             Kind::TableByName(&OVERRIDE),
             "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
@@ -68,8 +75,22 @@ pub const LINT: Form = Form::of(
         ),
         Key::optional(
             "base",
-            Kind::TableByName(&PLAIN_BASE),
-            "Images that set no variables of their own.",
+            Kind::TableByName(&BASE),
+            "Lists of images: those in `plain` set no variables of their own, and those in `official` are Docker Official Images.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "release",
+            Kind::TableByName(&RELEASE),
+            "Releases of distributions.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "coupling",
+            Kind::TableByName(&COUPLING),
+            "Releases of torch with the packages that are built for them, in addition to compat.toml.",
             "none",
             "",
         ),
@@ -223,6 +244,13 @@ pub const EXTRA: Form = Form::of(
             PACKAGE,
             Key::optional("extras", Kind::Texts, "The extras.", "none", "extras = [\"cli\"]"),
             RELEASES,
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Other packages, each with the releases that keep an older release of the package.",
+                "none",
+                "unless = [\"transformers 4 or older\"]",
+            ),
         ],
         ROW,
         EVIDENCE,
@@ -270,11 +298,18 @@ pub const IMAGE: Form = Form::of(
                 "except = [\"v*\"]",
             ),
             Key::optional(
-                "device",
+                "option",
                 Kind::Text,
-                "The device that its containers need.",
-                "none",
-                "device = \"/dev/kfd\"",
+                "A pattern of an option, as of `podman run`: the row applies only to containers that have it.",
+                "any",
+                "option = \"--device=/dev/kfd*\"",
+            ),
+            Key::optional(
+                "variables",
+                Kind::Texts,
+                "Patterns of variables: the row applies only to stages of Dockerfiles that set one of them.",
+                "any",
+                "variables = [\"ROCR_VISIBLE_DEVICES\"]",
             ),
             Key::optional(
                 "old-rocm",
@@ -282,6 +317,54 @@ pub const IMAGE: Form = Form::of(
                 "The row applies only if the stage installs one of these ROCm releases from AMD.",
                 "any",
                 "old-rocm = [\"7.1 or older\"]",
+            ),
+        ],
+        ROW,
+        EVIDENCE,
+    ],
+);
+
+/// A row about options of containers.
+pub const CONTAINER: Form = Form::of(
+    "Options of containers with a problem, as patterns of options of `podman run` with their values. The keys of \
+     compose files and quadlets are compared as the same options.",
+    &[
+        &[
+            Key::optional(
+                "options",
+                Kind::Texts,
+                "The options.",
+                "none",
+                "options = [\"--shm-size=*\"]",
+            ),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Options that are not a problem.",
+                "none",
+                "except = [\"--device=/dev/*\"]",
+            ),
+            Key::optional(
+                "needs",
+                Kind::Texts,
+                "Options, one of which the container must have as well.",
+                "any",
+                "needs = [\"--ipc=host\"]",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Options that solve the problem.",
+                "none",
+                "unless = [\"--privileged\"]",
+            ),
+            Key::optional("images", Kind::Texts, "The images.", "all", "images = [\"*rocm*\"]"),
+            Key::optional(
+                "except-images",
+                Kind::Texts,
+                "Images with which it is not a problem.",
+                "none",
+                "except-images = [\"*vulkan*\"]",
             ),
         ],
         ROW,
@@ -317,6 +400,20 @@ pub const VARIABLE: Form = Form::of(
                 "The values; `on` means any value except `0`, `false`, `off`, `no` and the empty one.",
                 "all",
                 "values = [\"on\"]",
+            ),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Patterns of values that are not a problem.",
+                "none",
+                "except = [\"*lib/llvm*\"]",
+            ),
+            Key::optional(
+                "except-gpus",
+                Kind::Texts,
+                "The GPU targets on which it is not a problem.",
+                "none",
+                "except-gpus = [\"gfx803\"]",
             ),
             Key::required(
                 "where",
@@ -354,9 +451,9 @@ pub const OLLAMA: Form = Form::of(
     ]],
 );
 
-/// Images that set no variables.
-pub const PLAIN_BASE: Form = Form::of(
-    "Images that set no variables of their own.",
+/// A list of images.
+pub const BASE: Form = Form::of(
+    "A list of images.",
     &[&[Key::optional(
         "repositories",
         Kind::Texts,
@@ -364,6 +461,57 @@ pub const PLAIN_BASE: Form = Form::of(
         "none",
         "repositories = [\"debian\"]",
     )]],
+);
+
+/// A release of a distribution.
+pub const RELEASE: Form = Form::of(
+    "A release of a distribution.",
+    &[&[
+        Key::required("name", Kind::Text, "Its name.", "name = \"Ubuntu 24.04\""),
+        Key::optional(
+            "images",
+            Kind::Texts,
+            "Patterns of images that contain it, as `PATH:TAG`.",
+            "none",
+            "images = [\"ubuntu:24.04*\"]",
+        ),
+        Key::optional(
+            "codename",
+            Kind::Text,
+            "Its name in package sources.",
+            "none",
+            "codename = \"noble\"",
+        ),
+        Key::optional(
+            "end",
+            Kind::Date,
+            "The last day on which it gets updates.",
+            "it still gets updates",
+            "end = 2025-05-31",
+        ),
+    ]],
+);
+
+/// Releases of torch with other packages.
+pub const COUPLING: Form = Form::of(
+    "Releases of torch with the packages that are built for them.",
+    &[&[
+        RELEASES,
+        Key::optional(
+            "torchvision",
+            Kind::Text,
+            "The releases of torchvision.",
+            "any",
+            "torchvision = \"0.23\"",
+        ),
+        Key::optional(
+            "torchaudio",
+            Kind::Text,
+            "The releases of torchaudio.",
+            "any",
+            "torchaudio = \"2.8\"",
+        ),
+    ]],
 );
 
 /// Words about a GPU.
@@ -402,6 +550,20 @@ pub const WORD: Form = Form::of(
                 "Whether the row ignores lines that warn against it.",
                 "`false`",
                 "denied = true",
+            ),
+            Key::optional(
+                "needs",
+                Kind::Texts,
+                "Texts, in lower case: the row applies only to files that have one of them.",
+                "none",
+                "needs = [\"rocm\"]",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case, that solve the problem if the file has one of them.",
+                "none",
+                "unless = [\".tar.zst\"]",
             ),
             Key::optional(
                 "files",

@@ -102,6 +102,9 @@ pub fn check_pins(
     in_order(all.all, text)
 }
 
+/// The rule for image names without a registry.
+const SHORT_NAME: &str = "image-short-name";
+
 /// Sorts findings by line, and drops those that the file allows.
 fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     if found.is_empty() {
@@ -109,6 +112,10 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     }
     let lines: Vec<&str> = text.lines().collect();
     found.retain(|finding| !is_allowed(&lines, finding));
+    // Another finding about the image says more than that its name is short.
+    let is_image = |one: &&Finding| one.rule.id.starts_with("image-") && one.rule.id != SHORT_NAME;
+    let images: BTreeSet<usize> = found.iter().filter(is_image).map(|one| one.line).collect();
+    found.retain(|one| one.rule.id != SHORT_NAME || !images.contains(&one.line));
     let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.message.clone(), one.severity);
     found.sort_by_key(key);
     found.dedup_by(|one, other| {
@@ -217,11 +224,18 @@ pub(crate) struct Findings<'a> {
     /// The rules to report. `None` means all.
     only: Option<&'a [&'a str]>,
     all: Vec<Finding>,
+    /// The ROCm releases that were found in each stage.
+    releases: BTreeSet<(usize, String)>,
 }
 
 impl<'a> Findings<'a> {
     fn new(file: &'a str) -> Self {
-        Self { file, only: None, all: Vec::new() }
+        Self { file, only: None, all: Vec::new(), releases: BTreeSet::new() }
+    }
+
+    /// Returns whether this is the first finding about a ROCm release in a stage.
+    pub(crate) fn is_first(&mut self, stage: usize, release: &str) -> bool {
+        self.releases.insert((stage, release.to_owned()))
     }
 
     /// Adds a violation.

@@ -94,7 +94,7 @@ pub(crate) fn package(text: &str, line: usize) -> Option<Package> {
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && !rest.starts_with(['/', ':', UNKNOWN])
-        && !name.ends_with(".whl");
+        && !text.trim_end().ends_with(".whl");
     if !is_name {
         return None;
     }
@@ -109,7 +109,9 @@ pub(crate) fn package(text: &str, line: usize) -> Option<Package> {
         .strip_prefix("==")
         .map(|version| version.trim().split([';', ',', ' ']).next().unwrap_or_default().to_owned());
     let is_special = rest.contains([';', '@']);
-    Some(Package { extras, version, is_special, ..named(name, line) })
+    let condition = rest.find(';').unwrap_or(rest.len());
+    let is_limited = rest[..condition].contains(['<', '~']);
+    Some(Package { extras, version, is_special, is_limited, ..named(name, line) })
 }
 
 fn named(name: &str, line: usize) -> Package {
@@ -120,6 +122,7 @@ fn named(name: &str, line: usize) -> Package {
         version: None,
         python: None,
         is_special: false,
+        is_limited: false,
         line,
         stage: 0,
         command: 0,

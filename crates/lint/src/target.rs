@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ::names::{GfxVersion, GpuTarget};
 
 use crate::Context;
-use crate::data::data;
+use crate::data::{GpuRow, data};
 
 /// How certain it is that a row about some GPUs applies to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct Target {
     pub(crate) named: BTreeSet<GpuTarget>,
     /// The targets of its overrides.
     imitated: Vec<GpuTarget>,
+    /// Whether an override names the target of another GPU than the file's products.
+    is_doubted: bool,
 }
 
 /// The minimum number of targets for a comment to count as a list, for example of supported GPUs.
@@ -41,22 +43,50 @@ impl Target {
             let is_list = line.trim_start().starts_with('#') && targets.len() >= LIST;
             named.extend(targets.into_iter().filter(|_| !is_list));
         }
-        for row in &data().gpus {
-            if row.words.iter().any(|word| lower.contains(word.as_str())) {
-                named.insert(row.target.clone());
-            }
-        }
+        let is_product = |row: &&GpuRow| row.words.iter().any(|word| lower.contains(word.as_str()));
+        let products: BTreeSet<GpuTarget> =
+            data().gpus.iter().filter(is_product).map(|row| row.target.clone()).collect();
+        named.extend(products.iter().cloned());
         // The target of an override is not the GPU of the file, unless a rule about overrides
         // covers it.
         let is_judged =
             |gpu: &GpuTarget| data().overrides.iter().any(|one| one.row.gpus.contains(gpu));
         let imitated = overridden(&lower);
+        // A file for an RX 9070 that imitates gfx1151 is not about gfx1151, whatever it says.
+        let is_wrong = |gpu: &&GpuTarget| !products.is_empty() && !products.contains(*gpu);
+        let is_doubted = imitated.iter().filter(is_wrong).any(|gpu| named.contains(gpu));
         if named.len() > 1 {
-            for gpu in imitated.iter().filter(|gpu| !is_judged(gpu)) {
+            for gpu in imitated.iter().filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
                 named.remove(gpu);
             }
         }
-        Self { named, imitated }
+        Self { named, imitated, is_doubted }
+    }
+
+    /// Returns whether it is known which GPU the file is about.
+    pub(crate) fn is_known(&self, context: Context<'_>) -> bool {
+        !self.named.is_empty() || context.gpu.or(context.project_gpu).is_some()
+    }
+
+    /// Returns whether the file names one of these GPUs.
+    pub(crate) fn names(&self, gpus: &[GpuTarget]) -> bool {
+        gpus.iter().any(|gpu| self.named.contains(gpu))
+    }
+
+    /// Returns whether an override names the target of another GPU than the file's products.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.is_doubted
+    }
+
+    /// Returns whether a version belongs to another generation than the only GPU of the file. A
+    /// file with several overrides selects one of them.
+    pub(crate) fn is_foreign(&self, version: GfxVersion, context: Context<'_>) -> bool {
+        let named = (self.named.len() == 1).then(|| self.named.first()).flatten();
+        let project = context.project_gpu.filter(|_| self.named.is_empty());
+        let Some(own) = context.gpu.or(named).or(project) else { return false };
+        let is_only = self.imitated.windows(2).all(|two| two[0] == two[1]);
+        let major = GfxVersion::of_target(own).map(GfxVersion::major);
+        is_only && major.is_some_and(|major| major != version.major())
     }
 
     /// Returns whether a row about `gpus` applies. An empty list means all GPUs.

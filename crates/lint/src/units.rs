@@ -1,7 +1,8 @@
 //! Reads quadlets and systemd units: images, variables, and the commands that they start.
 
-use crate::facts::{Facts, Image};
-use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN, Word};
+use crate::containers::{self, named};
+use crate::facts::{Container, Facts, Image};
+use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
 /// A line `Key=value`, with its continuation lines.
 struct Line {
@@ -9,6 +10,8 @@ struct Line {
     key: String,
     value: String,
     number: usize,
+    /// The value as a script, with the line ends of the file.
+    script: String,
 }
 
 /// Adds the facts of a quadlet or unit. `place` is its path, or a command that contains it.
@@ -20,13 +23,16 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     // An `Exec=` with an entry point of its own may read variables that the image does not know.
     let started = started.or_else(|| service(place).map(str::to_owned));
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
-    let devices: Vec<String> = of("AddDevice").iter().map(|line| line.value.clone()).collect();
+    let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
+    facts.containers.extend(image_line.map(|line| Container {
+        image: Some(Word { text: line.value.clone(), line: line.number }),
+        options: lines.iter().flat_map(options).chain(rootless(&lines)).collect(),
+    }));
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
             ("Container" | "Image", "Image") if !is_unit(&line.value) => {
-                let devices = devices.clone();
-                facts.images.push(Image { devices, ..Image::new(&line.value, number) });
+                facts.images.push(Image::new(&line.value, number));
             }
             ("Container" | "Service" | "Build", "Environment") => {
                 let settings = words(&line.value, number);
@@ -41,11 +47,40 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
                 facts.privileged.push((number, message));
             }
             (_, key) if key.starts_with("Exec") && line.section == "Service" => {
-                command(&line.value, number, facts);
+                command(line, facts);
             }
             _ => {}
         }
     }
+}
+
+/// The keys of a quadlet, and the same options of `podman run`.
+const OPTIONS: [(&str, &str); 7] = [
+    ("AddCapability", "--cap-add"),
+    ("AddDevice", "--device"),
+    ("GroupAdd", "--group-add"),
+    ("HealthCmd", "--health-cmd"),
+    ("SeccompProfile", "--security-opt=seccomp"),
+    ("ShmSize", "--shm-size"),
+    ("Volume", "--volume"),
+];
+
+/// Returns the options that a line of a quadlet stands for.
+fn options(line: &Line) -> Vec<Word> {
+    if line.key == "PodmanArgs" {
+        return containers::options(&words(&line.value, line.number));
+    }
+    let option = OPTIONS.iter().find(|(key, _)| *key == line.key && line.section == "Container");
+    // A device with a dash is left out if the machine has none.
+    let value = line.value.trim_start_matches('-');
+    option.map(|(_, option)| named(option, Some(value), line.number)).into_iter().collect()
+}
+
+/// Returns a mark for a quadlet of a user, whose container is rootless. Quadlets of the system are
+/// wanted by `multi-user.target`.
+fn rootless(lines: &[Line]) -> Option<Word> {
+    let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
+    lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.
@@ -60,16 +95,9 @@ fn is_unit(image: &str) -> bool {
 }
 
 /// Reads the command of `ExecStart=`.
-fn command(value: &str, number: usize, facts: &mut Facts<'_>) {
-    let value = value.trim_start_matches(['-', '@', '+', '!', ':']);
-    let mut script = shell::script("x.sh", value);
-    let settle = |word: &mut Word| word.line = number;
-    for ShellCommand { words, .. } in &mut script.commands {
-        words.iter_mut().for_each(settle);
-    }
-    for setting in &mut script.settings {
-        setting.line = number;
-    }
+fn command(line: &Line, facts: &mut Facts<'_>) {
+    let value = line.script.trim_start_matches(['-', '@', '+', '!', ':']);
+    let mut script = shell::script("x.sh", &("\n".repeat(line.number - 1) + value));
     // systemd itself sets some variables, and others come from files.
     script.missing.clear();
     facts.script(script);
@@ -120,12 +148,16 @@ fn lines(text: &str) -> Vec<Line> {
         if continues && let Some(last) = found.last_mut() {
             last.value.push(' ');
             last.value.push_str(body.unwrap_or(trimmed).trim());
+            let so_far = last.number + last.script.matches('\n').count();
+            last.script.push_str(&" \\\n".repeat(index + 1 - so_far));
+            last.script.push_str(body.unwrap_or(trimmed).trim());
         } else if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
         {
             name.clone_into(&mut section);
         } else if let Some((key, value)) = body.unwrap_or(trimmed).split_once('=') {
             let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-            found.push(Line { section: section.clone(), key, value, number: index + 1 });
+            let (section, script) = (section.clone(), value.clone());
+            found.push(Line { section, key, value, number: index + 1, script });
         } else {
             continue;
         }
@@ -143,7 +175,9 @@ mod tests {
         let text = "[Unit]\nDescription=x\n[Container]\nImage=docker.io/ollama/ollama:latest\nAddDevice=/dev/kfd\nAddDevice=/dev/dri\nEnvironment=A=1 \"B=2 3\"\nEnvironment=\"C=%h\"\nPodmanArgs=--privileged \\\n  --ipc=host\n";
         let facts = Facts::read("ollama.container", text);
         assert_eq!(facts.images[0].line, 4);
-        assert_eq!(facts.images[0].devices, ["/dev/kfd", "/dev/dri"]);
+        let options: Vec<_> = facts.containers[0].options.iter().map(|one| &*one.text).collect();
+        let expected = ["--device=/dev/kfd", "--device=/dev/dri", "--privileged", "--ipc=host"];
+        assert_eq!(options, expected);
         let settings: Vec<_> =
             facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
         assert_eq!(settings, [("A", "1", 7), ("B", "2 3", 7), ("C", "\u{fffc}h", 8)]);
@@ -156,10 +190,10 @@ mod tests {
         let facts = Facts::read("a.service", text);
         let settings: Vec<_> =
             facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();
-        assert_eq!(settings, [("OLLAMA_HOST", "0.0.0.0", 2), ("A", "1", 5)]);
+        assert_eq!(settings, [("OLLAMA_HOST", "0.0.0.0", 2), ("A", "1", 6)]);
         assert_eq!(
             (facts.images[0].reference.as_str(), facts.images[0].line),
-            ("docker.io/a/b:1", 5)
+            ("docker.io/a/b:1", 6)
         );
         assert_eq!(facts.privileged.len(), 1);
     }

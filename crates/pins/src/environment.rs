@@ -8,6 +8,9 @@ use names::Secret;
 
 use crate::problem::{Wrong, code, nearest, quote, wrong};
 
+/// The start of the names of Ollama's variables.
+const OLLAMA: &str = "OLLAMA_";
+
 /// All variables of Ollama that start with `OLLAMA_`.
 ///
 /// From `ollama/ollama:envconfig/config.go` and the output of `ollama serve --help`. The list
@@ -96,8 +99,8 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
     if let Some((_, why, help)) = REFUSED.iter().find(|(refused, ..)| *refused == text) {
         return Err(wrong(format!("`{text}` {why}"), *help));
     }
-    if text.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&text) {
-        let help = match nearest(text, OLLAMA_VARIABLES) {
+    if text.starts_with(OLLAMA) && !OLLAMA_VARIABLES.contains(&text) {
+        let help = match near_ollama_variable(text) {
             Some(near) => format!("did you mean `{near}`? Otherwise remove it"),
             None => "remove it; `ollama serve --help` lists the variables that exist".to_owned(),
         };
@@ -110,7 +113,7 @@ pub(crate) fn name(text: &str) -> Result<String, Wrong> {
 /// for debugging; otherwise `None`. The override has its own rules.
 pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> {
     let is_known =
-        REFUSED.iter().any(|(refused, ..)| *refused == variable) || variable.starts_with("OLLAMA_");
+        REFUSED.iter().any(|(refused, ..)| *refused == variable) || variable.starts_with(OLLAMA);
     let named = is_known.then(|| name(variable).err()).flatten();
     let valued = || {
         let is_judged =
@@ -123,8 +126,16 @@ pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> 
 /// Returns `Some` if a variable looks like one of Ollama's but does not exist. It contains the most
 /// similar real name, if there is one.
 pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
-    let is_unknown = name.starts_with("OLLAMA_") && !OLLAMA_VARIABLES.contains(&name);
-    is_unknown.then(|| nearest(name, OLLAMA_VARIABLES))
+    let is_unknown = name.starts_with(OLLAMA) && !OLLAMA_VARIABLES.contains(&name);
+    is_unknown.then(|| near_ollama_variable(name))
+}
+
+/// Returns the most similar real variable of Ollama. The common prefix does not make names
+/// similar.
+fn near_ollama_variable(name: &str) -> Option<&'static str> {
+    let rest = |known: &'static str| known.strip_prefix(OLLAMA);
+    let near = nearest(name.strip_prefix(OLLAMA)?, OLLAMA_VARIABLES.into_iter().filter_map(rest))?;
+    OLLAMA_VARIABLES.into_iter().find(|variable| rest(variable) == Some(near))
 }
 
 /// Accepts the value of the variable `name`.

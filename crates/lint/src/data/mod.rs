@@ -4,6 +4,7 @@
 
 mod read;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use names::GpuTarget;
@@ -106,6 +107,8 @@ pub struct Data {
     pub(crate) wheels: Vec<WheelRow>,
     /// Images with a known problem.
     pub(crate) images: Vec<ImageRow>,
+    /// Options of containers with a known problem.
+    pub(crate) containers: Vec<ContainerRow>,
     /// Overrides of the GPU's version.
     pub(crate) overrides: Vec<OverrideRow>,
     /// Variables with a known problem.
@@ -116,6 +119,12 @@ pub struct Data {
     pub(crate) ollama_other: OllamaRow,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
+    /// Docker Hub's images whose names have one part.
+    pub(crate) official: BTreeSet<String>,
+    /// Releases of distributions.
+    pub(crate) releases: Vec<ReleaseRow>,
+    /// Releases of torch with the packages that are built for them.
+    pub(crate) couplings: Vec<CouplingRow>,
     /// Names of GPUs.
     pub(crate) gpus: Vec<GpuRow>,
     /// Words in lines.
@@ -157,6 +166,8 @@ pub(crate) struct ExtraRow {
     pub(crate) package: String,
     pub(crate) extras: Vec<String>,
     pub(crate) releases: Vec<Releases>,
+    /// Releases of other packages that keep an older release of the package.
+    pub(crate) unless: Vec<(String, Releases)>,
     pub(crate) row: Row,
 }
 
@@ -175,8 +186,26 @@ pub(crate) struct ImageRow {
     pub(crate) repositories: Vec<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) except: Vec<String>,
-    pub(crate) device: Option<String>,
+    /// A pattern of an option that its container has.
+    pub(crate) option: Option<String>,
+    /// Patterns of variables, one of which its stage sets.
+    pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
+    pub(crate) row: Row,
+}
+
+/// Options of containers with a known problem. All texts are patterns.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContainerRow {
+    pub(crate) options: Vec<String>,
+    /// Options that are no problem.
+    pub(crate) except: Vec<String>,
+    /// Other options, one of which the container must have.
+    pub(crate) needs: Vec<String>,
+    /// Other options that solve the problem.
+    pub(crate) unless: Vec<String>,
+    pub(crate) images: Vec<String>,
+    pub(crate) except_images: Vec<String>,
     pub(crate) row: Row,
 }
 
@@ -205,12 +234,16 @@ pub(crate) enum Place {
 pub(crate) struct VariableRow {
     pub(crate) names: Vec<String>,
     pub(crate) values: Vec<String>,
+    /// Values that are no problem.
+    pub(crate) except: Vec<String>,
     pub(crate) place: Place,
     /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
     pub(crate) unless: Vec<String>,
     /// The package that reads it, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// GPUs on which the variable is no problem.
+    pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,
 }
 
@@ -219,6 +252,24 @@ pub(crate) struct VariableRow {
 pub(crate) struct OllamaRow {
     pub(crate) names: Vec<String>,
     pub(crate) help: String,
+}
+
+/// A release of a distribution.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReleaseRow {
+    pub(crate) name: String,
+    /// Patterns of `PATH:TAG`.
+    pub(crate) images: Vec<String>,
+    pub(crate) codename: Option<String>,
+    /// The last day with updates, `YYYY-MM-DD`.
+    pub(crate) end: Option<String>,
+}
+
+/// Releases of torch with the packages that are built for them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CouplingRow {
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) with: BTreeMap<String, Releases>,
 }
 
 /// Names of a GPU.
@@ -248,6 +299,10 @@ pub(crate) struct WordRow {
     pub(crate) in_comments: bool,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
+    /// Texts, one of which the file must contain.
+    pub(crate) needs: Vec<String>,
+    /// Texts anywhere in the file that solve the problem.
+    pub(crate) unless: Vec<String>,
     pub(crate) files: Files,
     pub(crate) row: Row,
 }

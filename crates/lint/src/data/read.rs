@@ -1,5 +1,7 @@
 //! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
 use pins::{Known, ParseError, Releases};
@@ -7,8 +9,9 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::{
-    Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow, OllamaRow, OverrideRow, Place,
-    RocmRow, Row, Rule, Severity, VariableRow, WheelRow, WordRow,
+    ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow,
+    OllamaRow, OverrideRow, Place, ReleaseRow, RocmRow, Row, Rule, Severity, VariableRow, WheelRow,
+    WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -27,13 +30,24 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let extras = reader.rows("extra", read_extra);
         let wheels = reader.rows("wheel", read_wheel);
         let images = reader.rows("image", read_image);
+        let containers = reader.rows("container", read_container);
         let overrides = reader.rows("override", read_override);
         let variables = reader.rows("variable", read_variable);
         let ollama = reader.rows("ollama", read_ollama);
         let bases = reader.rows("base", read_base);
+        let releases = reader.rows("release", read_release);
+        let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
+        let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
+        for (name, repositories) in bases? {
+            if name == "official" {
+                official.extend(repositories);
+            } else {
+                plain_bases.extend(repositories);
+            }
+        }
         for (name, row) in ollama? {
             let place = if name == "never" { &mut ollama_never } else { &mut ollama_other };
             *place = row;
@@ -45,11 +59,15 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             extras: extras?,
             wheels: wheels?,
             images: images?,
+            containers: containers?,
             overrides: overrides?,
             variables: variables?,
             ollama_never,
             ollama_other,
-            plain_bases: bases?.into_iter().flatten().collect(),
+            plain_bases,
+            official,
+            releases: releases?,
+            couplings: couplings?,
             gpus: gpus?,
             words: words?,
         };
@@ -201,8 +219,15 @@ fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Re
     let package = named.package(report);
     let extras = named.table.texts(report, "extras", "cli", line);
     let releases = named.releases(report);
+    let unless = named.table.texts(report, "unless", "transformers 4 or older", package_releases);
     let row = named.row(report);
-    Ok(ExtraRow { package: package?, extras: extras?, releases: releases?, row: row? })
+    Ok(ExtraRow {
+        package: package?,
+        extras: extras?,
+        releases: releases?,
+        unless: unless?,
+        row: row?,
+    })
 }
 
 fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Reported> {
@@ -221,15 +246,38 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     // The empty tag "" means an image without a tag; no other text may be empty.
     let tags = patterns(report, table, "tags");
     let except = patterns(report, table, "except");
-    let device = table.optional(report, "device", line);
+    let option = table.optional(report, "option", line);
+    let variables = table.texts(report, "variables", "HSA_*", line);
     let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
     let row = named.row(report);
     Ok(ImageRow {
         repositories: repositories?,
         tags: tags?,
         except: except?,
-        device: device?,
+        option: option?,
+        variables: variables?,
         old_rocm: old_rocm?,
+        row: row?,
+    })
+}
+
+fn read_container(report: &mut Report<'_>, named: &Named<'_>) -> Result<ContainerRow, Reported> {
+    named.table.check_form(report, forms::CONTAINER.keys);
+    let table = &named.table;
+    let options = table.texts(report, "options", "--ipc=host", line);
+    let except = table.texts(report, "except", "--device=/dev/*", line);
+    let needs = table.texts(report, "needs", "--device=/dev/kfd*", line);
+    let unless = table.texts(report, "unless", "--privileged", line);
+    let images = table.texts(report, "images", "*rocm*", line);
+    let except_images = table.texts(report, "except-images", "*vulkan*", line);
+    let row = named.row(report);
+    Ok(ContainerRow {
+        options: options?,
+        except: except?,
+        needs: needs?,
+        unless: unless?,
+        images: images?,
+        except_images: except_images?,
         row: row?,
     })
 }
@@ -245,18 +293,22 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     named.table.check_form(report, forms::VARIABLE.keys);
     let names = named.table.texts(report, "names", "VLLM_USE_V1", line);
     let values = named.table.texts(report, "values", "on", line);
+    let except = named.table.texts(report, "except", "*lib/llvm*", line);
     let place = named.table.required(report, "where", "where = \"kept\"", place);
     let unless = named.table.texts(report, "unless", "NAME=0", line);
     let package = named.table.optional(report, "package", line);
     let releases = named.releases(report);
+    let except_gpus = named.table.texts(report, "except-gpus", "gfx803", gpu);
     let row = named.row(report);
     Ok(VariableRow {
         names: names?,
         values: values?,
+        except: except?,
         place: place?,
         unless: unless?,
         package: package?,
         releases: releases?,
+        except_gpus: except_gpus?,
         row: row?,
     })
 }
@@ -272,9 +324,32 @@ fn read_ollama(
     Ok((named.name.to_owned(), row))
 }
 
-fn read_base(report: &mut Report<'_>, named: &Named<'_>) -> Result<Vec<String>, Reported> {
-    named.table.check_form(report, forms::PLAIN_BASE.keys);
-    named.table.texts(report, "repositories", "debian", line)
+fn read_base(
+    report: &mut Report<'_>,
+    named: &Named<'_>,
+) -> Result<(String, Vec<String>), Reported> {
+    named.table.check_form(report, forms::BASE.keys);
+    Ok((named.name.to_owned(), named.table.texts(report, "repositories", "debian", line)?))
+}
+
+fn read_release(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReleaseRow, Reported> {
+    named.table.check_form(report, forms::RELEASE.keys);
+    let name = named.table.required(report, "name", "name = \"Ubuntu 24.04\"", line);
+    let images = named.table.texts(report, "images", "ubuntu:24.04*", line);
+    let codename = named.table.optional(report, "codename", line);
+    let end = named.table.date(report, "end");
+    Ok(ReleaseRow { name: name?, images: images?, codename: codename?, end: end? })
+}
+
+fn read_coupling(report: &mut Report<'_>, named: &Named<'_>) -> Result<CouplingRow, Reported> {
+    named.table.check_form(report, forms::COUPLING.keys);
+    let of_torch = named.releases(report);
+    let mut with = BTreeMap::new();
+    for package in ["torchvision", "torchaudio"] {
+        let range = named.table.optional(report, package, releases)?;
+        with.extend(range.map(|range| (package.to_owned(), range)));
+    }
+    Ok(CouplingRow { releases: of_torch?, with })
 }
 
 fn read_gpu(report: &mut Report<'_>, named: &Named<'_>) -> Result<GpuRow, Reported> {
@@ -291,6 +366,8 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
     let in_comments = table.flag(report, "comments");
     let may_be_denied = table.flag(report, "denied");
+    let needs = table.texts(report, "needs", "rocm", lower);
+    let unless = table.texts(report, "unless", ".tar.zst", lower);
     let files = table.optional(report, "files", files);
     let row = named.row(report);
     Ok(WordRow {
@@ -298,6 +375,8 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
         pattern: pattern?,
         in_comments: in_comments?,
         may_be_denied: may_be_denied?,
+        needs: needs?,
+        unless: unless?,
         files: files?.unwrap_or(Files::Any),
         row: row?,
     })
@@ -377,6 +456,12 @@ fn gpu(text: &str) -> Result<GpuTarget, Wrong> {
     text.parse().map_err(|_| {
         wrong(format!("{} is not a GPU target", quote(text)), "a target looks like `gfx1151`")
     })
+}
+
+/// Reads the name of a package and a range of its releases.
+fn package_releases(text: &str) -> Result<(String, Releases), Wrong> {
+    let (package, range) = text.split_once(' ').unwrap_or((text, ""));
+    Ok((package.to_owned(), releases(range)?))
 }
 
 fn releases(text: &str) -> Result<Releases, Wrong> {

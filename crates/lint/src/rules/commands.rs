@@ -17,6 +17,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             "chmod" | "mknod" => open_to_all(&words, line, found),
             "docker" | "podman" | "buildah" => built(facts, command, context, found),
             "curl" | "wget" | "aria2c" => download(facts, at, found),
+            "llama-server" | "llama-cli" => flash_attention(command, found),
             _ if is_pip(&words) => {
                 from_git(command, found);
                 from_url(command, &words, found);
@@ -52,23 +53,37 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
         }
         "clone" => clone(facts, at, rest, found),
         // `git checkout REF -- FILE` restores a file.
-        "checkout" | "switch" if !rest.contains(&"--") => {
-            let target = rest.iter().find(|word| !word.starts_with('-'));
-            // A variable that is empty by default is usually tested before it is used.
-            let Some(target) = target.filter(|target| !target.is_empty()) else { return };
-            let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
-            // A path has a dot; a name without digits is neither a tag nor a commit.
-            let is_named = !target.contains("HEAD")
-                && !target.contains(|c: char| c.is_ascii_digit() || c == '.' || c == UNKNOWN);
-            if (is_branch(target) || is_named) && !is_new && clones_before(facts, at) {
-                let rule = branch_rule(target);
-                found.add(rule, line, format!("the branch `{target}` is checked out"));
-            }
-            if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
-                found.hit(hit);
-            }
-        }
+        "checkout" | "switch" if !rest.contains(&"--") => checkout(facts, at, rest, found),
         _ => {}
+    }
+}
+
+/// Checks `git checkout` and `git switch`.
+fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) {
+    let line = facts.commands[at].words[0].line;
+    let targets: Vec<&str> = rest.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    // A variable that is empty by default is usually tested before it is used.
+    let Some(target) = targets.first().filter(|target| !target.is_empty()) else { return };
+    let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
+    let is_short_commit = target.len() >= 4 && target.bytes().all(|b| b.is_ascii_hexdigit());
+    // A path has a dot.
+    let is_plain = !target.contains("HEAD") && !target.contains(['.', UNKNOWN]);
+    let is_named = is_plain && !is_tag(target) && !is_short_commit;
+    if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
+        return found.hit(hit);
+    }
+    if !clones_before(facts, at) {
+        return;
+    }
+    if is_new {
+        if targets.len() == 1 && is_tag(target) && clones_tip(facts, at) {
+            let message = format!("the branch `{target}` is created instead of using the tag");
+            found.add("branch-instead-of-tag", line, message);
+        }
+    } else if is_branch(target) || is_named {
+        found.add(branch_rule(target), line, format!("the branch `{target}` is checked out"));
+    } else if is_tag(target) && !is_hexadecimal(target) {
+        found.add("tag-not-commit", line, format!("the tag `{target}` is checked out"));
     }
 }
 
@@ -94,6 +109,16 @@ fn commits_before(facts: &Facts<'_>, at: usize) -> bool {
 
 fn clones_before(facts: &Facts<'_>, at: usize) -> bool {
     facts.commands[..at].iter().any(|command| is_git(command, &["clone"]))
+}
+
+/// Returns whether the last clone is at the tip of the default branch.
+fn clones_tip(facts: &Facts<'_>, at: usize) -> bool {
+    let clone = facts.commands[..at].iter().rev().find(|command| is_git(command, &["clone"]));
+    clone.is_some_and(|clone| {
+        let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
+        let read = Clone::read(&words[subcommand(&words).map_or(0, |(start, _)| start + 1)..]);
+        read.branch.is_none() && !read.has_revision
+    })
 }
 
 /// Returns the name of the repository that was cloned last.
@@ -186,7 +211,8 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
         _ => url.replace(UNKNOWN, "…"),
     };
     match read.branch {
-        Some(branch) if branch.contains(UNKNOWN) || is_settled => {}
+        // A variable that is empty by default is usually tested before it is used.
+        Some(branch) if branch.is_empty() || branch.contains(UNKNOWN) || is_settled => {}
         Some(branch) => {
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
@@ -216,7 +242,10 @@ fn is_tag(name: &str) -> bool {
     let number = last.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '-' || c == '_');
     let is_short = last.len() - number.len() <= 1;
     let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-    digits > 0 && !name.contains('/') && (is_short || number[digits..].starts_with('.'))
+    digits > 0
+        && !name.contains('/')
+        && !is_branch(name)
+        && (is_short || number[digits..].starts_with('.'))
 }
 
 /// Returns whether a command of git may work in the folder of a clone.
@@ -265,6 +294,12 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Returns whether a word is a URL that contains a commit: its content never changes.
+fn is_at_commit(word: &str) -> bool {
+    let parts = || word.split(|c: char| !c.is_ascii_alphanumeric());
+    word.contains("https://") && parts().any(is_commit)
+}
+
 fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {
     let all = words.join(" ");
     // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
@@ -278,6 +313,17 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
             line,
             "rocm_sdk is patched to load its libraries with RTLD_LOCAL",
         );
+    }
+}
+
+/// Checks `--flash-attn` without a value.
+fn flash_attention(command: &ShellCommand, found: &mut Findings<'_>) {
+    for (at, word) in command.words.iter().enumerate() {
+        let next = command.words.get(at + 1).map(|next| next.text.as_str());
+        let is_value = next.is_some_and(|next| !next.starts_with('-'));
+        if matches!(word.text.as_str(), "-fa" | "--flash-attn") && !is_value {
+            found.add("flash-attn-value", word.line, format!("`{}` has no value", word.text));
+        }
     }
 }
 
@@ -374,7 +420,7 @@ fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
         let is_remote = url.starts_with("https://") || url.starts_with("http://");
         let file = url.rsplit('/').next().unwrap_or_default();
         let is_package = USED.iter().any(|end| file.ends_with(end));
-        if is_remote && is_package && !fragment.contains("sha256=") {
+        if is_remote && is_package && !fragment.contains("sha256=") && !is_at_commit(url) {
             found.add_with(
                 "download-unchecked",
                 word.line,
@@ -410,7 +456,13 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     if is_local || asks_only || is_probe {
         return;
     }
-    if let Some(message) = piped(facts, at) {
+    let pull = command.words.iter().find(|word| is_pull_request(&word.text));
+    if let Some(word) = pull.filter(|_| !is_verified(facts, command)) {
+        let message = format!("`{}` is used as a patch", word.text.replace(UNKNOWN, "…"));
+        return found.add("pull-request-patch", word.line, message);
+    }
+    let is_fixed = command.words.iter().any(|word| is_at_commit(&word.text));
+    if let Some(message) = piped(facts, at).filter(|_| !is_fixed) {
         return found.add("download-unchecked", line, message);
     }
     let is_insecure = command.words.iter().any(|word| {
@@ -421,10 +473,20 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     });
     if is_insecure {
         found.add("download-unchecked", line, "a download does not check the server's certificate");
-    } else if let Some(file) = saved(command).filter(|_| !is_verified(facts, command)) {
+    } else if let Some(file) = saved(command).filter(|_| !is_fixed && !is_verified(facts, command))
+    {
         let message = format!("`{file}` is downloaded, and nothing checks it");
         found.add("download-unchecked", line, message);
     }
+}
+
+/// Returns whether a word is the URL of the patch of a pull request.
+fn is_pull_request(word: &str) -> bool {
+    let rest = word.split_once("github.com/").and_then(|(_, path)| path.split_once("/pull/"));
+    rest.is_some_and(|(_, rest)| {
+        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        number.len() < rest.len() && (number.starts_with(".diff") || number.starts_with(".patch"))
+    })
 }
 
 /// Returns the problem if the content of a download is piped into a program.
@@ -504,10 +566,10 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let rest: Vec<&str> = words.collect();
         let is_remote =
             rest.iter().any(|word| word.starts_with("https://") || word.starts_with("http://"));
-        let is_git = rest.iter().any(|word| word.contains(".git"));
+        let is_fixed = rest.iter().any(|word| word.contains(".git") || is_at_commit(word));
         if is_add
             && is_remote
-            && !is_git
+            && !is_fixed
             && !rest.iter().any(|word| word.starts_with("--checksum="))
         {
             found.add("download-unchecked", line, "`ADD` downloads without a checksum");

@@ -1,9 +1,9 @@
 //! Rules for images: names, tags, and known problems.
 
 use super::{for_gpu, rocm};
-use crate::data::{data, matches_any};
+use crate::data::{ReleaseRow, data, matches, matches_any};
 use crate::facts::Image;
-use crate::shell::UNKNOWN;
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
 /// The parts of a reference that the rules need.
@@ -45,6 +45,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             continue;
         }
         general(facts, image, context, found);
+        ended(image, context, found);
         known(facts, image, context, found);
     }
 }
@@ -52,15 +53,18 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
-    // An image that one of the files builds is not pulled.
-    if builds(facts, name, context) {
+    // Neither an image that one of the files builds nor a placeholder is pulled. Docker Hub's
+    // images with one name are the official ones; others were built on this machine.
+    let is_placeholder = !has_registry && path.contains(|c: char| c.is_ascii_uppercase());
+    let is_own = !has_registry && !path.contains('/') && !data().official.contains(path);
+    if builds(facts, name, context) || is_placeholder || is_own {
         return;
     }
     // A digest fixes the content, wherever it comes from.
     if !has_registry && !has_digest {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
-            "image-short-name",
+            crate::SHORT_NAME,
             line,
             format!("`{}` has no registry", image.reference),
             format!("write `docker.io/{full}` if you mean Docker Hub"),
@@ -91,6 +95,23 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     }
 }
 
+/// Returns the release of a distribution that an image contains.
+pub(super) fn release(reference: &str) -> Option<&'static ReleaseRow> {
+    let Parts { path, tag, .. } = parts(reference);
+    let image = format!("{path}:{}", tag.unwrap_or_default());
+    data().releases.iter().find(|row| matches_any(&row.images, &image))
+}
+
+/// Checks for distributions that no longer get updates.
+fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(release) = release(&image.reference) else { return };
+    let end = release.end.as_deref().zip(context.today).filter(|(end, today)| end < today);
+    if end.is_some() {
+        let message = format!("`{}` gets no more updates", image.reference);
+        found.add("base-end-of-life", image.line, message);
+    }
+}
+
 /// Returns whether this file, or another file in the same run, builds an image with that name.
 fn builds(facts: &Facts<'_>, name: &str, context: Context<'_>) -> bool {
     let others = context.built.into_iter().flatten();
@@ -102,18 +123,28 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     let (line, reference) = (image.line, &image.reference);
     let is_only_digest = has_digest && tag.is_none();
     let tag = tag.unwrap_or_default();
+    let is_its = |word: &Word| word.text == *reference && word.line == line;
+    let container = facts.containers.iter().find(|one| one.image.as_ref().is_some_and(is_its));
+    let options = container.map_or(&[][..], |one| &one.options);
     for row in &data().images {
-        let has_device = row.device.as_ref().is_none_or(|device| {
-            // A digest alone does not show whether the image contains ROCm.
-            !is_only_digest && image.devices.iter().any(|given| given.starts_with(device))
+        let has_option = row.option.as_ref().is_none_or(|option| {
+            // A digest alone does not show what the image contains.
+            !is_only_digest && options.iter().any(|given| matches(option, &given.text))
         });
+        let is_variable = |one: &Setting| {
+            one.scope == Scope::Image
+                && one.stage == image.stage
+                && matches_any(&row.variables, &one.name)
+        };
+        let has_variable =
+            row.variables.is_empty() || image.stage > 0 && facts.settings.iter().any(is_variable);
         let has_rocm = row.old_rocm.is_empty()
             || rocm::amd_releases(facts, image.stage)
-                .any(|release| row.old_rocm.iter().any(|old| old.contains(release)));
+                .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
         let is_named = row.repositories.iter().any(|one| one == path)
             && matches_any(&row.tags, tag)
             && !matches_any(&row.except, tag);
-        if !(is_named && has_device && has_rocm) {
+        if !(is_named && has_option && has_variable && has_rocm) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
@@ -126,7 +157,8 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         && let Some(release) = rocm_of(path, tag)
     {
         let message = format!("`{reference}` contains ROCm {release}");
-        rocm::judge(rocm::Named { release, line, message }, facts, context, found);
+        let named = rocm::Named { release, line, stage: image.stage, message };
+        rocm::judge(named, facts, context, found);
     }
 }
 

@@ -4,6 +4,7 @@
 //! `versions/compat.toml`.
 
 mod commands;
+mod containers;
 mod images;
 mod packages;
 mod pins;
@@ -31,6 +32,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     variables::run(facts, context, found);
     images::run(facts, context, found);
+    containers::run(facts, context, found);
     packages::run(facts, context, found);
     rocm::run(facts, context, found);
     commands::run(facts, context, found);
@@ -42,7 +44,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn for_gpu<'r>(hit: Hit<'r>, sure: Match) -> Option<Hit<'r>> {
     match sure {
         Match::No => None,
-        Match::Unknown | Match::Possible => Some(hit.at_most(Severity::Warning)),
+        Match::Unknown => Some(hit.at_most(Severity::Information)),
+        Match::Possible => Some(hit.at_most(Severity::Warning)),
         Match::Certain => Some(hit),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{images, rocm};
-use crate::data::data;
+use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
 use crate::shell::ShellCommand;
@@ -44,7 +44,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let (name, version) = (&package.name, package.version.as_deref());
                 let version = version.unwrap_or_default();
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
-                let named = rocm::Named { release, line: package.line, message };
+                let (line, stage) = (package.line, package.stage);
+                let named = rocm::Named { release, line, stage, message };
                 rocm::judge(named, facts, context, found);
             }
         }
@@ -64,7 +65,7 @@ fn one(
 ) {
     let Package { name, version, line, .. } = package;
     let line = *line;
-    extras(package, found);
+    extras(facts, package, all, found);
     if name == "amdsmi" && !package.is_special {
         found.add("amdsmi-from-index", line, "`amdsmi` is installed from a package index");
     }
@@ -98,7 +99,17 @@ pub(super) fn never(package: &str, version: &str, line: usize) -> Option<Hit<'st
     Some(Hit::new("no-such-version", line, message).help(&row.help).evidence(row.evidence.as_ref()))
 }
 
-fn extras(package: &Package, found: &mut Findings<'_>) {
+/// Checks the extras of a package; `all` are the versions of the packages in its stage.
+fn extras(
+    facts: &Facts<'_>,
+    package: &Package,
+    all: &BTreeMap<String, String>,
+    found: &mut Findings<'_>,
+) {
+    let in_stage = |one: &&Package| one.stage == package.stage;
+    let is_limited = |name: &str| {
+        facts.packages.iter().filter(in_stage).any(|one| one.name == name && one.is_limited)
+    };
     for row in data().extras.iter().filter(|row| row.package == package.name) {
         let extras: Vec<&str> = package
             .extras
@@ -106,11 +117,15 @@ fn extras(package: &Package, found: &mut Findings<'_>) {
             .filter(|extra| row.extras.contains(extra))
             .map(String::as_str)
             .collect();
-        let is_gone = package
-            .version
-            .as_ref()
-            .is_none_or(|version| row.releases.iter().any(|one| one.contains(version)));
-        if !extras.is_empty() && is_gone {
+        let version = package.version.as_ref().or_else(|| all.get(&package.name));
+        let is_gone =
+            version.is_none_or(|version| row.releases.iter().any(|one| one.contains(version)));
+        // A limit such as `<1`, or another package, keeps a release that has the extra.
+        let is_kept = is_limited(&row.package)
+            || row.unless.iter().any(|(name, releases)| {
+                is_limited(name) || all.get(name).is_some_and(|own| releases.contains(own))
+            });
+        if !extras.is_empty() && is_gone && !is_kept {
             let message =
                 format!("`{}` no longer has the extra `{}`", package.name, extras.join(","));
             found.hit(Hit::new(&row.row.rule, package.line, message).of(&row.row));
@@ -226,7 +241,9 @@ pub(super) fn mismatches(
     compat: Option<&::pins::Compat>,
 ) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
-    let row = compat.and_then(|compat| compat.coupling("torch", torch));
+    let own = |row: &&CouplingRow| row.releases.iter().any(|one| one.contains(torch));
+    let listed = compat.and_then(|compat| compat.coupling("torch", torch)).map(|row| &row.with);
+    let with = listed.or_else(|| data().couplings.iter().find(own).map(|row| &row.with));
     for name in ["torchvision", "torchaudio"] {
         let Some(version) = all.get(name) else { continue };
         // The table of releases does not apply to pre-releases.
@@ -237,9 +254,9 @@ pub(super) fn mismatches(
                 name.to_owned(),
                 format!("`{name}` `{version}` and `torch` `{torch}` have different ROCm stamps"),
             ));
-        } else if let Some(wanted) = row
+        } else if let Some(wanted) = with
             .filter(|_| is_released)
-            .and_then(|row| row.with.get(name))
+            .and_then(|packages| packages.get(name))
             .filter(|wanted| !wanted.contains(version))
         {
             wrong.push((

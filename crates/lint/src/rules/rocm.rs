@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::for_gpu;
 use super::packages::rocm_of;
-use crate::data::data;
-use crate::shell::UNKNOWN;
+use super::variables::is_in;
+use super::{for_gpu, images};
+use crate::data::{Place, data};
+use crate::shell::{UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -14,6 +15,8 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 pub(super) struct Named<'a> {
     pub(super) release: &'a str,
     pub(super) line: usize,
+    /// The stage of a Dockerfile, from 1; 0 elsewhere.
+    pub(super) stage: usize,
     /// The rest of the message: "`X` contains ROCm 6.4".
     pub(super) message: String,
 }
@@ -31,6 +34,11 @@ pub(super) fn judge(
         .find(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
     let Some(row) = row else { return };
     let sure = facts.target.matches(&row.row.gpus, context);
+    // Without a known GPU, one finding for each release of a stage is enough.
+    let release = named.release.trim_end_matches(".0");
+    if sure == Match::Unknown && !found.is_first(named.stage, release) {
+        return;
+    }
     let message = match sure {
         Match::Unknown => {
             let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
@@ -55,16 +63,45 @@ pub(super) fn judge(
 
 /// Checks the URLs of AMD's and PyTorch's package indexes.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    distributions(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
-        let Some(release) = release_in(url) else { continue };
+        let Some(release) = &release_in(url) else { continue };
         // Stamped packages are judged by their own stamp, wherever they come from.
         let is_stamped =
             facts.packages.iter().any(|one| one.stage == stage && rocm_of(one).is_some());
         // One finding for each release of a stage is enough.
-        if !is_stamped && seen.insert((stage, release)) {
+        if !is_stamped && seen.insert((stage, release.clone())) {
             let message = format!("a package source has ROCm {release}");
-            judge(Named { release, line, message }, facts, context, found);
+            judge(Named { release, line, stage, message }, facts, context, found);
+        }
+    }
+}
+
+/// Checks whether AMD's packages are for the distribution of the stage that installs them.
+fn distributions(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for command in facts.commands.iter().filter(|command| !command.is_message()) {
+        let base = facts.base(command.stage).and_then(|stage| images::release(&stage.base));
+        let Some((base, own)) = base.and_then(|base| Some((base, base.codename.as_deref()?)))
+        else {
+            continue;
+        };
+        let names = |word: &Word, codename: &str| {
+            word.text.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == codename)
+        };
+        let word_of = |codename: &str| command.words.iter().find(|word| names(word, codename));
+        let is_amd = command.words.iter().any(|word| word.text.contains(AMD));
+        // A command that names both chooses one of them.
+        if !is_amd || word_of(own).is_some() {
+            continue;
+        }
+        let other = data().releases.iter().find_map(|row| {
+            let word = row.codename.as_deref().and_then(word_of)?;
+            Some((row, word.line))
+        });
+        if let Some((other, line)) = other {
+            let message = format!("packages for {} are installed on {}", other.name, base.name);
+            found.add("other-distribution", line, message);
         }
     }
 }
@@ -73,7 +110,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 pub(super) fn amd_releases<'a>(
     facts: &'a Facts<'_>,
     stage: usize,
-) -> impl Iterator<Item = &'a str> {
+) -> impl Iterator<Item = String> + 'a {
     urls(facts)
         .into_iter()
         .filter(move |(url, _, of)| *of == stage && url.contains(AMD))
@@ -81,6 +118,7 @@ pub(super) fn amd_releases<'a>(
 }
 
 const AMD: &str = "repo.radeon.com/";
+const INSTALLER: &str = "amdgpu-install";
 const BASE_URL: &str = "baseurl";
 
 /// Returns the words of commands and the requirements that contain URLs: text, line, stage.
@@ -93,7 +131,7 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     let settings = facts
         .settings
         .iter()
-        .filter(|setting| setting.name == BASE_URL)
+        .filter(|one| one.name == BASE_URL || is_in(one.scope, Place::Kept) && is_index(&one.value))
         .map(|setting| (setting.value.as_str(), setting.line, setting.stage));
     let is_line = |line: &str| match facts.kind {
         Kind::Requirements => !line.starts_with('#'),
@@ -109,23 +147,44 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
         .lines()
         .filter(|(_, line)| is_line(line.trim_start()))
         .map(|(number, line)| (line, number, 0));
-    words.chain(settings).chain(lines).filter(|(text, ..)| text.contains("://")).collect()
+    let is_url = |text: &str| text.contains("://") || text.contains(INSTALLER);
+    words.chain(settings).chain(lines).filter(|(text, ..)| is_url(text)).collect()
+}
+
+/// Returns whether a value contains the URL of a package source.
+fn is_index(value: &str) -> bool {
+    value.contains(AMD) || value.contains("download.pytorch.org/whl/")
 }
 
 /// Returns the ROCm release in a URL of AMD's repositories or of PyTorch's index.
-fn release_in(text: &str) -> Option<&str> {
+fn release_in(text: &str) -> Option<String> {
+    if let Some(release) = text.rsplit(INSTALLER).next().and_then(installed) {
+        return Some(release);
+    }
     if let Some(at) = text.find(AMD) {
         let mut parts = text[at + AMD.len()..].split('/');
         let product = parts.next()?;
         if !matches!(product, "rocm" | "amdgpu-install" | "graphics") {
             return None;
         }
-        return parts.find_map(|part| release(part.trim_start_matches("rocm-rel-")));
+        let plain = parts.map(|part| part.trim_start_matches("rocm-rel-"));
+        return plain
+            .filter_map(|part| release(part.trim_start_matches(".apt_")))
+            .map(str::to_owned)
+            .next();
     }
     let (_, path) = text.split_once("download.pytorch.org/whl/")?;
     let (_, rest) =
         path.split_once("rocm").filter(|(before, _)| before.is_empty() || before.ends_with('/'))?;
-    release(rest.split(['/', ' ', '"', '\'']).next()?)
+    release(rest.split(['/', ' ', '"', '\'']).next()?).map(str::to_owned)
+}
+
+/// Returns the release in the rest of the name of AMD's installer: `_6.4.60401-1_all.deb` is 6.4.1.
+fn installed(rest: &str) -> Option<String> {
+    let version = rest.strip_prefix(['_', '-'])?.split('-').next()?;
+    let number = version.rsplit('.').next().filter(|last| last.len() == 5)?;
+    let number: u32 = number.parse().ok()?;
+    Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
 }
 
 /// Returns a text if it starts with a release, cut after its numbers.
@@ -158,8 +217,17 @@ mod tests {
             ("https://download.pytorch.org/whl/nightly/rocm7.0/", Some("7.0")),
             ("https://download.pytorch.org/whl/cu128", None),
             ("https://h.example/6.4", None),
+            ("amdgpu-install_7.2.70200-1_all.deb", Some("7.2.0")),
+            (
+                "https://repo.radeon.com/amdgpu-install/22.40.3/ubuntu/jammy/amdgpu-install_5.4.50403-1_all.deb",
+                Some("5.4.3"),
+            ),
+            ("./amdgpu-install_7.2.4.70204-1_all.deb", Some("7.2.4")),
+            ("amdgpu-install-6.4.60402-2187269.el8.noarch.rpm", Some("6.4.2")),
+            ("./amdgpu-install_latest_all.deb", None),
+            ("http://repo.radeon.com/rocm/apt/.apt_5.5/", Some("5.5")),
         ] {
-            assert_eq!(release_in(url), expected, "{url}");
+            assert_eq!(release_in(url).as_deref(), expected, "{url}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
 }
 
 /// Returns whether a row about `place` applies to a setting with this scope.
-fn is_in(scope: Scope, place: Place) -> bool {
+pub(super) fn is_in(scope: Scope, place: Place) -> bool {
     match place {
         Place::Any => true,
         Place::Set => !matches!(scope, Scope::Argument | Scope::Shell),
@@ -47,7 +47,8 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
             continue;
         }
-        if is_solved(facts, row) || is_other_release(setting, row) {
+        let is_fine = matches_any(&row.except, value) || facts.target.names(&row.except_gpus);
+        if is_fine || is_solved(facts, row) || is_other_release(facts, setting, row) {
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
@@ -71,11 +72,17 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
 }
 
 /// Returns whether the image of a setting has a release of the package to which the row does not
-/// apply.
-fn is_other_release(setting: &Setting, row: &VariableRow) -> bool {
-    let (Some(package), Some(program)) = (&row.package, &setting.program) else { return false };
-    let Some(release) = images::release_of(program, package) else { return false };
-    !row.releases.iter().any(|releases| releases.contains(release))
+/// apply. If no image is known, those that the file names count.
+fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
+    let Some(package) = &row.package else { return false };
+    let own = setting.program.as_deref();
+    let others =
+        facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
+    let programs = own.into_iter().chain(others);
+    let mut releases =
+        programs.filter_map(|program| images::release_of(program, package)).peekable();
+    let applies = |release: &str| row.releases.iter().any(|releases| releases.contains(release));
+    releases.peek().is_some() && !releases.any(applies)
 }
 
 /// Returns whether a row applies to a value.
@@ -109,7 +116,11 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let hit = Hit::new("hsa-override-empty", line, message).at_most(Severity::Warning);
         return found.hit(hit.help(format!("write `- {name}`, which passes it only if it is set")));
     }
-    if value.contains(UNKNOWN) || *scope == Scope::Argument {
+    // Programs that only read the driver's files do not use HSA.
+    let is_monitor =
+        |program: &str| program.starts_with("rocm-smi") || program.starts_with("amd-smi");
+    let is_unused = *scope == Scope::Command && setting.program.as_deref().is_some_and(is_monitor);
+    if value.contains(UNKNOWN) || *scope == Scope::Argument || is_unused {
         return;
     }
     if value.is_empty() {
@@ -138,6 +149,17 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             line,
             format!("`{value}` is the version of the GPU itself"),
         );
+    }
+    if facts.target.is_foreign(version, context) {
+        let message = format!("`{name}={value}` is for another generation of GPUs");
+        let hit = Hit::new("hsa-override-other", line, message);
+        // The file may be about a second GPU as well.
+        let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
+        found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
+    }
+    if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
+        let message = format!("`{name}={value}` is set, and the file names no GPU");
+        return found.add("hsa-override-any-gpu", line, message);
     }
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
@@ -223,7 +245,8 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     }
     if name == "ROCM_VERSION" {
         let message = format!("`{name}` is {value}");
-        rocm::judge(rocm::Named { release: value, line, message }, facts, context, found);
+        let named = rocm::Named { release: value, line, stage: setting.stage, message };
+        rocm::judge(named, facts, context, found);
     }
     if is_commit_name(name) && is_branch(value) {
         let rule = if value.ends_with("main_perf") {
@@ -266,7 +289,10 @@ pub(super) fn is_branch(value: &str) -> bool {
         "latest",
         "release",
     ];
-    !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
+    // `release/2.4.x` is a branch of releases.
+    let is_series = last.ends_with(".x");
+    is_series
+        || !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
 }
 
 /// The endings of names of lists.
@@ -323,7 +349,8 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         .filter(|command| is_source(&command.words))
         .map(|command| command.stage)
         .collect();
-    let others = context.defined.filter(|names| !names.is_empty());
+    let own = |name: &String| facts.settings.iter().any(|setting| setting.name == *name);
+    let others = context.defined.filter(|names| !names.iter().all(own));
     for missing in &facts.missing {
         let Missing { name, line, stage, is_base } = missing;
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
@@ -334,16 +361,23 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         // image are never part of the run.
         let is_in_image = facts.kind == Kind::Dockerfile;
         let is_unknown = has_source && (others.is_none() || is_in_image);
-        if !is_pin_name(name) || is_set || is_system || is_unknown || is_optional(facts, name) {
+        if !is_pin_name(name)
+            || is_override(name)
+            || is_set
+            || is_system
+            || is_unknown
+            || is_optional(facts, name)
+        {
             continue;
         }
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
-        let is_closed = match facts.kind {
-            Kind::Dockerfile => *is_base || is_plain_base(facts, *stage),
-            // A build argument may be an optional override, with a default in the Dockerfile.
-            _ => has_source && !is_only_passed_on(facts, name),
-        };
-        found.hit(if is_closed { hit } else { hit.at_most(Severity::Information) });
+        match facts.kind {
+            Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => found.hit(hit),
+            // The base image may set it.
+            Kind::Dockerfile => {}
+            // The caller may set it, and so may a file that `source` reads.
+            _ => found.hit(hit.at_most(Severity::Information)),
+        }
     }
 }
 
@@ -352,13 +386,6 @@ fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
     ["-", ":-", "=", ":=", "+", ":+"]
         .iter()
         .any(|default| facts.text.contains(&format!("${{{name}{default}")))
-}
-
-/// Returns whether a variable is used only in `--build-arg`.
-fn is_only_passed_on(facts: &Facts<'_>, name: &str) -> bool {
-    let uses =
-        |line: &str| line.contains(&format!("${name}")) || line.contains(&format!("${{{name}}}"));
-    facts.lines().filter(|(_, line)| uses(line)).all(|(_, line)| line.contains("--build-arg"))
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.

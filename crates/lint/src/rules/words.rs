@@ -7,6 +7,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::for_gpu;
 use crate::data::{Files, WordRow, data};
+use crate::shell::ShellCommand;
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind};
 
@@ -23,6 +24,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
     let others = found.places();
+    let has = |text: &String| facts.text.to_ascii_lowercase().contains(text.as_str());
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
@@ -33,7 +35,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
             let is_advice = row.in_comments || !is_message;
-            if !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown {
+            let is_file =
+                (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has);
+            if !is_file || !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown
+            {
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
@@ -50,14 +55,34 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Returns the lines that a script only prints.
+/// The starts of names that scripts give to functions that print messages.
+const PRINTS: [&str; 13] = [
+    "debug", "die", "err", "fail", "info", "log", "msg", "note", "ok", "pass", "print_", "success",
+    "warn",
+];
+
+/// Returns whether a command prints a message, or looks for something.
+fn is_talk(command: &ShellCommand) -> bool {
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    let is_search = matches!(program, "grep" | "egrep" | "[" | "[[" | "test");
+    let is_function = PRINTS.iter().any(|start| program.starts_with(start));
+    command.is_message() || (is_search || is_function) && !command.is_saved
+}
+
+/// Returns the lines that a script only prints, or on which it looks for something.
 fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
-    let lines = |is_message: bool| {
-        let commands = facts.commands.iter().filter(move |one| one.is_message() == is_message);
+    let lines = |is_kind: fn(&ShellCommand) -> bool| {
+        let commands = facts.commands.iter().filter(move |one| is_kind(one));
         commands.flat_map(|command| command.words.iter().map(|word| word.line))
     };
-    let others: BTreeSet<usize> = lines(false).collect();
-    lines(true).filter(|line| !others.contains(line)).collect()
+    // The command after a pipe says what its input is for.
+    let others: BTreeSet<usize> = lines(|one| !is_talk(one) && !is_input(one)).collect();
+    lines(is_talk).filter(|line| !others.contains(line)).collect()
+}
+
+/// Returns whether a command only gives text to another one: `cat /proc/cmdline | grep …`.
+fn is_input(command: &ShellCommand) -> bool {
+    command.is_piped && matches!(&*command.words[0].text, "cat" | "echo" | "printf")
 }
 
 /// Returns whether a line is a comment in code.

@@ -2,7 +2,7 @@
 
 use crate::facts::is_environment;
 
-use super::{Char, Document, Reader, end_of_line, numbered};
+use super::{Char, Document, Reader, UNKNOWN, end_of_line, numbered};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -21,6 +21,13 @@ const READ: [&str; 10] = [
     "/.bashrc",
 ];
 
+/// The word that ends a here document.
+pub(super) struct Delimiter {
+    pub(super) text: String,
+    /// Whether it was quoted, so that the shell replaces no variables in the document.
+    pub(super) is_quoted: bool,
+}
+
 impl Reader {
     /// Reads the files that `COPY <<EOF …` writes. Returns the next line to read.
     pub(super) fn copied_documents(&mut self, text: &str, lines: &[&str], index: usize) -> usize {
@@ -35,7 +42,7 @@ impl Reader {
             let first = body.lines().next().unwrap_or_default();
             if is_known || first.starts_with("#!") && first.contains("sh") {
                 let folder = self.folder.clone();
-                self.document(&numbered(&body, begin + 1), text);
+                self.document(&numbered(&body, begin + 1), text, false);
                 self.folder = folder;
             }
             next += 1;
@@ -49,27 +56,30 @@ impl Reader {
         &mut self,
         chars: &[Char],
         start: usize,
-        delimiter: &str,
+        delimiter: &Delimiter,
         place: &str,
     ) -> usize {
         let mut at = start;
         while at < chars.len() {
             let end = end_of_line(chars, at);
             let line: String = chars[at..end].iter().map(|(c, _)| *c).collect();
-            if line.trim() == delimiter {
+            if line.trim() == delimiter.text {
                 break;
             }
             at = end + 1;
         }
         let body = &chars[start..at.min(chars.len())];
-        self.document(body, place);
+        self.document(body, place, !delimiter.is_quoted);
         end_of_line(chars, at)
     }
 
     /// Reads the content of a file in a here document: a unit or compose file as such, and all
-    /// others as a script.
-    fn document(&mut self, body: &[Char], place: &str) {
-        let text: String = body.iter().map(|(c, _)| *c).collect();
+    /// others as a script, which replaces variables anyway.
+    fn document(&mut self, body: &[Char], place: &str, is_expanded: bool) {
+        let mut text: String = body.iter().map(|(c, _)| *c).collect();
+        if is_expanded {
+            text = self.expanded(&text);
+        }
         if text.lines().any(|line| DOCUMENTS.contains(&line.trim())) {
             let before = body.first().map_or(0, |(_, line)| line - 1);
             let text = "\n".repeat(before) + &text;
@@ -77,6 +87,25 @@ impl Reader {
         } else {
             self.deeper(body);
         }
+    }
+
+    /// Replaces `$NAME` and `${NAME}` with values that are known.
+    fn expanded(&self, text: &str) -> String {
+        let mut parts = text.split('$');
+        let mut result = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let inside = part.strip_prefix('{').unwrap_or(part);
+            let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let (name, rest) = inside.split_at(end.unwrap_or(inside.len()));
+            let rest = if inside == part { Some(rest) } else { rest.strip_prefix('}') };
+            let value = self.variables.get(name).filter(|value| !value.contains([UNKNOWN, '\n']));
+            let value = value.filter(|_| !result.ends_with('\\'));
+            match (value, rest) {
+                (Some(value), Some(rest)) => result.extend([value, rest]),
+                _ => result.extend(["$", part]),
+            }
+        }
+        result
     }
 }
 

@@ -10,7 +10,7 @@ mod scan;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::documents::{end_of_document, here_documents};
+use self::documents::{Delimiter, end_of_document, here_documents};
 use self::scan::Scanner;
 
 /// Replaces text in a word that only a running shell knows.
@@ -89,6 +89,15 @@ impl Setting {
     pub fn new(name: &str, value: &str, line: usize, scope: Scope) -> Self {
         let (name, value) = (name.to_owned(), value.to_owned());
         Self { name, value, line, scope, stage: 0, program: None }
+    }
+
+    /// Returns whether it holds the reference of an image.
+    pub(crate) fn is_image(&self) -> bool {
+        let value = self.value.as_str();
+        self.name.contains("IMAGE")
+            && value.contains(['/', ':'])
+            && !value.contains("://")
+            && value.starts_with(|c: char| c.is_ascii_alphabetic())
     }
 }
 
@@ -339,7 +348,7 @@ impl Reader {
     fn shell(&mut self, chars: &[Char]) {
         let mut at = 0;
         let mut words: Vec<Word> = Vec::new();
-        let mut documents: Vec<String> = Vec::new();
+        let mut documents: Vec<Delimiter> = Vec::new();
         loop {
             let mut scanner =
                 Scanner { chars, at, variables: &self.variables, missing: &self.missing };
@@ -383,6 +392,8 @@ impl Reader {
                     }
                     scanner.at = at;
                     scanner.skip_blanks();
+                    let quote = chars.get(scanner.at).map(|next| next.0);
+                    let is_quoted = matches!(quote, Some('\'' | '"' | '\\'));
                     let target = scanner.word();
                     at = scanner.at;
                     // `>&2` and `2>/dev/null` write no file.
@@ -393,7 +404,8 @@ impl Reader {
                     if let Some(file) = target.as_ref().filter(is_file) {
                         self.saved = Some(file.text.clone());
                     }
-                    documents.extend(target.filter(|_| is_document).map(|word| word.text));
+                    let document = target.filter(|_| is_document);
+                    documents.extend(document.map(|word| Delimiter { text: word.text, is_quoted }));
                 }
                 _ => match scanner.word() {
                     Some(word) => {
@@ -433,7 +445,7 @@ impl Reader {
             } else if matches!(first.text.as_str(), "sudo" | "env" | "exec" | "nohup") {
                 words.remove(0);
                 skip_options(&mut words);
-            } else if BEFORE.contains(&first.text.as_str()) || first.text.starts_with("--mount=") {
+            } else if BEFORE.contains(&first.text.as_str()) || is_option_of_run(&first.text) {
                 words.remove(0);
             } else {
                 break;
@@ -528,6 +540,11 @@ impl Reader {
             }
         }
     }
+}
+
+/// Returns whether a word is an option of `RUN`.
+fn is_option_of_run(word: &str) -> bool {
+    ["--mount=", "--network=", "--security=", "--device="].iter().any(|one| word.starts_with(one))
 }
 
 /// Removes the options of `sudo`, `env` and similar commands.

@@ -1,0 +1,45 @@
+//! Rules for the options of containers: devices, groups, isolation.
+
+use super::{for_gpu, images};
+use crate::data::{ContainerRow, data, matches_any};
+use crate::facts::Container;
+use crate::shell::Word;
+use crate::{Context, Facts, Findings, Hit};
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    for container in &facts.containers {
+        for row in &data().containers {
+            let Some(option) = broken(container, row) else { continue };
+            let image = container.image.as_ref().map_or("", |image| &image.text);
+            let message =
+                row.row.message.replace("{option}", &option.text).replace("{image}", image);
+            let sure = facts.target.matches(&row.row.gpus, context);
+            let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
+            if let Some(hit) = for_gpu(hit, sure) {
+                found.hit(hit);
+            }
+        }
+    }
+}
+
+/// Returns the first option of a container that a row is about.
+fn broken<'c>(container: &'c Container, row: &ContainerRow) -> Option<&'c Word> {
+    let has = |patterns: &[String]| {
+        container.options.iter().any(|option| matches_any(patterns, &option.text))
+    };
+    let is_image = |patterns: &[String]| {
+        let reference = container.image.as_ref().map(|image| image.text.to_ascii_lowercase());
+        reference.is_some_and(|image| {
+            let images::Parts { path, tag, .. } = images::parts(&image);
+            matches_any(patterns, &format!("{path}:{}", tag.unwrap_or_default()))
+        })
+    };
+    let is_wanted = (row.needs.is_empty() || has(&row.needs))
+        && !has(&row.unless)
+        && (row.images.is_empty() || is_image(&row.images))
+        && !is_image(&row.except_images);
+    let is_broken = |option: &&Word| {
+        matches_any(&row.options, &option.text) && !matches_any(&row.except, &option.text)
+    };
+    container.options.iter().find(is_broken).filter(|_| is_wanted)
+}
