@@ -336,9 +336,9 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// The prefixes of variables that a CI service sets.
-const SYSTEM: [&str; 8] =
-    ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "OS_", "BUILDKITE_", "JENKINS_"];
+/// The prefixes of variables that a CI service or a shell sets.
+const SYSTEM: [&str; 9] =
+    ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "ZSH_", "OS_", "BUILDKITE_", "JENKINS_"];
 
 /// Checks for pins that are used, but not set by any file of the run.
 fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
