@@ -383,9 +383,16 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
 
 /// Returns whether the file gives a variable a default somewhere, or tests whether it is set.
 fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
-    ["-", ":-", "=", ":=", "+", ":+"]
+    let has_default = ["-", ":-", "=", ":=", "+", ":+", "?", ":?"]
         .iter()
-        .any(|default| facts.text.contains(&format!("${{{name}{default}")))
+        .any(|default| facts.text.contains(&format!("${{{name}{default}")));
+    // A script that checks its input gets it from its caller.
+    let is_checked = || {
+        let words = [format!("\"${name}\""), format!("\"${{{name}}}\"")];
+        let mut tests = words.iter().flat_map(|word| [format!("-n {word}"), format!("-z {word}")]);
+        tests.any(|test| facts.text.contains(&test))
+    };
+    has_default || facts.kind == Kind::Shell && is_checked()
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.

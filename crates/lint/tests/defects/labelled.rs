@@ -561,6 +561,10 @@ fn a_search_and_a_message_are_no_settings() {
 fn an_empty_default_is_no_branch_and_an_override_is_no_pin() {
     let text = "FROM docker.io/a/b@sha256:1\nARG B=\nRUN if [ -n \"$B\" ]; then git clone --branch \"$B\" https://h.example/a; fi\n";
     expect("branch-as-commit", NONE, &[("Dockerfile", text, &[])]);
+    for test in [": \"${A_SHA:?A_SHA is not set}\"", "[ -n \"$A_SHA\" ] || exit 1"] {
+        let script = format!("{test}\necho \"$A_SHA\"\n");
+        expect("undefined-pin", NONE, &[("a.sh", &script, &[])]);
+    }
     let script = "echo \"$HSA_OVERRIDE_GFX_VERSION $ZSH_VERSION $A_VERSION\"\n";
     expect("undefined-pin", NONE, &[("a.sh", script, &["1 information"])]);
 }
