@@ -79,10 +79,10 @@ fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> 
     let others =
         facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
     let programs = own.into_iter().chain(others);
-    let mut releases =
-        programs.filter_map(|program| images::release_of(program, package)).peekable();
-    let applies = |release: &str| row.releases.iter().any(|releases| releases.contains(release));
-    releases.peek().is_some() && !releases.any(applies)
+    let known: Vec<&str> =
+        programs.filter_map(|program| images::release_of(program, package)).collect();
+    let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
+    !known.is_empty() && !known.iter().any(applies)
 }
 
 /// Returns whether a row applies to a value.
