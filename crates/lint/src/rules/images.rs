@@ -54,9 +54,14 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
     // Neither an image that one of the files builds nor a placeholder is pulled. Docker Hub's
-    // images with one name are the official ones; others were built on this machine.
+    // images have an owner and a name, or only a name if they are official; others were built on
+    // this machine.
     let is_placeholder = !has_registry && path.contains(|c: char| c.is_ascii_uppercase());
-    let is_own = !has_registry && !path.contains('/') && !data().official.contains(path);
+    let is_on_hub = match path.matches('/').count() {
+        0 => data().official.contains(path),
+        slashes => slashes == 1,
+    };
+    let is_own = !has_registry && !is_on_hub;
     if builds(facts, name, context) || is_placeholder || is_own {
         return;
     }

@@ -79,10 +79,10 @@ fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> 
     let others =
         facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
     let programs = own.into_iter().chain(others);
-    let mut releases =
-        programs.filter_map(|program| images::release_of(program, package)).peekable();
-    let applies = |release: &str| row.releases.iter().any(|releases| releases.contains(release));
-    releases.peek().is_some() && !releases.any(applies)
+    let known: Vec<&str> =
+        programs.filter_map(|program| images::release_of(program, package)).collect();
+    let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
+    !known.is_empty() && !known.iter().any(applies)
 }
 
 /// Returns whether a row applies to a value.
@@ -336,9 +336,9 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// The prefixes of variables that a CI service sets.
-const SYSTEM: [&str; 8] =
-    ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "OS_", "BUILDKITE_", "JENKINS_"];
+/// The prefixes of variables that a CI service or a shell sets.
+const SYSTEM: [&str; 9] =
+    ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "ZSH_", "OS_", "BUILDKITE_", "JENKINS_"];
 
 /// Checks for pins that are used, but not set by any file of the run.
 fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -383,9 +383,16 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
 
 /// Returns whether the file gives a variable a default somewhere, or tests whether it is set.
 fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
-    ["-", ":-", "=", ":=", "+", ":+"]
+    let has_default = ["-", ":-", "=", ":=", "+", ":+", "?", ":?"]
         .iter()
-        .any(|default| facts.text.contains(&format!("${{{name}{default}")))
+        .any(|default| facts.text.contains(&format!("${{{name}{default}")));
+    // A script that checks its input gets it from its caller.
+    let is_checked = || {
+        let words = [format!("\"${name}\""), format!("\"${{{name}}}\"")];
+        let mut tests = words.iter().flat_map(|word| [format!("-n {word}"), format!("-z {word}")]);
+        tests.any(|test| facts.text.contains(&test))
+    };
+    has_default || facts.kind == Kind::Shell && is_checked()
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.

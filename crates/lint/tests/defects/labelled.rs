@@ -94,6 +94,8 @@ fn a_name_of_one_part_is_an_official_image_or_was_built_here() {
         ("llama.cpp-rocm:7.2", 0, 0),
         ("hello-world", 0, 0),
         ("a/comfyui-rocm", 1, 0),
+        ("a/base/comfyui-rocm", 0, 0),
+        ("ghcr.io/a/base/comfyui-rocm", 1, 0),
         // Placeholders.
         ("CI_REGISTRY/git/rocm-base:1", 0, 0),
         ("YOUR_NAME/rocm", 0, 0),
@@ -559,7 +561,11 @@ fn a_search_and_a_message_are_no_settings() {
 fn an_empty_default_is_no_branch_and_an_override_is_no_pin() {
     let text = "FROM docker.io/a/b@sha256:1\nARG B=\nRUN if [ -n \"$B\" ]; then git clone --branch \"$B\" https://h.example/a; fi\n";
     expect("branch-as-commit", NONE, &[("Dockerfile", text, &[])]);
-    let script = "echo \"$HSA_OVERRIDE_GFX_VERSION $A_VERSION\"\n";
+    for test in [": \"${A_SHA:?A_SHA is not set}\"", "[ -n \"$A_SHA\" ] || exit 1"] {
+        let script = format!("{test}\necho \"$A_SHA\"\n");
+        expect("undefined-pin", NONE, &[("a.sh", &script, &[])]);
+    }
+    let script = "echo \"$HSA_OVERRIDE_GFX_VERSION $ZSH_VERSION $A_VERSION\"\n";
     expect("undefined-pin", NONE, &[("a.sh", script, &["1 information"])]);
 }
 
