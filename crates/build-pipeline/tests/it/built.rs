@@ -141,8 +141,8 @@ fn a_push_sends_only_the_layers_that_were_built() {
         bench.run(&push).expect(0);
         let records = bench.project.records();
         let outputs = records.iter().flat_map(|record| record["outputs"].as_array().unwrap());
-        let pushed = outputs.filter(|one| one["output"].as_str().unwrap().ends_with(&output));
-        let pushed = pushed.last().unwrap();
+        let mut pushed = outputs.filter(|one| one["output"].as_str().unwrap().ends_with(&output));
+        let pushed = pushed.next_back().unwrap();
         ["layers_copied", "layers_mounted"].map(|key| pushed[key].as_u64().unwrap())
     };
     let [copied, mounted] = moved("1");
