@@ -36,6 +36,14 @@ ARG CCACHE_DIR=/ccache
 ARG CCACHE_COMPILERCHECK=content
 ARG CCACHE_EXTRAFILES=/packages.list
 
+# clang names the code for the GPU after the source file and all options (`-cuid`), and ccache changes
+# the options. With a name that depends only on the file, the result is the same without ccache.
+RUN printf '%s\n' '#!/bin/sh' \
+        'for word; do case "$word" in *.cu | *.cpp) source=$word ;; esac; done' \
+        'exec "$@" "-cuid=$(echo "$source" | sha256sum | cut -c 1-16)"' \
+        > /usr/local/bin/with-cuid \
+ && chmod 755 /usr/local/bin/with-cuid
+
 # GGML_NATIVE=OFF: the result must not depend on the processor that compiles it. The instruction
 # sets of x86-64-v3 (Haswell and later) are named, because with SOURCE_DATE_EPOCH ggml selects none,
 # and is then many times slower on the processor.
@@ -54,7 +62,7 @@ RUN --mount=type=cache,id=build-pipeline-ccache,target=/ccache \
         -DCMAKE_HIP_ARCHITECTURES="${GPU_TARGET}" \
         -DCMAKE_C_COMPILER_LAUNCHER="${COMPILER_LAUNCHER}" \
         -DCMAKE_CXX_COMPILER_LAUNCHER="${COMPILER_LAUNCHER}" \
-        -DCMAKE_HIP_COMPILER_LAUNCHER="${COMPILER_LAUNCHER}" \
+        -DCMAKE_HIP_COMPILER_LAUNCHER="/usr/local/bin/with-cuid${COMPILER_LAUNCHER:+;}${COMPILER_LAUNCHER}" \
         -DGPU_TARGETS="${GPU_TARGET}" \
         -DGGML_HIP=ON \
         -DGGML_HIP_NO_VMM=ON \

@@ -23,8 +23,9 @@ RUN pip freeze --all | grep -E '^(torch(vision|audio)|triton|pytorch|rocm)' | so
  && pip install --no-index --find-links /python/wheels --require-hashes --no-deps --no-compile \
         --no-cache-dir -r /python/requirements.lock
 COPY pytorch/ /src/pytorch/
-# If empty, everything is compiled again, without the cache of earlier builds. The result is the
-# same.
+# If empty, everything is compiled again, without the cache of earlier builds. Whether the code for
+# GPUs is then the same is not tested: clang names it after its options, which a launcher may change
+# (see `with-cuid` in ../llama-rocm/debian.Dockerfile).
 # hipcc starts its compilers by their paths, so it gets the launcher in HIP_CLANG_LAUNCHER, if it
 # supports that variable.
 ARG COMPILER_LAUNCHER=sccache
