@@ -258,3 +258,47 @@ fn a_branch_is_named_once_and_plain_transport_is_named() {
         "`a.deb` is downloaded without encryption, and nothing checks it"
     );
 }
+
+#[test]
+fn only_the_current_llama_cpp_needs_a_newer_rocm() {
+    let build = |tag: &str, git: &str| {
+        format!(
+            "FROM docker.io/rocm/dev-ubuntu-22.04:{tag}@sha256:1\nRUN {git} && cd llama.cpp \\\n  && cmake -B build -DGGML_HIP=ON\n"
+        )
+    };
+    let clone = "git clone --depth 1 https://github.com/ggml-org/llama.cpp";
+    for (tag, git, expected) in [
+        ("6.0-complete", clone.to_owned(), &["1 error"][..]),
+        ("6.1.2-complete", clone.to_owned(), &[]),
+        ("6.0-complete", format!("{clone} -b b3000"), &[]),
+        ("6.0-complete", format!("{clone} && git -C llama.cpp checkout b3000"), &[]),
+        ("6.0-complete", clone.replace("ggml-org", "h"), &[]),
+    ] {
+        expect("rocm-below-minimum", NONE, &[("Dockerfile", &build(tag, &git), expected)]);
+    }
+    let other = build("6.0", clone).replace("-DGGML_HIP=ON", "-DGGML_VULKAN=ON");
+    expect("rocm-below-minimum", NONE, &[("Dockerfile", &other, &[])]);
+}
+
+#[test]
+fn a_backend_for_cuda_fails_on_an_amd_gpu() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.env", "# Strix Halo\nVLLM_ATTENTION_BACKEND=FLASH_ATTN_MLA\n", &["2 error"]),
+        ("a.env", "# Strix Halo\nVLLM_ATTENTION_BACKEND=TRITON_MLA\n", &[]),
+        ("a.env", "VLLM_ATTENTION_BACKEND=FLASH_ATTN_MLA\n", &[]),
+    ];
+    expect("attention-backend", NONE, cases);
+}
+
+#[test]
+fn a_tool_of_the_host_needs_its_folder() {
+    let run = |options: &str| format!("docker run {options} localhost/a\n");
+    let tool = "-v /opt/rocm/bin/rocm-smi:/usr/bin/rocm-smi";
+    for (options, expected) in [
+        (tool.to_owned(), &["1 warning"][..]),
+        (format!("{tool} -v /opt/rocm:/opt/rocm:ro"), &[]),
+        ("-v /usr/bin/jq:/usr/bin/jq".to_owned(), &[]),
+    ] {
+        expect("host-tool", NONE, &[("a.sh", &run(&options), expected)]);
+    }
+}

@@ -384,6 +384,19 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ("variable-unknown", "Dockerfile", 2, "FROM scratch\nENV MIOpen_FIND_MODE=2\n"),
     ("rootless-groups", "a.sh", 1, "podman run --device /dev/kfd --group-add render localhost/a\n"),
     (
+        "rocm-below-minimum",
+        "Dockerfile",
+        1,
+        "FROM docker.io/rocm/dev-ubuntu-22.04:5.7@sha256:1\nRUN git clone https://github.com/ggml-org/llama.cpp && cmake -S llama.cpp -B b -DGGML_HIP=ON\n",
+    ),
+    ("attention-backend", "a.sh", 2, "# gfx1151\nexport VLLM_ATTENTION_BACKEND=FLASHMLA\n"),
+    (
+        "host-tool",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    build: .\n    volumes: [\"/usr/bin/rocm-smi:/usr/bin/rocm-smi:ro\"]\n",
+    ),
+    (
         "gttsize-deprecated",
         "grub.conf",
         1,
