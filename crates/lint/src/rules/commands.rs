@@ -307,7 +307,8 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
     // `grep -q gfx1151 CMakeLists.txt || sed …` edits only releases without it.
     let is_guarded = facts.commands.iter().any(|other| {
         let has = |text: &str| other.words.iter().any(|word| word.text.contains(text));
-        has("grep") && has("gfx") && has("CMakeLists.txt")
+        let is_before = other.words[0].line <= line;
+        is_before && has("grep") && has("gfx") && has("CMakeLists.txt")
     });
     let is_list = all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm");
     if is_list && !is_guarded {

@@ -67,7 +67,7 @@ fn a_comment_gives_the_reason_for_a_workaround() {
 fn a_guarded_edit_of_the_list_is_fine() {
     let sed = "sed -i 's/gfx1100/gfx1100;gfx1151/' vllm/CMakeLists.txt";
     let guarded = format!("if ! grep -q gfx1151 vllm/CMakeLists.txt; then\n  {sed}\nfi\n");
-    let plain = format!("{sed}\n");
+    let plain = format!("{sed}\ngrep gfx1151 vllm/CMakeLists.txt\n");
     let cases: &[(&str, &str, &[&str])] =
         &[("a.sh", &guarded, &[]), ("a.sh", &plain, &["1 warning"])];
     expect("vllm-allowlist-sed", NONE, cases);
@@ -199,6 +199,18 @@ fn quotes_protect_a_version_from_the_shell() {
         expect("version-redirected", NONE, &[("a.sh", &format!("{command}\n"), expected)]);
     }
     expect("version-redirected", NONE, &[("requirements.txt", "transformers>=4.37.2\n", &[])]);
+}
+
+#[test]
+fn a_dot_precedes_the_star_of_a_version() {
+    for (command, expected) in [
+        ("pip install 'torch==2.9.1*'", &["1 warning"][..]),
+        ("pip install torch==2.9.*", &[]),
+        ("pip install torch==2.9.1.* dist/*", &[]),
+        ("conda install pytorch==2.9*", &[]),
+    ] {
+        expect("version-form", NONE, &[("a.sh", &format!("{command}\n"), expected)]);
+    }
 }
 
 #[test]

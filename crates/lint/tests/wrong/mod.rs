@@ -379,6 +379,13 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
     ),
     ("program-with-spaces", "Dockerfile", 2, "FROM scratch\nENTRYPOINT [\"/a serve\"]\n"),
     ("version-redirected", "a.sh", 1, "pip install --upgrade numpy==2.1.0 accelerate>=1.0\n"),
+    ("version-form", "a.sh", 1, "pip install --no-deps torch==2.9.1*\n"),
+    (
+        "bitsandbytes-stale",
+        "a.sh",
+        1,
+        "git clone https://github.com/arlo-phoenix/bitsandbytes-rocm-5.6\n",
+    ),
     ("sed-without-match", "a.sh", 1, "sed -i '/torch == 2.8.0,/d' pyproject.toml\n"),
     ("variable-unknown", "a.sh", 1, "export ROCM_VISIBLE_DEVICES=0\n"),
     ("variable-unknown", "Dockerfile", 2, "FROM scratch\nENV MIOpen_FIND_MODE=2\n"),
