@@ -179,14 +179,18 @@ fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
 /// unknown.
-const OPTIONS: [(&str, &str); 11] = [
+const OPTIONS: [(&str, &str); 15] = [
     ("cap_add", "--cap-add"),
     ("deploy", "--gpus"),
     ("devices", "--device"),
+    ("entrypoint", "--entrypoint"),
+    ("env_file", "--env-file"),
     ("extends", "--extends"),
     ("gpus", "--gpus"),
     ("group_add", "--group-add"),
     ("ipc", "--ipc"),
+    ("network_mode", "--network"),
+    ("ports", "--publish"),
     ("runtime", "--runtime"),
     ("security_opt", "--security-opt"),
     ("shm_size", "--shm-size"),
@@ -207,6 +211,10 @@ fn options(service: &Node) -> Vec<Word> {
             })),
         }
     }
+    let variables = pairs(service.get("environment"), Scope::Run);
+    let variable =
+        |one: &Setting| named("--env", Some(&format!("{}={}", one.name, one.value)), one.line);
+    found.extend(variables.iter().map(variable));
     let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
     found.extend(privileged.map(|node| named("--privileged", None, node.line)));
     let health = service.get("healthcheck").and_then(|check| check.get("test"));
@@ -386,7 +394,15 @@ mod tests {
             facts.images.iter().map(|image| (image.reference.as_str(), image.line)).collect();
         assert_eq!(images, [("a/b:c", 6), ("e/f:1", 22)], "the image of a build is not pulled");
         let options: Vec<_> = facts.containers[1].options.iter().map(|one| &*one.text).collect();
-        assert_eq!(options, ["--device=/dev/kfd", "--privileged"]);
+        let expected = [
+            "--device=/dev/kfd",
+            "--env=B=2",
+            "--env=D=\u{fffc}",
+            "--env=F=",
+            "--env=G=11.0.0",
+            "--privileged",
+        ];
+        assert_eq!(options, expected);
         assert_eq!(facts.privileged, [(7, "the service `one` is privileged".to_owned())]);
     }
 

@@ -1,6 +1,6 @@
 //! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
-use crate::facts::{Container, Facts, Image};
+use crate::facts::{Container, Facts, Image, Kind};
 use crate::shell::{Scope, Setting, ShellCommand, Word};
 
 /// Options of `run` without a value. All other options take the next word as their value, unless
@@ -85,7 +85,7 @@ fn run_at(words: &[&str]) -> Option<usize> {
 
 fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
     let mut rest = command.words[at..].iter();
-    let mut container = Container::default();
+    let mut container = Container { image: None, options: rootless(command, facts) };
     let mut settings: Vec<Setting> = Vec::new();
     while let Some(word) = rest.next() {
         let text = word.text.as_str();
@@ -111,7 +111,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             None => None,
         };
         container.options.push(named(option, value.as_deref(), word.line));
-        if matches!(option, "-e" | "--env")
+        if option == "--env"
             && let Some((name, value)) = value.as_deref().and_then(|value| value.split_once('='))
         {
             let setting = Setting::new(name, value, word.line, Scope::Run);
@@ -119,6 +119,18 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
         }
     }
     facts.settings.append(&mut settings);
+}
+
+/// Words of scripts that run podman as root.
+const ROOT: [&str; 3] = ["sudo", "EUID", "id -u"];
+
+/// Returns a mark for a command of podman in a script, if nothing shows that root runs it.
+fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
+    let first = &command.words[0];
+    let is_rootless = facts.kind == Kind::Shell
+        && first.text == "podman"
+        && !ROOT.iter().any(|word| facts.text.contains(word));
+    is_rootless.then(|| named("--podman", None, first.line)).into_iter().collect()
 }
 
 /// Returns an option as one word.
@@ -158,7 +170,8 @@ fn option(text: &str) -> (&str, Option<&str>) {
         None => ("-", None),
         Some(letter) => {
             let option = match letter {
-                'e' => "-e",
+                'e' => "--env",
+                'p' => "--publish",
                 'v' => "--volume",
                 _ => "-x",
             };

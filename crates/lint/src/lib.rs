@@ -63,7 +63,7 @@ pub struct Context<'a> {
     pub pins: Option<&'a pins::Pins>,
     /// The tracks that a track can be based on, in addition to those in its own file.
     pub tracks: Option<&'a pins::Tracks>,
-    /// Checks whether a path, relative to the file's folder, exists.
+    /// Looks for other files.
     pub exists: Option<&'a dyn Exists>,
     /// The GPU that the caller names. It takes precedence over all others.
     pub gpu: Option<&'a GpuTarget>,
@@ -71,11 +71,14 @@ pub struct Context<'a> {
     pub project_gpu: Option<&'a GpuTarget>,
 }
 
-/// Checks whether a path exists.
+/// Looks for the files that a file names, and for those beside it.
 pub trait Exists: std::fmt::Debug {
     /// Returns whether `path`, as `file` names it, exists; `None` if the folder that the path is
     /// relative to is unknown.
     fn exists(&self, file: &str, path: &str) -> Option<bool>;
+
+    /// Returns the texts of the compose files in the folder of `file`.
+    fn compose_files(&self, file: &str) -> Vec<String>;
 }
 
 /// Returns the findings in a file, in the order of its lines.

@@ -78,6 +78,12 @@ impl Target {
         self.is_doubted
     }
 
+    /// Returns whether the file names GPUs of several generations.
+    pub(crate) fn is_mixed(&self) -> bool {
+        let majors = self.named.iter().filter_map(GfxVersion::of_target);
+        majors.map(GfxVersion::major).collect::<BTreeSet<_>>().len() > 1
+    }
+
     /// Returns whether a version belongs to another generation than the only GPU of the file. A
     /// file with several overrides selects one of them.
     pub(crate) fn is_foreign(&self, version: GfxVersion, context: Context<'_>) -> bool {

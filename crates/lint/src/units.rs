@@ -55,11 +55,15 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
 }
 
 /// The keys of a quadlet, and the same options of `podman run`.
-const OPTIONS: [(&str, &str); 7] = [
+const OPTIONS: [(&str, &str); 11] = [
     ("AddCapability", "--cap-add"),
     ("AddDevice", "--device"),
+    ("Entrypoint", "--entrypoint"),
+    ("EnvironmentFile", "--env-file"),
     ("GroupAdd", "--group-add"),
     ("HealthCmd", "--health-cmd"),
+    ("Network", "--network"),
+    ("PublishPort", "--publish"),
     ("SeccompProfile", "--security-opt=seccomp"),
     ("ShmSize", "--shm-size"),
     ("Volume", "--volume"),
@@ -69,6 +73,10 @@ const OPTIONS: [(&str, &str); 7] = [
 fn options(line: &Line) -> Vec<Word> {
     if line.key == "PodmanArgs" {
         return containers::options(&words(&line.value, line.number));
+    }
+    if line.key == "Environment" && line.section == "Container" {
+        let settings = words(&line.value, line.number).into_iter();
+        return settings.map(|one| named("--env", Some(&one.text), one.line)).collect();
     }
     let option = OPTIONS.iter().find(|(key, _)| *key == line.key && line.section == "Container");
     // A device with a dash is left out if the machine has none.
@@ -176,7 +184,15 @@ mod tests {
         let facts = Facts::read("ollama.container", text);
         assert_eq!(facts.images[0].line, 4);
         let options: Vec<_> = facts.containers[0].options.iter().map(|one| &*one.text).collect();
-        let expected = ["--device=/dev/kfd", "--device=/dev/dri", "--privileged", "--ipc=host"];
+        let expected = [
+            "--device=/dev/kfd",
+            "--device=/dev/dri",
+            "--env=A=1",
+            "--env=B=2 3",
+            "--env=C=\u{fffc}h",
+            "--privileged",
+            "--ipc=host",
+        ];
         assert_eq!(options, expected);
         let settings: Vec<_> =
             facts.settings.iter().map(|s| (s.name.as_str(), s.value.as_str(), s.line)).collect();

@@ -24,6 +24,10 @@ fn compat() -> pins::Compat {
 struct Folder;
 
 impl Exists for Folder {
+    fn compose_files(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     fn exists(&self, _file: &str, path: &str) -> Option<bool> {
         Some(path == "Dockerfile.there")
     }
@@ -36,11 +40,11 @@ fn findings(file: &str, text: &str) -> Vec<Finding> {
 
 fn findings_in(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let compat = compat();
-    let (compat, exists): (_, &dyn Exists) = (Some(&compat), &Folder);
+    let exists = context.exists.or(Some(&Folder));
     check(
         file,
         text,
-        Context { compat, today: Some("2026-11-21"), exists: Some(exists), ..context },
+        Context { compat: Some(&compat), today: Some("2026-11-21"), exists, ..context },
     )
 }
 

@@ -203,6 +203,17 @@ fn a_file_that_is_built_may_be_next_to_the_script_or_in_its_repository() {
 }
 
 #[test]
+fn the_compose_file_beside_an_environment_file_is_read() {
+    let project = Project::new();
+    project.write("a/.env", "VLLM_ATTENTION_BACKEND=TRITON_ATTN\n");
+    let is_reported = || project.run("lint a/.env").stdout.contains("variable-without-effect");
+    assert!(is_reported());
+    let service = "services:\n  a:\n    command: serve -a ${VLLM_ATTENTION_BACKEND}\n";
+    project.write("a/compose.yml", service);
+    assert!(!is_reported());
+}
+
+#[test]
 fn the_gpu_is_that_of_the_caller_or_the_project() {
     let project = Project::new();
     project.write("run.sh", "docker run -e HSA_OVERRIDE_GFX_VERSION=11.0.0 localhost/a\n");

@@ -191,6 +191,10 @@ pub(crate) struct ImageRow {
     /// Patterns of variables, one of which its stage sets.
     pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
+    /// Patterns of commands, each of which its stage runs.
+    pub(crate) commands: Vec<String>,
+    /// Patterns of commands that its stage does not run.
+    pub(crate) except_commands: Vec<String>,
     pub(crate) row: Row,
 }
 

@@ -249,6 +249,8 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     let option = table.optional(report, "option", line);
     let variables = table.texts(report, "variables", "HSA_*", line);
     let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
+    let commands = table.texts(report, "commands", "cmake *", line);
+    let except_commands = table.texts(report, "except-commands", "git *checkout *", line);
     let row = named.row(report);
     Ok(ImageRow {
         repositories: repositories?,
@@ -257,6 +259,8 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
         option: option?,
         variables: variables?,
         old_rocm: old_rocm?,
+        commands: commands?,
+        except_commands: except_commands?,
         row: row?,
     })
 }

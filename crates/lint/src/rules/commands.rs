@@ -304,7 +304,14 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
     let all = words.join(" ");
     // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
     let edits_list = all.contains("gfx") && all.contains("CMakeLists.txt");
-    if all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm") {
+    // `grep -q gfx1151 CMakeLists.txt || sed …` edits only releases without it.
+    let is_guarded = facts.commands.iter().any(|other| {
+        let has = |text: &str| other.words.iter().any(|word| word.text.contains(text));
+        let is_before = other.words[0].line <= line;
+        is_before && has("grep") && has("gfx") && has("CMakeLists.txt")
+    });
+    let is_list = all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm");
+    if is_list && !is_guarded {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
     if all.contains("rtld_global") || all.contains("RTLD_GLOBAL") && all.contains("rocm_sdk") {
@@ -390,18 +397,20 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
         let url = word.text[at + 4..].split('#').next().unwrap_or_default();
         let path = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (_, path) = path.split_once('/').unwrap_or(("", path));
-        let shown = url.replace(UNKNOWN, "…");
-        match path.split_once('@') {
+        let name = path.split_once('@').map(|(_, name)| name);
+        let repository = name.and_then(|name| url.strip_suffix(name)?.strip_suffix('@'));
+        let shown = repository.unwrap_or(url).replace(UNKNOWN, "…");
+        match name {
             None => {
                 let message = format!("{shown} is installed from its current tip");
                 found.add("clone-unpinned", word.line, message);
             }
-            Some((_, name)) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
-            Some((_, name)) if is_tag(name) => {
+            Some(name) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
+            Some(name) if is_tag(name) => {
                 let message = format!("the tag `{name}` of {shown} is installed");
                 found.add("tag-not-commit", word.line, message);
             }
-            Some((_, name)) => {
+            Some(name) => {
                 let message = format!("the branch `{name}` of {shown} is installed");
                 found.add(branch_rule(name), word.line, message);
             }
@@ -475,7 +484,9 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         found.add("download-unchecked", line, "a download does not check the server's certificate");
     } else if let Some(file) = saved(command).filter(|_| !is_fixed && !is_verified(facts, command))
     {
-        let message = format!("`{file}` is downloaded, and nothing checks it");
+        let is_plain = command.words.iter().any(|word| word.text.starts_with("http://"));
+        let how = if is_plain { "downloaded without encryption" } else { "downloaded" };
+        let message = format!("`{file}` is {how}, and nothing checks it");
         found.add("download-unchecked", line, message);
     }
 }

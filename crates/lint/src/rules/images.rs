@@ -149,7 +149,9 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let is_named = row.repositories.iter().any(|one| one == path)
             && matches_any(&row.tags, tag)
             && !matches_any(&row.except, tag);
-        if !(is_named && has_option && has_variable && has_rocm) {
+        let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
+            && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
+        if !(is_named && has_option && has_variable && has_rocm && is_its_build) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
@@ -165,6 +167,14 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let named = rocm::Named { release, line, stage: image.stage, message };
         rocm::judge(named, facts, context, found);
     }
+}
+
+/// Returns whether a stage runs a command that matches a pattern.
+fn runs(facts: &Facts<'_>, stage: usize, pattern: &str) -> bool {
+    facts.commands.iter().filter(|command| command.stage == stage).any(|command| {
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        matches(pattern, &words.join(" "))
+    })
 }
 
 /// Returns the release of a package in the tag of an image: `vllm_0.11.2` anywhere, or `v0.11.2` if

@@ -120,6 +120,7 @@ pub(super) fn amd_releases<'a>(
 const AMD: &str = "repo.radeon.com/";
 const INSTALLER: &str = "amdgpu-install";
 const BASE_URL: &str = "baseurl";
+const THEROCK: &str = "therock-dist-linux-";
 
 /// Returns the words of commands and the requirements that contain URLs: text, line, stage.
 fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
@@ -173,6 +174,10 @@ fn release_in(text: &str) -> Option<String> {
             .map(str::to_owned)
             .next();
     }
+    if let Some((_, rest)) = text.split_once(THEROCK) {
+        // The name contains the target and the release.
+        return rest.split('-').find_map(pre_release).map(str::to_owned);
+    }
     let (_, path) = text.split_once("download.pytorch.org/whl/")?;
     let (_, rest) =
         path.split_once("rocm").filter(|(before, _)| before.is_empty() || before.ends_with('/'))?;
@@ -185,6 +190,13 @@ fn installed(rest: &str) -> Option<String> {
     let number = version.rsplit('.').next().filter(|last| last.len() == 5)?;
     let number: u32 = number.parse().ok()?;
     Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
+}
+
+/// Returns the release in a part of a file name: `7.0.0rc20250710.tar.gz` is 7.0.0rc20250710.
+fn pre_release(part: &str) -> Option<&str> {
+    release(part)?;
+    let end = part.find(".tar").unwrap_or(part.len());
+    Some(&part[..end])
 }
 
 /// Returns a text if it starts with a release, cut after its numbers.
@@ -217,6 +229,12 @@ mod tests {
             ("https://download.pytorch.org/whl/nightly/rocm7.0/", Some("7.0")),
             ("https://download.pytorch.org/whl/cu128", None),
             ("https://h.example/6.4", None),
+            (
+                "https://h.example/therock-dist-linux-gfx1151-7.0.0rc20250710.tar.gz",
+                Some("7.0.0rc20250710"),
+            ),
+            ("https://h.example/therock-dist-linux-gfx110X-all-7.13.0.tar.gz", Some("7.13.0")),
+            ("https://h.example/therock-dist-linux-\u{fffc}.tar.gz", None),
             ("amdgpu-install_7.2.70200-1_all.deb", Some("7.2.0")),
             (
                 "https://repo.radeon.com/amdgpu-install/22.40.3/ubuntu/jammy/amdgpu-install_5.4.50403-1_all.deb",

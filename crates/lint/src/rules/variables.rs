@@ -47,7 +47,9 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
             continue;
         }
-        let is_fine = matches_any(&row.except, value) || facts.target.names(&row.except_gpus);
+        let is_fine = matches_any(&row.except, value)
+            || facts.target.names(&row.except_gpus)
+            || is_own(facts, setting, &row.row.rule, context);
         if is_fine || is_solved(facts, row) || is_other_release(facts, setting, row) {
             continue;
         }
@@ -60,6 +62,39 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             found.hit(hit);
         }
     }
+}
+
+/// Words of comments that give the reason for a workaround.
+const REASONS: [&str; 5] = ["avoid", "crash", "fault", "fix", "hang"];
+
+/// Returns whether the author's files show what a setting is for: another line of the file uses it,
+/// the compose file beside an environment file uses it, or a comment on its line gives a reason.
+fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
+    let Setting { name, line, scope, .. } = setting;
+    let uses = |text: &str| text.contains(&format!("${{{name}"));
+    let is_on_another = || facts.lines().any(|(number, text)| number != *line && uses(text));
+    let is_in_compose = || {
+        let files = context.exists.filter(|_| *scope == Scope::File);
+        let files = files.map(|files| files.compose_files(facts.file)).unwrap_or_default();
+        files.iter().any(|text| uses(text) && !passes(text, name))
+    };
+    match rule {
+        "workaround-baked" => facts.lines().any(|(number, text)| {
+            let comment = text.split_once(" # ").map(|(_, comment)| comment.to_ascii_lowercase());
+            number == *line && comment.is_some_and(|one| REASONS.iter().any(|r| one.contains(r)))
+        }),
+        "variable-unknown" => is_on_another() || is_in_compose(),
+        "variable-without-effect" => is_in_compose(),
+        _ => false,
+    }
+}
+
+/// Returns whether a compose file gives a variable to a container.
+fn passes(text: &str, name: &str) -> bool {
+    let facts = Facts::read("compose.yml", text);
+    text.contains("env_file")
+        || text.lines().any(|line| line.trim().strip_prefix("- ") == Some(name))
+        || facts.settings.iter().any(|one| one.name == name)
 }
 
 /// Returns whether the file sets a variable that solves the problem of a row.
@@ -160,6 +195,10 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
+    }
+    if facts.target.is_mixed() && *scope == Scope::Image {
+        let message = format!("`{name}={value}` is set, and the file names several generations");
+        found.add("hsa-override-any-gpu", line, message);
     }
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);

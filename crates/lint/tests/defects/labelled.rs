@@ -294,7 +294,7 @@ fn options_of_containers_are_compared_in_every_file() {
         "[Container]\nImage=localhost/a\nAddDevice=-/dev/kfd\nPodmanArgs=--cap-add SYS_PTRACE\n";
     let toolbox = "distrobox create --image docker.io/a/b@sha256:1 \\\n  --additional-flags '--device /dev/kfd --security-opt seccomp=unconfined'\n";
     let cases: &[(&str, &str, &[&str])] = &[
-        ("compose.yml", &service(&[kfd, seccomp, debugger]), &["6 information"]),
+        ("compose.yml", &service(&[kfd, seccomp, debugger]), &["5 information", "6 information"]),
         ("compose.yml", &service(&[kfd, debugger]), &["5 information"]),
         // Without a GPU, it is no matter of ROCm.
         ("compose.yml", &service(&[seccomp]), &[]),

@@ -1,6 +1,7 @@
 //! Files on which `lint` once gave wrong advice, or none. Each test is about one class of defects.
 
 mod labelled;
+mod probed;
 mod unseen;
 
 use lint::{Context, Severity};
@@ -439,18 +440,18 @@ fn file_kinds_that_nobody_looked_at_are_read() {
             (
                 "compose.yml",
                 "services:\n  a:\n    privileged: true\n    devices: [/dev/kfd]\n",
-                &["3 information"],
+                &["3 warning"],
             ),
             (
                 "a.sh",
                 "distrobox create --image localhost/rocm --additional-flags '--privileged --ipc=host'\n",
-                &["1 information"],
+                &["1 warning"],
             ),
             ("compose.yml", "services:\n  a:\n    privileged: false\n", &[]),
             (
                 "a.container",
                 "[Container]\nPodmanArgs=--privileged --device=/dev/kfd\n",
-                &["2 information"],
+                &["2 warning"],
             ),
         ],
     );

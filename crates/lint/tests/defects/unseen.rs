@@ -281,7 +281,7 @@ fn a_container_without_a_gpu_is_no_matter_of_rocm() {
     let service = "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    privileged: true\n";
     let gpu = format!("{service}    devices: [/dev/kfd]\n");
     let cases: &[(&str, &str, &[&str])] =
-        &[("compose.yml", service, &[]), ("compose.yml", &gpu, &["4 information"])];
+        &[("compose.yml", service, &[]), ("compose.yml", &gpu, &["4 warning"])];
     expect("privileged-container", NONE, cases);
 }
 

@@ -32,7 +32,18 @@ impl Exists for Folder<'_> {
         }
         is_known.then_some(false)
     }
+
+    fn compose_files(&self, file: &str) -> Vec<String> {
+        let file = self.here.join(file);
+        let beside = file.parent().unwrap_or(self.here);
+        let texts = COMPOSE.iter().filter_map(|name| read_bytes(&beside.join(name)).ok());
+        texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+    }
 }
+
+/// The names of compose files that `docker compose` reads without `-f`.
+const COMPOSE: [&str; 4] =
+    ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
 
 fn is_project(root: &Path) -> bool {
     root.join(project::DATA_FILES[0]).exists()
