@@ -1,5 +1,5 @@
 //! `cargo xtask bench gpu FOLDER`: `audit` and `slim` on a folder with GPU code, for example the
-//! unpacked packages of rocBLAS and hipBLASLt. Most of the time goes into compressed bundles.
+//! unpacked packages of rocBLAS and hipBLASLt.
 
 use std::ffi::OsStr;
 use std::path::Path;
