@@ -305,13 +305,15 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
     // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
     let edits_list = all.contains("gfx") && all.contains("CMakeLists.txt");
     // `grep -q gfx1151 CMakeLists.txt || sed …` edits only releases without it.
-    let is_guarded = facts.commands.iter().any(|other| {
-        let has = |text: &str| other.words.iter().any(|word| word.text.contains(text));
-        let is_before = other.words[0].line <= line;
-        is_before && has("grep") && has("gfx") && has("CMakeLists.txt")
-    });
+    let is_guarded = || {
+        facts.commands.iter().any(|other| {
+            let has = |text: &str| other.words.iter().any(|word| word.text.contains(text));
+            let is_before = other.words[0].line <= line;
+            is_before && has("grep") && has("gfx") && has("CMakeLists.txt")
+        })
+    };
     let is_list = all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm");
-    if is_list && !is_guarded {
+    if is_list && !is_guarded() {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
     if all.contains("rtld_global") || all.contains("RTLD_GLOBAL") && all.contains("rocm_sdk") {

@@ -1,5 +1,6 @@
 //! Rules for words anywhere in a file, including comments.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -24,7 +25,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
     let others = found.places();
-    let has = |text: &String| facts.text.to_ascii_lowercase().contains(text.as_str());
+    let whole = LazyCell::new(|| facts.text.to_ascii_lowercase());
+    let has = |text: &String| whole.contains(text.as_str());
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
