@@ -173,7 +173,8 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     let write = "vulkan --variant tiny";
     let wrote = site.run(&format!("bundle {write} -o one.tar")).expect(0);
     wrote.prints("1 lock, 1 manifest, 1 config, 3 layers, 2 packs, 1 archive, 1 wheel");
-    // The output is a new folder: on another machine, no earlier output has the layers.
+    // On another machine, no earlier output has the layers.
+    std::fs::remove_dir_all(site.project.path("dist")).unwrap();
     let line = format!("{BUILD} --output oci:from-bundle --bundle one.tar");
     let here = site.offline("away", &line).expect(0);
     assert_eq!(here.digest(), there, "from a bundle");
@@ -197,6 +198,7 @@ fn a_track_of_sources_and_wheels_builds_from_a_bundle_a_folder_and_a_registry() 
     site.run("bump demo v2 --mirror-to dir:copy").expect(0);
     site.run(&format!("bump demo v2 --mirror-to {copy}")).expect(0);
     let newer = site.run(BUILD).expect(0).says("two").digest();
+    std::fs::remove_dir_all(site.project.path("dist")).unwrap();
     assert_ne!(newer, there);
     let Site { project, upstream, git, server, _podman } = site;
     drop((upstream, git, server));
