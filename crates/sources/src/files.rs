@@ -23,7 +23,7 @@ use names::Hasher;
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
-    file: Option<File>,
+    file: File,
 }
 
 /// The locks that this process holds. Two of its steps may need the same file.
@@ -36,8 +36,9 @@ fn own_locks() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 impl Drop for Lock {
     fn drop(&mut self) {
         let mut own = own_locks();
-        // Closing the file releases the lock.
-        drop(self.file.take());
+        // Closing the file would not be enough: a child process that was started just now has the
+        // file open until it executes its program, and would hold the lock until then.
+        drop(self.file.unlock());
         own.remove(&self.path);
     }
 }
@@ -71,7 +72,7 @@ impl Lock {
                 (locked, is_own)
             };
             match locked {
-                Ok(()) => return Ok(Self { path: path.to_owned(), file: Some(file) }),
+                Ok(()) => return Ok(Self { path: path.to_owned(), file }),
                 Err(fs::TryLockError::WouldBlock) if started.elapsed() >= patience => {
                     let path = text::quoted(&path.display().to_string());
                     let seconds = patience.as_secs_f32();
@@ -220,4 +221,21 @@ pub(crate) fn sync(path: &Path) -> Result<(), Failure> {
 /// Makes sure that the names in a folder survive a power failure.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), Failure> {
     sync(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_ends_although_a_child_process_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let take = || Lock::take(&path, Duration::ZERO, |_| panic!("nobody holds the lock"));
+        let lock = take().await.unwrap();
+        // Between fork and exec, a child has copies of all descriptors, as this one.
+        let _copy = lock.file.try_clone().unwrap();
+        drop(lock);
+        drop(take().await.unwrap());
+    }
 }
