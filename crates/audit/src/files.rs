@@ -30,6 +30,20 @@ pub struct FileCode {
     /// Whether the file consists of kernels only. Such files are used together with the other
     /// kernel files in the same folder.
     pub(crate) is_kernel_file: bool,
+    /// Whether the file has parts that no AMD GPU uses, for example code for the processor.
+    pub(crate) has_other_parts: bool,
+}
+
+impl FileCode {
+    /// Returns whether the file has code, or data about code, for a target that `is_meant` accepts.
+    pub fn has(&self, is_meant: impl Fn(&CodeTarget) -> bool) -> bool {
+        self.targets.keys().any(is_meant)
+    }
+
+    /// Returns whether the file is of use only to targets that `is_meant` accepts.
+    pub fn is_only_for(&self, is_meant: impl Fn(&CodeTarget) -> bool) -> bool {
+        self.is_kernel_file && !self.has_other_parts && self.targets.keys().all(is_meant)
+    }
 }
 
 /// An amount of GPU code.
@@ -79,7 +93,13 @@ pub fn scan(path: &str, file: &Spool) -> Scanned {
 }
 
 fn add(code: &mut FileCode, object: &CodeObject) {
-    let Some(target) = object.target().filter(|_| object.size > 0) else { return };
+    if object.size == 0 {
+        return;
+    }
+    let Some(target) = object.target() else {
+        code.has_other_parts = true;
+        return;
+    };
     let amount = Amount { objects: 1, bytes: object.size };
     code.targets.entry(target.clone()).or_default().add(amount);
     code.code.extend(object.code_target().cloned());

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
-use gpu_code::{CodeTarget, HEAD, Spool, is_candidate};
+use gpu_code::{HEAD, Spool, is_candidate};
 use seal::{Entry, EntryPath, Index, Kind, LayerVisitor, Listing};
 
-use crate::files::{Found, Scanned, head, scan};
+use crate::files::{FileCode, Found, Scanned, head, scan};
 
 /// The GPU code in the files of layers. Later layers may hide files of earlier ones.
 #[derive(Debug, Default)]
@@ -54,15 +54,11 @@ impl Layer {
         &self.listing
     }
 
-    /// Returns the files with code, or data about code, for targets that `is_meant` accepts.
-    pub fn files_with<'a>(
-        &'a self,
-        is_meant: impl Fn(&CodeTarget) -> bool + 'a,
-    ) -> impl Iterator<Item = &'a EntryPath> {
-        self.scanned.iter().filter_map(move |(_, path, scanned)| {
-            let code = scanned.as_ref().ok()?.as_ref()?;
-            code.targets.keys().any(&is_meant).then_some(path)
-        })
+    /// Returns the files with code, or data about code, for AMD GPUs.
+    pub fn files(&self) -> impl Iterator<Item = (&EntryPath, &FileCode)> {
+        self.scanned
+            .iter()
+            .filter_map(|(_, path, scanned)| Some((path, scanned.as_ref().ok()?.as_ref()?)))
     }
 
     /// Returns the files that may contain code but cannot be read, and why.

@@ -1,6 +1,8 @@
 //! Lists layers, wherever they are stored.
 
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use flate2::read::MultiGzDecoder;
 use names::{Digest, Hasher, ImageRef};
@@ -15,6 +17,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The buffer size for reading layers, in bytes.
 pub(crate) const PIECE: usize = 256 << 10;
+/// The number of pieces that may wait to be hashed.
+const PIECES_AHEAD: usize = 8;
 
 /// Why a layer cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +123,8 @@ fn read_tar<T>(
     diff_id: Option<&Digest>,
     read: impl FnOnce(&mut dyn Read) -> Result<T, LayerError>,
 ) -> Result<T, LayerError> {
-    let mut tar = Hashed { tar, hasher: Hasher::new() };
+    let hashing = diff_id.map(|_| Hashing::start()).transpose().map_err(LayerError::Read)?;
+    let mut tar = Hashed { tar, hashing };
     let value = read(&mut tar)?;
     // Tars are padded with zeros. Checksums and digests are only verified at the end.
     let mut piece = vec![0; PIECE];
@@ -132,24 +137,62 @@ fn read_tar<T>(
             _ => {}
         }
     }
-    let found = Digest::from_sha256(tar.hasher.finish());
-    match diff_id.filter(|wanted| **wanted != found) {
+    let found = tar.hashing.map(Hashing::finish).transpose().map_err(LayerError::Read)?;
+    match diff_id.cloned().zip(found).filter(|(wanted, found)| wanted != found) {
         None => Ok(value),
-        Some(wanted) => Err(LayerError::DiffId { wanted: wanted.clone(), found }),
+        Some((wanted, found)) => Err(LayerError::DiffId { wanted, found }),
     }
 }
 
-/// Hashes the data that passes through.
+/// Hashes the data that passes through, if its digest matters.
 struct Hashed<R> {
     tar: R,
-    hasher: Hasher,
+    hashing: Option<Hashing>,
 }
 
 impl<R: Read> Read for Hashed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.tar.read(buffer)?;
-        self.hasher.update(&buffer[..count]);
+        if let Some(hashing) = &mut self.hashing {
+            hashing.update(&buffer[..count]);
+        }
         Ok(count)
+    }
+}
+
+/// Hashes data on another thread. The thread that reads a layer hashes its files.
+struct Hashing {
+    piece: Vec<u8>,
+    pieces: SyncSender<Vec<u8>>,
+    thread: JoinHandle<Digest>,
+}
+
+impl Hashing {
+    fn start() -> io::Result<Self> {
+        let (pieces, received) = sync_channel::<Vec<u8>>(PIECES_AHEAD);
+        let thread = std::thread::Builder::new().spawn(move || {
+            let mut hasher = Hasher::new();
+            for piece in received {
+                hasher.update(&piece);
+            }
+            Digest::from_sha256(hasher.finish())
+        })?;
+        Ok(Self { piece: Vec::with_capacity(PIECE), pieces, thread })
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            let full = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+            // This fails only if the thread panicked, which `finish` reports.
+            drop(self.pieces.send(full));
+        }
+    }
+
+    fn finish(self) -> io::Result<Digest> {
+        drop(self.pieces.send(self.piece));
+        drop(self.pieces);
+        self.thread.join().map_err(|_| io::Error::other("the thread that hashes panicked"))
     }
 }
 

@@ -1,6 +1,9 @@
 //! Bundles of code objects, plain and compressed (clang, ClangOffloadBundler).
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read};
+
+use zstd::zstd_safe::DCtx;
 
 use crate::elf::{self, Elf};
 use crate::error::ScanError;
@@ -162,6 +165,12 @@ fn compressed(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     Ok(Bundle { start, end: read, packing: Some(packing), entries })
 }
 
+thread_local! {
+    /// The state of the decompressor for the next bundle. A new one for each bundle would need new
+    /// memory for its window, and a library can have a thousand bundles.
+    static CONTEXT: Cell<Option<DCtx<'static>>> = const { Cell::new(None) };
+}
+
 /// Passes the decompressed content of a bundle to `take`, and also returns where the compressed
 /// data ends in the file. It ends at `stop` at the latest.
 fn unpacked<T>(
@@ -178,8 +187,12 @@ fn unpacked<T>(
             take(Forward { input: &mut input, position: 0 })?
         }
         Method::Zstd => {
-            let mut input = zstd::Decoder::with_buffer(&mut packed)?.single_frame();
-            take(Forward { input: &mut input, position: 0 })?
+            let mut context = CONTEXT.take().unwrap_or_else(DCtx::create);
+            let mut input = zstd::Decoder::with_context(&mut packed, &mut context).single_frame();
+            let value = take(Forward { input: &mut input, position: 0 })?;
+            drop(input);
+            CONTEXT.set(Some(context));
+            value
         }
     };
     let left = packed.buffer().len() as u64;

@@ -1,6 +1,6 @@
 //! Finds the files with code for other GPUs, and rewrites their layers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub struct Survey {
 /// A layer after the first pass.
 #[derive(Debug)]
 struct Surveyed {
-    /// The files with code for other GPUs.
-    affected: BTreeSet<EntryPath>,
+    /// The files with code for other GPUs, and whether they are of no use to the GPUs.
+    affected: BTreeMap<EntryPath, bool>,
     /// Its entries, if it will not be read again.
     listing: Listing,
 }
@@ -49,7 +49,9 @@ impl Survey {
     /// Adds a layer on top of the others.
     pub fn add(&mut self, layer: Layer) {
         let is_other = |target: &CodeTarget| !is_kept(&self.gpus, target);
-        let affected: BTreeSet<EntryPath> = layer.files_with(is_other).cloned().collect();
+        let files = layer.files().filter(|(_, code)| code.has(is_other));
+        let mut affected: BTreeMap<EntryPath, bool> =
+            files.map(|(path, code)| (path.clone(), code.is_only_for(is_other))).collect();
         let number = self.layers.len() + 1;
         let unreadable = layer.unreadable().map(|(path, why)| WholeFile {
             layer: number,
@@ -58,6 +60,15 @@ impl Survey {
         });
         self.whole.extend(unreadable);
         let entries = &layer.listing().entries;
+        let mut seen = BTreeSet::new();
+        for (path, _) in entries {
+            // A tar may contain a path twice, and only one of the files may be useless.
+            if let Some(is_useless) = affected.get_mut(path)
+                && !seen.insert(path)
+            {
+                *is_useless = false;
+            }
+        }
         let links = entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
         self.linked.extend(links.filter_map(|(_, entry)| EntryPath::parse(&entry.link).ok()));
         let listing =
@@ -118,7 +129,7 @@ impl Slimmer {
         threads: NonZeroUsize,
         out: impl Write,
     ) -> Result<SealedLayer, SealError> {
-        let mut editor = Editor { slimmer: self, number, content: None };
+        let mut editor = Editor { slimmer: self, number, content: Content::Useless(0) };
         let sealed = edit_layer(tar, threads, out, &mut editor)?;
         self.view.apply(&sealed.listing);
         Ok(sealed)
@@ -134,11 +145,24 @@ impl Slimmer {
 struct Editor<'a> {
     slimmer: &'a mut Slimmer,
     number: usize,
-    /// The content of the current file.
-    content: Option<Spool>,
+    content: Content,
+}
+
+/// The content of the current file.
+enum Content {
+    /// It is of no use to the GPUs. This is its size in bytes.
+    Useless(u64),
+    Kept(Spool),
 }
 
 impl Editor<'_> {
+    /// Removes the current file.
+    fn remove(&mut self, path: &EntryPath, size: u64) -> Replacement {
+        self.note(path, size, None);
+        let is_below = self.slimmer.view.get(path).is_some();
+        if is_below { Replacement::Whiteout } else { Replacement::Nothing }
+    }
+
     fn note(&mut self, path: &EntryPath, before: u64, after: Option<u64>) {
         let (layer, path) = (self.number + 1, path.to_string());
         self.slimmer.report.changed.push(ChangedFile { layer, path, before, after });
@@ -158,20 +182,33 @@ fn replaced(content: Spool) -> Replacement {
 impl LayerEditor for Editor<'_> {
     fn wants(&mut self, path: &EntryPath) -> bool {
         let layer = self.slimmer.layers.get(self.number);
-        let is_wanted = layer.is_some_and(|layer| layer.affected.contains(path));
-        self.content = is_wanted.then(|| Spool::new(self.slimmer.folder.as_deref()));
-        is_wanted
+        let Some(is_useless) = layer.and_then(|layer| layer.affected.get(path)) else {
+            return false;
+        };
+        let is_removed = *is_useless && !self.slimmer.linked.contains(path);
+        self.content = if is_removed {
+            Content::Useless(0)
+        } else {
+            Content::Kept(Spool::new(self.slimmer.folder.as_deref()))
+        };
+        true
     }
 
     fn content(&mut self, part: &[u8]) -> io::Result<()> {
         match &mut self.content {
-            Some(content) => content.push(part),
-            None => Ok(()),
+            Content::Useless(size) => {
+                *size += part.len() as u64;
+                Ok(())
+            }
+            Content::Kept(content) => content.push(part),
         }
     }
 
     fn replace(&mut self, path: &EntryPath) -> io::Result<Replacement> {
-        let content = self.content.take().unwrap_or_else(|| Spool::new(None));
+        let content = match std::mem::replace(&mut self.content, Content::Useless(0)) {
+            Content::Useless(size) => return Ok(self.remove(path, size)),
+            Content::Kept(content) => content,
+        };
         let (gpus, folder) = (&self.slimmer.gpus, self.slimmer.folder.as_deref());
         let is_kept = |target: &CodeTarget| is_kept(gpus, target);
         let before = content.size();
@@ -185,11 +222,7 @@ impl LayerEditor for Editor<'_> {
                 let why = "it has several hard links".to_owned();
                 Ok(self.stays(path, why, content))
             }
-            Ok(Slimmed::Removed) => {
-                self.note(path, before, None);
-                let is_below = self.slimmer.view.get(path).is_some();
-                Ok(if is_below { Replacement::Whiteout } else { Replacement::Nothing })
-            }
+            Ok(Slimmed::Removed) => Ok(self.remove(path, before)),
             Err(ScanError::Read(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
                 Err(error)
             }

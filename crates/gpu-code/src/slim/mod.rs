@@ -55,9 +55,9 @@ pub fn slim(
     if !is_library && !is_used {
         return Ok(Slimmed::Removed);
     }
-    let new = match form {
-        Form::Library(sections) => library::slim(file, &sections, is_kept, folder)?,
-        Form::Bundles(bundles) => bundles::slim(file, &bundles, is_kept, folder)?,
+    let new = match &form {
+        Form::Library(sections) => library::slim(file, sections, is_kept, folder)?,
+        Form::Bundles(bundles) => bundles::slim(file, bundles, is_kept, folder)?,
         Form::Archive(_) => {
             let why = "it is a kpack archive with code for several GPUs, and such archives cannot be rewritten";
             return Err(ScanError::at(0, why));
@@ -67,51 +67,46 @@ pub fn slim(
     if new.size() >= file.size() && !is_library {
         return Ok(Slimmed::Unchanged);
     }
-    check(path, file, &new, is_kept, folder)?;
-    Ok(Slimmed::Rewritten(new))
-}
-
-/// Checks that the new file has the code objects of the old one that are kept, with identical
-/// bytes, and no others.
-fn check(
-    path: &str,
-    old: &Spool,
-    new: &Spool,
-    is_kept: &dyn Fn(&CodeTarget) -> bool,
-    folder: Option<&Path>,
-) -> Result<(), ScanError> {
-    let mut wanted = contents(path, old, folder)?;
-    wanted.retain(|(target, _)| is_kept(target));
-    let mut found = contents(path, new, folder)?;
+    let wanted = contents(file, &form, is_kept, folder)?;
     // Bundles that would have grown still have all their code objects.
-    found.retain(|(target, _)| is_kept(target));
-    if wanted == found {
-        Ok(())
-    } else {
-        Err(ScanError::at(0, "it cannot be rewritten without changing code that is kept"))
+    let found = contents(&new, &examine(path, &new)?.0, is_kept, folder)?;
+    if wanted != found {
+        let why = "it cannot be rewritten without changing code that is kept";
+        return Err(ScanError::at(0, why));
     }
+    Ok(Slimmed::Rewritten(new))
 }
 
 /// A code object: its target and the SHA-256 of its bytes.
 type Content = (CodeTarget, [u8; 32]);
 
-/// Returns the code objects of a file that are in bundles.
-fn contents(path: &str, file: &Spool, folder: Option<&Path>) -> Result<Vec<Content>, ScanError> {
-    let bundles = match examine(path, file)?.0 {
-        Form::Library(sections) => {
-            sections.into_iter().flat_map(|section| section.bundles).collect()
-        }
-        Form::Bundles(bundles) => bundles,
-        _ => Vec::new(),
+/// Returns the code objects in the bundles of a file that `is_kept` accepts.
+fn contents(
+    file: &Spool,
+    form: &Form,
+    is_kept: &dyn Fn(&CodeTarget) -> bool,
+    folder: Option<&Path>,
+) -> Result<Vec<Content>, ScanError> {
+    let bundles: Vec<_> = match form {
+        Form::Library(sections) => sections.iter().flat_map(|section| &section.bundles).collect(),
+        Form::Bundles(bundles) => bundles.iter().collect(),
+        Form::Archive(_) | Form::Object(_) | Form::Other => Vec::new(),
     };
     let mut contents = Vec::new();
     for bundle in bundles {
-        bundles::opened(file, &bundle, folder, |plain, start| {
-            for object in bundle.entries.iter().map(|entry| &entry.object) {
-                if let Some(target) = object.target() {
-                    let from = start + object.offset;
-                    contents.push((target.clone(), hash(plain, (from, from + object.size))?));
-                }
+        let kept: Vec<_> = bundle
+            .entries
+            .iter()
+            .filter_map(|entry| Some((entry.object.target()?, &entry.object)))
+            .filter(|(target, _)| is_kept(target))
+            .collect();
+        if kept.is_empty() {
+            continue;
+        }
+        bundles::opened(file, bundle, folder, |plain, start| {
+            for (target, object) in kept {
+                let from = start + object.offset;
+                contents.push((target.clone(), hash(plain, (from, from + object.size))?));
             }
             Ok(())
         })?;
