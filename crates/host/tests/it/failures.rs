@@ -75,6 +75,25 @@ fn memory_in_use_needs_another_rocm_and_no_option() {
     assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
 }
 
+/// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
+#[test]
+fn causes_and_advice_fit_the_program_and_the_system() {
+    let failures = catalogue();
+    for (name, foreign) in [
+        ("no-hip-gpu-windows", &["/dev/", "amdsmi", "group"][..]),
+        ("no-hip-gpu", &["amdsmi"]),
+        ("packet-rejected", &["MIOpen", "topk_softmax"]),
+        ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
+    ] {
+        let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let text = format!("{} {}", found[0].failure.cause, found[0].failure.fix.join(" "));
+        for word in foreign {
+            assert!(!text.contains(word), "{name}: {text}");
+        }
+    }
+}
+
 /// A reader that returns a text in pieces of varying size.
 struct Pieces<'a>(&'a [u8], usize);
 
