@@ -75,6 +75,52 @@ fn memory_in_use_needs_another_rocm_and_no_option() {
     assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
 }
 
+/// Missing firmware cancels `gpu-init-failed` only where it is reported itself.
+#[test]
+fn a_gpu_that_does_not_start_has_one_cause() {
+    let failures = catalogue();
+    let missing = [
+        "Direct firmware load for amdgpu/gc_11_5_1_pfp.bin failed with error -2",
+        "amdgpu/polaris10_pfp.bin failed with error -2",
+        "gfx8: Failed to load firmware \"amdgpu/polaris10_pfp.bin\"",
+        "could not load firmware image 'amdgpu/sienna_cichlid_sos.bin'",
+    ];
+    let broken = [
+        "Fatal error during GPU init",
+        "hw_init of IP block <psp> failed -22",
+        "PSP firmware loading failed",
+    ];
+    for (firmware, start) in missing.iter().flat_map(|one| broken.iter().map(move |two| (one, two)))
+    {
+        let start = format!("amdgpu 0000:01:00.0: {start}");
+        let log = |lines: usize| format!("{firmware}{}{start}", "\n".repeat(lines));
+        assert_eq!(names(&failures, log(1).as_bytes()), ["firmware-missing"], "{firmware} {start}");
+        assert_eq!(names(&failures, log(60).as_bytes()), ["firmware-missing"]);
+        assert_eq!(names(&failures, log(61).as_bytes()), ["gpu-init-failed"]);
+        let reverse = format!("{start}\n{firmware}");
+        assert_eq!(names(&failures, reverse.as_bytes()), ["firmware-missing"]);
+    }
+}
+
+/// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
+#[test]
+fn causes_and_advice_fit_the_program_and_the_system() {
+    let failures = catalogue();
+    for (name, foreign) in [
+        ("no-hip-gpu-windows", &["/dev/", "amdsmi", "group"][..]),
+        ("no-hip-gpu", &["amdsmi"]),
+        ("packet-rejected", &["MIOpen", "topk_softmax"]),
+        ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
+    ] {
+        let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let text = format!("{} {}", found[0].failure.cause, found[0].failure.fix.join(" "));
+        for word in foreign {
+            assert!(!text.contains(word), "{name}: {text}");
+        }
+    }
+}
+
 /// A reader that returns a text in pieces of varying size.
 struct Pieces<'a>(&'a [u8], usize);
 
