@@ -127,6 +127,21 @@ fn a_removed_file_does_not_uncover_one_in_a_layer_below() {
 }
 
 #[test]
+fn the_second_of_two_files_with_one_path_stays() {
+    let project = Project::new();
+    let layer = tar(&[
+        ("opt/a.co", Ok(fixture("gfx942-xnack_on.co"))),
+        ("opt/a.co", Ok(b"text".to_vec())),
+        ("opt/b.co", Ok(fixture("gfx1151.co"))),
+    ]);
+    layout_of(&project.path("image"), &[("tar+gzip", &gzip(&layer), &layer)], &json!({}));
+    let report = slimmed(&project, "image", "oci:out");
+    assert_eq!(report["changed"].as_array().unwrap().len(), 1, "{report}");
+    let diff = project.run("diff image out --format json").expect(13);
+    assert!(!diff.stdout.contains("opt/a.co"), "{}", diff.stdout);
+}
+
+#[test]
 fn a_file_that_cannot_be_slimmed_stays_and_is_named() {
     let project = Project::new();
     let kernels = tar(&[
