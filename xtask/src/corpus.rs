@@ -24,7 +24,7 @@ struct File {
     verdicts: BTreeMap<(u64, String), String>,
 }
 
-/// The counts for one half of the corpus.
+/// The counts for one part of the corpus.
 #[derive(Debug, Default)]
 struct Count {
     files: usize,
@@ -201,7 +201,7 @@ fn score(log: &Log, named: &[String], score: &mut Score) -> bool {
     is_right
 }
 
-/// Adds the findings in a file to the counts of its half.
+/// Adds the findings in a file to the counts of its part.
 fn judge(file: &File, findings: &[Value], count: &mut Count) {
     let mut missed = file.verdicts.clone();
     missed.retain(|_, verdict| verdict == "missed");

@@ -1,8 +1,9 @@
 //! `cargo xtask nightly`: checks whether pinned inputs changed upstream. It runs every night in a
 //! workflow, and works on any machine.
 //!
-//! `outdated` → `lint` → propose bumps → build the tracks whose plan changed → `verify` → `smoke`,
-//! if there is a GPU → summary, with old facts. A track with a rehearsal is rehearsed.
+//! `outdated` → propose bumps → `lint` → `lock --check` → build the tracks whose plan changed →
+//! `verify` → `smoke`, if there is a GPU → summary, with old facts. A track with a rehearsal is
+//! rehearsed.
 //! Nothing is committed or pushed: proposed bumps are files in `target/nightly`. In a GitHub
 //! workflow, the summary and the outputs go to the files that GitHub's variables name, and GitHub
 //! does not interpret the output of builds as workflow commands. The arguments after `nightly` are

@@ -1,7 +1,7 @@
 //! BuildKit's progress messages: protocol buffers in base64 in JSON.
 //!
 //! Only the names, errors and output of the vertices in `moby.buildkit.v1.StatusResponse`
-//! (BuildKit's `api/services/control/control.proto`) are needed. These are seven fields in three
+//! (BuildKit's `api/services/control/control.proto`) are needed. These are eight fields in three
 //! messages. Generated code for the whole protocol would add about fifty crates.
 
 use crate::transcript::Piece;
@@ -19,8 +19,8 @@ pub(crate) fn pieces(bytes: &[u8]) -> Option<Vec<Piece>> {
     Some(found)
 }
 
-/// `Vertex`: digest 1, name 3, started 5, error 7. Returns nothing for a vertex that has not
-/// started.
+/// `Vertex`: digest 1, name 3, started 5, error 7. Returns nothing for a vertex that has neither
+/// started nor failed.
 ///
 /// A vertex is reported when it starts and again when it ends. A busy daemon reports both at once,
 /// and a vertex whose cache key cannot be computed ends without a start.

@@ -354,7 +354,7 @@ async fn build_containers(
             Record::Of(owner) => Some(owner),
             Record::Foreign => return None,
             Record::Missing if broken.contains(&container) => {
-                // If it is no longer broken, podman was about to write the record.
+                // If the container is no longer broken, podman was about to write its record.
                 if !is_broken(container) {
                     return None;
                 }

@@ -316,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// Returns the same podman with another OCI runtime, if its service can be configured.
+    /// Returns the same podman with a different OCI runtime, if its service can be configured.
     pub(crate) fn with_runtime(&self, runtime: &str) -> Option<Self> {
         match &self.0 {
             Inner::Podman(podman) => podman.with_runtime(runtime).map(Self::podman),

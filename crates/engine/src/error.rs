@@ -176,7 +176,7 @@ pub(crate) fn is_disk_full(detail: &str) -> bool {
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
-/// Turns an API error outside of builds into an [`EngineError`]. `status` is the HTTP status, if
+/// Turns an API error outside builds into an [`EngineError`]. `status` is the HTTP status, if
 /// there was one.
 pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineError {
     let action = action.to_owned();

@@ -162,7 +162,7 @@ impl Podman {
         matches!(&self.connection, Connection::Private(settings) if settings.runtime.is_none())
     }
 
-    /// Returns the settings for a service with another OCI runtime.
+    /// Returns the settings for a service with a different OCI runtime.
     pub(crate) fn with_runtime(&self, runtime: &str) -> Option<ServiceSettings> {
         match &self.connection {
             Connection::Private(settings) => {

@@ -38,7 +38,7 @@ pub struct StepMarker {
 pub(crate) enum Piece {
     /// Text from podman or docker's classic builder.
     Text(String),
-    /// A vertex of BuildKit has started. If it has failed, `error` contains the reason.
+    /// A vertex of BuildKit has started or failed. If it has failed, `error` contains the reason.
     Vertex { digest: String, name: String, error: String },
     /// Output of a BuildKit vertex.
     Output { vertex: String, bytes: Vec<u8> },

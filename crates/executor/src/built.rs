@@ -396,8 +396,8 @@ impl Run {
         }
     }
 
-    /// Returns the GPU version that an image makes ROCm assume, unless the last step sets another
-    /// one.
+    /// Returns the GPU version that an image makes ROCm assume, unless the last step sets a
+    /// different one.
     fn forced(&self, image: &StoredImage) -> Option<GfxVersion> {
         let edit = self.plan.image_edit();
         let is_set_later = edit.env.contains_key(pins::OVERRIDE);

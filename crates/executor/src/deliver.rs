@@ -39,7 +39,7 @@ pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     settings.outputs.iter().map(ask).collect()
 }
 
-/// Writes an image to all outputs, one after the other.
+/// Writes an image to all outputs, one after another.
 pub(crate) async fn deliver(
     run: &Run,
     base: &BaseImage,

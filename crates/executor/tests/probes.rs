@@ -113,7 +113,7 @@ fn a_probe_sees_its_files_and_nothing_of_the_environment() {
     assert_eq!(told, "['sub'] text\n['LC_ALL', 'PATH', 'TMPDIR']\n");
 }
 
-/// Tries to change, read and reach what is outside of the jail, and prints each success. Nothing
+/// Tries to change, read and reach what is outside the jail, and prints each success. Nothing
 /// here harms a machine on which it succeeds: a test of confinement must not rely on confinement.
 const HOSTILE: &str = r#"
 import ctypes, os, socket, sys

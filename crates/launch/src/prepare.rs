@@ -324,7 +324,7 @@ fn variables(
     let is_spoof = tracks.is_spoof(track);
     // An image with a spoof sets this itself, and the user can switch it off.
     set.retain(|setting| !(is_spoof && setting.name == OVERRIDE));
-    // If the track sets a variable to another value, that value is intended.
+    // If the track sets a variable to a different value, that value is intended.
     let own = |name: &str| chain.iter().find_map(|(_, link)| link.image.env.get(name));
     set.retain(|setting| own(&setting.name).is_none_or(|value| *value == setting.value));
     Ok(set.into_iter().map(|setting| (setting.name, setting.value)).collect())
@@ -379,7 +379,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
     let inside = address.trim_start_matches('[').trim_end_matches(']');
     match TcpListener::bind((inside, *host)) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-        // Ignore other errors: the engine may have other permissions.
+        // Ignore other errors: the engine may have different permissions.
         _ => return Ok(()),
     }
     let track = &container.track;
@@ -410,7 +410,7 @@ pub fn run_error(error: RunError) -> Failure {
 /// Returns the path of a folder, with `~` replaced by the caller's home directory.
 ///
 /// # Errors
-/// There is no home directory.
+/// The path starts with `~/`, and there is no home directory.
 pub fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
     match (path.strip_prefix("~/"), home) {
         (None, _) => Ok(PathBuf::from(path)),

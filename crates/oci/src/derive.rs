@@ -54,7 +54,7 @@ pub enum DeriveError {
     /// A part of the config has the wrong type.
     #[error("the base's config has no valid `{0}`")]
     Field(&'static str),
-    /// The base is for another platform.
+    /// The base is for a different platform.
     #[error("the base is for {found}, not for {wanted}")]
     Platform {
         /// The base's platform.

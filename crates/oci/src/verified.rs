@@ -15,7 +15,7 @@ use names::Digest;
 
 use crate::files;
 
-/// The first line of a record. Records with another first line are ignored.
+/// The first line of a record. Records with a different first line are ignored.
 const FORM: &str = "verified/1";
 /// If a file was hashed within this time after a change, it may change again within one tick
 /// of the file system's clock and still have the same time ("racy git"). Kernels tick every 1 to 10

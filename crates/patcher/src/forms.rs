@@ -165,7 +165,7 @@ pub const APPLIES: Form = Form::of(
     ]],
 );
 
-/// What happens outside of a range.
+/// What happens outside a range.
 pub const OUTSIDE: Form = Form::of(
     "What to do with a version outside of the range.",
     &[&[

@@ -183,7 +183,7 @@ impl<'p> PreparedEdit<'p> {
                 None => captured.match_indices(item.item.as_str()).map(|(at, _)| at).collect(),
             };
             for at in items {
-                // One item outside of all conditions is enough.
+                // One item outside all conditions is enough.
                 conditional = Some(conditions::around(captured, at)?);
             }
         }

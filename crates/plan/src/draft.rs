@@ -68,7 +68,7 @@ pub enum InvalidPlan {
     /// No other step uses a step's result.
     #[error("no step uses the result of step `{0}`")]
     UnusedStep(String),
-    /// A step reads an input that is missing from the plan or has another kind.
+    /// A step reads an input that is missing from the plan or is of a different kind.
     #[error("step `{step}` reads the {kind} `{input}`, which is not an input of the plan")]
     Input {
         /// The step.

@@ -122,7 +122,7 @@ impl Plan {
     ///
     /// # Errors
     /// Fails if the text is not a plan, is not valid, or was created by a build-pipeline with
-    /// another plan format.
+    /// a different plan format.
     pub fn parse(text: &str) -> Result<Self, ParsePlanError> {
         #[derive(Deserialize)]
         struct Head {

@@ -185,7 +185,7 @@ fn parse_refuses_what_is_not_a_plan_of_this_schema() {
         (changed("\"schema\": 2", "\"schema\": -1"), not_a_plan, "invalid value"),
         (changed("\"schema\": 2", "\"schema\": 3"), newer, ""),
         (changed("\"schema\": 2", "\"schema\": 1"), older, ""),
-        // Another version is recognised before the fields are read.
+        // A different version is recognised before the fields are read.
         ("{\"schema\": 3, \"nodes\": []}".to_owned(), newer, ""),
         (changed("\"gpu\":", "\"cpu\":"), not_a_plan, "unknown field `cpu`"),
         (changed("\"gpu\": \"gfx1151\",", ""), not_a_plan, "missing field `gpu`"),

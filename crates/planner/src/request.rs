@@ -23,7 +23,7 @@ pub struct BuildRequest {
     pub spoof: SpoofChoice,
     /// Whether and for which GPUs the image is slimmed.
     pub slim: SlimChoice,
-    /// Image pins with another digest in this run: given by the user, or resolved from a tag.
+    /// Image pins with a different digest in this run: given by the user, or resolved from a tag.
     pub overrides: BTreeMap<PinName, ImageOverride>,
     /// The time of the image in seconds since 1970-01-01 UTC, if not the one in `versions.toml`.
     pub source_date_epoch: Option<u64>,

@@ -186,8 +186,8 @@ impl BuildRecord {
     /// Parses a record from the text of its file.
     ///
     /// # Errors
-    /// Fails if the text is not a record, or if a build-pipeline with another record format wrote
-    /// it.
+    /// Fails if the text is not a record, or if a build-pipeline with a different record format
+    /// wrote it.
     pub fn parse(text: &str) -> Result<Self, ParseRecordError> {
         #[derive(Deserialize)]
         struct Head {

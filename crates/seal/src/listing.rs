@@ -63,7 +63,7 @@ impl Listing {
     }
 }
 
-/// The entries of a layer, one after the other, in the order of its tar.
+/// The entries of a layer, one after another, in the order of its tar.
 pub struct Entries<R>(LayerReader<Forward<R>>);
 
 impl<R> fmt::Debug for Entries<R> {

@@ -39,7 +39,7 @@ impl Rules {
     }
 }
 
-/// Seals layers on top of a base, one after the other.
+/// Seals layers on top of a base, one after another.
 #[derive(Debug)]
 pub struct Sealer {
     rules: Rules,

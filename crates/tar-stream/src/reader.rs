@@ -255,7 +255,7 @@ impl<R: Skip> Reader<R> {
                     return Err(Fault::Number(what));
                 }
             }
-            // A reader that does not support PAX would continue at another position
+            // A reader that does not support PAX would continue at a different position
             // (CVE-2025-62518).
             let size = size.ok_or(Fault::Number("size"))?;
             if own.size.is_some_and(|own| size != 0 && size != own) {

@@ -65,7 +65,7 @@ const README: &str = "README.md";
 
 /// Writes the files of a new project into `folder`, which may exist, and returns their paths in the
 /// order in which they were written. Adds the missing lines to a `.gitignore`, and keeps a README.
-/// Writes nothing if another file exists.
+/// Writes nothing if one of the other files already exists.
 ///
 /// # Errors
 /// The folder is a project, a name is wrong, or a file exists or cannot be written.

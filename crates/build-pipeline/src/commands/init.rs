@@ -15,7 +15,7 @@ use crate::typed;
 pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     let here = global::working_folder(global)?;
     let folder = args.folder.as_ref().map_or_else(|| here.clone(), |name| here.join(name));
-    // Without `.` in it.
+    // This removes `.` components.
     let folder: PathBuf = folder.components().collect();
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));

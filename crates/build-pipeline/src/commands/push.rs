@@ -116,7 +116,7 @@ pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     show(&report, args.format)
 }
 
-/// Pushes an image to several places, one after the other.
+/// Pushes an image to several places, one after another.
 async fn all(
     global: &Global,
     name: &str,

@@ -177,7 +177,7 @@ fn damaged_pins_and_locks_are_named() {
         let what = format!("{} {damage:?}", path.display());
         let places = [name(path), "lock `demo`"];
         healed_or_refused(&run(&command("lock demo --check")), &places, &what);
-        // A new look-up writes the same two files. It takes seconds, so a normal test run does it
+        // A new lookup writes the same two files. It takes seconds, so a normal test run does it
         // only for removed files.
         if !matches!(damage, Damage::Removed) && gate_cases(0, 1) == 0 {
             return;

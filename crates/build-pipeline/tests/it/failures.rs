@@ -9,8 +9,8 @@ use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, RandomImage, shared_regis
 
 use crate::dsl::{Base, Project, same};
 
-/// Builds through a proxy that misbehaves as `prepare` sets it up. Returns the project and the
-/// output.
+/// Builds through a proxy whose faults `prepare` sets up. Checks that the build fails with the exit
+/// code `code`. Returns the project and standard error.
 fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project, String) {
     let (project, base) = (Project::new(), Base::push(seed));
     let proxy = FaultProxy::to(shared_registry().host());

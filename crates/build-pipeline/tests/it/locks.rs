@@ -130,7 +130,7 @@ fn an_archive_has_one_lock_by_whatever_name() {
     let told = format!("`oci-archive:link.tar` is still held by process {}", first.id());
     let second = format!("{} --lock-timeout 0", line_of(host, "link.tar"));
     project.run(&second).expect(10).says(&told);
-    // A run with another state folder does not see the lock of the output.
+    // A run with a different state folder does not see the lock of the output.
     let words: Vec<&str> = second.split_whitespace().collect();
     let mut command = project.command(&words);
     command.env("XDG_STATE_HOME", project.path("home/other"));

@@ -359,7 +359,7 @@ fn the_version_is_read_from_the_tree() {
         let from = file.strip_suffix("/METADATA").unwrap_or(file);
         ran.expect(0).prints("vllm 0.10.2").prints(&format!("({from})")).prints("applied(1)");
     }
-    // The metadata of a package with another name is ignored.
+    // The metadata of a package with a different name is ignored.
     project.write("other/PKG-INFO", "Name: not-vllm\nVersion: 0.10.2\n\n");
     vllm(&project, "other").expect(2).says("--version VERSION");
 }

@@ -77,7 +77,7 @@ fn a_shell_reads_what_is_exported() {
     assert_eq!(json["source_date_epoch"], 1_795_305_600);
 }
 
-/// Returns TOML as an editor passes it to a JSON schema: dates are strings.
+/// Returns TOML as an editor passes it to a JSON schema validator: dates are strings.
 pub(crate) fn as_json(value: toml::Value) -> Value {
     match value {
         toml::Value::Table(table) => {

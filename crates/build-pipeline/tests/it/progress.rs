@@ -106,7 +106,7 @@ fn parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// Returns the lines that were drawn one after the other on a terminal.
+/// Returns the lines that were drawn one after another on a terminal.
 fn drawn(text: &str) -> String {
     let plain = |part| match part {
         Part::Character('\r') | Part::Sequence(..) => '\n',

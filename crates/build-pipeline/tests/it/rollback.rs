@@ -73,7 +73,7 @@ fn a_source_is_not_rolled_back_mixed_up_or_frozen() {
     let fewer = Upstream::new(&["v0.8", "v0.9"]);
     let lost = fewer.pinned("v1.1", &upstream.commit("v1.1"));
     refused(&lost, &format!("bump a {}", fewer.mirror()), 2, "older");
-    // A tag that now points to another commit.
+    // A tag that now points to a different commit.
     let moved = upstream.pinned("v1.1", &"1".repeat(40));
     refused(&moved, &format!("bump a v1.1 {mirror}"), 6, "it was `1111");
     refused(&moved, &format!("bump a {mirror}"), 6, "it was `1111");

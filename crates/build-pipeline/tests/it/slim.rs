@@ -198,7 +198,7 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
         assert!(!project.path("out").exists(), "{line}");
     }
     assert_eq!(std::fs::read(project.path("foreign/file")).unwrap(), b"precious");
-    // If the code for the GPU that it imitates is kept, the image works as before.
+    // If the code for the GPU that the image imitates is kept, the image works as before.
     refused(&project, "spoofed --output oci:out --gpu gfx1100", 0);
 }
 

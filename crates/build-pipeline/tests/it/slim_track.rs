@@ -189,7 +189,7 @@ fn the_surroundings_do_not_change_a_slimmed_track() {
         let mut command = project.command(&line);
         if is_odd {
             std::fs::create_dir(project.path("elsewhere")).unwrap();
-            // One thread, private files, another folder for temporary files.
+            // One thread, private files, a different temporary folder, and a different time zone.
             let mut odd = std::process::Command::new("sh");
             odd.args(["-c", "umask 077; exec taskset -c 0 \"$@\"", "sh"]);
             odd.arg(command.get_program()).args(command.get_args());

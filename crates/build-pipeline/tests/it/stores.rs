@@ -587,7 +587,7 @@ fn many(seconds: usize) -> Bench {
     bench
 }
 
-/// Lets machines take one job after the other, until all are done. A job makes the image of a
+/// Lets machines take one job after another, until all are done. A job makes the image of a
 /// track, and may use everything that is in the store. Returns the images' digests, how many builds
 /// ran, and the time.
 fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, usize, Duration) {

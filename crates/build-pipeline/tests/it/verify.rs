@@ -14,8 +14,8 @@ fn built(seed: u64) -> (Project, String) {
     (project, format!("--mirror docker.io/rocm/vllm-dev={host}/{}", base.path))
 }
 
-/// Rewrites the image in `dist/locked-spoof` with another manifest and config, including digests,
-/// as an attacker would.
+/// Rewrites the image in `dist/locked-spoof` with a different manifest and config, including
+/// digests, as an attacker would.
 pub(crate) fn forge(
     project: &Project,
     change_config: impl Fn(&mut Value),

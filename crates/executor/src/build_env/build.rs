@@ -68,7 +68,7 @@ pub(crate) struct Instructions<'a> {
 pub(crate) enum Builder<'a> {
     /// podman or docker on this machine.
     Engine(&'a Engine),
-    /// `docker buildx bake`, which is called outside of this run.
+    /// `docker buildx bake`, which is called outside this run.
     Bake(&'a Bake),
 }
 

@@ -41,7 +41,7 @@ const ALSO: [&str; 5] =
 /// The folder for files that the probe must not change.
 const READ_ONLY: &str = "/tree";
 
-/// The folder for files that the program changes.
+/// The folder for files that the program may change.
 const WRITABLE: &str = "/tmp/tree";
 
 /// Options of a file system in memory. A patch has at most 64 MiB of files.

@@ -97,13 +97,13 @@ impl Tools {
         Self { confinement, ..self }
     }
 
-    /// Returns these tools with another program that calls [`run_helper`].
+    /// Returns these tools with a different program that calls [`run_helper`].
     #[must_use]
     pub fn launched_by(self, launcher: &Path) -> Self {
         Self { launcher: launcher.to_owned(), ..self }
     }
 
-    /// Returns these tools with other limits on the time and on the size of the output.
+    /// Returns these tools with different limits on the time and on the size of the output.
     #[must_use]
     pub fn limited_to(self, time: Duration, output: u64) -> Self {
         Self { limits: Limits { time, output }, ..self }

@@ -22,8 +22,8 @@ impl SharedStores {
     /// lack it.
     ///
     /// # Errors
-    /// Fails if a store has another result for the key. If the store is writable, this run's result
-    /// is also kept there.
+    /// Fails if a store has a different result for the key. If the store is writable, this run's
+    /// result is also kept there.
     pub(crate) async fn publish(
         &self,
         finished: Finished<'_>,

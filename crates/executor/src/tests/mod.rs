@@ -31,7 +31,7 @@ const VERSIONS: [&str; 4] = ["1.0", "1.5", "2.0", "3.1rc1"];
 /// A patch of a small project.
 #[derive(Debug, Clone)]
 struct SmallPatch {
-    /// The lower and upper bound of its versions, and what applies outside of each.
+    /// The lower and upper bound of its versions, and what applies outside each.
     range: Range,
     gpus: Option<&'static str>,
     /// Whether its file may be absent.

@@ -326,7 +326,7 @@ async fn what_compilers_keep_changes_no_image_and_serves_no_fresh_build() {
         ("kept-podman-fresh", Builder::Podman, true, "by  with object"),
         ("kept-buildkit", Builder::BuildKit, false, "by ccache with "),
         ("kept-buildkit-again", Builder::BuildKit, false, "by ccache with object"),
-        // In this case BuildKit leaves the mount empty.
+        // For a fresh build, BuildKit leaves the mount empty.
         ("kept-buildkit-fresh", Builder::BuildKit, true, "by  with "),
         ("kept-classic", Builder::Classic, false, "by  with "),
     ] {
@@ -460,7 +460,7 @@ async fn a_finished_step_is_not_carried_out_again_and_asks_no_engine() {
     let loads = Settings { outputs: vec![output], ..bench.settings("store", false) };
     assert!(needs_engine(&bench.plan(), &loads) && needs_engine(&bench.derived("x"), &loads));
     assert!(!needs_engine(&bench.derived("x"), &bench.settings("store", true)));
-    // Another Dockerfile makes another step.
+    // A different Dockerfile results in a different step.
     std::fs::write(bench.path("Dockerfile"), "ARG BASE\nFROM ${BASE}\nRUN echo two > /once\n")
         .unwrap();
     assert!(needs_engine(&bench.plan(), &bench.settings("store", false)));

@@ -92,7 +92,7 @@ async fn the_wheels_of_a_lock_lie_in_the_context_and_only_by_their_hashes() {
     let wheel = b"of the wheel\n";
     let bench = Wheel::new(CONTEXT, wheel).await;
     let plan = bench.plan(None);
-    // Another file under the same name is refused, and nothing is built.
+    // A different file under the same name is refused, and nothing is built.
     let other = Answer::new(200).body(b"something else\n".to_vec());
     bench.index.on("GET", &format!("/files/{FILE}")).first(1).does(other);
     bench.serve(wheel);

@@ -75,7 +75,7 @@ pub(crate) fn check_refused(cases: &[Case]) {
     assert!(grown < MOST_MEMORY, "the peak memory grew by {grown} bytes");
 }
 
-/// Returns `bytes` with other bytes at a position.
+/// Returns `bytes` with the bytes at a position replaced.
 pub(crate) fn with(mut bytes: Vec<u8>, at: usize, new: &[u8]) -> Vec<u8> {
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes

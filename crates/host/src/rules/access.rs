@@ -303,8 +303,8 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
         return if context.machine.engines.is_empty() {
             Verdict::skipped("no engine")
         } else {
-            // Group names would be looked up in the container, where they have other IDs or do not
-            // exist.
+            // Group names would be looked up in the container, where they have different IDs or
+            // do not exist.
             Verdict::fine(format!("start containers with `{}`", numbers.join(" ")))
         };
     };

@@ -12,7 +12,7 @@ pub enum Ending {
     Good,
     /// With status 0, but its output does not match.
     Silent,
-    /// With another status.
+    /// With a different status.
     Status(i64),
     /// Because of a signal, or with the status that a shell returns for one.
     Signal(i64, &'static str),

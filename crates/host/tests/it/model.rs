@@ -171,7 +171,7 @@ fn a_folder_of_hugging_face_is_read_by_its_config_and_index() {
     ] {
         fs::write(path(name), vec![0; size]).unwrap();
     }
-    // The same weights in another form do not count.
+    // The same weights in a different form do not count.
     assert_eq!(read(folder.path()).weights, 1500);
     fs::write(path("model.safetensors.index.json"), r#"{"weight_map": {}}"#).unwrap();
     assert!(refused(folder.path()).contains("it names no files"));

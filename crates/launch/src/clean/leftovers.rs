@@ -13,7 +13,7 @@ use project::{environment, state};
 use super::report::{CleanReport, Found, Kind, State, Unanswered};
 use super::task::Task;
 
-/// Cleans every engine, one after the other.
+/// Cleans all engines, one after another.
 pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut seen = BTreeSet::new();
     let around = Surroundings { wanted: task.wanted, ..environment::engines() };

@@ -171,8 +171,8 @@ fn our_view(config: &Map<String, Value>) -> View {
     }
 }
 
-/// Spells a key differently: another case, the Kelvin sign, the long s, or letters that only look
-/// alike.
+/// Spells a key differently: in a different case, or with the Kelvin sign, the long s, or letters
+/// that only look alike.
 fn respelled(key: &str, choices: &[u8]) -> String {
     let letter = |(at, letter): (usize, char)| match choices.get(at).copied().unwrap_or(0) % 8 {
         1 if letter.is_ascii_lowercase() => letter.to_ascii_uppercase(),

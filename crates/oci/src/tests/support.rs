@@ -72,7 +72,7 @@ impl Base {
         base([DOCKER_MANIFEST, DOCKER_CONFIG, layer], config)
     }
 
-    /// Returns a base as BuildKit makes it: zstd layers, annotations, keys in another order.
+    /// Returns a base as BuildKit makes it: zstd layers, annotations, keys in a different order.
     pub(crate) fn oci() -> Self {
         let config = json!({
             "os": "linux",

@@ -83,7 +83,7 @@ pub enum ChangeError {
     /// The pin does not exist.
     #[error("there is no pin `{0}`")]
     NoSuchPin(PinName),
-    /// The new value is for another kind of pin.
+    /// The new value is for a different kind of pin.
     #[error("pin `{pin}` is of kind `{}`, but the new value is for another kind", .kind.table())]
     Kind {
         /// The pin.

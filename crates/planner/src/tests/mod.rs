@@ -60,7 +60,7 @@ fn pin(name: &str) -> PinName {
     name.parse().unwrap()
 }
 
-/// Returns a request with another digest for one pin.
+/// Returns a request with a different digest for one pin.
 fn overridden(track: &str, name: &str, tag: Option<&str>, digit: char) -> BuildRequest {
     let tag = tag.map(|tag| tag.parse::<Tag>().unwrap());
     let image = ImageOverride { tag, digest: digest(digit) };

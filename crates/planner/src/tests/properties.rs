@@ -20,7 +20,7 @@ fn tables(text: &str) -> (String, Vec<String>) {
     (head, parts)
 }
 
-/// Returns texts with the same values: tables in another order, comments, empty lines, CRLF.
+/// Returns texts with the same values: tables in a different order, comments, empty lines, CRLF.
 fn same_values(text: &'static str) -> impl Strategy<Value = String> {
     let (head, parts) = tables(text);
     let noise = prop::collection::vec("(# [ -~]{0,20})?", parts.len() + 1);

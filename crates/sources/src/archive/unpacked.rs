@@ -4,7 +4,7 @@
 //! otherwise the archive is unpacked again.
 //!
 //! ```text
-//! CONTENT…            of all files and links, one after the other
+//! CONTENT…            of all files and links, one after another
 //! f 0 1234 README.md  for each path: kind, offset and size in bytes
 //! 00000000000001234   where these lines begin
 //! ```

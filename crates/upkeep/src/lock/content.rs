@@ -1,4 +1,4 @@
-//! The content of a lock, before and after a look-up.
+//! The content of a lock, before and after a lookup.
 
 use std::collections::BTreeMap;
 

@@ -321,7 +321,7 @@ fn archive(pin: &ArchivePin, files: &[ReleaseFile]) -> State {
     State { now, newest, ..state }
 }
 
-/// Asks the set's own index for each of its packages, one after the other.
+/// Asks the set's own index for each of its packages, one after another.
 async fn release(pin: &Release, asked: &Clients) -> State {
     let Ok(index) = pin.index.parse::<SourceUrl>() else {
         return State::new(Class::Unreachable, "cannot query its index");

@@ -1,4 +1,4 @@
-//! The format of `versions.toml`, only for its JSON schema, with which editors check and complete
+//! The format of `versions.toml`, only for its JSON schema, which editors use to check and complete
 //! the file. Patterns describe the values; the parser in `pins` checks more.
 
 use std::collections::BTreeMap;

@@ -59,7 +59,7 @@ fn property(key: &Key) -> Value {
 fn value(kind: &Kind) -> Value {
     let nested = |form: &Form| {
         let mut schema = table(form);
-        // The key has its own description, so this one goes under another keyword.
+        // The key has its own description, so this one goes under a different keyword.
         if let Some(about) = schema.remove("description") {
             schema.insert("x-about".to_owned(), about);
         }
