@@ -131,12 +131,12 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
                 targets.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(" and ")
             };
             out.line(format_args!(
-                "{bar}├─ code that {} can run stays, and must exist",
+                "{bar}├─ code that {} can run is kept, and must exist",
                 both(gpus)
             ));
             if !if_present.is_empty() {
                 out.line(format_args!(
-                    "{bar}├─ code that {} can run stays, if there is any",
+                    "{bar}├─ code that {} can run is kept, if there is any",
                     both(if_present)
                 ));
             }

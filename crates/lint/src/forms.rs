@@ -144,7 +144,7 @@ const ROW: &[Key] = &[
         "message",
         Kind::Text,
         "The message.",
-        "the rule writes it",
+        "the rule supplies it",
         "message = \"the tag moves\"",
     ),
     Key::optional(

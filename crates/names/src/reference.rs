@@ -67,7 +67,7 @@ pub enum ParseImageRefError {
     },
     /// The first component is not a registry host.
     #[error(
-        "`{text}` is a short name, which each machine resolves differently; write `{suggestion}`"
+        "`{text}` is a short name, which machines may resolve differently; write `{suggestion}`"
     )]
     ShortName {
         /// The whole text.

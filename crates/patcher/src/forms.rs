@@ -167,7 +167,7 @@ pub const APPLIES: Form = Form::of(
 
 /// What happens outside a range.
 pub const OUTSIDE: Form = Form::of(
-    "What to do with a version outside of the range.",
+    "What to do with a version outside the range.",
     &[&[
         Key::required(
             "then",

@@ -42,7 +42,7 @@ pub enum ReplaceError {
     Write(String, #[source] io::Error),
     /// A file cannot be written, and an already written file cannot be restored.
     #[error(
-        "cannot write `{path}`, and cannot restore `{stuck}`; its old content is next to it as `{beside}`"
+        "cannot write `{path}`, and cannot restore `{stuck}`; its old content is in `{beside}`"
     )]
     Stuck {
         /// The file that cannot be written.

@@ -154,7 +154,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchUse {
-    /// The component, a folder of `patches/`.
+    /// The component: a folder in `patches/`.
     pub component: String,
     /// The patch: the name of its file in that folder, without `.toml`.
     pub id: String,

@@ -181,7 +181,7 @@ pub(crate) enum Only {
     None,
 }
 
-/// Returns the parser of `--engine`.
+/// Returns the parser for the value of `--engine`.
 pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
     let none = PossibleValue::new("none").help("Check only the disk, not an engine");
@@ -220,7 +220,7 @@ pub(crate) struct Doctor {
 /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables name another one. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables name a different one. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target [default: this machine's, or else the one in tracks.toml]

@@ -40,7 +40,7 @@ pub(crate) struct Bump {
     pub(crate) index: Index,
 }
 
-/// Bumps of many pins.
+/// The options of `bump` that select many pins.
 #[derive(Debug, Args)]
 pub(crate) struct ManyPins {
     /// Look up the newest value of every pin of the project, and print one line for each

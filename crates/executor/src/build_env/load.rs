@@ -36,7 +36,7 @@ impl BuildEnv {
         let pulled = engine.pull(offered, true, TRANSFER).await.map_err(failed)?;
         if !is_it(pulled.id.as_str()) {
             return Err(ExecuteError::capture(format!(
-                "the engine turned `{name}` into another image: `{}`, not `{}`",
+                "the engine turned `{name}` into a different image: `{}`, not `{}`",
                 pulled.id, image.config_digest
             )));
         }

@@ -139,7 +139,7 @@ fn read_tree(
             Err(Failure::refused("it is compressed with xz or bzip2, not gzip"))
         }
         whole if whole.get(257..262) == Some(b"ustar") => reader::read(source, spool, limits),
-        _ => Err(Failure::refused("it is not a tar, nor a tar compressed with gzip")),
+        _ => Err(Failure::refused("it is neither a tar nor a gzip-compressed tar")),
     }
 }
 
