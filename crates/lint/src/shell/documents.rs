@@ -84,6 +84,8 @@ impl Reader {
             let before = body.first().map_or(0, |(_, line)| line - 1);
             let text = "\n".repeat(before) + &text;
             self.script.documents.push(Document { place: place.to_owned(), text });
+        } else if is_expanded {
+            self.deeper(&unescaped(body));
         } else {
             self.deeper(body);
         }
@@ -107,6 +109,15 @@ impl Reader {
         }
         result
     }
+}
+
+/// Returns a document as the shell writes it: `\$(pwd)` is `$(pwd)`.
+fn unescaped(body: &[Char]) -> Vec<Char> {
+    let is_escape = |at: usize| {
+        let next = body.get(at + 1).map(|(c, _)| *c);
+        body[at].0 == '\\' && matches!(next, Some('$' | '`'))
+    };
+    body.iter().enumerate().filter(|(at, _)| !is_escape(*at)).map(|(_, one)| *one).collect()
 }
 
 /// Returns the index of the line that ends a here document. Without such a line there is no here
