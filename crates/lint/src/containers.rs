@@ -127,6 +127,8 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             settings.push(Setting { stage: command.stage, ..setting });
         }
     }
+    // An alias gets its image later.
+    facts.containers.extend((!container.options.is_empty()).then_some(container));
     facts.settings.append(&mut settings);
 }
 

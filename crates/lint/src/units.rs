@@ -44,8 +44,8 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
                 }));
             }
             ("Container", "Exec") => {
-                let image = program.as_deref().unwrap_or_default();
-                containers::start(words(&line.value, number), image, facts);
+                let starter = program.as_deref().unwrap_or_default();
+                containers::start(words(&line.value, number), starter, facts);
             }
             ("Container", "PodmanArgs") if line.value.contains("--privileged") => {
                 let message = "`PodmanArgs` gives the container all privileges".to_owned();

@@ -18,7 +18,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
             "apt-key" => found.add("apt-key", line, "`apt-key` is called"),
             "chmod" | "mknod" => open_to_all(&words, line, found),
-            "docker" | "podman" | "buildah" => built(facts, command, context, found),
+            "docker" | "podman" | "buildah" => {
+                built(facts, command, context, found);
+                copied(facts, at, &words, found);
+            }
             "curl" | "wget" | "aria2c" => download(facts, at, found),
             "llama-server" | "llama-cli" => flash_attention(command, found),
             _ if is_pip(&words) => {
@@ -408,6 +411,19 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     for (line, message) in &facts.privileged {
         found.add("privileged-container", *line, message.as_str());
+    }
+}
+
+/// Checks `docker build … | tee LOG` in a script whose pipes succeed if their last command does.
+fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
+    let is_copied = next.is_some_and(|next| next.words[0].text == "tee");
+    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.text.contains(word));
+    let is_build = words.iter().take(3).any(|word| matches!(*word, "build" | "bud"));
+    if is_build && is_copied && !is_kept {
+        let message = format!("`{} build | tee` succeeds even if the build fails", words[0]);
+        found.add("build-status-lost", command.words[0].line, message);
     }
 }
 

@@ -126,10 +126,11 @@ fn aliases_and_escapes_in_here_documents_are_read() {
     let cases = [
         format!("alias drun='sudo {run}'\n"),
         format!("echo 'alias drun=\"{run}\"' >> ~/.bashrc\n"),
+        format!("alias drun='{} -v $(pwd):/w'\n", run.trim_end_matches(" localhost/a")),
         format!("sudo bash -c \"cat > $F\" <<EOF\n#!/bin/sh\n{run} -v \\$(pwd):/w\nEOF\n"),
         format!("cat > a.sh <<EOF\ndocker run -v \\$(pwd):/w {}\nEOF\n", &run[11..]),
     ];
-    for (text, line) in cases.iter().zip([1, 1, 3, 2]) {
+    for (text, line) in cases.iter().zip([1, 1, 1, 3, 2]) {
         let expected = format!("{line} information");
         expect("container-unconfined", NONE, &[("a.sh", text, &[&expected])]);
     }
@@ -229,6 +230,19 @@ fn an_uninstall_that_asks_nobody_is_fine() {
         expect("pip-uninstall", NONE, &[("Dockerfile", &run(command), expected)]);
     }
     expect("pip-uninstall", NONE, &[("a.sh", "pip uninstall a\n", &[])]);
+}
+
+#[test]
+fn a_script_that_keeps_the_status_of_a_build_is_fine() {
+    let build = "docker buildx build -t a . 2>&1 | tee build.log\n";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", build, &["1 warning"]),
+        ("a.sh", &format!("set -euo pipefail\n{build}"), &[]),
+        ("a.sh", &format!("{build}exit ${{PIPESTATUS[0]}}\n"), &[]),
+        ("a.sh", "docker build -t a . > build.log\n", &[]),
+        ("a.sh", "docker ps | tee build.log\n", &[]),
+    ];
+    expect("build-status-lost", NONE, cases);
 }
 
 #[test]

@@ -621,4 +621,5 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         2,
         "FROM docker.io/a/b@sha256:1\nCMD [\"/bin/bash\", \"-c\"]\n",
     ),
+    ("build-status-lost", "build.sh", 2, "#!/bin/bash\ndocker build -t a . 2>&1 | tee build.log\n"),
 ];
