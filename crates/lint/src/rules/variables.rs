@@ -166,7 +166,8 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     let (line, value) = (*line, value.trim());
     let is_undefined = |source: &String| context.defined.is_none_or(|all| !all.contains(source));
     if let Some(source) = source_of(facts, setting).filter(is_undefined) {
-        let message = format!("`{name}` is empty if nothing sets `{source}`");
+        let set = if source == *name { "it".to_owned() } else { format!("`{source}`") };
+        let message = format!("`{name}` is empty if nothing sets {set}");
         let hit = Hit::new("hsa-override-empty", line, message).at_most(Severity::Warning);
         return found.hit(hit.help(format!("write `- {name}`, which passes it only if it is set")));
     }

@@ -495,15 +495,8 @@ impl Reader {
                     None => self.keep(words, is_saved),
                 }
             }
-            // The body of an alias is a command that somebody runs later.
             "alias" => {
-                let bodies = words[1..].iter().filter_map(|word| {
-                    let (_, body) = word.text.split_once('=')?;
-                    Some(body.chars().map(|c| (c, word.line)).collect::<Vec<Char>>())
-                });
-                for body in bodies.collect::<Vec<_>>() {
-                    self.deeper(&body);
-                }
+                self.aliases(&words[1..]);
                 self.keep(words, is_saved);
             }
             "echo" if is_saved => {
@@ -511,19 +504,6 @@ impl Reader {
                 self.keep(words, is_saved);
             }
             _ => self.keep(words, is_saved),
-        }
-    }
-
-    /// Reads lines that `echo` writes into a file: `export NAME=value`, `alias NAME='…'`.
-    fn written_lines(&mut self, words: &[Word]) {
-        for word in words {
-            let starts = ["export ", "alias "];
-            let line = starts.iter().find_map(|start| word.text.strip_prefix(start));
-            let line = line.unwrap_or(&word.text);
-            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
-                let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
-                self.deeper(&chars);
-            }
         }
     }
 

@@ -194,6 +194,11 @@ fn checks_of_signatures_that_stay_are_fine() {
         ("rocm.cfg", &repo("gpgcheck=0\nrepo_gpgcheck=1"), &[]),
         ("rocm.cfg", &repo("repo_gpgcheck=0"), &[]),
         ("a.cfg", "[a]\nbaseurl=https://h.example\ngpgcheck=0\n", &[]),
+        (
+            "Dockerfile",
+            "FROM docker.io/a/b@sha256:1\nRUN echo 'deb [trusted=yes] https://rocm.nightlies.amd.com/deb/1 stable main' > /etc/apt/a.list\n",
+            &[],
+        ),
     ];
     expect("packages-unsigned", NONE, cases);
 }
@@ -323,4 +328,41 @@ fn only_ollama_has_no_folder_of_rocm() {
     ] {
         expect("variable-without-effect", NONE, &[("a.sh", &run(options, image), expected)]);
     }
+}
+
+#[test]
+fn releases_of_python_end_as_well() {
+    for (tag, expected) in [
+        ("3.10-slim", &["1 warning"][..]),
+        ("3.9", &["1 warning"]),
+        ("2.7", &["1 warning"]),
+        ("3.13-slim", &[]),
+        ("3", &[]),
+        ("slim", &[]),
+    ] {
+        let text = format!("FROM docker.io/library/python:{tag}\n");
+        expect("base-end-of-life", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_table_of_overrides_is_right_about_generations() {
+    let table = |row: &str| format!("# Values of HSA_OVERRIDE_GFX_VERSION:\n# {row}\nX=1\n");
+    for (row, expected) in [
+        ("9.0.0 - Radeon VII, RX 5000 series (RDNA1)", &["2 warning"][..]),
+        ("9.0.0 - Vega 56 and Vega 64", &[]),
+        ("9.0.0 - RX 580 (RDNA is 10)", &[]),
+    ] {
+        expect("hsa-override-other", NONE, &[("a.env", &table(row), expected)]);
+    }
+}
+
+#[test]
+fn the_variable_of_a_build_is_no_option_of_cmake() {
+    let name = "GGML_CUDA_ENABLE_UNIFIED_MEMORY";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", &format!("cmake -B b -D{name}=ON\n"), &["1 warning"]),
+        ("a.sh", &format!("{name}=1 llama-server -m x\n"), &[]),
+    ];
+    expect("variable-without-effect", NONE, cases);
 }
