@@ -108,8 +108,8 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
     let build = service.get("build");
     let mut container = Container { image: None, options: options(service) };
-    // A file for podman is for one without root, as its name does not say otherwise.
-    if facts.file.contains("podman") {
+    // A user runs podman without root.
+    if facts.file.rsplit('/').next().is_some_and(|file| file.contains("podman")) {
         container.options.push(named("--podman", None, 1));
     }
     if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {

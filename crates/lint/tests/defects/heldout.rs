@@ -366,3 +366,24 @@ fn the_variable_of_a_build_is_no_option_of_cmake() {
     ];
     expect("variable-without-effect", NONE, cases);
 }
+
+#[test]
+fn packages_and_folders_that_are_gone_are_named() {
+    let source =
+        "echo 'deb https://repo.radeon.com/rocm/apt/4.3.1 ubuntu main' > /etc/apt/a.list\n";
+    let install = "sudo apt install -y rocm-dkms\n";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", install, &["1 warning"]),
+        ("a.sh", &format!("{source}{install}"), &[]),
+        ("a.sh", "sudo apt remove rocm-dkms\n", &[]),
+        ("a.sh", "echo 'deb https://repo.radeon.com/rocm/apt/debian ubuntu main' > /a.list\n", &[]),
+    ];
+    expect("rocm-package-gone", NONE, cases);
+    let latest = "https://repo.radeon.com/amdgpu-install/latest/ubuntu/noble/amdgpu-install";
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", &format!("wget {latest}_${{ROCM_VERSION}}_all.deb\n"), &["1 warning"]),
+        ("a.sh", &format!("wget {latest}_7.2.70200-1_all.deb\n"), &["1 error"]),
+        ("a.sh", &format!("wget \"{latest}$NEWEST\"\n"), &[]),
+    ];
+    expect("rocm-latest", NONE, cases);
+}

@@ -622,4 +622,10 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         "FROM docker.io/a/b@sha256:1\nCMD [\"/bin/bash\", \"-c\"]\n",
     ),
     ("build-status-lost", "build.sh", 2, "#!/bin/bash\ndocker build -t a . 2>&1 | tee build.log\n"),
+    (
+        "rocm-package-gone",
+        "setup.sh",
+        1,
+        "echo 'deb http://repo.radeon.com/rocm/apt/debian/ xenial main' > /etc/apt/a.list\n",
+    ),
 ];
