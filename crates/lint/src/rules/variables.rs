@@ -250,13 +250,14 @@ fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
         return None;
     }
     let (_, line) = facts.lines().nth(setting.line.checked_sub(1)?)?;
-    let line = line.trim_end_matches(['"', '\'', ' ']);
-    let (before, source) = line.rsplit_once('$')?;
-    let inside = source.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let source = inside.unwrap_or(source);
-    let is_name = source.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let (before, after) = line.split_once('$')?;
+    let inside = after.strip_prefix('{').unwrap_or(after);
+    let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let (source, rest) = inside.split_at(end.unwrap_or(inside.len()));
+    // `${NAME:?text}` stops if nothing sets the variable.
+    let is_plain = inside == after || rest.starts_with('}');
     let is_whole = before.trim_end_matches(['"', '\'', ' ']).ends_with(['=', ':']);
-    (is_name && is_whole && !source.is_empty()).then(|| source.to_owned())
+    (is_plain && is_whole && !source.is_empty()).then(|| source.to_owned())
 }
 
 /// Checks variables that are passed to Ollama.

@@ -387,3 +387,25 @@ fn packages_and_folders_that_are_gone_are_named() {
     ];
     expect("rocm-latest", NONE, cases);
 }
+
+#[test]
+fn an_override_from_another_variable_may_be_empty() {
+    let service = |value: &str| {
+        format!("services:\n  a:\n    environment:\n      - HSA_OVERRIDE_GFX_VERSION={value}\n")
+    };
+    for (value, expected) in [
+        ("${GFX}", &["4 warning"][..]),
+        ("$GFX", &["4 warning"]),
+        ("${GFX} # the GPU", &["4 warning"]),
+        ("${HSA_OVERRIDE_GFX_VERSION} # the GPU", &["4 warning"]),
+        ("${GFX:-10.3.0}", &[]),
+        ("${GFX:?set it}", &[]),
+        ("${MAJOR}.3.0", &[]),
+    ] {
+        expect("hsa-override-empty", NONE, &[("compose.yml", &service(value), expected)]);
+    }
+    let defined = lint::defined(".env", "GFX=10.3.0\n");
+    let context = Context { defined: Some(&defined), ..Context::default() };
+    let found = findings_in("compose.yml", &service("${GFX}"), context);
+    assert!(found.iter().all(|one| one.rule.id != "hsa-override-empty"), "{found:?}");
+}
