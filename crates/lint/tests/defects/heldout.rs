@@ -324,6 +324,7 @@ fn only_ollama_has_no_folder_of_rocm() {
     for (options, image, expected) in [
         ("", ollama, &["1 warning"][..]),
         ("-v /opt/rocm:/opt/rocm", ollama, &[]),
+        ("", "docker.io/ollama/ollama:0.3.13-rocm", &[]),
         ("", "docker.io/rocm/pytorch:a", &[]),
     ] {
         expect("variable-without-effect", NONE, &[("a.sh", &run(options, image), expected)]);
