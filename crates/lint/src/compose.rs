@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser};
 
-use crate::containers::named;
+use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};
-use crate::shell::{self, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 
 /// Returns whether a YAML file is a compose file.
 pub(crate) fn is_compose(name: &str, text: &str) -> bool {
@@ -108,6 +108,10 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
     let build = service.get("build");
     let mut container = Container { image: None, options: options(service) };
+    // A user runs podman without root.
+    if facts.file.rsplit('/').next().is_some_and(|file| file.contains("podman")) {
+        container.options.push(named("--podman", None, 1));
+    }
     if let (Some(reference), Some(node), None) = (&reference, service.get("image"), build) {
         facts.images.push(Image::new(reference, node.line));
         container.image = Some(Word { text: reference.clone(), line: node.line });
@@ -137,7 +141,7 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
     for key in ["entrypoint", "command"] {
         let Some(node) = service.get(key) else { continue };
         if let Some(text) = node.text() {
-            return script(&interpolated(text), node.line, facts);
+            return containers::script(&interpolated(text), node.line, facts);
         }
         let items = node.items().iter();
         words.extend(
@@ -146,40 +150,12 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
             }),
         );
     }
-    let Some(first) = words.first() else { return };
-    let is_shell = |two: &&[Word]| two[0].text.starts_with('-') && two[0].text.ends_with('c');
-    if let Some(two) = words.windows(2).find(is_shell)
-        && first.text.ends_with("sh")
-    {
-        return script(&two[1].text, two[1].line, facts);
-    }
-    // Images of llama.cpp start its server.
-    if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
-        words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
-    }
-    let command =
-        ShellCommand { words, folder: String::new(), stage: 0, is_piped: false, is_saved: false };
-    facts.script(Script { commands: vec![command], ..Script::default() });
-}
-
-/// Adds the facts of a script that starts on a line.
-fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
-    // The text of a block starts on the line after its indicator.
-    let first = text.lines().next().unwrap_or_default().trim();
-    let is_block = facts.text.lines().nth(line).is_some_and(|next| next.trim() == first);
-    let before = if is_block { line } else { line - 1 };
-    let mut script = shell::script("x.sh", &("\n".repeat(before) + text));
-    // The engine itself sets some variables, and others come from files.
-    script.missing.clear();
-    for setting in script.settings.iter_mut().filter(|one| one.scope == Scope::Exported) {
-        setting.scope = Scope::Run;
-    }
-    facts.script(script);
+    containers::start(words, image, facts);
 }
 
 /// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
 /// unknown.
-const OPTIONS: [(&str, &str); 15] = [
+const OPTIONS: [(&str, &str); 16] = [
     ("cap_add", "--cap-add"),
     ("deploy", "--gpus"),
     ("devices", "--device"),
@@ -191,6 +167,7 @@ const OPTIONS: [(&str, &str); 15] = [
     ("ipc", "--ipc"),
     ("network_mode", "--network"),
     ("ports", "--publish"),
+    ("resources", "--resources"),
     ("runtime", "--runtime"),
     ("security_opt", "--security-opt"),
     ("shm_size", "--shm-size"),
@@ -204,7 +181,12 @@ fn options(service: &Node) -> Vec<Word> {
         let Some(node) = service.get(key) else { continue };
         match &node.value {
             Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
-            Value::Mapping(_) => found.push(named(option, None, node.line)),
+            Value::Mapping(_) => {
+                // A block of lines starts on the line after its key.
+                let own = service.entries().iter().find(|(name, _)| name.text() == Some(key));
+                let line = own.map_or(node.line, |(name, _)| name.line);
+                found.push(named(option, None, line));
+            }
             Value::Sequence(items) => found.extend(items.iter().map(|item| {
                 let value = item.text().map(interpolated);
                 named(option, value.as_deref(), item.line)
@@ -215,6 +197,7 @@ fn options(service: &Node) -> Vec<Word> {
     let variable =
         |one: &Setting| named("--env", Some(&format!("{}={}", one.name, one.value)), one.line);
     found.extend(variables.iter().map(variable));
+    found.extend(drivers(service));
     let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
     found.extend(privileged.map(|node| named("--privileged", None, node.line)));
     let health = service.get("healthcheck").and_then(|check| check.get("test"));
@@ -224,6 +207,18 @@ fn options(service: &Node) -> Vec<Word> {
         named("--health-cmd", Some(&text), test.line)
     }));
     found
+}
+
+/// Returns the drivers of the devices that a service reserves.
+fn drivers(service: &Node) -> Vec<Word> {
+    let path = ["deploy", "resources", "reservations", "devices"];
+    let devices = path.iter().try_fold(service, |node, key| node.get(key));
+    let devices = devices.map_or(&[][..], Node::items).iter();
+    let drivers = devices.filter_map(|device| {
+        let driver = device.get("driver")?;
+        Some(named("--device-driver", Some(&interpolated(driver.text()?)), driver.line))
+    });
+    drivers.collect()
 }
 
 /// Reads variables from `NAME: value` and `- NAME=value`.

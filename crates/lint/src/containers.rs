@@ -1,7 +1,10 @@
 //! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
 use crate::facts::{Container, Facts, Image, Kind};
-use crate::shell::{Scope, Setting, ShellCommand, Word};
+use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
+
+/// Marks a container in which a person works.
+pub(crate) const SESSION: &str = "--session";
 
 /// Options of `run` without a value. All other options take the next word as their value, unless
 /// they contain `=`.
@@ -85,6 +88,7 @@ fn run_at(words: &[&str]) -> Option<usize> {
 
 fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
     let mut rest = command.words[at..].iter();
+    let mut is_interactive = false;
     let mut container = Container { image: None, options: rootless(command, facts) };
     let mut settings: Vec<Setting> = Vec::new();
     while let Some(word) = rest.next() {
@@ -95,11 +99,16 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             }
             facts.images.push(Image::new(text, word.line));
             container.image = Some(word.clone());
+            let words: Vec<Word> = rest.cloned().collect();
+            if is_interactive && is_session(&words) {
+                container.options.push(named(SESSION, None, word.line));
+            }
             facts.containers.push(container);
             facts.settings.append(&mut settings);
             return;
         }
         let (option, value) = option(text);
+        is_interactive |= is_terminal(text);
         if option == "--privileged" && value != Some("false") {
             facts
                 .privileged
@@ -118,17 +127,90 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             settings.push(Setting { stage: command.stage, ..setting });
         }
     }
+    // An alias gets its image later.
+    facts.containers.extend((!container.options.is_empty()).then_some(container));
     facts.settings.append(&mut settings);
+}
+
+/// Returns whether an option connects a container to a terminal: `-it`, `--interactive`.
+fn is_terminal(option: &str) -> bool {
+    let letters = option.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let letters = letters.filter(|rest| rest.chars().all(|letter| LETTERS.contains(letter)));
+    matches!(option, "--interactive" | "--tty")
+        || letters.is_some_and(|letters| letters.contains(['i', 't']))
+}
+
+/// Returns whether the command of a container is a shell, or that of the image.
+fn is_session(words: &[Word]) -> bool {
+    let is_shell =
+        |word: &Word| matches!(word.text.rsplit('/').next(), Some("bash" | "sh" | "zsh"));
+    let is_script = |word: &Word| word.text.starts_with('-') && word.text.ends_with('c');
+    words.first().is_none_or(is_shell) && !words.iter().any(is_script)
+}
+
+/// Adds the facts of the command that a `run` starts in its container.
+pub(crate) fn inside(command: &ShellCommand, facts: &mut Facts<'_>) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let is_engine = words[0].ends_with("docker") || words[0].ends_with("podman");
+    let Some(mut at) = run_at(&words).filter(|_| is_engine) else { return };
+    let mut started: Vec<Word> = Vec::new();
+    while let Some(text) = words.get(at).filter(|text| text.starts_with('-') && **text != "-") {
+        let (option, value) = option(text);
+        let is_open = value.is_none() && takes_value(option);
+        if option == "--entrypoint" {
+            let value =
+                value.map(|value| Word { text: value.to_owned(), ..command.words[at].clone() });
+            started.extend(value.or_else(|| command.words.get(at + 1).cloned()));
+        }
+        at += if is_open { 2 } else { 1 };
+    }
+    let Some(image) = words.get(at) else { return };
+    started.extend(command.words[at + 1..].iter().cloned());
+    start(started, image, facts);
+}
+
+/// Adds the facts of the command that a container of an image starts.
+pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
+    let Some(first) = words.first() else { return };
+    let is_shell = |two: &&[Word]| two[0].text.starts_with('-') && two[0].text.ends_with('c');
+    if let Some(two) = words.windows(2).find(is_shell)
+        && first.text.ends_with("sh")
+    {
+        return script(&two[1].text, two[1].line, facts);
+    }
+    // Images of llama.cpp start its server.
+    if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
+        words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
+    }
+    let command =
+        ShellCommand { words, folder: String::new(), stage: 0, is_piped: false, is_saved: false };
+    facts.script(Script { commands: vec![command], ..Script::default() });
+}
+
+/// Adds the facts of a script that starts on a line.
+pub(crate) fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
+    // The text of a block starts on the line after its indicator.
+    let first = text.lines().next().unwrap_or_default().trim();
+    let is_block = facts.text.lines().nth(line).is_some_and(|next| next.trim() == first);
+    let before = if is_block { line } else { line - 1 };
+    let mut script = shell::script("x.sh", &("\n".repeat(before) + text));
+    // The engine itself sets some variables, and others come from files.
+    script.missing.clear();
+    for setting in script.settings.iter_mut().filter(|one| one.scope == Scope::Exported) {
+        setting.scope = Scope::Run;
+    }
+    facts.script(script);
 }
 
 /// Words of scripts that run podman as root.
 const ROOT: [&str; 3] = ["sudo", "EUID", "id -u"];
 
-/// Returns a mark for a command of podman in a script, if nothing shows that root runs it.
+/// Returns a mark for a command of podman in a script, if nothing shows that root runs it. `toolbox`
+/// calls podman.
 fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
     let first = &command.words[0];
     let is_rootless = facts.kind == Kind::Shell
-        && first.text == "podman"
+        && matches!(&*first.text, "podman" | "toolbox")
         && !ROOT.iter().any(|word| facts.text.contains(word));
     is_rootless.then(|| named("--podman", None, first.line)).into_iter().collect()
 }
@@ -187,7 +269,9 @@ fn takes_value(option: &str) -> bool {
 
 /// Reads `distrobox create --image IMAGE` and `toolbox create --image IMAGE`.
 fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
-    let mut container = Container { image: None, options: options(&command.words[1..]) };
+    let mut given = options(&command.words[1..]);
+    given.extend(rootless(command, facts));
+    let mut container = Container { image: None, options: given };
     let mut words = command.words.iter();
     while let Some(word) = words.next() {
         // `--additional-flags "--privileged …"`

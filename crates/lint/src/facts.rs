@@ -67,7 +67,12 @@ pub struct Facts<'t> {
     pub(crate) stages: Vec<Stage>,
     /// The GPUs that the file names.
     pub(crate) target: Target,
+    /// The nesting depth of commands that start containers.
+    depth: usize,
 }
+
+/// The maximum nesting depth of commands that start containers.
+const DEEPEST: usize = 4;
 
 /// A stage of a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +156,7 @@ impl<'t> Facts<'t> {
                 Kind::Pins | Kind::Python => Target::default(),
                 _ => Target::read(file, text),
             },
+            depth: 0,
         };
         match kind {
             Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
@@ -212,8 +218,15 @@ impl<'t> Facts<'t> {
                 ..package
             }));
         }
-        self.commands.extend(commands);
+        self.commands.extend(commands.iter().cloned());
         self.missing.extend(missing);
+        if self.depth < DEEPEST {
+            self.depth += 1;
+            for command in &commands {
+                containers::inside(command, self);
+            }
+            self.depth -= 1;
+        }
         for Document { place, text } in documents {
             if text.lines().any(|line| line.trim_end() == "services:") {
                 compose::read(&text, self);

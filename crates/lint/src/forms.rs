@@ -204,10 +204,11 @@ pub const ROCM: Form = Form::of(
     &[
         &[
             RELEASES,
-            Key::required(
+            Key::optional(
                 "needs",
                 Kind::Text,
                 "What the GPUs need; shown for a file that does not name a GPU.",
+                "nothing is shown",
                 "needs = \"a newer release\"",
             ),
         ],
@@ -585,6 +586,13 @@ pub const WORD: Form = Form::of(
                 "Only in files of this kind.",
                 "all files",
                 "files = \"code\"",
+            ),
+            Key::optional(
+                "without-gpu",
+                Kind::Flag,
+                "Whether a row with `gpus` also applies to files that name no GPU.",
+                "`false`",
+                "without-gpu = true",
             ),
         ],
         ROW,

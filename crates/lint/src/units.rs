@@ -22,6 +22,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let started = of("ExecStart").last().map(|line| line.value.clone());
     // An `Exec=` with an entry point of its own may read variables that the image does not know.
     let started = started.or_else(|| service(place).map(str::to_owned));
+    let started = started.or_else(|| is_for_ollama(&lines).then(|| "ollama".to_owned()));
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
     let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
     facts.containers.extend(image_line.map(|line| Container {
@@ -42,6 +43,10 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
                     ..Setting::new(name, value, number, Scope::Run)
                 }));
             }
+            ("Container", "Exec") => {
+                let starter = program.as_deref().unwrap_or_default();
+                containers::start(words(&line.value, number), starter, facts);
+            }
             ("Container", "PodmanArgs") if line.value.contains("--privileged") => {
                 let message = "`PodmanArgs` gives the container all privileges".to_owned();
                 facts.privileged.push((number, message));
@@ -55,7 +60,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
 }
 
 /// The keys of a quadlet, and the same options of `podman run`.
-const OPTIONS: [(&str, &str); 11] = [
+const OPTIONS: [(&str, &str); 12] = [
     ("AddCapability", "--cap-add"),
     ("AddDevice", "--device"),
     ("Entrypoint", "--entrypoint"),
@@ -65,6 +70,7 @@ const OPTIONS: [(&str, &str); 11] = [
     ("Network", "--network"),
     ("PublishPort", "--publish"),
     ("SeccompProfile", "--security-opt=seccomp"),
+    ("SecurityLabelDisable", "--security-opt=label=disable"),
     ("ShmSize", "--shm-size"),
     ("Volume", "--volume"),
 ];
@@ -95,6 +101,17 @@ fn rootless(lines: &[Line]) -> Option<Word> {
 fn service(place: &str) -> Option<&str> {
     let (path, _) = place.split_once(".service.d/")?;
     path.rsplit(['/', ' ', '"', '\'']).next()
+}
+
+/// Returns whether a drop-in, wherever it is stored, is for Ollama: it starts nothing, and sets at
+/// least two of Ollama's variables.
+fn is_for_ollama(lines: &[Line]) -> bool {
+    let is_known =
+        |name: &str| name.starts_with("OLLAMA_") && ::pins::unknown_ollama_variable(name).is_none();
+    let settings = lines.iter().filter(|line| line.key == "Environment");
+    let settings = settings.flat_map(|line| words(&line.value, line.number));
+    let names = settings.filter_map(|one| Some(one.text.split_once('=')?.0.to_owned()));
+    names.filter(|name| is_known(name)).count() >= 2
 }
 
 /// Returns whether an image is one that another unit builds or pulls.

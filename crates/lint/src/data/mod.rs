@@ -145,8 +145,8 @@ pub(crate) struct Row {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RocmRow {
     pub(crate) releases: Vec<Releases>,
-    /// What these GPUs need, for files that do not name a GPU.
-    pub(crate) needs: String,
+    /// What these GPUs need, for files that do not name a GPU; `None` if it is what all need.
+    pub(crate) needs: Option<String>,
     pub(crate) row: Row,
 }
 
@@ -308,6 +308,8 @@ pub(crate) struct WordRow {
     /// Texts anywhere in the file that solve the problem.
     pub(crate) unless: Vec<String>,
     pub(crate) files: Files,
+    /// Whether a row about some GPUs also applies to files that name no GPU.
+    pub(crate) without_gpu: bool,
     pub(crate) row: Row,
 }
 

@@ -192,7 +192,7 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
 fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Reported> {
     named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
-    let needs = named.table.required(report, "needs", "needs = \"a newer release\"", line);
+    let needs = named.table.optional(report, "needs", line);
     let row = named.row(report);
     Ok(RocmRow { releases: releases?, needs: needs?, row: row? })
 }
@@ -373,6 +373,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let needs = table.texts(report, "needs", "rocm", lower);
     let unless = table.texts(report, "unless", ".tar.zst", lower);
     let files = table.optional(report, "files", files);
+    let without_gpu = table.flag(report, "without-gpu");
     let row = named.row(report);
     Ok(WordRow {
         name: named.name.to_owned(),
@@ -382,6 +383,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
         needs: needs?,
         unless: unless?,
         files: files?.unwrap_or(Files::Any),
+        without_gpu: without_gpu?,
         row: row?,
     })
 }

@@ -12,15 +12,22 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let line = command.words[0].line;
         match words[0].rsplit('/').next().unwrap_or_default() {
             "git" => git(facts, at, &words, line, found),
-            "sed" | "perl" | "patch" => patches(facts, &words, line, found),
+            "sed" | "perl" | "patch" => {
+                patches(facts, &words, line, found);
+                printed(facts, at, &words, found);
+            }
             "apt-key" => found.add("apt-key", line, "`apt-key` is called"),
             "chmod" | "mknod" => open_to_all(&words, line, found),
-            "docker" | "podman" | "buildah" => built(facts, command, context, found),
+            "docker" | "podman" | "buildah" => {
+                built(facts, command, context, found);
+                copied(facts, at, &words, found);
+            }
             "curl" | "wget" | "aria2c" => download(facts, at, found),
             "llama-server" | "llama-cli" => flash_attention(command, found),
             _ if is_pip(&words) => {
                 from_git(command, found);
                 from_url(command, &words, found);
+                uninstalled(facts, at, &words, found);
             }
             _ => {}
         }
@@ -216,7 +223,7 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
         Some(branch) => {
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
-            } else if is_tag(branch) {
+            } else if is_tag(branch) && !is_tensorflow_series(url, branch) {
                 let message = format!("{shown} is cloned at tag `{branch}`, not at a commit");
                 found.add("tag-not-commit", line, message);
             } else {
@@ -246,6 +253,12 @@ fn is_tag(name: &str) -> bool {
         && !name.contains('/')
         && !is_branch(name)
         && (is_short || number[digits..].starts_with('.'))
+}
+
+/// Returns whether a name is that of one of TensorFlow's branches of releases: `r2.14`.
+fn is_tensorflow_series(url: &str, name: &str) -> bool {
+    let number = name.strip_prefix('r').is_some_and(|rest| rest.starts_with(char::is_numeric));
+    number && url.contains("tensorflow")
 }
 
 /// Returns whether a command of git may work in the folder of a clone.
@@ -325,6 +338,46 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
     }
 }
 
+/// Checks `sed '/x/d' FILE` in a build, which only prints the changed file.
+fn printed(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let is_input = at.checked_sub(1).is_some_and(|last| facts.commands[last].is_piped);
+    let has_option = words[1..].iter().any(|word| word.starts_with('-'));
+    let is_edit = |script: &str| {
+        let is_deletion = script.starts_with('/') && script.ends_with("/d");
+        is_deletion || script.starts_with("s/") && !script.ends_with('p')
+    };
+    let [_, script, file, ..] = words else { return };
+    let is_unused = facts.kind == Kind::Dockerfile && !command.is_piped && !command.is_saved;
+    if words[0] == "sed" && is_unused && !is_input && !has_option && is_edit(script) {
+        let message = format!("`sed` prints the changed text, and leaves `{file}` as it is");
+        found.add("sed-not-in-place", command.words[0].line, message);
+    }
+}
+
+/// Checks `pip uninstall` in a build: without `-y`, and with a version.
+fn uninstalled(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
+    let line = facts.commands[at].words[0].line;
+    let is_build = facts.kind == Kind::Dockerfile && words[0] != "uv";
+    let Some(start) = words.iter().position(|word| *word == "uninstall").filter(|_| is_build)
+    else {
+        return;
+    };
+    let rest = &words[start + 1..];
+    let is_yes = |word: &&str| matches!(*word, "-y" | "--yes" | "-qy" | "-yq");
+    // `yes | pip uninstall` answers.
+    let is_answered = at.checked_sub(1).is_some_and(|last| facts.commands[last].is_piped);
+    if !is_answered && !rest.iter().any(is_yes) {
+        let message = "`pip uninstall` asks before it removes anything";
+        found.add("pip-uninstall", line, message);
+    }
+    let has_version = |word: &&&str| !word.starts_with('-') && word.contains(['<', '>', '=']);
+    if let Some(word) = rest.iter().find(has_version) {
+        let message = format!("`pip uninstall` ignores the version in `{word}`");
+        found.add("pip-uninstall", line, message);
+    }
+}
+
 /// Checks `--flash-attn` without a value.
 fn flash_attention(command: &ShellCommand, found: &mut Findings<'_>) {
     for (at, word) in command.words.iter().enumerate() {
@@ -358,6 +411,19 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     for (line, message) in &facts.privileged {
         found.add("privileged-container", *line, message.as_str());
+    }
+}
+
+/// Checks `docker build … | tee LOG` in a script whose pipes succeed if their last command does.
+fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
+    let is_copied = next.is_some_and(|next| next.words[0].text == "tee");
+    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.text.contains(word));
+    let is_build = words.iter().take(3).any(|word| matches!(*word, "build" | "bud"));
+    if is_build && is_copied && !is_kept {
+        let message = format!("`{} build | tee` succeeds even if the build fails", words[0]);
+        found.add("build-status-lost", command.words[0].line, message);
     }
 }
 
@@ -535,6 +601,9 @@ const USED: [&str; 14] = [
     ".apk",
 ];
 
+/// Folders of programs.
+const BINARIES: [&str; 4] = ["/usr/local/bin/", "/usr/bin/", "/.local/bin/", "/usr/local/sbin/"];
+
 /// Returns the file that a download saves, if such files are used as programs.
 fn saved(command: &ShellCommand) -> Option<String> {
     let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
@@ -544,6 +613,11 @@ fn saved(command: &ShellCommand) -> Option<String> {
             || option == "-O" && command.words[0].text.ends_with("wget")
     };
     let named = words.windows(2).find(|two| takes_name(two[0])).map(|two| two[1]);
+    // Every file in a folder of programs is one.
+    let program = named.filter(|path| BINARIES.iter().any(|folder| path.contains(folder)));
+    if let Some(path) = program {
+        return path.rsplit('/').next().map(|name| name.replace(UNKNOWN, "…"));
+    }
     // A file name in an option takes precedence over the last part of the URL.
     named
         .into_iter()

@@ -80,7 +80,7 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     }
     let moves = |one: &&str| {
         matches!(*one, "rawhide" | "dev" | "main" | "edge")
-            || ["latest", "nightly"].iter().any(|word| one.contains(word))
+            || ["latest", "nightly"].iter().any(|word| one.contains(word)) && !is_dated(one)
     };
     match tag.filter(|one| !moves(one)) {
         None => {
@@ -98,6 +98,20 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
             );
         }
     }
+}
+
+/// Returns whether a tag names one day or one commit: `nightly_20250605`, `nightly-2025-06-05`.
+fn is_dated(tag: &str) -> bool {
+    let parts: Vec<&str> = tag.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is_number = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_day =
+        |three: &[&str]| is_number(three[0], 4) && is_number(three[1], 2) && is_number(three[2], 2);
+    let is_commit =
+        |part: &str| part.len() == 40 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.windows(3).any(is_day)
+        || parts.iter().any(|part| part.starts_with("20") && is_number(part, 8) || is_commit(part))
 }
 
 /// Returns the release of a distribution that an image contains.
@@ -187,7 +201,7 @@ pub(super) fn release_of<'a>(reference: &'a str, package: &str) -> Option<&'a st
         None if path.contains(package) => tag,
         None => return None,
     };
-    let rest = rest.trim_start_matches(['-', '_', 'v']);
+    let rest = rest.strip_prefix("_release").unwrap_or(rest).trim_start_matches(['-', '_', 'v']);
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let release = rest[..end].trim_end_matches('.');
     release.contains('.').then_some(release)

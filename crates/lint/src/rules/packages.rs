@@ -195,9 +195,10 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
             && command.words.iter().any(|w| w.line == package.line)
     });
     let is_settled = words.iter().any(|word| {
-        matches!(*word, "--require-hashes" | "--no-index" | "-r" | "-c")
-            || word.starts_with("--requirement")
-            || word.starts_with("--constraint")
+        // Constraints pin no pre-release that is newer than they are.
+        let is_constraint = *word == "-c" || word.starts_with("--constraint");
+        matches!(*word, "--require-hashes" | "--no-index")
+            || is_constraint && !words.contains(&"--pre")
     });
     if let Some(package) = unpinned.filter(|_| !is_settled) {
         found.add(

@@ -28,30 +28,29 @@ pub(super) fn judge(
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
-    let row = data()
+    let rows = data()
         .rocm
         .iter()
-        .find(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
-    let Some(row) = row else { return };
-    let sure = facts.target.matches(&row.row.gpus, context);
+        .filter(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
+    let mut rows = rows.map(|row| (row, facts.target.matches(&row.row.gpus, context)));
+    let Some((row, sure)) = rows.find(|(_, sure)| *sure != Match::No) else { return };
     // Without a known GPU, one finding for each release of a stage is enough.
     let release = named.release.trim_end_matches(".0");
     if sure == Match::Unknown && !found.is_first(named.stage, release) {
         return;
     }
-    let message = match sure {
-        Match::Unknown => {
-            let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
-            format!(
-                "{}; if the GPU is {}, it needs {}",
-                named.message,
-                gpus.join(" or "),
-                row.needs
-            )
+    let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
+    let gpus = gpus.join(" or ");
+    let mut hit = match row.needs.as_ref().filter(|_| sure == Match::Unknown) {
+        Some(needs) => {
+            let message = format!("{}; if the GPU is {gpus}, it needs {needs}", named.message);
+            let advice = crate::rule(&row.row.rule).map_or("", |rule| &rule.advice);
+            let hit = Hit::new(&row.row.rule, named.line, message);
+            hit.help(format!("on {gpus}, {advice}"))
         }
-        Match::No | Match::Possible | Match::Certain => named.message,
+        None => Hit::new(&row.row.rule, named.line, named.message),
     };
-    let mut hit = Hit::new(&row.row.rule, named.line, message).of(&row.row);
+    hit = hit.of(&row.row);
     // A pre-release is not the release that the source describes.
     if named.release.contains(|c: char| c.is_ascii_alphabetic()) {
         hit = hit.at_most(Severity::Warning);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ::names::GfxVersion;
 
 use super::{for_gpu, images, packages, rocm};
+use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
@@ -85,8 +86,25 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
         }),
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
+        "variable-build-only" => is_for_session(facts, setting),
+        // The file makes the path itself.
+        "device-lib-path" => facts.commands.iter().any(|command| {
+            let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
+            command.words[0].text == "ln" && has("amdgcn")
+        }),
         _ => false,
     }
+}
+
+/// Returns whether a variable is for a container in which a person works, and may build something.
+fn is_for_session(facts: &Facts<'_>, setting: &Setting) -> bool {
+    facts.containers.iter().any(|container| {
+        let has = |text: &str| container.options.iter().any(|one| one.text.starts_with(text));
+        let is_its = container.options.iter().any(|one| {
+            one.line == setting.line && one.text.starts_with(&format!("--env={}=", setting.name))
+        });
+        is_its && has(containers::SESSION)
+    })
 }
 
 /// Returns whether a compose file gives a variable to a container.
@@ -146,8 +164,10 @@ fn is_override(name: &str) -> bool {
 fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
     let Setting { name, value, line, scope, .. } = setting;
     let (line, value) = (*line, value.trim());
-    if passes_itself(facts, setting) && context.defined.is_none_or(|names| !names.contains(name)) {
-        let message = format!("`{name}` is empty if nothing sets it");
+    let is_undefined = |source: &String| context.defined.is_none_or(|all| !all.contains(source));
+    if let Some(source) = source_of(facts, setting).filter(is_undefined) {
+        let set = if source == *name { "it".to_owned() } else { format!("`{source}`") };
+        let message = format!("`{name}` is empty if nothing sets {set}");
         let hit = Hit::new("hsa-override-empty", line, message).at_most(Severity::Warning);
         return found.hit(hit.help(format!("write `- {name}`, which passes it only if it is set")));
     }
@@ -220,14 +240,24 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
 
 /// Returns whether a service of a compose file gets a variable as `NAME=${NAME}`.
 pub(crate) fn passes_itself(facts: &Facts<'_>, setting: &Setting) -> bool {
-    let name = &setting.name;
-    facts.kind == Kind::Compose
-        && setting.value.trim().chars().all(|c| c == UNKNOWN)
-        && facts.lines().any(|(number, line)| {
-            let is_itself = line.contains(&format!("${{{name}}}"))
-                || line.trim_end_matches(['"', '\'', ' ']).ends_with(&format!("${name}"));
-            number == setting.line && is_itself
-        })
+    source_of(facts, setting).is_some_and(|source| source == setting.name)
+}
+
+/// Returns the variable that a service of a compose file gets as another one: `X` of `NAME=${X}`.
+fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
+    let is_unknown = setting.value.trim().chars().all(|c| c == UNKNOWN);
+    if facts.kind != Kind::Compose || !is_unknown {
+        return None;
+    }
+    let (_, line) = facts.lines().nth(setting.line.checked_sub(1)?)?;
+    let (before, after) = line.split_once('$')?;
+    let inside = after.strip_prefix('{').unwrap_or(after);
+    let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let (source, rest) = inside.split_at(end.unwrap_or(inside.len()));
+    // `${NAME:?text}` stops if nothing sets the variable.
+    let is_plain = inside == after || rest.starts_with('}');
+    let is_whole = before.trim_end_matches(['"', '\'', ' ']).ends_with(['=', ':']);
+    (is_plain && is_whole && !source.is_empty()).then(|| source.to_owned())
 }
 
 /// Checks variables that are passed to Ollama.

@@ -39,8 +39,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let is_advice = row.in_comments || !is_message;
             let is_file =
                 (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has);
-            if !is_file || !is_advice || !applies(row, facts.kind, &lower) || sure == Match::Unknown
-            {
+            let is_other = sure == Match::Unknown && !row.without_gpu;
+            if !is_file || !is_advice || !applies(row, facts.kind, &lower) || is_other {
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);

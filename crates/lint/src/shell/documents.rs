@@ -1,8 +1,8 @@
-//! Reads here documents: scripts, and files that a script or `COPY` writes.
+//! Reads what a script or `COPY` writes for later: here documents, lines of `echo`, aliases.
 
 use crate::facts::is_environment;
 
-use super::{Char, Document, Reader, UNKNOWN, end_of_line, numbered};
+use super::{Char, Document, Reader, UNKNOWN, Word, end_of_line, is_name, numbered};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -84,8 +84,33 @@ impl Reader {
             let before = body.first().map_or(0, |(_, line)| line - 1);
             let text = "\n".repeat(before) + &text;
             self.script.documents.push(Document { place: place.to_owned(), text });
+        } else if is_expanded {
+            self.deeper(&unescaped(body));
         } else {
             self.deeper(body);
+        }
+    }
+
+    /// Reads lines that `echo` writes into a file: `export NAME=value`, `alias NAME='…'`.
+    pub(super) fn written_lines(&mut self, words: &[Word]) {
+        for word in words {
+            let starts = ["export ", "alias "];
+            let line = starts.iter().find_map(|start| word.text.strip_prefix(start));
+            let line = line.unwrap_or(&word.text);
+            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+                let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
+                self.deeper(&chars);
+            }
+        }
+    }
+
+    /// Reads the bodies of aliases: commands that somebody runs later.
+    pub(super) fn aliases(&mut self, words: &[Word]) {
+        for word in words {
+            if let Some((_, body)) = word.text.split_once('=') {
+                let chars: Vec<Char> = body.chars().map(|c| (c, word.line)).collect();
+                self.deeper(&chars);
+            }
         }
     }
 
@@ -107,6 +132,15 @@ impl Reader {
         }
         result
     }
+}
+
+/// Returns a document as the shell writes it: `\$(pwd)` is `$(pwd)`.
+fn unescaped(body: &[Char]) -> Vec<Char> {
+    let is_escape = |at: usize| {
+        let next = body.get(at + 1).map(|(c, _)| *c);
+        body[at].0 == '\\' && matches!(next, Some('$' | '`'))
+    };
+    body.iter().enumerate().filter(|(at, _)| !is_escape(*at)).map(|(_, one)| *one).collect()
 }
 
 /// Returns the index of the line that ends a here document. Without such a line there is no here

@@ -495,22 +495,15 @@ impl Reader {
                     None => self.keep(words, is_saved),
                 }
             }
+            "alias" => {
+                self.aliases(&words[1..]);
+                self.keep(words, is_saved);
+            }
             "echo" if is_saved => {
                 self.written_lines(&words[1..]);
                 self.keep(words, is_saved);
             }
             _ => self.keep(words, is_saved),
-        }
-    }
-
-    /// Reads lines that `echo` writes into a file: `export NAME=value`.
-    fn written_lines(&mut self, words: &[Word]) {
-        for word in words {
-            let line = word.text.strip_prefix("export ").unwrap_or(&word.text);
-            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
-                let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
-                self.deeper(&chars);
-            }
         }
     }
 

@@ -220,7 +220,7 @@ fn values_of_options_are_not_packages() {
         &[
             ("a.sh", "uv pip install --python-preference system -r r.txt\n", &[]),
             ("a.sh", "pip install -e python\n", &[]),
-            ("a.sh", "uv pip install --requirements r.txt torch\n", &[]),
+            ("a.sh", "uv pip install --requirements r.txt\n", &[]),
             ("a.sh", "pip install --no-index --find-links=/w torch\n", &[]),
             ("a.sh", "pip install torch\n", &["1 information"]),
         ],
