@@ -247,7 +247,10 @@ fn named(
             let newest = releases.newest(with_pre).ok_or_else(|| {
                 refuse(
                     Kind::Input,
-                    format!("no tag of {} is a version, so the newest cannot be determined", pin.url),
+                    format!(
+                        "no tag of {} is a version, so the newest cannot be determined",
+                        pin.url
+                    ),
                 )
                 .hint(format!("name a tag, branch or commit: `build-pipeline bump {name} main`"))
             })?;
