@@ -26,7 +26,7 @@ pub(crate) struct Target {
     pub(crate) named: BTreeSet<GpuTarget>,
     /// The targets of its overrides.
     imitated: Vec<GpuTarget>,
-    /// Whether an override names the target of another GPU than the file's products.
+    /// Whether an override names the target of a GPU other than the file's products.
     is_doubted: bool,
 }
 
@@ -73,7 +73,7 @@ impl Target {
         gpus.iter().any(|gpu| self.named.contains(gpu))
     }
 
-    /// Returns whether an override names the target of another GPU than the file's products.
+    /// Returns whether an override names the target of a GPU other than the file's products.
     pub(crate) fn is_doubted(&self) -> bool {
         self.is_doubted
     }
@@ -84,7 +84,7 @@ impl Target {
         majors.map(GfxVersion::major).collect::<BTreeSet<_>>().len() > 1
     }
 
-    /// Returns whether a version belongs to another generation than the only GPU of the file. A
+    /// Returns whether a version belongs to a generation other than that of the file's only GPU. A
     /// file with several overrides selects one of them.
     pub(crate) fn is_foreign(&self, version: GfxVersion, context: Context<'_>) -> bool {
         let named = (self.named.len() == 1).then(|| self.named.first()).flatten();

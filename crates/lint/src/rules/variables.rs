@@ -229,7 +229,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
         let mut hit = Hit::new(&row.row.rule, line, message).of(&row.row);
         if name != ::pins::OVERRIDE {
-            // It applies to one node, which may be another GPU.
+            // A numbered override applies only to one node, which may be a different GPU.
             hit = hit.at_most(Severity::Warning);
         }
         if let Some(hit) = for_gpu(hit, sure) {

@@ -296,7 +296,7 @@ fn options_of_containers_are_compared_in_every_file() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("compose.yml", &service(&[kfd, seccomp, debugger]), &["5 information", "6 information"]),
         ("compose.yml", &service(&[kfd, debugger]), &["5 information"]),
-        // Without a GPU, it is no matter of ROCm.
+        // Without a GPU device, the unconfined options have nothing to do with ROCm.
         ("compose.yml", &service(&[seccomp]), &[]),
         ("compose.yml", &service(&[kfd, "security_opt: ['label:disable']"]), &[]),
         ("a.container", quadlet, &["4 information"]),
