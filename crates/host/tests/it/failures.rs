@@ -111,6 +111,8 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("no-hip-gpu", &["amdsmi"]),
         ("packet-rejected", &["MIOpen", "topk_softmax"]),
         ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
+        // Older releases print the same message.
+        ("ollama-discovery", &["0.18"]),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
@@ -118,6 +120,24 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         for word in foreign {
             assert!(!text.contains(word), "{name}: {text}");
         }
+    }
+}
+
+/// Only Strix Halo has the firmware and the registers that these failures name, and only RX 9000
+/// has the error of hipBLASLt.
+#[test]
+fn advice_for_one_gpu_says_for_which() {
+    let failures = catalogue();
+    for (name, advice, gpu) in [
+        ("page-fault-in-kernel-log", "linux-firmware 20260110", "Strix Halo: "),
+        ("page-fault-in-kernel-log", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
+        ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
+        ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
+    ] {
+        let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let line = found[0].failure.fix.iter().find(|line| line.contains(advice));
+        assert!(line.is_some_and(|line| line.starts_with(gpu)), "{name}: {line:?}");
     }
 }
 
