@@ -60,7 +60,11 @@ impl Reader {
         place: &str,
     ) -> usize {
         let mut at = start;
-        while at < chars.len() {
+        loop {
+            // `((A << 2))` is no here document.
+            if at >= chars.len() {
+                return start;
+            }
             let end = end_of_line(chars, at);
             let line: String = chars[at..end].iter().map(|(c, _)| *c).collect();
             if line.trim() == delimiter.text {

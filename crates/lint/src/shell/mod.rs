@@ -5,6 +5,7 @@
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
 mod documents;
+mod nested;
 mod scan;
 
 use std::cell::RefCell;
@@ -330,9 +331,13 @@ impl Reader {
         self.script.settings.push(Setting { stage: self.stage, ..setting });
     }
 
+    fn scanner<'a>(&'a self, chars: &'a [Char], at: usize) -> Scanner<'a> {
+        let (variables, missing) = (&self.variables, &self.missing);
+        Scanner { chars, at, variables, missing, depth: 0 }
+    }
+
     fn words(&self, chars: &[Char]) -> Vec<Word> {
-        let mut scanner =
-            Scanner { chars, at: 0, variables: &self.variables, missing: &self.missing };
+        let mut scanner = self.scanner(chars, 0);
         let mut words = Vec::new();
         loop {
             scanner.skip_blanks();
@@ -350,8 +355,7 @@ impl Reader {
         let mut words: Vec<Word> = Vec::new();
         let mut documents: Vec<Delimiter> = Vec::new();
         loop {
-            let mut scanner =
-                Scanner { chars, at, variables: &self.variables, missing: &self.missing };
+            let mut scanner = self.scanner(chars, at);
             scanner.skip_blanks();
             at = scanner.at;
             let Some((c, _)) = chars.get(at).copied() else { break };
@@ -625,6 +629,39 @@ mod tests {
         );
         check("x.sh", "a $'b\\'c\\n' `d e`f\n", &[(1, &["a", "b'c\n", "\u{fffc}f"])]);
         check("x.sh", "a 'never closed\nb", &[(1, &["a", "never closed\nb"])]);
+    }
+
+    #[test]
+    fn quotes_nest_in_expansions() {
+        for text in [
+            r#"A="${B#"${C}/"}""#,
+            r#"A="${B%%"}"*}""#,
+            r#"A="${B//'"'/}""#,
+            r#"A=${B#'"'}"#,
+            r#"A="${B:-it's}""#,
+            r#"A="${B:-${C:-"$(d "e's")"}}""#,
+            r#"A="${B#\"}""#,
+            r#"A="$(b "c)" "it's" 'd"')""#,
+            "A=$(b # it's\n)",
+            "A=$(cat <<'E'\nit's )\nE\n)",
+            "A=$(case $1 in a) b;; (c) d;; esac)",
+            "A=$(b case)",
+            "A=$(( 1 << 2 ))$((${#B} + 16#ff))",
+            r#"A="`b \`c\` "d"`""#,
+            r#"A="$(b "$(c "${D#"("}")" $'\'')""#,
+            "A=${#B}$#",
+            "A=$(for b in c; do case b in x|y) ;; esac; done)",
+            "A=`b 'c'`",
+            "((A = 1 << 2))",
+        ] {
+            let found = commands("x.sh", &format!("{text}\nlast one\n"));
+            let last = found.last().map(|one| one.words.len());
+            assert_eq!(last, Some(2), "{text}: {found:?}");
+        }
+        let text = "a \"${B:-\"c d\"}\" ${B:-'e f'}${C-${D:-g}} \"${B:-it's}\" \"${B:?no}\"\n";
+        check("x.sh", text, &[(1, &["a", "c d", "e fg", "it's", "\u{fffc}"])]);
+        let text = "B=\nC=1\na ${B:-2}${B-3}${C:-4}${C:+5}${B:-$C}\n";
+        check("x.sh", text, &[(3, &["a", "21\u{fffc}1"])]);
     }
 
     #[test]

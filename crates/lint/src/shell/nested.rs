@@ -1,0 +1,215 @@
+//! Finds the end of `${…}`, `$(…)` and backquotes, whatever is nested in them.
+
+use super::Char;
+
+/// Something that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Open {
+    /// `${`. In double quotes, the word after `:-` and similar operators has no single quotes.
+    Braces { has_single_quotes: bool },
+    /// `$(` or `(`.
+    Parentheses,
+    /// `$((`, which has neither comments nor here documents.
+    Arithmetic,
+    /// `case` in a command; its patterns end with `)`.
+    Case,
+    /// A double quote.
+    Quote,
+    /// A backquote.
+    Backquote,
+}
+
+impl Open {
+    /// Returns what `${` opens. `rest` is the text after it.
+    pub(super) fn braces(rest: &[Char], is_quoted: bool) -> Self {
+        let is_name = |one: &&Char| one.0.is_ascii_alphanumeric() || one.0 == '_';
+        let mut after = rest.iter().skip_while(is_name).map(|(c, _)| *c).peekable();
+        after.next_if_eq(&':');
+        let is_word = matches!(after.next(), Some('-' | '=' | '?' | '+'));
+        Self::Braces { has_single_quotes: !(is_quoted && is_word) }
+    }
+
+    /// Returns what `$(` opens. `rest` is the text after it.
+    pub(super) fn parentheses(rest: &[Char]) -> Self {
+        match rest.first() {
+            Some(('(', _)) => Self::Arithmetic,
+            _ => Self::Parentheses,
+        }
+    }
+}
+
+/// Words after which a command starts.
+const BEFORE: [&str; 9] = ["then", "do", "else", "elif", "if", "while", "until", "!", "{"];
+
+/// Looks for the end of something that is open.
+struct Nested<'a> {
+    chars: &'a [Char],
+    at: usize,
+    stack: Vec<Open>,
+    /// The word that is being read, and whether it is the first one of a command.
+    word: String,
+    is_first: bool,
+    /// The delimiters of the here documents that start on the next line.
+    documents: Vec<String>,
+}
+
+/// Returns the index after the end of what is open at `at`, or the length of the text.
+pub(super) fn end(chars: &[Char], at: usize, open: Open) -> usize {
+    let (word, documents) = (String::new(), Vec::new());
+    let mut nested = Nested { chars, at, stack: vec![open], word, is_first: true, documents };
+    while let Some(open) = nested.stack.last().copied() {
+        let Some((c, _)) = chars.get(nested.at).copied() else { break };
+        nested.at += 1;
+        nested.step(open, c);
+    }
+    nested.at.min(chars.len())
+}
+
+impl Nested<'_> {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).map(|(c, _)| *c)
+    }
+
+    fn open(&mut self, open: Open) {
+        self.stack.push(open);
+        self.word.clear();
+        self.is_first = true;
+    }
+
+    fn step(&mut self, open: Open, c: char) {
+        match (open, c) {
+            (_, '\\') => self.at += 1,
+            (Open::Backquote, '`') | (Open::Quote, '"') | (Open::Braces { .. }, '}') => {
+                self.close()
+            }
+            // Only a backslash protects from the next backquote.
+            (Open::Backquote, _) => {}
+            (_, '`') => self.open(Open::Backquote),
+            (_, '$') => self.expansion(open),
+            (Open::Quote, _) | (Open::Braces { has_single_quotes: false }, '\'') => {}
+            (_, '"') => self.open(Open::Quote),
+            (_, '\'') => self.skip_to('\''),
+            (Open::Braces { .. }, _) => {}
+            (Open::Arithmetic, '(') => self.open(Open::Arithmetic),
+            (_, '(') => self.open(Open::Parentheses),
+            (Open::Parentheses | Open::Arithmetic, ')') => self.close(),
+            (Open::Arithmetic, _) => {}
+            (_, c) => self.command(open, c),
+        }
+    }
+
+    fn close(&mut self) {
+        self.stack.pop();
+        self.word.clear();
+        self.is_first = false;
+    }
+
+    fn skip_to(&mut self, end: char) {
+        let length = self.chars[self.at..].iter().position(|(c, _)| *c == end);
+        self.at = length.map_or(self.chars.len(), |length| self.at + length + 1);
+    }
+
+    /// Reads what follows a dollar sign.
+    fn expansion(&mut self, open: Open) {
+        let rest = self.chars.get(self.at + 1..).unwrap_or_default();
+        match self.peek() {
+            Some('{') => {
+                let is_quoted =
+                    open == Open::Quote || open == Open::Braces { has_single_quotes: false };
+                self.at += 1;
+                self.open(Open::braces(rest, is_quoted));
+            }
+            Some('(') => {
+                self.at += 1;
+                self.open(Open::parentheses(rest));
+            }
+            Some('\'') if open != Open::Quote => {
+                self.at += 1;
+                while let Some(c) = self.peek().filter(|c| *c != '\'') {
+                    self.at += if c == '\\' { 2 } else { 1 };
+                }
+                self.at += 1;
+            }
+            // `$$` and `$#` are variables.
+            Some('$' | '#') => self.at += 1,
+            _ => {}
+        }
+    }
+
+    /// Reads a character of a command outside of quotes.
+    fn command(&mut self, open: Open, c: char) {
+        match c {
+            '#' if self.word.is_empty() && self.is_after_blank() => {
+                while self.peek().is_some_and(|next| next != '\n') {
+                    self.at += 1;
+                }
+            }
+            '<' if self.peek() == Some('<') => self.here_document(),
+            c if c.is_alphanumeric() || matches!(c, '_' | '-' | '!' | '{') => self.word.push(c),
+            _ => {
+                self.end_of_word(open, c);
+                if c == '\n' {
+                    self.skip_documents();
+                }
+            }
+        }
+    }
+
+    fn is_after_blank(&self) -> bool {
+        let before = self.at.checked_sub(2).and_then(|before| self.chars.get(before));
+        before.is_none_or(|(c, _)| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '('))
+    }
+
+    fn end_of_word(&mut self, open: Open, c: char) {
+        let word = std::mem::take(&mut self.word);
+        let is_keyword = self.is_first && (c.is_whitespace() || c == ';' || c == ')');
+        match word.as_str() {
+            "case" if is_keyword => self.stack.push(Open::Case),
+            "esac" if is_keyword && open == Open::Case => {
+                self.stack.pop();
+                // `esac)` also ends what the command is in.
+                self.at -= usize::from(c == ')');
+            }
+            _ => {}
+        }
+        let is_end = matches!(c, '\n' | ';' | '&' | '|' | ')');
+        self.is_first =
+            is_end || self.is_first && (word.is_empty() || BEFORE.contains(&word.as_str()));
+    }
+
+    /// Reads the delimiter of a here document after its first `<`.
+    fn here_document(&mut self) {
+        self.at += 1;
+        // `<<<` is followed by the text itself.
+        if self.peek() == Some('<') {
+            self.at += 1;
+            return;
+        }
+        while self.peek().is_some_and(|c| matches!(c, '-' | ' ' | '\t')) {
+            self.at += 1;
+        }
+        let mut delimiter = String::new();
+        while let Some(c) = self.peek().filter(|c| !c.is_whitespace() && !";&|<>()".contains(*c)) {
+            self.at += 1;
+            if !matches!(c, '\'' | '"' | '\\') {
+                delimiter.push(c);
+            }
+        }
+        self.documents.push(delimiter);
+    }
+
+    /// Skips the here documents that start on this line.
+    fn skip_documents(&mut self) {
+        for delimiter in std::mem::take(&mut self.documents) {
+            let mut start = self.at;
+            for line in self.chars[self.at..].split(|(c, _)| *c == '\n') {
+                start += line.len() + 1;
+                let text: String = line.iter().map(|(c, _)| *c).collect();
+                if text.trim() == delimiter {
+                    self.at = start.min(self.chars.len());
+                    break;
+                }
+            }
+        }
+    }
+}
