@@ -45,6 +45,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let version = version.unwrap_or_default();
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
                 let (line, stage) = (package.line, package.stage);
+                // AMD's own wheels have the whole release in their stamp.
+                let release = &rocm::newest(release);
                 let named = rocm::Named { release, line, stage, message };
                 rocm::judge(named, facts, context, found);
             }

@@ -72,7 +72,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         // One finding for each release of a stage is enough.
         if !is_stamped && seen.insert((stage, release.clone())) {
             let message = format!("a package source has ROCm {release}");
-            judge(Named { release, line, stage, message }, facts, context, found);
+            // An index of PyTorch has the newest release of its series.
+            let newest = if url.contains(PYTORCH) { newest(release) } else { release.clone() };
+            judge(Named { release: &newest, line, stage, message }, facts, context, found);
         }
     }
 }
@@ -120,6 +122,7 @@ const AMD: &str = "repo.radeon.com/";
 const INSTALLER: &str = "amdgpu-install";
 const BASE_URL: &str = "baseurl";
 const THEROCK: &str = "therock-dist-linux-";
+const PYTORCH: &str = "download.pytorch.org/whl/";
 
 /// Returns the words of commands and the requirements that contain URLs: text, line, stage.
 fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
@@ -151,9 +154,18 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     words.chain(settings).chain(lines).filter(|(text, ..)| is_url(text)).collect()
 }
 
+/// Returns the newest release of the series that a PyTorch wheel or index is for. AMD's own names
+/// give the first release of a series without its last number.
+pub(super) fn newest(release: &str) -> String {
+    match release.matches('.').count() {
+        1 => format!("{release}.{}", u8::MAX),
+        _ => release.to_owned(),
+    }
+}
+
 /// Returns whether a value contains the URL of a package source.
 fn is_index(value: &str) -> bool {
-    value.contains(AMD) || value.contains("download.pytorch.org/whl/")
+    value.contains(AMD) || value.contains(PYTORCH)
 }
 
 /// Returns the ROCm release in a URL of AMD's repositories or of PyTorch's index.
@@ -177,7 +189,7 @@ fn release_in(text: &str) -> Option<String> {
         // The name contains the target and the release.
         return rest.split('-').find_map(pre_release).map(str::to_owned);
     }
-    let (_, path) = text.split_once("download.pytorch.org/whl/")?;
+    let (_, path) = text.split_once(PYTORCH)?;
     let (_, rest) =
         path.split_once("rocm").filter(|(before, _)| before.is_empty() || before.ends_with('/'))?;
     release(rest.split(['/', ' ', '"', '\'']).next()?).map(str::to_owned)

@@ -87,13 +87,21 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, setting),
-        // The file makes the path itself.
-        "device-lib-path" => facts.commands.iter().any(|command| {
-            let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
-            command.words[0].text == "ln" && has("amdgcn")
-        }),
+        "device-lib-path" => has_device_libraries(facts, setting),
         _ => false,
     }
+}
+
+/// Returns whether the file itself makes a path of device libraries, or installs AMD's packages,
+/// which contain it.
+fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let is_link = facts.commands.iter().any(|command| {
+        let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
+        command.words[0].text == "ln" && has("amdgcn")
+    });
+    let is_package = setting.value.starts_with("/opt/rocm/amdgcn/")
+        && rocm::amd_releases(facts, setting.stage).next().is_some();
+    is_link || is_package
 }
 
 /// Returns whether a variable is for a container in which a person works, and may build something.

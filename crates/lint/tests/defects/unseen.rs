@@ -388,3 +388,76 @@ fn hostile_files_take_no_time() {
     // This once took minutes. The bound is generous, because the machine may be busy.
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
 }
+
+#[test]
+fn quotes_in_an_expansion_hide_nothing() {
+    let run = "docker run --cap-add=SYS_PTRACE --device /dev/kfd localhost/a\n";
+    for text in [
+        "A=\"${B#\"${C}/\"}\"\n",
+        "A=\"$(basename \"it's\")\"\n",
+        "A=$(cat <<'EOF'\nit's )\nEOF\n)\n",
+        "A=`b \\`c\\` \"d\"`\n",
+    ] {
+        let line = format!("{} information", text.lines().count() + 1);
+        expect("container-unconfined", NONE, &[("a.sh", &format!("{text}{run}"), &[&line])]);
+    }
+    let image = "docker run \"${IMAGE:-\"docker.io/a/b:latest\"}\"\n";
+    expect("image-latest", NONE, &[("a.sh", image, &["1 warning"])]);
+}
+
+#[test]
+fn quotes_in_a_quadlet_are_no_part_of_the_value() {
+    let start = "[Container]\nAddDevice=/dev/kfd /dev/dri\n";
+    let rocm = format!("{start}Image = \"docker.io/ollama/ollama:0.12.0-rocm\"\n");
+    let plain = format!("{start}Image=\"docker.io/ollama/ollama:0.12.0\"\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.container", &rocm, &[]), ("a.container", &plain, &["3 error"])];
+    expect("ollama-without-rocm", NONE, cases);
+    let seccomp = format!("{start}Image=localhost/a\nSeccompProfile=\"unconfined\"\n");
+    expect("container-unconfined", NONE, &[("a.container", &seccomp, &["4 information"])]);
+}
+
+#[test]
+fn a_message_about_a_failure_is_no_claim() {
+    expect(
+        "missing-code-objects",
+        NONE,
+        &[
+            ("a.sh", "rocminfo | grep -q gfx1151 || die \"ROCm does not detect gfx1151.\"\n", &[]),
+            (
+                "a.sh",
+                "if ! rocminfo; then\n  echo 'ROCm cannot detect the GPU'\n  exit 1\nfi\n",
+                &[],
+            ),
+            ("a.sh", "# ROCm cannot detect this GPU\nls\n", &["1 information"]),
+            (
+                "a.sh",
+                "echo 'ROCm cannot detect this GPU, so set the override'\nls\n",
+                &["1 information"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_index_of_pytorch_has_the_newest_release_of_its_series() {
+    let index = "pip install torch --index-url https://download.pytorch.org/whl/rocm7.2\n";
+    let wheel = "pip install torch==2.13.0+rocm7.2\n";
+    let amd = "curl -O https://repo.radeon.com/rocm/apt/7.2/a.deb\n";
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.sh", index, &[]), ("a.sh", wheel, &[]), ("a.sh", amd, &["1 warning"])];
+    expect("rocm-7-2-0", PROJECT, cases);
+    let old = "pip install torch --index-url https://download.pytorch.org/whl/rocm7.1\n";
+    expect("rocm-too-old", PROJECT, &[("a.sh", old, &["1 error"])]);
+}
+
+#[test]
+fn packages_of_amd_have_the_path_of_the_device_libraries() {
+    let start = "FROM docker.io/a/b@sha256:1\nENV HIP_DEVICE_LIB_PATH=/opt/rocm/amdgcn/bitcode\n";
+    let amd = format!(
+        "{start}RUN echo 'deb https://repo.radeon.com/rocm/apt/7.2.1 noble main' > /etc/apt/sources.list.d/a.list\n"
+    );
+    let cases: &[(&str, &str, &[&str])] =
+        &[("Dockerfile", &amd, &[]), ("Dockerfile", start, &["2 information"])];
+    expect("device-lib-path", NONE, cases);
+}
