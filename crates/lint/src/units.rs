@@ -1,6 +1,7 @@
 //! Reads quadlets and systemd units: images, variables, and the commands that they start.
 
 use crate::containers::{self, named};
+use crate::data::data;
 use crate::facts::{Container, Facts, Image};
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
@@ -29,6 +30,12 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
         image: Some(Word { text: unquoted(&line.value).to_owned(), line: line.number }),
         options: lines.iter().flat_map(options).chain(rootless(&lines)).collect(),
     }));
+    facts.unknown_keys.extend(
+        lines
+            .iter()
+            .filter(|line| is_unknown(line))
+            .map(|line| Word { text: line.key.clone(), line: line.number }),
+    );
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
@@ -122,6 +129,12 @@ fn unquoted(value: &str) -> &str {
 fn rootless(lines: &[Line]) -> Option<Word> {
     let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
     lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
+}
+
+/// Returns whether Quadlet does not know the key of a line.
+fn is_unknown(line: &Line) -> bool {
+    let mut rows = data().quadlets.iter();
+    rows.any(|row| row.section == line.section && !row.keys.contains(&line.key))
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.

@@ -46,8 +46,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
                 let (line, stage) = (package.line, package.stage);
                 // AMD's own wheels have the whole release in their stamp.
-                let release = &rocm::newest(release);
-                let named = rocm::Named { release, line, stage, message };
+                let named = rocm::Named { release, line, is_series: true, stage, message };
                 rocm::judge(named, facts, context, found);
             }
         }

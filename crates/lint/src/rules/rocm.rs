@@ -15,6 +15,8 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 pub(super) struct Named<'a> {
     pub(super) release: &'a str,
     pub(super) line: usize,
+    /// Whether it stands for the newest release of its series.
+    pub(super) is_series: bool,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub(super) stage: usize,
     /// The rest of the message: "`X` contains ROCm 6.4".
@@ -28,10 +30,11 @@ pub(super) fn judge(
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
+    let judged = if named.is_series { newest(named.release) } else { named.release.to_owned() };
     let rows = data()
         .rocm
         .iter()
-        .filter(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
+        .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let mut rows = rows.map(|row| (row, facts.target.matches(&row.row.gpus, context)));
     let Some((row, sure)) = rows.find(|(_, sure)| *sure != Match::No) else { return };
     // Without a known GPU, one finding for each release of a stage is enough.
@@ -73,8 +76,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         if !is_stamped && seen.insert((stage, release.clone())) {
             let message = format!("a package source has ROCm {release}");
             // An index of PyTorch has the newest release of its series.
-            let newest = if url.contains(PYTORCH) { newest(release) } else { release.clone() };
-            judge(Named { release: &newest, line, stage, message }, facts, context, found);
+            let is_series = url.contains(PYTORCH);
+            judge(Named { release, line, is_series, stage, message }, facts, context, found);
         }
     }
 }
@@ -156,7 +159,7 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
 
 /// Returns the newest release of the series that a PyTorch wheel or index is for. AMD's own names
 /// give the first release of a series without its last number.
-pub(super) fn newest(release: &str) -> String {
+fn newest(release: &str) -> String {
     match release.matches('.').count() {
         1 => format!("{release}.{}", u8::MAX),
         _ => release.to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::facts::is_environment;
 
-use super::{Char, Document, Reader, UNKNOWN, Word, end_of_line, is_name, numbered};
+use super::{Char, Document, Reader, Scope, UNKNOWN, Word, end_of_line, is_name, numbered};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -103,7 +103,11 @@ impl Reader {
             let line = line.unwrap_or(&word.text);
             if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
                 let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
+                let first = self.script.settings.len();
                 self.deeper(&chars);
+                for setting in &mut self.script.settings[first..] {
+                    setting.scope = Scope::File;
+                }
             }
         }
     }

@@ -461,3 +461,101 @@ fn packages_of_amd_have_the_path_of_the_device_libraries() {
         &[("Dockerfile", &amd, &[]), ("Dockerfile", start, &["2 information"])];
     expect("device-lib-path", NONE, cases);
 }
+
+#[test]
+fn one_release_of_a_stage_is_reported_once() {
+    let text = "FROM docker.io/rocm/dev-ubuntu-22.04:6.2\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\n";
+    expect("rocm-too-old", NONE, &[("Dockerfile", text, &["1 information"])]);
+}
+
+#[test]
+fn settings_of_ollamas_server_are_not_those_of_its_clients() {
+    expect(
+        "variable-does-not-exist",
+        NONE,
+        &[
+            // A client of Ollama may use the name for a setting of its own.
+            (".env", "OLLAMA_HOST=http://ollama:11434\nOLLAMA_NUM_GPU=1\n", &[]),
+            (".env", "OLLAMA_MODELS=/m\nOLLAMA_PORT=11434\nOLLAMA_IMAGE=a\n", &[]),
+            ("a.env", "OLLAMA_MODELS=/m\nexport OLLAMA_GPU=rocm\n", &["2 warning"]),
+            (
+                "a.sh",
+                "echo 'export OLLAMA_MODELS=/m' >> ~/.bashrc\necho 'export OLLAMA_GPU=rocm' >> ~/.bashrc\n",
+                &["2 warning"],
+            ),
+            ("a.sh", "OLLAMA_GPU=1\nexport OLLAMA_MODELS=/m\n", &[]),
+            (
+                "a.sh",
+                "export OLLAMA_MODELS=/m OLLAMA_NUM_GPU=9\ncurl -d \"{\\\"num_gpu\\\": ${OLLAMA_NUM_GPU}}\" h\n",
+                &[],
+            ),
+        ],
+    );
+    expect(
+        "ollama-open",
+        NONE,
+        &[
+            ("ollama.service.d/a.conf", "[Service]\nEnvironment=OLLAMA_HOST=127.0.0.1\n", &[]),
+            (
+                "ollama.service",
+                "[Service]\nExecStart=/usr/bin/ollama serve\nEnvironment=OLLAMA_HOST=0.0.0.0\n",
+                &["3 information"],
+            ),
+            // In a container, only a published port opens it.
+            (
+                "a.container",
+                "[Container]\nImage=docker.io/ollama/ollama:0.12.0@sha256:1\nEnvironment=OLLAMA_HOST=0.0.0.0\n",
+                &[],
+            ),
+            (
+                "compose.yml",
+                "services:\n  a:\n    image: ollama/ollama\n    environment: [OLLAMA_HOST=0.0.0.0]\n",
+                &[],
+            ),
+            (
+                "a.service",
+                "[Service]\nEnvironment=OLLAMA_HOST=0.0.0.0\nExecStart=/usr/bin/podman run a\n",
+                &[],
+            ),
+            (".env", "OLLAMA_HOST=0.0.0.0\nA=1\n", &[]),
+            (".env", "OLLAMA_HOST=0.0.0.0\nOLLAMA_MODELS=/m\n", &["1 information"]),
+        ],
+    );
+}
+
+#[test]
+fn build_variables_beside_the_override_do_nothing() {
+    expect(
+        "variable-build-only",
+        NONE,
+        &[
+            ("a.env", "PYTORCH_ROCM_ARCH=gfx1030\n", &[]),
+            (
+                "a.env",
+                "HSA_OVERRIDE_GFX_VERSION=10.3.0\nPYTORCH_ROCM_ARCH=gfx1030\n",
+                &["2 information"],
+            ),
+            (
+                "a.sh",
+                "export HSA_OVERRIDE_GFX_VERSION=10.3.0 PYTORCH_ROCM_ARCH=gfx1030\npip install .\n",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keys_of_other_sections_are_no_keys_of_quadlet() {
+    expect(
+        "quadlet-key",
+        NONE,
+        &[
+            (
+                "a.container",
+                "[Unit]\nDescription=a\n[Container]\nImage=localhost/a\nUserNS=keep-id\nAppArmor=unconfined\n[Service]\nRestart=always\n[Install]\nWantedBy=default.target\n",
+                &[],
+            ),
+            ("a.container", "[Container]\nImage=localhost/a\nEeec=a \\\n  --b=c\n", &["3 warning"]),
+        ],
+    );
+}
