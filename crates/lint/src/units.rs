@@ -78,11 +78,12 @@ enum Form {
 }
 
 /// The keys of a quadlet, and the same options of `podman run`.
-const OPTIONS: [(&str, Form, &str); 12] = [
+const OPTIONS: [(&str, Form, &str); 14] = [
     ("AddCapability", Form::Words, "--cap-add"),
     ("AddDevice", Form::Words, "--device"),
     ("Entrypoint", Form::Text, "--entrypoint"),
     ("EnvironmentFile", Form::Words, "--env-file"),
+    ("Group", Form::Text, "--group"),
     ("GroupAdd", Form::Raw, "--group-add"),
     ("HealthCmd", Form::Text, "--health-cmd"),
     ("Network", Form::Raw, "--network"),
@@ -90,6 +91,7 @@ const OPTIONS: [(&str, Form, &str); 12] = [
     ("SeccompProfile", Form::Text, "--security-opt=seccomp"),
     ("SecurityLabelDisable", Form::Text, "--security-opt=label=disable"),
     ("ShmSize", Form::Text, "--shm-size"),
+    ("User", Form::Text, "--user"),
     ("Volume", Form::Raw, "--volume"),
 ];
 

@@ -49,7 +49,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
             continue;
         }
-        let is_set = |name: &String| facts.settings.iter().any(|one| one.name == *name);
+        let is_set = |other: &String| facts.settings.iter().any(|one| one.name == *other);
         let is_fine = matches_any(&row.except, value)
             || !row.beside.is_empty() && !row.beside.iter().any(is_set)
             || facts.target.names(&row.except_gpus)

@@ -97,11 +97,15 @@ impl Reader {
 
     /// Reads lines that `echo` writes into a file: `export NAME=value`, `alias NAME='…'`.
     pub(super) fn written_lines(&mut self, words: &[Word]) {
-        for word in words {
+        let is_setting = |line: &str| {
             let starts = ["export ", "alias "];
-            let line = starts.iter().find_map(|start| word.text.strip_prefix(start));
-            let line = line.unwrap_or(&word.text);
-            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+            let rest = starts.iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+            rest.split_once('=').is_some_and(|(name, _)| is_name(name))
+        };
+        for word in words {
+            let lines = word.text.lines().map(str::trim);
+            let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            if lines.next().is_some_and(is_setting) && lines.all(is_setting) {
                 let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
                 let first = self.script.settings.len();
                 self.deeper(&chars);

@@ -660,8 +660,8 @@ mod tests {
         }
         let text = "a \"${B:-\"c d\"}\" ${B:-'e f'}${C-${D:-g}} \"${B:-it's}\" \"${B:?no}\"\n";
         check("x.sh", text, &[(1, &["a", "c d", "e fg", "it's", "\u{fffc}"])]);
-        let text = "B=\nC=1\na ${B:-2}${B-3}${C:-4}${C:+5}${B:-$C}\n";
-        check("x.sh", text, &[(3, &["a", "21\u{fffc}1"])]);
+        let set = "B=\nC=1\na ${B:-2}${B-3}${C:-4}${C:+5}${B:-$C}\n";
+        check("x.sh", set, &[(3, &["a", "21\u{fffc}1"])]);
     }
 
     #[test]

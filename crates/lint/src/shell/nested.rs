@@ -54,9 +54,9 @@ struct Nested<'a> {
 }
 
 /// Returns the index after the end of what is open at `at`, or the length of the text.
-pub(super) fn end(chars: &[Char], at: usize, open: Open) -> usize {
+pub(super) fn end(chars: &[Char], at: usize, outer: Open) -> usize {
     let (word, documents) = (String::new(), Vec::new());
-    let mut nested = Nested { chars, at, stack: vec![open], word, is_first: true, documents };
+    let mut nested = Nested { chars, at, stack: vec![outer], word, is_first: true, documents };
     while let Some(open) = nested.stack.last().copied() {
         let Some((c, _)) = chars.get(nested.at).copied() else { break };
         nested.at += 1;
@@ -80,7 +80,7 @@ impl Nested<'_> {
         match (open, c) {
             (_, '\\') => self.at += 1,
             (Open::Backquote, '`') | (Open::Quote, '"') | (Open::Braces { .. }, '}') => {
-                self.close()
+                self.close();
             }
             // Only a backslash protects from the next backquote.
             (Open::Backquote, _) => {}

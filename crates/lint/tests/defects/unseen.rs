@@ -559,3 +559,43 @@ fn keys_of_other_sections_are_no_keys_of_quadlet() {
         ],
     );
 }
+
+#[test]
+fn lines_of_a_string_that_is_written_are_settings() {
+    let text = "LINES=\"\n# ROCm\nexport ROCM_PATH=/opt/rocm\nexport HSA_OVERRIDE_GFX_VERSION=gfx1151\n\"\n";
+    let written = format!("{text}echo \"$LINES\" >> ~/.bashrc\n");
+    let shown = format!("{text}echo \"$LINES\"\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.sh", &written, &["6 error"]), ("a.sh", &shown, &[])];
+    expect("hsa-override-form", NONE, cases);
+}
+
+#[test]
+fn quotes_around_an_item_are_no_part_of_the_value() {
+    let start = "services:\n  a:\n    image: localhost/a\n    environment:\n";
+    for (item, expected) in [
+        ("      - \"HIP_VISIBLE_DEVICES=0\"\n", &[][..]),
+        ("      HIP_VISIBLE_DEVICES: \"0\"\n", &[]),
+        ("      - CUDA_VISIBLE_DEVICES=\"\"\n", &["5 warning"]),
+    ] {
+        expect("value-quoted", NONE, &[("compose.yml", &format!("{start}{item}"), expected)]);
+    }
+    let run = "docker run -e HIP_VISIBLE_DEVICES=\"0\" localhost/a\n";
+    expect("value-quoted", NONE, &[("a.sh", run, &[])]);
+}
+
+#[test]
+fn a_user_with_a_group_may_open_the_gpu() {
+    let run = "docker run --device /dev/kfd";
+    for (options, expected) in [
+        ("-u 1000", &["1 information"][..]),
+        ("--user 1000:1000", &["1 information"]),
+        ("--user 1000:992", &[]),
+        ("--user 0", &[]),
+        ("-u 1000 --group-add 992", &[]),
+        ("-u 1000 --userns keep-id", &[]),
+    ] {
+        let text = format!("{run} {options} localhost/a\n");
+        expect("render-group-missing", NONE, &[("a.sh", &text, expected)]);
+    }
+}

@@ -648,4 +648,16 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         1,
         "docker run --device=/dev/dxg --security-opt seccomp=unconfined localhost/a\n",
     ),
+    (
+        "value-quoted",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    image: localhost/a\n    environment:\n      - HIP_VISIBLE_DEVICES=\"0\"\n",
+    ),
+    (
+        "render-group-missing",
+        "a.container",
+        4,
+        "[Container]\nImage=localhost/a\nAddDevice=/dev/kfd /dev/dri\nUser=1000:1000\n",
+    ),
 ];
