@@ -431,6 +431,13 @@ pub const VARIABLE: Form = Form::of(
                 "none",
                 "except-gpus = [\"gfx803\"]",
             ),
+            Key::optional(
+                "except-rocm",
+                Kind::Texts,
+                "ROCm releases: the row does not apply to a file that names one of them.",
+                "none",
+                "except-rocm = [\"6.2 or older\"]",
+            ),
             Key::required(
                 "where",
                 Kind::OneOf(&["any", "set", "kept", "run", "file"]),

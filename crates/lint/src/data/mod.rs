@@ -254,6 +254,8 @@ pub(crate) struct VariableRow {
     /// The package that reads it, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// ROCm releases with which the variable is no problem, if the file names one of them.
+    pub(crate) except_rocm: Vec<Releases>,
     /// GPUs on which the variable is no problem.
     pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,

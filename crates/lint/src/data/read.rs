@@ -309,6 +309,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     let unless = named.table.texts(report, "unless", "NAME=0", line);
     let beside = named.table.texts(report, "beside", "HIP_VISIBLE_DEVICES", line);
     let package = named.table.optional(report, "package", line);
+    let except_rocm = named.table.texts(report, "except-rocm", "6.2 or older", releases);
     let releases = named.releases(report);
     let except_gpus = named.table.texts(report, "except-gpus", "gfx803", gpu);
     let row = named.row(report);
@@ -321,6 +322,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
         beside: beside?,
         package: package?,
         releases: releases?,
+        except_rocm: except_rocm?,
         except_gpus: except_gpus?,
         row: row?,
     })

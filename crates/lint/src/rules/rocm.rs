@@ -6,7 +6,7 @@ use super::packages::rocm_of;
 use super::variables::is_in;
 use super::{for_gpu, images};
 use crate::data::{Place, data};
-use crate::shell::{UNKNOWN, Word};
+use crate::shell::{Setting, UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -119,6 +119,17 @@ pub(super) fn amd_releases<'a>(
         .into_iter()
         .filter(move |(url, _, of)| *of == stage && url.contains(AMD))
         .filter_map(|(url, ..)| release_in(url))
+}
+
+/// Returns the ROCm releases that a stage names as a version or in a URL.
+pub(super) fn named_releases<'a>(
+    facts: &'a Facts<'_>,
+    stage: usize,
+) -> impl Iterator<Item = String> + 'a {
+    let is_version = move |one: &&Setting| one.name == "ROCM_VERSION" && one.stage == stage;
+    let versions = facts.settings.iter().filter(is_version).map(|one| one.value.clone());
+    let urls = urls(facts).into_iter().filter(move |(.., of)| *of == stage);
+    versions.chain(urls.filter_map(|(url, ..)| release_in(url)))
 }
 
 const AMD: &str = "repo.radeon.com/";

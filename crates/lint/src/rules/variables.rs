@@ -54,7 +54,11 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             || !row.beside.is_empty() && !row.beside.iter().any(is_set)
             || facts.target.names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
-        if is_fine || is_solved(facts, row) || is_other_release(facts, setting, row) {
+        let is_old = |release: String| row.except_rocm.iter().any(|old| old.contains(&release));
+        let has_old_rocm =
+            !row.except_rocm.is_empty() && rocm::named_releases(facts, setting.stage).any(is_old);
+        if is_fine || has_old_rocm || is_solved(facts, row) || is_other_release(facts, setting, row)
+        {
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);

@@ -2,7 +2,9 @@
 
 use crate::facts::is_environment;
 
-use super::{Char, Document, Reader, Scope, UNKNOWN, Word, end_of_line, is_name, numbered};
+use super::{
+    Char, Document, MOST_ENDLESS, Reader, Scope, UNKNOWN, Word, end_of_line, is_name, numbered,
+};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -59,10 +61,14 @@ impl Reader {
         delimiter: &Delimiter,
         place: &str,
     ) -> usize {
+        if self.endless.get() == MOST_ENDLESS {
+            return start;
+        }
         let mut at = start;
         loop {
             // `((A << 2))` is no here document.
             if at >= chars.len() {
+                self.endless.set(self.endless.get() + 1);
                 return start;
             }
             let end = end_of_line(chars, at);

@@ -1,6 +1,8 @@
 //! Finds the end of `${…}`, `$(…)` and backquotes, whatever is nested in them.
 
-use super::Char;
+use std::cell::Cell;
+
+use super::{Char, MOST_ENDLESS};
 
 /// Something that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +53,15 @@ struct Nested<'a> {
     is_first: bool,
     /// The delimiters of the here documents that start on the next line.
     documents: Vec<String>,
+    /// The number of here documents without an end.
+    endless: &'a Cell<usize>,
 }
 
 /// Returns the index after the end of what is open at `at`, or the length of the text.
-pub(super) fn end(chars: &[Char], at: usize, outer: Open) -> usize {
+pub(super) fn end(chars: &[Char], at: usize, outer: Open, endless: &Cell<usize>) -> usize {
     let (word, documents) = (String::new(), Vec::new());
-    let mut nested = Nested { chars, at, stack: vec![outer], word, is_first: true, documents };
+    let mut nested =
+        Nested { chars, at, stack: vec![outer], word, is_first: true, documents, endless };
     while let Some(open) = nested.stack.last().copied() {
         let Some((c, _)) = chars.get(nested.at).copied() else { break };
         nested.at += 1;
@@ -201,15 +206,65 @@ impl Nested<'_> {
     /// Skips the here documents that start on this line.
     fn skip_documents(&mut self) {
         for delimiter in std::mem::take(&mut self.documents) {
+            if self.endless.get() == MOST_ENDLESS {
+                return;
+            }
+            self.endless.set(self.endless.get() + 1);
             let mut start = self.at;
             for line in self.chars[self.at..].split(|(c, _)| *c == '\n') {
                 start += line.len() + 1;
                 let text: String = line.iter().map(|(c, _)| *c).collect();
                 if text.trim() == delimiter {
                     self.at = start.min(self.chars.len());
+                    self.endless.set(self.endless.get() - 1);
                     break;
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{UNKNOWN, commands};
+
+    /// Returns the words of the last command of a script.
+    fn words(text: &str) -> Vec<String> {
+        let last = commands("x.sh", text).pop().into_iter();
+        let words = last.flat_map(|command| command.words);
+        words.map(|word| word.text.replace(UNKNOWN, "?")).collect()
+    }
+
+    #[test]
+    fn quotes_nest_in_expansions() {
+        for text in [
+            r#"A="${B#"${C}/"}""#,
+            r#"A="${B%%"}"*}""#,
+            r#"A="${B//'"'/}""#,
+            r#"A=${B#'"'}"#,
+            r#"A="${B:-it's}""#,
+            r#"A="${B:-${C:-"$(d "e's")"}}""#,
+            r#"A="${B#\"}""#,
+            r#"A="$(b "c)" "it's" 'd"')""#,
+            "A=$(b # it's\n)",
+            "A=$(cat <<'E'\nit's )\nE\n)",
+            "A=$(case $1 in a) b;; (c) d;; esac)",
+            "A=$(b case)",
+            "A=$(( 1 << 2 ))$((${#B} + 16#ff))",
+            r#"A="`b \`c\` "d"`""#,
+            r#"A="$(b "$(c "${D#"("}")" $'\'')""#,
+            "A=${#B}$#",
+            "A=$(for b in c; do case b in x|y) ;; esac; done)",
+            "A=`b 'c'`",
+            "((A = 1 << 2))",
+        ] {
+            let found = commands("x.sh", &format!("{text}\nlast one\n"));
+            let last = found.last().map(|one| one.words.len());
+            assert_eq!(last, Some(2), "{text}: {found:?}");
+        }
+        let text = "a \"${B:-\"c d\"}\" ${B:-'e f'}${C-${D:-g}} \"${B:-it's}\" \"${B:?no}\"\n";
+        assert_eq!(words(text), ["a", "c d", "e fg", "it's", "?"]);
+        let set = "B=\nC=1\na ${B:-2}${B-3}${C:-4}${C:+5}${B:-$C}\n";
+        assert_eq!(words(set), ["a", "21?1"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Reads one word of a shell script: quotes, escapes, variables.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use super::nested::{self, Open};
@@ -12,6 +12,7 @@ pub(super) struct Scanner<'a> {
     pub(super) at: usize,
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) missing: &'a RefCell<Vec<(String, usize)>>,
+    pub(super) endless: &'a Cell<usize>,
     /// The number of defaults around the text: `${A:-${B:-…}}`.
     pub(super) depth: usize,
 }
@@ -111,7 +112,7 @@ impl Scanner<'_> {
     /// Skips to the end of what is open. Returns the text before it.
     fn inside(&mut self, open: Open) -> &[Char] {
         let start = self.at;
-        self.at = nested::end(self.chars, start, open);
+        self.at = nested::end(self.chars, start, open, self.endless);
         &self.chars[start..self.at.saturating_sub(1).max(start)]
     }
 
@@ -182,9 +183,8 @@ impl Scanner<'_> {
         }
         // The variables of a default may well be unset.
         let missing = RefCell::default();
-        let depth = self.depth + 1;
-        let mut scanner =
-            Scanner { chars, at: 0, variables: self.variables, missing: &missing, depth };
+        let (variables, endless, depth) = (self.variables, self.endless, self.depth + 1);
+        let mut scanner = Scanner { chars, at: 0, variables, missing: &missing, endless, depth };
         if is_quoted {
             while scanner.at < chars.len() {
                 // It ends at the quotes in it.

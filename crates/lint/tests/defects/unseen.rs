@@ -380,9 +380,12 @@ fn hostile_files_take_no_time() {
     let fragments: String = (1..10).map(fragment).collect();
     let service = "services:\n  s:\n    <<: *a9\n    image: a\n";
     let merges = format!("x-0: &a0 {{b: 1}}\n{fragments}{service}");
+    let shifts: String =
+        (0..30_000).map(|number| format!("a $(b << C{number}\n) << D\n")).collect();
     let assignments: String = (0..30_000).map(|number| format!("A={number}\n")).collect();
     let begin = std::time::Instant::now();
     drop(findings_in("compose.yml", &merges, Context::default()));
+    drop(findings_in("a.sh", &shifts, Context::default()));
     let found = findings_in("a.env", &assignments, Context::default());
     assert_eq!(found.len(), 29_999);
     // This once took minutes. The bound is generous, because the machine may be busy.
@@ -598,4 +601,17 @@ fn a_user_with_a_group_may_open_the_gpu() {
         let text = format!("{run} {options} localhost/a\n");
         expect("render-group-missing", NONE, &[("a.sh", &text, expected)]);
     }
+}
+
+#[test]
+fn an_old_rocm_has_no_new_pytorch() {
+    let allocator = "PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128\n";
+    let old = format!("ROCM_VERSION=5.6\n{allocator}");
+    let new = format!("ROCM_VERSION=7.2.1\n{allocator}");
+    let wheel = format!(
+        "FROM docker.io/a/b@sha256:1\nENV {allocator}RUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\n"
+    );
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.env", &old, &[]), ("a.env", &new, &["2 information"]), ("Dockerfile", &wheel, &[])];
+    expect("variable-renamed", NONE, cases);
 }
