@@ -121,15 +121,11 @@ pub(super) fn amd_releases<'a>(
         .filter_map(|(url, ..)| release_in(url))
 }
 
-/// Returns the ROCm releases that a stage names as a version or in a URL.
-pub(super) fn named_releases<'a>(
-    facts: &'a Facts<'_>,
-    stage: usize,
-) -> impl Iterator<Item = String> + 'a {
-    let is_version = move |one: &&Setting| one.name == "ROCM_VERSION" && one.stage == stage;
+/// Returns the ROCm releases that a file names as a version or in a URL.
+pub(super) fn named_releases<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = String> + 'a {
+    let is_version = |one: &&Setting| one.name == "ROCM_VERSION";
     let versions = facts.settings.iter().filter(is_version).map(|one| one.value.clone());
-    let urls = urls(facts).into_iter().filter(move |(.., of)| *of == stage);
-    versions.chain(urls.filter_map(|(url, ..)| release_in(url)))
+    versions.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url)))
 }
 
 const AMD: &str = "repo.radeon.com/";

@@ -55,8 +55,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             || facts.target.names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
         let is_old = |release: String| row.except_rocm.iter().any(|old| old.contains(&release));
-        let has_old_rocm =
-            !row.except_rocm.is_empty() && rocm::named_releases(facts, setting.stage).any(is_old);
+        let has_old_rocm = !row.except_rocm.is_empty() && rocm::named_releases(facts).any(is_old);
         if is_fine || has_old_rocm || is_solved(facts, row) || is_other_release(facts, setting, row)
         {
             continue;

@@ -609,7 +609,7 @@ fn an_old_rocm_has_no_new_pytorch() {
     let old = format!("ROCM_VERSION=5.6\n{allocator}");
     let new = format!("ROCM_VERSION=7.2.1\n{allocator}");
     let wheel = format!(
-        "FROM docker.io/a/b@sha256:1\nENV {allocator}RUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\n"
+        "FROM docker.io/a/b@sha256:1\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\nFROM docker.io/a/b@sha256:1\nENV {allocator}"
     );
     let cases: &[(&str, &str, &[&str])] =
         &[("a.env", &old, &[]), ("a.env", &new, &["2 information"]), ("Dockerfile", &wheel, &[])];
