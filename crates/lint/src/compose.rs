@@ -155,7 +155,7 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
 /// unknown.
-const OPTIONS: [(&str, &str); 16] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("cap_add", "--cap-add"),
     ("deploy", "--gpus"),
     ("devices", "--device"),
@@ -171,6 +171,8 @@ const OPTIONS: [(&str, &str); 16] = [
     ("runtime", "--runtime"),
     ("security_opt", "--security-opt"),
     ("shm_size", "--shm-size"),
+    ("user", "--user"),
+    ("userns_mode", "--userns"),
     ("volumes", "--volume"),
 ];
 

@@ -254,6 +254,7 @@ fn option(text: &str) -> (&str, Option<&str>) {
             let option = match letter {
                 'e' => "--env",
                 'p' => "--publish",
+                'u' => "--user",
                 'v' => "--volume",
                 _ => "-x",
             };

@@ -63,6 +63,8 @@ pub struct Facts<'t> {
     pub missing: Vec<Missing>,
     /// Containers with all privileges on the host: the line, and the message.
     pub privileged: Vec<(usize, String)>,
+    /// Keys of quadlets that Quadlet does not know, with their lines.
+    pub(crate) unknown_keys: Vec<Word>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
     /// The GPUs that the file names.
@@ -150,6 +152,7 @@ impl<'t> Facts<'t> {
             packages: Vec::new(),
             missing: Vec::new(),
             privileged: Vec::new(),
+            unknown_keys: Vec::new(),
             stages: Vec::new(),
             // No rule for these files depends on a GPU, and every plan checks its pins.
             target: match kind {

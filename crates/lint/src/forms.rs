@@ -69,10 +69,11 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "ollama",
             Kind::TableByName(&OLLAMA),
-            "Variables that look like Ollama's: those in `never` never existed, and other programs read those in `other`.",
+            "Variables that look like Ollama's: those in `never` never existed, other programs read those in `other`, and those in `settings` are taken for settings of its server.",
             "none",
             "",
         ),
+        Key::optional("quadlet", Kind::TableByName(&QUADLET), "The keys of quadlets.", "none", ""),
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
@@ -430,10 +431,17 @@ pub const VARIABLE: Form = Form::of(
                 "none",
                 "except-gpus = [\"gfx803\"]",
             ),
+            Key::optional(
+                "except-rocm",
+                Kind::Texts,
+                "ROCm releases: the row does not apply to a file that names one of them.",
+                "none",
+                "except-rocm = [\"6.2 or older\"]",
+            ),
             Key::required(
                 "where",
-                Kind::OneOf(&["any", "set", "kept", "run"]),
-                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); or one in a service or container (`run`).",
+                Kind::OneOf(&["any", "set", "kept", "run", "file"]),
+                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); or a line of an environment file or of a file that a script writes (`file`).",
                 "where = \"kept\"",
             ),
             Key::optional(
@@ -442,6 +450,13 @@ pub const VARIABLE: Form = Form::of(
                 "Variables, or variables with values, that solve the problem.",
                 "none",
                 "unless = [\"PYTORCH_TUNABLEOP_TUNING=0\"]",
+            ),
+            Key::optional(
+                "beside",
+                Kind::Texts,
+                "Variables: the row applies only to files that set one of them as well.",
+                "any",
+                "beside = [\"HIP_VISIBLE_DEVICES\"]",
             ),
             Key::optional(
                 "package",
@@ -463,6 +478,15 @@ pub const OLLAMA: Form = Form::of(
     &[&[
         Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
         Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
+    ]],
+);
+
+/// The keys of a section of a quadlet.
+pub const QUADLET: Form = Form::of(
+    "The keys that Quadlet knows in a section.",
+    &[&[
+        Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
+        Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
     ]],
 );
 

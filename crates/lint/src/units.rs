@@ -1,6 +1,7 @@
 //! Reads quadlets and systemd units: images, variables, and the commands that they start.
 
 use crate::containers::{self, named};
+use crate::data::data;
 use crate::facts::{Container, Facts, Image};
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
@@ -18,7 +19,7 @@ struct Line {
 pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let lines = lines(text);
     let of = |key: &str| lines.iter().filter(|line| line.key == key).collect::<Vec<_>>();
-    let image = of("Image").last().map(|line| line.value.clone());
+    let image = of("Image").last().map(|line| unquoted(&line.value).to_owned());
     let started = of("ExecStart").last().map(|line| line.value.clone());
     // An `Exec=` with an entry point of its own may read variables that the image does not know.
     let started = started.or_else(|| service(place).map(str::to_owned));
@@ -26,14 +27,20 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
     let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
     facts.containers.extend(image_line.map(|line| Container {
-        image: Some(Word { text: line.value.clone(), line: line.number }),
+        image: Some(Word { text: unquoted(&line.value).to_owned(), line: line.number }),
         options: lines.iter().flat_map(options).chain(rootless(&lines)).collect(),
     }));
+    facts.unknown_keys.extend(
+        lines
+            .iter()
+            .filter(|line| is_unknown(line))
+            .map(|line| Word { text: line.key.clone(), line: line.number }),
+    );
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
-            ("Container" | "Image", "Image") if !is_unit(&line.value) => {
-                facts.images.push(Image::new(&line.value, number));
+            ("Container" | "Image", "Image") if !is_unit(unquoted(&line.value)) => {
+                facts.images.push(Image::new(unquoted(&line.value), number));
             }
             ("Container" | "Service" | "Build", "Environment") => {
                 let settings = words(&line.value, number);
@@ -59,20 +66,33 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     }
 }
 
+/// How Quadlet reads a value (podman's pkg/systemd/quadlet/quadlet.go).
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// One text, without the double quotes around it (`Lookup`).
+    Text,
+    /// Words, each of which can have quotes (`LookupAllStrv`, `LookupAllArgs`).
+    Words,
+    /// As it is, with any quotes (`LookupAll`).
+    Raw,
+}
+
 /// The keys of a quadlet, and the same options of `podman run`.
-const OPTIONS: [(&str, &str); 12] = [
-    ("AddCapability", "--cap-add"),
-    ("AddDevice", "--device"),
-    ("Entrypoint", "--entrypoint"),
-    ("EnvironmentFile", "--env-file"),
-    ("GroupAdd", "--group-add"),
-    ("HealthCmd", "--health-cmd"),
-    ("Network", "--network"),
-    ("PublishPort", "--publish"),
-    ("SeccompProfile", "--security-opt=seccomp"),
-    ("SecurityLabelDisable", "--security-opt=label=disable"),
-    ("ShmSize", "--shm-size"),
-    ("Volume", "--volume"),
+const OPTIONS: [(&str, Form, &str); 14] = [
+    ("AddCapability", Form::Words, "--cap-add"),
+    ("AddDevice", Form::Words, "--device"),
+    ("Entrypoint", Form::Text, "--entrypoint"),
+    ("EnvironmentFile", Form::Words, "--env-file"),
+    ("Group", Form::Text, "--group"),
+    ("GroupAdd", Form::Raw, "--group-add"),
+    ("HealthCmd", Form::Text, "--health-cmd"),
+    ("Network", Form::Raw, "--network"),
+    ("PublishPort", Form::Raw, "--publish"),
+    ("SeccompProfile", Form::Text, "--security-opt=seccomp"),
+    ("SecurityLabelDisable", Form::Text, "--security-opt=label=disable"),
+    ("ShmSize", Form::Text, "--shm-size"),
+    ("User", Form::Text, "--user"),
+    ("Volume", Form::Raw, "--volume"),
 ];
 
 /// Returns the options that a line of a quadlet stands for.
@@ -84,10 +104,26 @@ fn options(line: &Line) -> Vec<Word> {
         let settings = words(&line.value, line.number).into_iter();
         return settings.map(|one| named("--env", Some(&one.text), one.line)).collect();
     }
-    let option = OPTIONS.iter().find(|(key, _)| *key == line.key && line.section == "Container");
+    let is_option = |key: &str| *key == line.key && line.section == "Container";
+    let Some((_, form, option)) = OPTIONS.iter().find(|(key, ..)| is_option(key)) else {
+        return Vec::new();
+    };
+    let values = match form {
+        Form::Text => vec![unquoted(&line.value).to_owned()],
+        Form::Raw => vec![line.value.clone()],
+        Form::Words => {
+            let words = words(&line.value, line.number).into_iter();
+            words.map(|word| word.text).collect()
+        }
+    };
     // A device with a dash is left out if the machine has none.
-    let value = line.value.trim_start_matches('-');
-    option.map(|(_, option)| named(option, Some(value), line.number)).into_iter().collect()
+    let value = |value: &String| named(option, Some(value.trim_start_matches('-')), line.number);
+    values.iter().map(value).collect()
+}
+
+/// Returns a value without the double quotes around it.
+fn unquoted(value: &str) -> &str {
+    value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
 }
 
 /// Returns a mark for a quadlet of a user, whose container is rootless. Quadlets of the system are
@@ -95,6 +131,12 @@ fn options(line: &Line) -> Vec<Word> {
 fn rootless(lines: &[Line]) -> Option<Word> {
     let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
     lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
+}
+
+/// Returns whether Quadlet does not know the key of a line.
+fn is_unknown(line: &Line) -> bool {
+    let mut rows = data().quadlets.iter();
+    rows.any(|row| row.section == line.section && !row.keys.contains(&line.key))
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.
@@ -194,6 +236,22 @@ fn lines(text: &str) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_are_read_as_quadlet_reads_them() {
+        let text = "[Container]\nImage = \"docker.io/a/b:1\"\nAddDevice=\"/dev/kfd\" -/dev/dri\nShmSize=\"1g\"\nPublishPort=\"80:80\"\nHealthCmd=sh -c \"x\"\n";
+        let facts = Facts::read("a.container", text);
+        assert_eq!(facts.images[0].reference, "docker.io/a/b:1");
+        let options: Vec<_> = facts.containers[0].options.iter().map(|one| &*one.text).collect();
+        let expected = [
+            "--device=/dev/kfd",
+            "--device=/dev/dri",
+            "--shm-size=1g",
+            "--publish=\"80:80\"",
+            "--health-cmd=sh -c \"x\"",
+        ];
+        assert_eq!(options, expected);
+    }
 
     #[test]
     fn a_quadlet_is_read() {

@@ -117,6 +117,10 @@ pub struct Data {
     pub(crate) ollama_never: OllamaRow,
     /// Variables of Ollama that are not in the list of current variables.
     pub(crate) ollama_other: OllamaRow,
+    /// Names that are taken for settings of Ollama's server.
+    pub(crate) ollama_settings: OllamaRow,
+    /// The keys of the sections of quadlets.
+    pub(crate) quadlets: Vec<QuadletRow>,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
     /// Docker Hub's images whose names have one part.
@@ -231,6 +235,8 @@ pub(crate) enum Place {
     Kept,
     /// One in a service or container.
     Run,
+    /// A line of an environment file, or one that a script writes into a file.
+    File,
 }
 
 /// Variables with a known problem.
@@ -243,9 +249,13 @@ pub(crate) struct VariableRow {
     pub(crate) place: Place,
     /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
     pub(crate) unless: Vec<String>,
+    /// Variables, one of which the file sets as well.
+    pub(crate) beside: Vec<String>,
     /// The package that reads it, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// ROCm releases with which the variable is no problem, if the file names one of them.
+    pub(crate) except_rocm: Vec<Releases>,
     /// GPUs on which the variable is no problem.
     pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,
@@ -256,6 +266,13 @@ pub(crate) struct VariableRow {
 pub(crate) struct OllamaRow {
     pub(crate) names: Vec<String>,
     pub(crate) help: String,
+}
+
+/// The keys of a section of a quadlet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct QuadletRow {
+    pub(crate) section: String,
+    pub(crate) keys: Vec<String>,
 }
 
 /// A release of a distribution.

@@ -10,8 +10,8 @@ use crate::forms;
 
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow,
-    OllamaRow, OverrideRow, Place, ReleaseRow, RocmRow, Row, Rule, Severity, VariableRow, WheelRow,
-    WordRow,
+    OllamaRow, OverrideRow, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule, Severity,
+    VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -39,7 +39,9 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
+        let quadlets = reader.rows("quadlet", read_quadlet);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
+        let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
         for (name, repositories) in bases? {
             if name == "official" {
@@ -49,8 +51,11 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             }
         }
         for (name, row) in ollama? {
-            let place = if name == "never" { &mut ollama_never } else { &mut ollama_other };
-            *place = row;
+            match name.as_str() {
+                "never" => ollama_never = row,
+                "settings" => ollama_settings = row,
+                _ => ollama_other = row,
+            }
         }
         let data = Data {
             rules: rules?,
@@ -64,6 +69,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             variables: variables?,
             ollama_never,
             ollama_other,
+            ollama_settings,
+            quadlets: quadlets?,
             plain_bases,
             official,
             releases: releases?,
@@ -300,7 +307,9 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     let except = named.table.texts(report, "except", "*lib/llvm*", line);
     let place = named.table.required(report, "where", "where = \"kept\"", place);
     let unless = named.table.texts(report, "unless", "NAME=0", line);
+    let beside = named.table.texts(report, "beside", "HIP_VISIBLE_DEVICES", line);
     let package = named.table.optional(report, "package", line);
+    let except_rocm = named.table.texts(report, "except-rocm", "6.2 or older", releases);
     let releases = named.releases(report);
     let except_gpus = named.table.texts(report, "except-gpus", "gfx803", gpu);
     let row = named.row(report);
@@ -310,8 +319,10 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
         except: except?,
         place: place?,
         unless: unless?,
+        beside: beside?,
         package: package?,
         releases: releases?,
+        except_rocm: except_rocm?,
         except_gpus: except_gpus?,
         row: row?,
     })
@@ -326,6 +337,13 @@ fn read_ollama(
     let help = named.table.optional(report, "help", line);
     let row = OllamaRow { names: names?, help: help?.unwrap_or_default() };
     Ok((named.name.to_owned(), row))
+}
+
+fn read_quadlet(report: &mut Report<'_>, named: &Named<'_>) -> Result<QuadletRow, Reported> {
+    named.table.check_form(report, forms::QUADLET.keys);
+    let section = named.table.required(report, "section", "section = \"Container\"", line);
+    let keys = named.table.texts(report, "keys", "AddDevice", line);
+    Ok(QuadletRow { section: section?, keys: keys? })
 }
 
 fn read_base(
@@ -439,7 +457,8 @@ fn place(text: &str) -> Result<Place, Wrong> {
         "set" => Ok(Place::Set),
         "kept" => Ok(Place::Kept),
         "run" => Ok(Place::Run),
-        _ => Err(choice("a place", text, &["any", "set", "kept", "run"])),
+        "file" => Ok(Place::File),
+        _ => Err(choice("a place", text, &["any", "set", "kept", "run", "file"])),
     }
 }
 

@@ -178,7 +178,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         && let Some(release) = rocm_of(path, tag)
     {
         let message = format!("`{reference}` contains ROCm {release}");
-        let named = rocm::Named { release, line, stage: image.stage, message };
+        let named = rocm::Named { release, line, is_series: false, stage: image.stage, message };
         rocm::judge(named, facts, context, found);
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let version = version.unwrap_or_default();
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
                 let (line, stage) = (package.line, package.stage);
-                let named = rocm::Named { release, line, stage, message };
+                // AMD's own wheels have the whole release in their stamp.
+                let named = rocm::Named { release, line, is_series: true, stage, message };
                 rocm::judge(named, facts, context, found);
             }
         }

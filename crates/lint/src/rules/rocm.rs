@@ -6,7 +6,7 @@ use super::packages::rocm_of;
 use super::variables::is_in;
 use super::{for_gpu, images};
 use crate::data::{Place, data};
-use crate::shell::{UNKNOWN, Word};
+use crate::shell::{Setting, UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -15,6 +15,8 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 pub(super) struct Named<'a> {
     pub(super) release: &'a str,
     pub(super) line: usize,
+    /// Whether it stands for the newest release of its series.
+    pub(super) is_series: bool,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub(super) stage: usize,
     /// The rest of the message: "`X` contains ROCm 6.4".
@@ -28,10 +30,11 @@ pub(super) fn judge(
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
+    let judged = if named.is_series { newest(named.release) } else { named.release.to_owned() };
     let rows = data()
         .rocm
         .iter()
-        .filter(|row| row.releases.iter().any(|releases| releases.contains(named.release)));
+        .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let mut rows = rows.map(|row| (row, facts.target.matches(&row.row.gpus, context)));
     let Some((row, sure)) = rows.find(|(_, sure)| *sure != Match::No) else { return };
     // Without a known GPU, one finding for each release of a stage is enough.
@@ -72,7 +75,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         // One finding for each release of a stage is enough.
         if !is_stamped && seen.insert((stage, release.clone())) {
             let message = format!("a package source has ROCm {release}");
-            judge(Named { release, line, stage, message }, facts, context, found);
+            // An index of PyTorch has the newest release of its series.
+            let is_series = url.contains(PYTORCH);
+            judge(Named { release, line, is_series, stage, message }, facts, context, found);
         }
     }
 }
@@ -116,10 +121,18 @@ pub(super) fn amd_releases<'a>(
         .filter_map(|(url, ..)| release_in(url))
 }
 
+/// Returns the ROCm releases that a file names as a version or in a URL.
+pub(super) fn named_releases<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = String> + 'a {
+    let is_version = |one: &&Setting| one.name == "ROCM_VERSION";
+    let versions = facts.settings.iter().filter(is_version).map(|one| one.value.clone());
+    versions.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url)))
+}
+
 const AMD: &str = "repo.radeon.com/";
 const INSTALLER: &str = "amdgpu-install";
 const BASE_URL: &str = "baseurl";
 const THEROCK: &str = "therock-dist-linux-";
+const PYTORCH: &str = "download.pytorch.org/whl/";
 
 /// Returns the words of commands and the requirements that contain URLs: text, line, stage.
 fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
@@ -151,9 +164,18 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     words.chain(settings).chain(lines).filter(|(text, ..)| is_url(text)).collect()
 }
 
+/// Returns the newest release of the series that a PyTorch wheel or index is for. AMD's own names
+/// give the first release of a series without its last number.
+fn newest(release: &str) -> String {
+    match release.matches('.').count() {
+        1 => format!("{release}.{}", u8::MAX),
+        _ => release.to_owned(),
+    }
+}
+
 /// Returns whether a value contains the URL of a package source.
 fn is_index(value: &str) -> bool {
-    value.contains(AMD) || value.contains("download.pytorch.org/whl/")
+    value.contains(AMD) || value.contains(PYTORCH)
 }
 
 /// Returns the ROCm release in a URL of AMD's repositories or of PyTorch's index.
@@ -177,7 +199,7 @@ fn release_in(text: &str) -> Option<String> {
         // The name contains the target and the release.
         return rest.split('-').find_map(pre_release).map(str::to_owned);
     }
-    let (_, path) = text.split_once("download.pytorch.org/whl/")?;
+    let (_, path) = text.split_once(PYTORCH)?;
     let (_, rest) =
         path.split_once("rocm").filter(|(before, _)| before.is_empty() || before.ends_with('/'))?;
     release(rest.split(['/', ' ', '"', '\'']).next()?).map(str::to_owned)

@@ -23,7 +23,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
             spoof(facts, setting, context, found);
         }
         known(facts, setting, context, found);
-        ollama(facts, setting, found);
+        ollama(facts, setting, context, found);
         pinned(facts, setting, context, found);
     }
 }
@@ -37,6 +37,7 @@ pub(super) fn is_in(scope: Scope, place: Place) -> bool {
             matches!(scope, Scope::Image | Scope::Run | Scope::File | Scope::Exported)
         }
         Place::Run => matches!(scope, Scope::Run),
+        Place::File => matches!(scope, Scope::File),
     }
 }
 
@@ -48,10 +49,15 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if !matches_any(&row.names, name) || !is_in(*scope, row.place) || !has_value(row, value) {
             continue;
         }
+        let is_set = |other: &String| facts.settings.iter().any(|one| one.name == *other);
         let is_fine = matches_any(&row.except, value)
+            || !row.beside.is_empty() && !row.beside.iter().any(is_set)
             || facts.target.names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
-        if is_fine || is_solved(facts, row) || is_other_release(facts, setting, row) {
+        let is_old = |release: String| row.except_rocm.iter().any(|old| old.contains(&release));
+        let has_old_rocm = !row.except_rocm.is_empty() && rocm::named_releases(facts).any(is_old);
+        if is_fine || has_old_rocm || is_solved(facts, row) || is_other_release(facts, setting, row)
+        {
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
@@ -86,14 +92,25 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
         }),
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
-        "variable-build-only" => is_for_session(facts, setting),
-        // The file makes the path itself.
-        "device-lib-path" => facts.commands.iter().any(|command| {
-            let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
-            command.words[0].text == "ln" && has("amdgcn")
-        }),
+        "variable-build-only" => {
+            is_for_session(facts, setting) || is_on_another() || is_in_compose()
+        }
+        "ollama-open" => !is_for_host_ollama(facts, setting, context),
+        "device-lib-path" => has_device_libraries(facts, setting),
         _ => false,
     }
+}
+
+/// Returns whether the file itself makes a path of device libraries, or installs AMD's packages,
+/// which contain it.
+fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let is_link = facts.commands.iter().any(|command| {
+        let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
+        command.words[0].text == "ln" && has("amdgcn")
+    });
+    let is_package = setting.value.starts_with("/opt/rocm/amdgcn/")
+        && rocm::amd_releases(facts, setting.stage).next().is_some();
+    is_link || is_package
 }
 
 /// Returns whether a variable is for a container in which a person works, and may build something.
@@ -261,10 +278,16 @@ fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
 }
 
 /// Checks variables that are passed to Ollama.
-fn ollama(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
+fn ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
     let Setting { name, line, .. } = setting;
     let Some(near) = ::pins::unknown_ollama_variable(name) else { return };
-    if data().ollama_other.names.contains(name) || !is_for_ollama(facts, setting) {
+    let is_setting = || {
+        data().ollama_settings.names.contains(name)
+            && is_beside_ollama(facts, setting)
+            && !is_own(facts, setting, "variable-unknown", context)
+    };
+    if data().ollama_other.names.contains(name) || !(is_for_ollama(facts, setting) || is_setting())
+    {
         return;
     }
     if data().ollama_never.names.contains(name) {
@@ -281,6 +304,32 @@ fn ollama(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
             .at_most(Severity::Warning)
             .help("remove it; `ollama serve --help` lists the variables that exist"),
     });
+}
+
+/// Returns whether lines for a shell or environment file also set a variable that only Ollama's
+/// server reads. Clients read its address as well.
+fn is_beside_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let is_line = |one: &Setting| matches!(one.scope, Scope::File | Scope::Exported);
+    let is_server = |one: &Setting| {
+        one.name.starts_with("OLLAMA_")
+            && one.name != "OLLAMA_HOST"
+            && ::pins::unknown_ollama_variable(&one.name).is_none()
+    };
+    is_line(setting) && facts.settings.iter().any(|one| is_line(one) && is_server(one))
+}
+
+/// Returns whether Ollama's server runs on the machine itself and gets a variable.
+fn is_for_host_ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>) -> bool {
+    let in_compose =
+        || context.exists.is_some_and(|files| !files.compose_files(facts.file).is_empty());
+    match (setting.scope, setting.program.as_deref()) {
+        (Scope::Run, Some(program)) => {
+            let first = program.split(' ').next().unwrap_or_default();
+            first == "ollama" || first.starts_with('/') && first.ends_with("/ollama")
+        }
+        (Scope::File | Scope::Exported, _) => is_beside_ollama(facts, setting) && !in_compose(),
+        _ => false,
+    }
 }
 
 /// Returns whether Ollama itself gets a variable at run time.
@@ -314,7 +363,8 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     }
     if name == "ROCM_VERSION" {
         let message = format!("`{name}` is {value}");
-        let named = rocm::Named { release: value, line, stage: setting.stage, message };
+        let named =
+            rocm::Named { release: value, line, is_series: false, stage: setting.stage, message };
         rocm::judge(named, facts, context, found);
     }
     if is_commit_name(name) && is_branch(value) {

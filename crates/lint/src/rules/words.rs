@@ -24,6 +24,7 @@ const LONGEST: usize = 2_000;
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
+    let failures = failure_lines(facts);
     let others = found.places();
     let whole = LazyCell::new(|| facts.text.to_ascii_lowercase());
     let has = |text: &String| whole.contains(text.as_str());
@@ -36,7 +37,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let row = &data().words[index];
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
-            let is_advice = row.in_comments || !is_message;
+            let is_advice = !failures.contains(&line) && (row.in_comments || !is_message);
             let is_file =
                 (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has);
             let is_other = sure == Match::Unknown && !row.without_gpu;
@@ -80,6 +81,26 @@ fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     // The command after a pipe says what its input is for.
     let others: BTreeSet<usize> = lines(|one| !is_talk(one) && !is_input(one)).collect();
     lines(is_talk).filter(|line| !others.contains(line)).collect()
+}
+
+/// The starts of names that scripts give to functions that print a message and stop.
+const STOPS: [&str; 6] = ["abort", "die", "err", "exit_with", "fail", "fatal"];
+
+/// Returns the lines with messages about what just failed: those of `die`, and those before `exit`.
+fn failure_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
+    let starts = |command: &ShellCommand, names: &[&str]| {
+        names.iter().any(|name| command.words[0].text.starts_with(name))
+    };
+    let mut lines = BTreeSet::new();
+    let mut is_before_exit = false;
+    for command in facts.commands.iter().rev() {
+        let is_failure = starts(command, &STOPS) || is_before_exit && is_talk(command);
+        if is_failure {
+            lines.extend(command.words.iter().map(|word| word.line));
+        }
+        is_before_exit = is_failure || starts(command, &["exit", "return"]);
+    }
+    lines
 }
 
 /// Returns whether a command only gives text to another one: `cat /proc/cmdline | grep …`.

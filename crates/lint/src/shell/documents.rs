@@ -2,7 +2,9 @@
 
 use crate::facts::is_environment;
 
-use super::{Char, Document, Reader, UNKNOWN, Word, end_of_line, is_name, numbered};
+use super::{
+    Char, Document, MOST_ENDLESS, Reader, Scope, UNKNOWN, Word, end_of_line, is_name, numbered,
+};
 
 /// Lines that only systemd units and compose files have.
 const DOCUMENTS: [&str; 3] = ["[Service]", "[Container]", "services:"];
@@ -59,8 +61,16 @@ impl Reader {
         delimiter: &Delimiter,
         place: &str,
     ) -> usize {
+        if self.endless.get() == MOST_ENDLESS {
+            return start;
+        }
         let mut at = start;
-        while at < chars.len() {
+        loop {
+            // `((A << 2))` is no here document.
+            if at >= chars.len() {
+                self.endless.set(self.endless.get() + 1);
+                return start;
+            }
             let end = end_of_line(chars, at);
             let line: String = chars[at..end].iter().map(|(c, _)| *c).collect();
             if line.trim() == delimiter.text {
@@ -93,13 +103,21 @@ impl Reader {
 
     /// Reads lines that `echo` writes into a file: `export NAME=value`, `alias NAME='…'`.
     pub(super) fn written_lines(&mut self, words: &[Word]) {
-        for word in words {
+        let is_setting = |line: &str| {
             let starts = ["export ", "alias "];
-            let line = starts.iter().find_map(|start| word.text.strip_prefix(start));
-            let line = line.unwrap_or(&word.text);
-            if line.split_once('=').is_some_and(|(name, _)| is_name(name)) {
+            let rest = starts.iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
+            rest.split_once('=').is_some_and(|(name, _)| is_name(name))
+        };
+        for word in words {
+            let lines = word.text.lines().map(str::trim);
+            let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            if lines.next().is_some_and(is_setting) && lines.all(is_setting) {
                 let chars: Vec<Char> = word.text.chars().map(|c| (c, word.line)).collect();
+                let first = self.script.settings.len();
                 self.deeper(&chars);
+                for setting in &mut self.script.settings[first..] {
+                    setting.scope = Scope::File;
+                }
             }
         }
     }

@@ -5,9 +5,10 @@
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
 mod documents;
+mod nested;
 mod scan;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::documents::{Delimiter, end_of_document, here_documents};
@@ -148,6 +149,8 @@ struct Reader {
     folder: String,
     script: Script,
     missing: RefCell<Vec<(String, usize)>>,
+    /// The number of here documents without an end.
+    endless: Cell<usize>,
     /// Names that get their values from elsewhere: `ARG NAME`, `read NAME`.
     declared: BTreeSet<String>,
     /// The nesting depth of scripts inside scripts.
@@ -160,6 +163,9 @@ struct Reader {
     saved: Option<String>,
     all_missing: Vec<Missing>,
 }
+
+/// The maximum number of here documents whose end is looked for in vain.
+const MOST_ENDLESS: usize = 100;
 
 /// The maximum nesting depth of scripts inside scripts.
 const DEEPEST: usize = 4;
@@ -330,9 +336,13 @@ impl Reader {
         self.script.settings.push(Setting { stage: self.stage, ..setting });
     }
 
+    fn scanner<'a>(&'a self, chars: &'a [Char], at: usize) -> Scanner<'a> {
+        let (variables, missing, endless) = (&self.variables, &self.missing, &self.endless);
+        Scanner { chars, at, variables, missing, endless, depth: 0 }
+    }
+
     fn words(&self, chars: &[Char]) -> Vec<Word> {
-        let mut scanner =
-            Scanner { chars, at: 0, variables: &self.variables, missing: &self.missing };
+        let mut scanner = self.scanner(chars, 0);
         let mut words = Vec::new();
         loop {
             scanner.skip_blanks();
@@ -350,8 +360,7 @@ impl Reader {
         let mut words: Vec<Word> = Vec::new();
         let mut documents: Vec<Delimiter> = Vec::new();
         loop {
-            let mut scanner =
-                Scanner { chars, at, variables: &self.variables, missing: &self.missing };
+            let mut scanner = self.scanner(chars, at);
             scanner.skip_blanks();
             at = scanner.at;
             let Some((c, _)) = chars.get(at).copied() else { break };

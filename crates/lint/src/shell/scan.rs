@@ -1,12 +1,10 @@
 //! Reads one word of a shell script: quotes, escapes, variables.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use super::nested::{self, Open};
 use super::{Char, UNKNOWN, Word, is_name};
-
-/// [`UNKNOWN`] as a string.
-const UNKNOWN_TEXT: &str = "\u{fffc}";
 
 /// Reads words from a text.
 pub(super) struct Scanner<'a> {
@@ -14,7 +12,13 @@ pub(super) struct Scanner<'a> {
     pub(super) at: usize,
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) missing: &'a RefCell<Vec<(String, usize)>>,
+    pub(super) endless: &'a Cell<usize>,
+    /// The number of defaults around the text: `${A:-${B:-…}}`.
+    pub(super) depth: usize,
 }
+
+/// The maximum nesting depth of defaults that are read.
+const DEEPEST: usize = 4;
 
 impl Scanner<'_> {
     fn peek(&self) -> Option<char> {
@@ -70,7 +74,7 @@ impl Scanner<'_> {
                         Some(escaped) => text.push(escaped),
                     }
                 }
-                '$' | '`' => self.expansion(&mut text),
+                '$' | '`' => self.expansion(&mut text, false),
                 c => {
                     self.at += 1;
                     text.push(c);
@@ -96,7 +100,7 @@ impl Scanner<'_> {
                         Some(other) => text.extend(['\\', other]),
                     }
                 }
-                '$' | '`' => self.expansion(text),
+                '$' | '`' => self.expansion(text, true),
                 c => {
                     self.at += 1;
                     text.push(c);
@@ -105,42 +109,37 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads the text after `$`, or a command in backquotes.
-    fn expansion(&mut self, text: &mut String) {
+    /// Skips to the end of what is open. Returns the text before it.
+    fn inside(&mut self, open: Open) -> &[Char] {
+        let start = self.at;
+        self.at = nested::end(self.chars, start, open, self.endless);
+        &self.chars[start..self.at.saturating_sub(1).max(start)]
+    }
+
+    /// Reads the text after `$`, or a command in backquotes. `is_quoted` says whether it is in
+    /// double quotes.
+    fn expansion(&mut self, text: &mut String, is_quoted: bool) {
         let is_quoted_command = self.next() == Some('`');
         if is_quoted_command {
-            while self.next().is_some_and(|c| c != '`') {}
+            self.inside(Open::Backquote);
             text.push(UNKNOWN);
             return;
         }
+        let rest = self.chars.get(self.at + 1..).unwrap_or_default();
         match self.peek() {
-            Some('\'') => {
+            Some('\'') if !is_quoted => {
                 self.at += 1;
                 self.escapes(text);
             }
             Some('(') => {
-                let mut depth = 0;
-                while let Some(c) = self.next() {
-                    match c {
-                        '(' => depth += 1,
-                        ')' => depth -= 1,
-                        '\'' => while self.next().is_some_and(|quoted| quoted != '\'') {},
-                        '\\' => self.at += 1,
-                        _ => {}
-                    }
-                    if depth == 0 {
-                        break;
-                    }
-                }
+                self.at += 1;
+                self.inside(Open::parentheses(rest));
                 text.push(UNKNOWN);
             }
             Some('{') => {
                 self.at += 1;
-                let mut inside = String::new();
-                while let Some(c) = self.next().filter(|c| *c != '}') {
-                    inside.push(c);
-                }
-                self.braced(&inside, text);
+                let inside = self.inside(Open::braces(rest, is_quoted)).to_vec();
+                self.braced(&inside, text, is_quoted);
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let mut name = String::new();
@@ -161,18 +160,46 @@ impl Scanner<'_> {
     }
 
     /// Reads the text between `${` and `}`.
-    fn braced(&self, inside: &str, text: &mut String) {
-        let end =
-            inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inside.len());
-        let (name, rest) = inside.split_at(end);
-        let operator = rest.strip_prefix(':').unwrap_or(rest);
-        let set =
-            self.variables.get(name).filter(|value| !(rest.starts_with(':') && value.is_empty()));
-        match operator.chars().next() {
-            None => self.value(name, text),
-            Some('-' | '=') => text.push_str(set.map_or(&operator[1..], String::as_str)),
-            Some('?') => text.push_str(set.map_or(UNKNOWN_TEXT, String::as_str)),
-            Some(_) => text.push(UNKNOWN),
+    fn braced(&self, inside: &[Char], text: &mut String, is_quoted: bool) {
+        let is_other = |(c, _): &Char| !(c.is_ascii_alphanumeric() || *c == '_');
+        let (name, rest) =
+            inside.split_at(inside.iter().position(is_other).unwrap_or(inside.len()));
+        let name: String = name.iter().map(|(c, _)| *c).collect();
+        let has_colon = rest.first().is_some_and(|(c, _)| *c == ':');
+        let operator = &rest[usize::from(has_colon)..];
+        let set = self.variables.get(&name).filter(|value| !(has_colon && value.is_empty()));
+        match (operator.first().map(|(c, _)| *c), set) {
+            (None, _) => self.value(&name, text),
+            (Some('-' | '=' | '?'), Some(value)) => text.push_str(value),
+            (Some('-' | '='), None) => self.default(&operator[1..], text, is_quoted),
+            (Some(_), _) => text.push(UNKNOWN),
+        }
+    }
+
+    /// Reads the default in `${NAME:-default}`.
+    fn default(&self, chars: &[Char], text: &mut String, is_quoted: bool) {
+        if self.depth == DEEPEST {
+            return text.push(UNKNOWN);
+        }
+        // The variables of a default may well be unset.
+        let missing = RefCell::default();
+        let (variables, endless, depth) = (self.variables, self.endless, self.depth + 1);
+        let mut scanner = Scanner { chars, at: 0, variables, missing: &missing, endless, depth };
+        if is_quoted {
+            while scanner.at < chars.len() {
+                // It ends at the quotes in it.
+                scanner.double_quoted(text);
+            }
+            return;
+        }
+        while let Some(c) = scanner.peek() {
+            match scanner.word() {
+                Some(word) => text.push_str(&word.text),
+                None => {
+                    scanner.at += 1;
+                    text.push(c);
+                }
+            }
         }
     }
 

@@ -380,11 +380,238 @@ fn hostile_files_take_no_time() {
     let fragments: String = (1..10).map(fragment).collect();
     let service = "services:\n  s:\n    <<: *a9\n    image: a\n";
     let merges = format!("x-0: &a0 {{b: 1}}\n{fragments}{service}");
+    let shifts: String =
+        (0..30_000).map(|number| format!("a $(b << C{number}\n) << D\n")).collect();
     let assignments: String = (0..30_000).map(|number| format!("A={number}\n")).collect();
     let begin = std::time::Instant::now();
     drop(findings_in("compose.yml", &merges, Context::default()));
+    drop(findings_in("a.sh", &shifts, Context::default()));
     let found = findings_in("a.env", &assignments, Context::default());
     assert_eq!(found.len(), 29_999);
     // This once took minutes. The bound is generous, because the machine may be busy.
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn quotes_in_an_expansion_hide_nothing() {
+    let run = "docker run --cap-add=SYS_PTRACE --device /dev/kfd localhost/a\n";
+    for text in [
+        "A=\"${B#\"${C}/\"}\"\n",
+        "A=\"$(basename \"it's\")\"\n",
+        "A=$(cat <<'EOF'\nit's )\nEOF\n)\n",
+        "A=`b \\`c\\` \"d\"`\n",
+    ] {
+        let line = format!("{} information", text.lines().count() + 1);
+        expect("container-unconfined", NONE, &[("a.sh", &format!("{text}{run}"), &[&line])]);
+    }
+    let image = "docker run \"${IMAGE:-\"docker.io/a/b:latest\"}\"\n";
+    expect("image-latest", NONE, &[("a.sh", image, &["1 warning"])]);
+}
+
+#[test]
+fn quotes_in_a_quadlet_are_no_part_of_the_value() {
+    let start = "[Container]\nAddDevice=/dev/kfd /dev/dri\n";
+    let rocm = format!("{start}Image = \"docker.io/ollama/ollama:0.12.0-rocm\"\n");
+    let plain = format!("{start}Image=\"docker.io/ollama/ollama:0.12.0\"\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.container", &rocm, &[]), ("a.container", &plain, &["3 error"])];
+    expect("ollama-without-rocm", NONE, cases);
+    let seccomp = format!("{start}Image=localhost/a\nSeccompProfile=\"unconfined\"\n");
+    expect("container-unconfined", NONE, &[("a.container", &seccomp, &["4 information"])]);
+}
+
+#[test]
+fn a_message_about_a_failure_is_no_claim() {
+    expect(
+        "missing-code-objects",
+        NONE,
+        &[
+            ("a.sh", "rocminfo | grep -q gfx1151 || die \"ROCm does not detect gfx1151.\"\n", &[]),
+            (
+                "a.sh",
+                "if ! rocminfo; then\n  echo 'ROCm cannot detect the GPU'\n  exit 1\nfi\n",
+                &[],
+            ),
+            ("a.sh", "# ROCm cannot detect this GPU\nls\n", &["1 information"]),
+            (
+                "a.sh",
+                "echo 'ROCm cannot detect this GPU, so set the override'\nls\n",
+                &["1 information"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_index_of_pytorch_has_the_newest_release_of_its_series() {
+    let index = "pip install torch --index-url https://download.pytorch.org/whl/rocm7.2\n";
+    let wheel = "pip install torch==2.13.0+rocm7.2\n";
+    let amd = "curl -O https://repo.radeon.com/rocm/apt/7.2/a.deb\n";
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.sh", index, &[]), ("a.sh", wheel, &[]), ("a.sh", amd, &["1 warning"])];
+    expect("rocm-7-2-0", PROJECT, cases);
+    let old = "pip install torch --index-url https://download.pytorch.org/whl/rocm7.1\n";
+    expect("rocm-too-old", PROJECT, &[("a.sh", old, &["1 error"])]);
+}
+
+#[test]
+fn packages_of_amd_have_the_path_of_the_device_libraries() {
+    let start = "FROM docker.io/a/b@sha256:1\nENV HIP_DEVICE_LIB_PATH=/opt/rocm/amdgcn/bitcode\n";
+    let amd = format!(
+        "{start}RUN echo 'deb https://repo.radeon.com/rocm/apt/7.2.1 noble main' > /etc/apt/sources.list.d/a.list\n"
+    );
+    let cases: &[(&str, &str, &[&str])] =
+        &[("Dockerfile", &amd, &[]), ("Dockerfile", start, &["2 information"])];
+    expect("device-lib-path", NONE, cases);
+}
+
+#[test]
+fn one_release_of_a_stage_is_reported_once() {
+    let text = "FROM docker.io/rocm/dev-ubuntu-22.04:6.2\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\n";
+    expect("rocm-too-old", NONE, &[("Dockerfile", text, &["1 information"])]);
+}
+
+#[test]
+fn settings_of_ollamas_server_are_not_those_of_its_clients() {
+    expect(
+        "variable-does-not-exist",
+        NONE,
+        &[
+            // A client of Ollama may use the name for a setting of its own.
+            (".env", "OLLAMA_HOST=http://ollama:11434\nOLLAMA_NUM_GPU=1\n", &[]),
+            (".env", "OLLAMA_MODELS=/m\nOLLAMA_PORT=11434\nOLLAMA_IMAGE=a\n", &[]),
+            ("a.env", "OLLAMA_MODELS=/m\nexport OLLAMA_GPU=rocm\n", &["2 warning"]),
+            (
+                "a.sh",
+                "echo 'export OLLAMA_MODELS=/m' >> ~/.bashrc\necho 'export OLLAMA_GPU=rocm' >> ~/.bashrc\n",
+                &["2 warning"],
+            ),
+            ("a.sh", "OLLAMA_GPU=1\nexport OLLAMA_MODELS=/m\n", &[]),
+            (
+                "a.sh",
+                "export OLLAMA_MODELS=/m OLLAMA_NUM_GPU=9\ncurl -d \"{\\\"num_gpu\\\": ${OLLAMA_NUM_GPU}}\" h\n",
+                &[],
+            ),
+        ],
+    );
+    expect(
+        "ollama-open",
+        NONE,
+        &[
+            ("ollama.service.d/a.conf", "[Service]\nEnvironment=OLLAMA_HOST=127.0.0.1\n", &[]),
+            (
+                "ollama.service",
+                "[Service]\nExecStart=/usr/bin/ollama serve\nEnvironment=OLLAMA_HOST=0.0.0.0\n",
+                &["3 information"],
+            ),
+            // In a container, only a published port opens it.
+            (
+                "a.container",
+                "[Container]\nImage=docker.io/ollama/ollama:0.12.0@sha256:1\nEnvironment=OLLAMA_HOST=0.0.0.0\n",
+                &[],
+            ),
+            (
+                "compose.yml",
+                "services:\n  a:\n    image: ollama/ollama\n    environment: [OLLAMA_HOST=0.0.0.0]\n",
+                &[],
+            ),
+            (
+                "a.service",
+                "[Service]\nEnvironment=OLLAMA_HOST=0.0.0.0\nExecStart=/usr/bin/podman run a\n",
+                &[],
+            ),
+            (".env", "OLLAMA_HOST=0.0.0.0\nA=1\n", &[]),
+            (".env", "OLLAMA_HOST=0.0.0.0\nOLLAMA_MODELS=/m\n", &["1 information"]),
+        ],
+    );
+}
+
+#[test]
+fn build_variables_beside_the_override_do_nothing() {
+    expect(
+        "variable-build-only",
+        NONE,
+        &[
+            ("a.env", "PYTORCH_ROCM_ARCH=gfx1030\n", &[]),
+            (
+                "a.env",
+                "HSA_OVERRIDE_GFX_VERSION=10.3.0\nPYTORCH_ROCM_ARCH=gfx1030\n",
+                &["2 information"],
+            ),
+            (
+                "a.sh",
+                "export HSA_OVERRIDE_GFX_VERSION=10.3.0 PYTORCH_ROCM_ARCH=gfx1030\npip install .\n",
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keys_of_other_sections_are_no_keys_of_quadlet() {
+    expect(
+        "quadlet-key",
+        NONE,
+        &[
+            (
+                "a.container",
+                "[Unit]\nDescription=a\n[Container]\nImage=localhost/a\nUserNS=keep-id\nAppArmor=unconfined\n[Service]\nRestart=always\n[Install]\nWantedBy=default.target\n",
+                &[],
+            ),
+            ("a.container", "[Container]\nImage=localhost/a\nEeec=a \\\n  --b=c\n", &["3 warning"]),
+        ],
+    );
+}
+
+#[test]
+fn lines_of_a_string_that_is_written_are_settings() {
+    let text = "LINES=\"\n# ROCm\nexport ROCM_PATH=/opt/rocm\nexport HSA_OVERRIDE_GFX_VERSION=gfx1151\n\"\n";
+    let written = format!("{text}echo \"$LINES\" >> ~/.bashrc\n");
+    let shown = format!("{text}echo \"$LINES\"\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.sh", &written, &["6 error"]), ("a.sh", &shown, &[])];
+    expect("hsa-override-form", NONE, cases);
+}
+
+#[test]
+fn quotes_around_an_item_are_no_part_of_the_value() {
+    let start = "services:\n  a:\n    image: localhost/a\n    environment:\n";
+    for (item, expected) in [
+        ("      - \"HIP_VISIBLE_DEVICES=0\"\n", &[][..]),
+        ("      HIP_VISIBLE_DEVICES: \"0\"\n", &[]),
+        ("      - CUDA_VISIBLE_DEVICES=\"\"\n", &["5 warning"]),
+    ] {
+        expect("value-quoted", NONE, &[("compose.yml", &format!("{start}{item}"), expected)]);
+    }
+    let run = "docker run -e HIP_VISIBLE_DEVICES=\"0\" localhost/a\n";
+    expect("value-quoted", NONE, &[("a.sh", run, &[])]);
+}
+
+#[test]
+fn a_user_with_a_group_may_open_the_gpu() {
+    let run = "docker run --device /dev/kfd";
+    for (options, expected) in [
+        ("-u 1000", &["1 information"][..]),
+        ("--user 1000:1000", &["1 information"]),
+        ("--user 1000:992", &[]),
+        ("--user 0", &[]),
+        ("-u 1000 --group-add 992", &[]),
+        ("-u 1000 --userns keep-id", &[]),
+    ] {
+        let text = format!("{run} {options} localhost/a\n");
+        expect("render-group-missing", NONE, &[("a.sh", &text, expected)]);
+    }
+}
+
+#[test]
+fn an_old_rocm_has_no_new_pytorch() {
+    let allocator = "PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128\n";
+    let old = format!("ROCM_VERSION=5.6\n{allocator}");
+    let new = format!("ROCM_VERSION=7.2.1\n{allocator}");
+    let wheel = format!(
+        "FROM docker.io/a/b@sha256:1\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.2\nFROM docker.io/a/b@sha256:1\nENV {allocator}"
+    );
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.env", &old, &[]), ("a.env", &new, &["2 information"]), ("Dockerfile", &wheel, &[])];
+    expect("variable-renamed", NONE, cases);
 }

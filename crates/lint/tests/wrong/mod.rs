@@ -628,4 +628,36 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         1,
         "echo 'deb http://repo.radeon.com/rocm/apt/debian/ xenial main' > /etc/apt/a.list\n",
     ),
+    (
+        "ollama-open",
+        "/etc/systemd/system/ollama.service.d/override.conf",
+        2,
+        "[Service]\nEnvironment=\"OLLAMA_HOST=0.0.0.0:11434\"\n",
+    ),
+    ("quadlet-key", "a.container", 3, "[Container]\nImage=localhost/a\nSecurityLabel=disable\n"),
+    ("variable-does-not-exist", "ollama.env", 2, "OLLAMA_MODELS=/models\nOLLAMA_NUM_GPU=99\n"),
+    (
+        "variable-build-only",
+        "setup.sh",
+        2,
+        "echo 'export HSA_OVERRIDE_GFX_VERSION=11.0.0' >> ~/.bashrc\necho 'export PYTORCH_ROCM_ARCH=gfx1100' >> ~/.bashrc\n",
+    ),
+    (
+        "container-unconfined",
+        "run.sh",
+        1,
+        "docker run --device=/dev/dxg --security-opt seccomp=unconfined localhost/a\n",
+    ),
+    (
+        "value-quoted",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    image: localhost/a\n    environment:\n      - HIP_VISIBLE_DEVICES=\"0\"\n",
+    ),
+    (
+        "render-group-missing",
+        "a.container",
+        4,
+        "[Container]\nImage=localhost/a\nAddDevice=/dev/kfd /dev/dri\nUser=1000:1000\n",
+    ),
 ];
