@@ -326,8 +326,8 @@ fn what_is_no_tar() {
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
     for (bytes, wanted) in [
-        (&b""[..], "not a tar"),
-        (b"<!DOCTYPE html>", "not a tar"),
+        (&b""[..], "neither a tar"),
+        (b"<!DOCTYPE html>", "neither a tar"),
         (b"PK\x03\x04", "a zip archive"),
         (b"\x28\xb5\x2f\xfd1234", "zstd"),
         (b"\xfd7zXZ\0", "xz"),
