@@ -385,4 +385,16 @@ mod tests {
         assert_eq!(check("(abcdef|.)"), None);
         assert_eq!(check("[a-z]+"), None);
     }
+
+    /// A pattern with such a text would be matched in nearly every line of a build log.
+    #[test]
+    fn no_common_word_is_a_fixed_text() {
+        let catalogue = include_str!("../../../../versions/failures.toml");
+        let failures = parse_failures("versions/failures.toml", catalogue).unwrap();
+        let words = "Building CXX object build/src/file.cpp.o -O3 warning: failed error: \
+                     Linking shared library python3 install amd gpu /usr/lib/x86_64-linux-gnu";
+        let hits: Vec<&str> =
+            failures.texts.find_iter(words).map(|hit| &words[hit.range()]).collect();
+        assert!(hits.is_empty(), "{hits:?}");
+    }
 }
