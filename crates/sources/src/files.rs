@@ -233,7 +233,7 @@ mod tests {
         let path = folder.path().join("lock");
         let take = || Lock::take(&path, Duration::ZERO, |_| panic!("nobody holds the lock"));
         let lock = take().await.unwrap();
-        // Between fork and exec, a child has copies of all descriptors, as this one.
+        // Between fork and exec, a child process has such a copy of each descriptor.
         let _copy = lock.file.try_clone().unwrap();
         drop(lock);
         drop(take().await.unwrap());

@@ -141,6 +141,38 @@ fn the_second_of_two_files_with_one_path_stays() {
     assert!(!diff.stdout.contains("opt/a.co"), "{}", diff.stdout);
 }
 
+/// Returns a bundle of entries: their IDs and contents (clang, ClangOffloadBundler).
+fn bundle(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut head = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    head.extend((entries.len() as u64).to_le_bytes());
+    let mut offset = 4096_u64;
+    for (id, content) in entries {
+        for number in [offset, content.len() as u64, id.len() as u64] {
+            head.extend(number.to_le_bytes());
+        }
+        head.extend(id.as_bytes());
+        offset += content.len() as u64;
+    }
+    head.resize(4096, 0);
+    entries.iter().for_each(|(_, content)| head.extend(content));
+    head
+}
+
+#[test]
+fn a_bundle_that_the_processor_uses_loses_only_the_code_for_gpus() {
+    let project = Project::new();
+    let bundle = bundle(&[
+        ("host-x86_64-unknown-linux-gnu-", b"code".to_vec()),
+        ("hipv4-amdgcn-amd-amdhsa--gfx942:xnack+", fixture("gfx942-xnack_on.co")),
+    ]);
+    let layer = tar(&[("opt/a.hipfb", Ok(bundle)), ("opt/b.co", Ok(fixture("gfx1151.co")))]);
+    layout_of(&project.path("image"), &[("tar+gzip", &gzip(&layer), &layer)], &json!({}));
+    let report = slimmed(&project, "image", "oci:out");
+    let changed = &report["changed"][0];
+    assert_eq!(changed["path"], "opt/a.hipfb", "{report}");
+    assert!(changed["after"].as_u64().unwrap() < changed["before"].as_u64().unwrap(), "{report}");
+}
+
 #[test]
 fn a_file_that_cannot_be_slimmed_stays_and_is_named() {
     let project = Project::new();
