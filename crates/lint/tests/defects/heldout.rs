@@ -347,18 +347,6 @@ fn releases_of_python_end_as_well() {
 }
 
 #[test]
-fn a_table_of_overrides_is_right_about_generations() {
-    let table = |row: &str| format!("# Values of HSA_OVERRIDE_GFX_VERSION:\n# {row}\nX=1\n");
-    for (row, expected) in [
-        ("9.0.0 - Radeon VII, RX 5000 series (RDNA1)", &["2 warning"][..]),
-        ("9.0.0 - Vega 56 and Vega 64", &[]),
-        ("9.0.0 - RX 580 (RDNA is 10)", &[]),
-    ] {
-        expect("hsa-override-other", NONE, &[("a.env", &table(row), expected)]);
-    }
-}
-
-#[test]
 fn the_variable_of_a_build_is_no_option_of_cmake() {
     let name = "GGML_CUDA_ENABLE_UNIFIED_MEMORY";
     let cases: &[(&str, &str, &[&str])] = &[
