@@ -1,6 +1,6 @@
 //! Reads layers and other tar archives as streams.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -16,19 +16,18 @@ pub struct Layers {
     view: Index,
     /// The paths that are hard links to a file.
     links: BTreeSet<EntryPath>,
-    /// The SHA-256 of the content of hard links to files in lower layers. The layer with the link
-    /// may remove the file.
-    linked: BTreeMap<EntryPath, [u8; 32]>,
-    /// The results by the SHA-256 of the content. They can depend on a file's name, so the same
-    /// content can have several results.
-    scanned: HashMap<[u8; 32], Vec<(EntryPath, Scanned)>>,
+    /// The results for the files of all layers.
+    scanned: Vec<Scanned>,
+    /// The number of the result for the file at a path.
+    results: BTreeMap<EntryPath, usize>,
 }
 
 /// A layer that is being read.
 #[derive(Debug, Default)]
 pub struct Layer {
     listing: Listing,
-    scanned: Vec<([u8; 32], EntryPath, Scanned)>,
+    /// The results, in the order of the listing, with the number of the entry.
+    scanned: Vec<(usize, EntryPath, Scanned)>,
     current: Option<Current>,
     /// The folder for temporary files.
     folder: Option<PathBuf>,
@@ -76,6 +75,10 @@ impl Layer {
 }
 
 impl LayerVisitor for Layer {
+    fn wants_hashes(&self) -> bool {
+        false
+    }
+
     fn content(&mut self, path: &EntryPath, part: &[u8]) -> io::Result<()> {
         let folder = self.folder.as_deref();
         let current = self.current.get_or_insert_with(|| Current::Kept(Spool::new(folder)));
@@ -89,13 +92,13 @@ impl LayerVisitor for Layer {
     }
 
     fn entry(&mut self, path: EntryPath, entry: Entry) -> io::Result<()> {
-        if let (Some(Current::Kept(spool)), Some(sha256)) = (self.current.take(), entry.sha256) {
-            // For a file shorter than `HEAD` bytes, nothing has been decided yet.
-            if is_kept(&path, &spool)? {
-                let scanned = scan(&path.to_string(), &spool);
-                if !matches!(scanned, Ok(None)) {
-                    self.scanned.push((sha256, path.clone(), scanned));
-                }
+        // For a file shorter than `HEAD` bytes, nothing has been decided yet.
+        if let Some(Current::Kept(spool)) = self.current.take()
+            && is_kept(&path, &spool)?
+        {
+            let scanned = scan(&path.to_string(), &spool);
+            if !matches!(scanned, Ok(None)) {
+                self.scanned.push((self.listing.entries.len(), path.clone(), scanned));
             }
         }
         self.listing.entries.push((path, entry));
@@ -110,22 +113,37 @@ fn is_kept(path: &EntryPath, spool: &Spool) -> io::Result<bool> {
 impl Layers {
     /// Adds a layer on top of the others.
     pub fn add(&mut self, layer: Layer) {
-        let links = layer.listing.entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
-        for (path, entry) in links {
-            let target = EntryPath::parse(&entry.link).ok();
-            let content = target.and_then(|target| self.view.get(&target)?.sha256);
-            self.linked.extend(content.map(|content| (path.clone(), content)));
-        }
-        self.view.apply(&layer.listing);
-        for (path, entry) in layer.listing.entries {
+        let Layer { listing, scanned, .. } = layer;
+        let links = listing.entries.iter().filter(|(_, entry)| entry.kind == Kind::Hardlink);
+        let links = links.filter_map(|(path, entry)| {
+            let target = EntryPath::parse(&entry.link).ok()?;
+            // The layer with the link may remove a file of a lower layer.
+            let below = self.view.get(&target).and(self.results.get(&target)).copied();
+            Some((path.clone(), target, below))
+        });
+        let links: Vec<_> = links.collect();
+        self.view.apply(&listing);
+        let mut scanned = scanned.into_iter().peekable();
+        for (number, (path, entry)) in listing.entries.into_iter().enumerate() {
+            let result = scanned.next_if(|(of, ..)| *of == number);
             if entry.kind == Kind::Hardlink {
                 self.links.insert(path);
-            } else {
-                self.links.remove(&path);
+                continue;
+            }
+            self.links.remove(&path);
+            self.results.remove(&path);
+            if let Some((.., result)) = result {
+                self.results.insert(path, self.scanned.len());
+                self.scanned.push(result);
             }
         }
-        for (sha256, path, scanned) in layer.scanned {
-            self.scanned.entry(sha256).or_default().push((path, scanned));
+        for (path, target, below) in links {
+            let is_here = self.view.get(&target).is_some();
+            let result = if is_here { self.results.get(&target).copied() } else { below };
+            match result {
+                Some(number) => self.results.insert(path, number),
+                None => self.results.remove(&path),
+            };
         }
     }
 
@@ -133,23 +151,18 @@ impl Layers {
     pub fn finish(self) -> Found {
         let mut found = Found::default();
         let mut seen = HashSet::new();
-        let files = || self.view.iter().filter(|(_, entry)| entry.kind == Kind::File);
+        let files = self.view.iter().filter(|(_, entry)| entry.kind == Kind::File);
         let (links, first): (Vec<_>, Vec<_>) =
-            files().partition(|(path, _)| self.links.contains(*path));
-        for (path, entry) in first.into_iter().chain(links) {
+            files.map(|(path, _)| path).partition(|path| self.links.contains(*path));
+        for path in first.into_iter().chain(links) {
             found.count(&path.to_string());
-            let linked = || self.linked.get(path).filter(|_| self.links.contains(path)).copied();
-            let Some(sha256) = entry.sha256.or_else(linked) else { continue };
+            let Some(number) = self.results.get(path) else { continue };
             // A hard link counts only if the original path of the file is hidden.
-            let is_new = seen.insert(sha256);
+            let is_new = seen.insert(number);
             if !is_new && self.links.contains(path) {
                 continue;
             }
-            let results = self.scanned.get(&sha256);
-            let result = results.and_then(|results| {
-                results.iter().find(|(name, _)| name == path).or(results.first())
-            });
-            if let Some((_, scanned)) = result {
+            if let Some(scanned) = self.scanned.get(*number) {
                 found.add(path.to_string(), scanned.clone());
             }
         }

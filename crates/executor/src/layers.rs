@@ -82,7 +82,7 @@ pub fn visit_layer(
     visitor: &mut impl LayerVisitor,
 ) -> Result<(), LayerError> {
     read_layer(reader, diff_id, |tar| {
-        let mut entries = Entries::of_layer(tar);
+        let mut entries = Entries::of_layer(tar).hashed(visitor.wants_hashes());
         loop {
             let mut taken = Ok(());
             let next = entries.next_with(|path, part| {
@@ -193,6 +193,41 @@ impl Hashing {
         drop(self.pieces.send(self.piece));
         drop(self.pieces);
         self.thread.join().map_err(|_| io::Error::other("the thread that hashes panicked"))
+    }
+}
+
+/// Returns a reader that fails at the end if the data does not match `wanted`.
+///
+/// # Errors
+/// Fails if the thread that hashes the data cannot be started.
+pub fn checked(reader: impl Read, wanted: Digest) -> io::Result<impl Read> {
+    Ok(Checked { reader, wanted, hashing: Some(Hashing::start()?) })
+}
+
+struct Checked<R> {
+    reader: R,
+    wanted: Digest,
+    /// `None` after the end.
+    hashing: Option<Hashing>,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        if count > 0 || buffer.is_empty() {
+            if let Some(hashing) = &mut self.hashing {
+                hashing.update(&buffer[..count]);
+            }
+            return Ok(count);
+        }
+        let found = self.hashing.take().map(Hashing::finish).transpose()?;
+        match found.filter(|found| *found != self.wanted) {
+            None => Ok(0),
+            Some(found) => {
+                let message = format!("its content is `{found}`");
+                Err(io::Error::new(io::ErrorKind::InvalidData, message))
+            }
+        }
     }
 }
 

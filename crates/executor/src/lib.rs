@@ -46,7 +46,7 @@ pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;
 pub use inputs::{Collected, Collector};
-pub use layers::{LayerError, read_layer, read_remote_layer, visit_layer};
+pub use layers::{LayerError, checked, read_layer, read_remote_layer, visit_layer};
 pub use own_files::FilesMaker;
 pub use place::{LayerSource, LayerTarget, Placed, Transfer};
 pub use probes::{CANNOT_CONFINE, Confinement, Edited, Tools, run_helper};

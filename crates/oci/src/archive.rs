@@ -16,9 +16,11 @@ use serde_json::json;
 
 use crate::client::Prefix;
 use crate::files::{self, hash};
-use crate::layout::{LayoutError, LayoutFiles, LayoutImage, MARKER, index_text, read_capped};
+use crate::layout::{
+    CheckLayers, LayoutError, LayoutFiles, LayoutImage, MARKER, index_text, read_capped,
+};
 use crate::local::{Place, open_part, part_of};
-use crate::media::Descriptor;
+use crate::media::{Descriptor, MANIFEST_CAP};
 use crate::{DerivedImage, Verified};
 
 /// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
@@ -403,12 +405,13 @@ pub(crate) struct ArchiveFiles {
 struct ArchivedFile {
     begin: u64,
     size: u64,
-    digest: Digest,
+    /// `None` if it was not hashed yet.
+    digest: Option<Digest>,
 }
 
 impl ArchiveFiles {
     /// Reads an archive once, from start to end.
-    pub(crate) fn scan(path: &Path) -> Result<Self, LayoutError> {
+    pub(crate) fn scan(path: &Path, check: CheckLayers) -> Result<Self, LayoutError> {
         let scan = || {
             if !is_tar(path)? {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a tar archive"));
@@ -428,11 +431,19 @@ impl ArchiveFiles {
                     .trim_start_matches("./")
                     .to_owned();
                 let (begin, size) = (entry.raw_file_position(), entry.size());
-                files.insert(name, ArchivedFile { begin, size, digest: hash(&mut entry)? });
+                let is_hashed = check == CheckLayers::Now || size <= MANIFEST_CAP;
+                let digest = is_hashed.then(|| hash(&mut entry)).transpose()?;
+                files.insert(name, ArchivedFile { begin, size, digest });
             }
             Ok(Self { path: path.to_owned(), files })
         };
         scan().map_err(|source| LayoutError::Read { path: path.to_owned(), source })
+    }
+
+    fn open(&self, found: &ArchivedFile) -> io::Result<impl io::Read + use<>> {
+        let mut file = files::open(&self.path)?;
+        file.seek(io::SeekFrom::Start(found.begin))?;
+        Ok(file.take(found.size))
     }
 }
 
@@ -440,15 +451,18 @@ impl LayoutFiles for ArchiveFiles {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
         let read = || {
             let found = self.files.get(name).ok_or(io::ErrorKind::NotFound)?;
-            let mut file = files::open(&self.path)?;
-            file.seek(io::SeekFrom::Start(found.begin))?;
-            read_capped(file.take(found.size))
+            read_capped(self.open(found)?)
         };
         read().map_err(|source| LayoutError::Read { path: self.path.join(name), source })
     }
 
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError> {
-        Ok(self.files.get(&blob_name(digest)).map(|file| file.digest.clone()))
+        let Some(found) = self.files.get(&blob_name(digest)) else { return Ok(None) };
+        let hashed = match &found.digest {
+            Some(known) => Ok(known.clone()),
+            None => self.open(found).and_then(hash),
+        };
+        hashed.map(Some).map_err(|source| LayoutError::Read { path: self.path.clone(), source })
     }
 
     fn place(&self, digest: &Digest) -> Option<Place> {

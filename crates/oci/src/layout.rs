@@ -340,14 +340,31 @@ impl LayoutImage {
     /// Fails if there is no layout, if it does not contain exactly one image, if it has no valid
     /// `oci-layout` file, or if a blob does not match its name.
     pub fn read(path: &Path) -> Result<Self, LayoutError> {
+        Self::of_path(path, CheckLayers::Now)
+    }
+
+    /// Reads the only image of a layout folder or of an archive like [`LayoutImage::read`], but
+    /// checks only the sizes of the layers. Whoever reads a layer must check its digest.
+    ///
+    /// # Errors
+    /// Fails like [`LayoutImage::read`], except for the content of a layer.
+    pub fn open(path: &Path) -> Result<Self, LayoutError> {
+        Self::of_path(path, CheckLayers::WhenRead)
+    }
+
+    fn of_path(path: &Path, check: CheckLayers) -> Result<Self, LayoutError> {
         if path.is_dir() {
-            Self::from_files(path, &FolderFiles(path))
+            Self::from_files(path, &FolderFiles(path), check)
         } else {
-            Self::from_files(path, &crate::archive::ArchiveFiles::scan(path)?)
+            Self::from_files(path, &crate::archive::ArchiveFiles::scan(path, check)?, check)
         }
     }
 
-    fn from_files(path: &Path, files: &dyn LayoutFiles) -> Result<Self, LayoutError> {
+    fn from_files(
+        path: &Path,
+        files: &dyn LayoutFiles,
+        check: CheckLayers,
+    ) -> Result<Self, LayoutError> {
         let unreadable = |source| LayoutError::Document { path: path.to_owned(), source };
         let index = files.small_file("index.json")?;
         let index = document::read(&index, document::MANIFEST)
@@ -405,7 +422,11 @@ impl LayoutImage {
         let (mut present_layers, mut absent_layers) = (Vec::new(), Vec::new());
         let mut places = BTreeMap::new();
         for layer in &parsed.layers {
-            match files.blob_digest(&layer.digest)? {
+            let found = match check {
+                CheckLayers::Now => files.blob_digest(&layer.digest)?,
+                CheckLayers::WhenRead => files.place(&layer.digest).map(|_| layer.digest.clone()),
+            };
+            match found {
                 None => absent_layers.push(layer.digest.clone()),
                 Some(found) if found == layer.digest => {
                     let place = files.place(&found);
@@ -453,6 +474,13 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, MediaError> {
         Document::Manifest(manifest) => Ok(manifest),
         Document::Index(_) => Err(MediaError::MediaType(OCI_INDEX.to_owned())),
     }
+}
+
+/// When the digests of the layers are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckLayers {
+    Now,
+    WhenRead,
 }
 
 /// The source of a layout's files: a folder or an archive.

@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use bytes::Bytes;
-use executor::{LayerError, LayerSource, SortedLayer};
+use executor::{LayerError, LayerSource, SortedLayer, checked};
 use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{Digest, ImageRef, ParseImageRefError, Platform, TrackName};
-use oci::LayoutImage;
 use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, OCI_MANIFEST};
+use oci::{LayoutError, LayoutImage};
 use pins::Tracks;
 use record::OutputState;
 use record::verify::Documents;
@@ -40,6 +40,9 @@ pub struct Image {
     place: Place,
 }
 
+/// Reads a layout or an archive.
+type ReadLayout = fn(&Path) -> Result<LayoutImage, LayoutError>;
+
 /// Where to find the layers of an image.
 #[derive(Debug)]
 enum Place {
@@ -59,7 +62,7 @@ impl Image {
         folder: &Path,
         client: &RegistryClient,
     ) -> Result<Self, Failure> {
-        Self::find_with(target, folder, client, None).await
+        Self::find_with(target, folder, client, None, LayoutImage::read).await
     }
 
     /// Reads the given image like [`Image::find`]. If a registry has an index, reads the image for
@@ -72,7 +75,22 @@ impl Image {
         folder: &Path,
         client: &RegistryClient,
     ) -> Result<Self, Failure> {
-        Self::find_with(target, folder, client, Some(&Platform::linux_amd64())).await
+        let platform = Platform::linux_amd64();
+        Self::find_with(target, folder, client, Some(&platform), LayoutImage::read).await
+    }
+
+    /// Reads the given image like [`Image::of_platform`], but does not check the layers of a layout
+    /// or archive. [`Image::read_layer`] checks them.
+    ///
+    /// # Errors
+    /// Fails like [`Image::of_platform`].
+    pub async fn to_be_read(
+        target: &str,
+        folder: &Path,
+        client: &RegistryClient,
+    ) -> Result<Self, Failure> {
+        let platform = Platform::linux_amd64();
+        Self::find_with(target, folder, client, Some(&platform), LayoutImage::open).await
     }
 
     async fn find_with(
@@ -80,10 +98,14 @@ impl Image {
         folder: &Path,
         client: &RegistryClient,
         platform: Option<&Platform>,
+        read: ReadLayout,
     ) -> Result<Self, Failure> {
         let target = match place_of(target) {
             Some(NamedPlace::Path(path)) => {
-                return Ok(Self { name: target.to_owned(), ..Self::at(&folder.join(path))? });
+                return Ok(Self {
+                    name: target.to_owned(),
+                    ..Self::of_layout(&folder.join(path), read)?
+                });
             }
             Some(NamedPlace::Registry(reference)) => {
                 return Self::on_registry(reference, client, platform).await;
@@ -93,18 +115,18 @@ impl Image {
         let track = track_of(target, folder)?;
         let path = folder.join(target);
         if track.is_none() && path.exists() {
-            return Ok(Self { name: target.to_owned(), ..Self::at(&path)? });
+            return Ok(Self { name: target.to_owned(), ..Self::of_layout(&path, read)? });
         }
         if !target.contains('/')
             && let Ok(project) = Project::find(folder)
         {
-            let last = Self::of_last_build(target, &project, client, platform).await?;
+            let last = Self::of_last_build(target, &project, client, platform, read).await?;
             if let Some(image) = last {
                 return Ok(image);
             }
             let built = project.root.join("dist").join(target);
             if built.exists() {
-                return Self::at(&built);
+                return Self::of_layout(&built, read);
             }
             if let Some(track) = track {
                 return Err(no_image(&track, &project));
@@ -126,6 +148,7 @@ impl Image {
         project: &Project,
         client: &RegistryClient,
         platform: Option<&Platform>,
+        read: ReadLayout,
     ) -> Result<Option<Self>, Failure> {
         let Some(record) = state::last_build(&project.root, name) else { return Ok(None) };
         let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
@@ -136,7 +159,8 @@ impl Image {
                 Some(NamedPlace::Path(path)) => {
                     let path = state::output_path(&record, &project.root, path);
                     if path.exists() {
-                        return Ok(Some(Self { record: Some(record.id), ..Self::at(&path)? }));
+                        let image = Self::of_layout(&path, read)?;
+                        return Ok(Some(Self { record: Some(record.id), ..image }));
                     }
                 }
                 Some(NamedPlace::Registry(reference)) => {
@@ -161,9 +185,22 @@ impl Image {
     /// # Errors
     /// There is no image, or it does not match its digests.
     pub fn at(path: &Path) -> Result<Self, Failure> {
-        let image = LayoutImage::read(path).map_err(|error| {
+        Self::of_layout(path, LayoutImage::read)
+    }
+
+    /// Reads the image in a layout or archive, but does not check its layers.
+    /// [`Image::read_layer`] checks them.
+    ///
+    /// # Errors
+    /// There is no image, or its manifest or config does not match its digest.
+    pub fn at_to_be_read(path: &Path) -> Result<Self, Failure> {
+        Self::of_layout(path, LayoutImage::open)
+    }
+
+    fn of_layout(path: &Path, read: ReadLayout) -> Result<Self, Failure> {
+        let image = read(path).map_err(|error| {
             let code = match &error {
-                oci::LayoutError::Integrity { .. } => Kind::Integrity,
+                LayoutError::Integrity { .. } => Kind::Integrity,
                 _ => Kind::Input,
             };
             let told = Failure::from_chain(code, &error);
@@ -341,9 +378,10 @@ impl Image {
         self.read_layer(number, client, read).await
     }
 
-    /// Reads a layer with `read`, which takes its bytes as they are stored and the digest of its
-    /// content. Reads a layer that a thin layout does not contain from the base that the image
-    /// names. Returns `None` if the image names no base.
+    /// Reads a layer with `read`, which must read it to its end. It takes the bytes as they are
+    /// stored, and the digest of the layer's content if the bytes do not prove it. Reads a layer
+    /// that a thin layout does not contain from the base that the image names. Returns `None` if
+    /// the image names no base.
     ///
     /// # Errors
     /// The layer cannot be found or read, or is damaged.
@@ -359,7 +397,8 @@ impl Image {
             let why = format!("the image has no layer {}", number + 1);
             return Err(Failure::new(Kind::Bug, why));
         };
-        let diff_id = self.diff_id(number);
+        // The digest of the bytes is checked anyway.
+        let diff_id = self.diff_id(number).filter(|content| *content != layer.digest);
         let base;
         let reference = match &self.place {
             Place::Registry(reference) => reference,
@@ -369,7 +408,11 @@ impl Image {
                     .layer(&layer.digest)
                     .map_err(|error| Failure::caused(Kind::Failed, what.clone(), &error))?;
                 if let Some(opened) = opened {
-                    let read = || read(Box::new(opened), diff_id);
+                    let wanted = layer.digest.clone();
+                    let read = || {
+                        let bytes = checked(opened, wanted).map_err(LayerError::Read)?;
+                        read(Box::new(bytes), diff_id)
+                    };
                     return tokio::task::block_in_place(read).map(Some).map_err(|error| {
                         let next = "the layer is damaged; build or copy the image again";
                         layer_failure(what, &error, next)

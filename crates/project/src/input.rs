@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek as _};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,10 +14,15 @@ use gpu_code::{Spool, is_candidate};
 use names::GfxVersion;
 use oci::client::RegistryClient;
 use pins::OVERRIDE;
+use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 
 use crate::environment::work_folder;
 use crate::image::{Image, is_of_machine, machine_failure, place_of, track_of};
+
+/// The maximum number of files of a folder that are read at once. Each of them may need memory for
+/// the code that is decompressed.
+const MOST_THREADS: usize = 4;
 
 /// Something that can be audited.
 #[derive(Debug)]
@@ -53,7 +59,7 @@ impl Input {
                 .hint("to name an image in a registry, write `HOST/NAME:TAG`"));
         }
         let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
-            return Ok(Self::Image(Box::new(Image::of_platform(text, folder, client).await?)));
+            return Ok(Self::Image(Box::new(Image::to_be_read(text, folder, client).await?)));
         };
         if metadata.is_dir() {
             let is_layout = path.join("oci-layout").exists();
@@ -61,7 +67,7 @@ impl Input {
                 return Err(foreign_image(text));
             }
             return Ok(if is_layout {
-                Self::Image(Box::new(Image::at(&path)?))
+                Self::Image(Box::new(Image::at_to_be_read(&path)?))
             } else {
                 Self::Folder(path)
             });
@@ -112,7 +118,7 @@ impl Input {
         file.rewind().map_err(failed)?;
         let names = names_at_the_top(file).map_err(failed)?;
         if names.contains("oci-layout") {
-            return Ok(Self::Image(Box::new(Image::at(&path)?)));
+            return Ok(Self::Image(Box::new(Image::at_to_be_read(&path)?)));
         }
         if names.contains("manifest.json") {
             return Err(foreign_image(&path.display().to_string()));
@@ -271,8 +277,9 @@ fn read_tar(path: &Path, tar: impl Read) -> Result<Found, Failure> {
 }
 
 fn read_folder(folder: &Path) -> Result<Found, Failure> {
-    let mut found = Found::default();
     let mut seen = BTreeSet::new();
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    let mut found = Found::default();
     for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
         let entry = entry.map_err(|error| unreadable(folder, &error))?;
         if !entry.file_type().is_file() {
@@ -280,20 +287,32 @@ fn read_folder(folder: &Path) -> Result<Found, Failure> {
         }
         let path = entry.path();
         let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
-        let mut read = || -> io::Result<_> {
-            let file = open(path)?;
-            let metadata = file.metadata()?;
-            // A file with several hard links counts once.
-            if metadata.nlink() > 1 && !seen.insert((metadata.dev(), metadata.ino())) {
-                return Ok(Ok(None));
-            }
-            let spool = Spool::of_file(file)?;
+        found.count(&name);
+        // A file with several hard links is read once.
+        let is_known = entry
+            .metadata()
+            .is_ok_and(|file| file.nlink() > 1 && !seen.insert((file.dev(), file.ino())));
+        if !is_known {
+            files.push((name, entry.into_path()));
+        }
+    }
+    let read = |(name, path): (String, PathBuf)| {
+        let scan = || -> io::Result<_> {
+            let spool = Spool::of_file(open(&path)?)?;
             let is_kept = is_candidate(&name, &head(&spool)?);
             Ok(if is_kept { scan(&name, &spool) } else { Ok(None) })
         };
-        let scanned = read().unwrap_or_else(|error| Err(error.to_string()));
-        found.count(&name);
-        found.add(name, scanned);
+        let result = scan().unwrap_or_else(|error| Err(error.to_string()));
+        (name, result)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.min(MOST_THREADS)).build();
+    let pool = pool.map_err(|error| {
+        Failure::caused(Kind::Machine, "the threads that read files cannot be started", &error)
+    })?;
+    let results: Vec<_> = pool.install(|| files.into_par_iter().map(read).collect());
+    for (name, result) in results {
+        found.add(name, result);
     }
     Ok(found)
 }

@@ -64,7 +64,10 @@ impl Listing {
 }
 
 /// The entries of a layer, one after another, in the order of its tar.
-pub struct Entries<R>(LayerReader<Forward<R>>);
+pub struct Entries<R> {
+    layer: LayerReader<Forward<R>>,
+    is_hashed: bool,
+}
 
 impl<R> fmt::Debug for Entries<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +78,13 @@ impl<R> fmt::Debug for Entries<R> {
 impl<R: Read> Entries<R> {
     /// Reads an uncompressed layer. Content is hashed on the way.
     pub fn of_layer(tar: R) -> Self {
-        Self(LayerReader::new(Forward(tar)))
+        Self { layer: LayerReader::new(Forward(tar)), is_hashed: true }
+    }
+
+    /// Does not hash the content, if `is_hashed` is false. Entries then have no SHA-256.
+    #[must_use]
+    pub fn hashed(self, is_hashed: bool) -> Self {
+        Self { is_hashed, ..self }
     }
 
     /// Returns the next entry. Passes the content of a file to `take` first, in chunks.
@@ -86,14 +95,16 @@ impl<R: Read> Entries<R> {
         &mut self,
         mut take: impl FnMut(&EntryPath, &[u8]),
     ) -> Result<Option<(EntryPath, Entry)>, TarError> {
-        while let Some(mut located) = self.0.next()? {
+        while let Some(mut located) = self.layer.next()? {
             if located.entry.kind == Kind::File {
-                let mut hasher = Hasher::new();
-                self.0.read(&located, |part| {
-                    hasher.update(part);
+                let mut hasher = self.is_hashed.then(Hasher::new);
+                self.layer.read(&located, |part| {
+                    if let Some(hasher) = &mut hasher {
+                        hasher.update(part);
+                    }
                     take(&located.path, part);
                 })?;
-                located.entry.sha256 = Some(hasher.finish());
+                located.entry.sha256 = hasher.map(Hasher::finish);
             }
             if let Some(listed) = listed(located)? {
                 return Ok(Some(listed));

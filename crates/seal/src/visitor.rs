@@ -7,6 +7,11 @@ use crate::path::EntryPath;
 
 /// Receives the entries of a layer and their content, in the order of its tar.
 pub trait LayerVisitor {
+    /// Returns whether the entries of files need the SHA-256 of their content.
+    fn wants_hashes(&self) -> bool {
+        true
+    }
+
     /// Takes a part of the content of the file at `path`.
     ///
     /// # Errors

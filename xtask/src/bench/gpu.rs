@@ -5,12 +5,16 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{Layer, Measured, peak_memory, side_by_side, target, write_layout};
 use crate::run::{cargo, root};
 use crate::say;
 
+/// The minimum speed of `audit`, in bytes per second.
+const LEAST_SPEED: f64 = 1e9;
+/// The maximum time of `slim`, as a multiple of the time of sealing.
+const MOST_TIME: f64 = 1.3;
 /// The GPU whose code stays.
 const GPU: &str = "gfx1151";
 
@@ -38,13 +42,15 @@ pub(super) fn run(tool: &Path, folder: &Path) -> Result<()> {
     let slim = || command(tool, &[&"slim", &layout, &"--gpu", &GPU, &"--output", &archive]);
 
     let auditing = compared("P11, audit compared with sha256sum", &audit, &hash)?;
-    compared("P12, slim compared with sealing", &slim, &seal)?;
+    let slimming = compared("P12, slim compared with sealing", &slim, &seal)?;
     #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
     let speed = size as f64 / auditing.ours;
     let memory = peak_memory(&slim())?;
     let left = std::fs::metadata(&slimmed).context("slim wrote nothing")?.len();
     say(&format!("P11, audit of {} MB: {:.2} GB/s", size / 1_000_000, speed / 1e9));
     say(&format!("P12, slim: {} MB of memory, {} MB left", memory / 1_000_000, left / 1_000_000));
+    slimming.is_at_most(MOST_TIME)?;
+    ensure!(speed >= LEAST_SPEED, "P11: audit reads {:.2} GB/s", speed / 1e9);
     std::fs::remove_dir_all(&work)?;
     Ok(())
 }

@@ -209,7 +209,31 @@ fn a_later_layer_hides_what_it_replaces_or_removes() {
     let below = tree();
     let one = |entries: &[(&str, Result<Vec<u8>, &str>)]| tar(entries);
     let nothing = || Ok(Vec::new());
-    let cases: [(&str, Vec<u8>, Counts); 6] = [
+    let cases: [(&str, Vec<u8>, Counts); 8] = [
+        // The target of the link is in both layers, and the upper one counts.
+        (
+            "linked-anew",
+            one(&[
+                ("opt/link.so", Err("usr/lib/libtwo.so")),
+                ("usr/lib/libtwo.so", Ok(fixture("libhost-only.so"))),
+                ("usr/lib/.wh.kernels", nothing()),
+                ("usr/lib/.wh.libpacked.so", nothing()),
+                ("usr/.wh.share", nothing()),
+            ]),
+            &[],
+        ),
+        // A link may point to another link, and only one of the three names counts.
+        (
+            "linked-twice",
+            one(&[
+                ("opt/one.so", Err("usr/lib/libtwo.so")),
+                ("opt/two.so", Err("opt/one.so")),
+                ("usr/lib/.wh.kernels", nothing()),
+                ("usr/lib/.wh.libpacked.so", nothing()),
+                ("usr/.wh.share", nothing()),
+            ]),
+            &[("gfx1100", 2), ("gfx1151", 2)],
+        ),
         (
             "removed",
             one(&[("usr/lib/.wh.libtwo.so", nothing()), ("usr/.wh.share", nothing())]),
@@ -268,6 +292,34 @@ fn a_later_layer_hides_what_it_replaces_or_removes() {
             .map(|one| (one["target"].as_str().unwrap(), one["objects"].as_u64().unwrap()))
             .collect();
         assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_layer_is_checked_although_it_is_read_only_once() {
+    let project = Project::new();
+    let tar = tree();
+    let mut header = gzip(&tar);
+    // The time in the header of a gzip file (RFC 1952) has no influence on the content.
+    header[4] ^= 1;
+    let mut content = tar.clone();
+    *content.last_mut().unwrap() ^= 1;
+    let cases = [("tar+gzip", gzip(&tar), header), ("tar", tar.clone(), content)];
+    for (kind, stored, damaged) in cases {
+        let layout = project.path(kind);
+        layout_of(&layout, &[(kind, &stored, &tar)], &json!({}));
+        let blob = oci::LayoutImage::read(&layout).unwrap().present_layers[0].clone();
+        text(&project, kind).expect(0);
+        std::fs::write(oci::layout::blob_path(&layout, &blob), damaged).unwrap();
+        let archive = project.path(&format!("{kind}.tar"));
+        program("tar", &["-C", layout.to_str().unwrap(), "-cf", archive.to_str().unwrap(), "."]);
+        for input in [kind, &format!("{kind}.tar")] {
+            for command in ["audit", "slim --output oci:slim --gpu gfx1151"] {
+                let line = format!("{command} {input}");
+                project.run(&line).expect(6).says(blob.as_str()).says("is damaged");
+                assert!(!project.path("slim/index.json").exists(), "{line}");
+            }
+        }
     }
 }
 
