@@ -52,7 +52,8 @@ pub enum VerdictName {
     None,
     /// There is no GPU code.
     HostOnly,
-    /// Files that may contain code for this GPU cannot be read, and the others contain none.
+    /// Files that may contain code for this GPU cannot be read, or do not name the GPUs of the family
+    /// that their code is for. The other files contain none.
     Unreadable,
 }
 
@@ -97,6 +98,7 @@ impl From<Verdict> for VerdictName {
             Verdict::Native => Self::Native,
             Verdict::Generic => Self::Generic,
             Verdict::Spoof(_) => Self::Spoof,
+            Verdict::Unknown => Self::Unreadable,
             Verdict::None => Self::None,
             Verdict::HostOnly => Self::HostOnly,
         }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 
+use memchr::memmem;
 use zstd::zstd_safe::DCtx;
 
 use crate::elf::{self, Elf};
@@ -92,6 +93,27 @@ pub(crate) fn read_all(
         bundles.push(bundle);
     }
     Ok(bundles)
+}
+
+/// Returns the position of the first bundle anywhere in a file.
+pub(crate) fn find(file: &Spool) -> io::Result<Option<u64>> {
+    // The magic of a compressed bundle is short, so its version and method are compared as well.
+    let is_compressed = |bytes: &[u8]| matches!(bytes, [1..=3, 0, 0..=1, 0, ..]);
+    let mut piece = vec![0; PIECE + PLAIN.len()];
+    let mut from = 0;
+    while from < file.size() {
+        let length = usize::try_from(file.size() - from).unwrap_or(usize::MAX).min(piece.len());
+        let part = &mut piece[..length];
+        file.read_at(from, part)?;
+        let plain = memmem::find(part, PLAIN);
+        let compressed = memmem::find_iter(part, COMPRESSED)
+            .find(|at| is_compressed(&part[at + COMPRESSED.len()..]));
+        if let Some(at) = plain.into_iter().chain(compressed).min() {
+            return Ok(Some(from + at as u64));
+        }
+        from += PIECE as u64;
+    }
+    Ok(None)
 }
 
 /// Returns the position of the first byte that is not zero.

@@ -7,6 +7,7 @@ use object::elf::{
 };
 use object::pod;
 
+use crate::bundle;
 use crate::error::ScanError;
 use crate::spool::Spool;
 use crate::target::CodeTarget;
@@ -15,6 +16,10 @@ use crate::target::CodeTarget;
 pub(crate) const HEADER: usize = 64;
 /// `e_ident[EI_OSABI]` of code for the HSA runtime: `ELFOSABI_AMDGPU_HSA` (LLVM, AMDGPUUsage).
 const HSA: u8 = 64;
+/// The section number that stands for a larger one (gABI, "Special Section Indexes").
+const SHN_XINDEX: u64 = 0xffff;
+/// The maximum number of sections. The largest object files have a few hundred thousand.
+const MOST_SECTIONS: u64 = 1 << 20;
 /// The name of the section with bundles, including the terminating NUL.
 const FATBIN: &[u8] = b".hip_fatbin\0";
 
@@ -59,28 +64,51 @@ pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
     file.read_at(0, &mut bytes)?;
     let Some(header) = header(&bytes) else { return Ok(Vec::new()) };
     let table = header.e_shoff.get(LittleEndian);
-    let count = header.e_shnum.get(LittleEndian);
-    if table == 0 || count == 0 {
-        return Ok(Vec::new());
+    if table == 0 {
+        return match bundle::find(file)? {
+            None => Ok(Vec::new()),
+            Some(at) => Err(ScanError::at(at, "there is a bundle, but no section headers")),
+        };
     }
     let entry = size_of::<Section>();
     if usize::from(header.e_shentsize.get(LittleEndian)) != entry {
         return Err(ScanError::at(58, "the size of a section header is wrong"));
     }
-    let size = usize::from(count) * entry;
-    let is_inside = table.checked_add(size as u64).is_some_and(|end| end <= file.size());
-    if !is_inside {
-        return Err(ScanError::at(
-            40,
-            "the section headers are outside the file, which is truncated",
-        ));
-    }
-    let mut table_bytes = vec![0; size];
-    file.read_at(table, &mut table_bytes)?;
+    let outside =
+        || ScanError::at(40, "the section headers are outside the file, which is truncated");
     let damaged = || ScanError::at(table, "the section headers cannot be read");
+    let read = |count: u64| -> Result<Vec<u8>, ScanError> {
+        let size = count.saturating_mul(entry as u64);
+        if table.checked_add(size).is_none_or(|end| end > file.size()) {
+            return Err(outside());
+        }
+        if count > MOST_SECTIONS {
+            return Err(ScanError::at(40, format!("it has more than {MOST_SECTIONS} sections")));
+        }
+        let mut bytes = vec![0; usize::try_from(size).map_err(|_| outside())?];
+        file.read_at(table, &mut bytes)?;
+        Ok(bytes)
+    };
+    let mut count = u64::from(header.e_shnum.get(LittleEndian));
+    let mut index = u64::from(header.e_shstrndx.get(LittleEndian).0);
+    // Numbers that do not fit the header are in the first section header (gABI, "ELF Header").
+    if count == 0 || index == SHN_XINDEX {
+        let bytes = read(1)?;
+        let (first, _) = pod::from_bytes::<Section>(&bytes).map_err(|()| damaged())?;
+        if count == 0 {
+            count = first.sh_size.get(LittleEndian);
+        }
+        if index == SHN_XINDEX {
+            index = first.sh_link.get(LittleEndian).into();
+        }
+    }
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = read(count)?;
     let (sections, _) =
-        pod::slice_from_bytes::<Section>(&table_bytes, count.into()).map_err(|()| damaged())?;
-    let names = sections.get(usize::from(header.e_shstrndx.get(LittleEndian).0));
+        pod::slice_from_bytes::<Section>(&bytes, bytes.len() / entry).map_err(|()| damaged())?;
+    let names = usize::try_from(index).ok().and_then(|index| sections.get(index));
     let names = names.ok_or_else(damaged)?.sh_offset.get(LittleEndian);
     let mut found = Vec::new();
     for section in sections {

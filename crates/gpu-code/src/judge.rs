@@ -27,6 +27,9 @@ pub enum Verdict {
     Generic,
     /// There is code only for a GPU that this one can imitate with this version.
     Spoof(GfxVersion),
+    /// There is code for a family that this GPU belongs to, but it does not name the GPUs of the
+    /// family.
+    Unknown,
     /// There is GPU code, but none for this GPU.
     None,
     /// There is no GPU code.
@@ -39,6 +42,10 @@ impl Wish {
         let targets: Vec<&CodeTarget> = targets.into_iter().collect();
         let best = |gpu: &GpuTarget| targets.iter().filter_map(|target| target.fits(gpu)).min();
         let imitated = |version: GfxVersion| best(&version.target()?);
+        let none = |gpu: Option<&GpuTarget>| match gpu {
+            Some(gpu) if targets.iter().any(|target| target.may_fit(gpu)) => Verdict::Unknown,
+            _ => Verdict::None,
+        };
         if targets.is_empty() {
             return Verdict::HostOnly;
         }
@@ -48,13 +55,14 @@ impl Wish {
             let is_similar = own.is_some_and(|own| own.major() == forced.major());
             let is_possible = is_similar || self.spoof == Some(forced);
             let fit = imitated(forced).filter(|_| is_possible);
-            return fit.map_or(Verdict::None, |_| Verdict::Spoof(forced));
+            let gpu = forced.target().filter(|_| is_possible);
+            return fit.map_or_else(|| none(gpu.as_ref()), |_| Verdict::Spoof(forced));
         }
         match (best(&self.gpu), self.spoof) {
             (Some(Fit::Exact), _) => Verdict::Native,
             (Some(Fit::Generic), _) => Verdict::Generic,
             (None, Some(spoof)) if imitated(spoof).is_some() => Verdict::Spoof(spoof),
-            (None, _) => Verdict::None,
+            (None, _) => none(Some(&self.gpu)),
         }
     }
 }
@@ -65,6 +73,7 @@ impl fmt::Display for Verdict {
             Self::Native => f.write_str("native"),
             Self::Generic => f.write_str("generic"),
             Self::Spoof(version) => write!(f, "only with spoof {version}"),
+            Self::Unknown => f.write_str("not known"),
             Self::None => f.write_str("none"),
             Self::HostOnly => f.write_str("host only"),
         }

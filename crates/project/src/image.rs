@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use executor::{LayerError, LayerSource, SortedLayer, checked};
@@ -46,8 +46,8 @@ type ReadLayout = fn(&Path) -> Result<LayoutImage, LayoutError>;
 /// Where to find the layers of an image.
 #[derive(Debug)]
 enum Place {
-    Folder(Box<LayoutImage>),
-    Archive(Box<LayoutImage>),
+    Folder(PathBuf, Box<LayoutImage>),
+    Archive(PathBuf, Box<LayoutImage>),
     Registry(Box<ImageRef>),
 }
 
@@ -114,6 +114,9 @@ impl Image {
         };
         let track = track_of(target, folder)?;
         let path = folder.join(target);
+        if track.is_none() {
+            check_links(target, &path)?;
+        }
         if track.is_none() && path.exists() {
             return Ok(Self { name: target.to_owned(), ..Self::of_layout(&path, read)? });
         }
@@ -225,9 +228,9 @@ impl Image {
             layers,
             record: None,
             place: if path.is_dir() {
-                Place::Folder(Box::new(image))
+                Place::Folder(path.to_owned(), Box::new(image))
             } else {
-                Place::Archive(Box::new(image))
+                Place::Archive(path.to_owned(), Box::new(image))
             },
         })
     }
@@ -293,7 +296,7 @@ impl Image {
     /// the image names.
     pub fn layer_source(&self) -> LayerSource {
         match &self.place {
-            Place::Folder(image) | Place::Archive(image) => LayerSource {
+            Place::Folder(_, image) | Place::Archive(_, image) => LayerSource {
                 files: image.blobs(),
                 repository: self.base().map(|base| base.repository),
                 copies: Vec::new(),
@@ -315,15 +318,23 @@ impl Image {
     /// Returns the layers that a layout or archive lacks. An image in a registry lacks none.
     pub fn absent_layers(&self) -> &[Digest] {
         match &self.place {
-            Place::Folder(image) | Place::Archive(image) => &image.absent_layers,
+            Place::Folder(_, image) | Place::Archive(_, image) => &image.absent_layers,
             Place::Registry(_) => &[],
+        }
+    }
+
+    /// Returns the layout or archive that contains the image. `None` if it is in a registry.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Folder(path, _) | Place::Archive(path, _) => Some(path),
+            Place::Registry(_) => None,
         }
     }
 
     /// Returns whether the image is in an archive, which other tools can read only if it contains
     /// all layers.
     pub fn is_archive(&self) -> bool {
-        matches!(self.place, Place::Archive(_))
+        matches!(self.place, Place::Archive(..))
     }
 
     /// Refuses a rehearsed image without its layers. No registry has the layers of a stand-in.
@@ -352,7 +363,7 @@ impl Image {
     /// Returns the number of layers that are present and were checked.
     pub fn layers_checked(&self) -> usize {
         match &self.place {
-            Place::Folder(image) | Place::Archive(image) => image.present_layers.len(),
+            Place::Folder(_, image) | Place::Archive(_, image) => image.present_layers.len(),
             Place::Registry(_) => 0,
         }
     }
@@ -402,7 +413,7 @@ impl Image {
         let base;
         let reference = match &self.place {
             Place::Registry(reference) => reference,
-            Place::Folder(image) | Place::Archive(image) => {
+            Place::Folder(_, image) | Place::Archive(_, image) => {
                 let what = format!("reading layer `{}` of `{}` failed", layer.digest, self.name);
                 let opened = image
                     .layer(&layer.digest)
@@ -539,6 +550,17 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
         told.hint(why.to_string())
     };
     told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
+}
+
+/// Refuses a symbolic link that leads nowhere. Its name could also be that of an image.
+pub(crate) fn check_links(name: &str, path: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Err(error) if path.is_symlink() => {
+            let what = format!("`{name}` is a symbolic link that leads nowhere");
+            Err(Failure::caused(Kind::Input, what, &error).hint("repair or remove the link"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the track that a name on the command line refers to, if it is the name of a track.

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 
 use crate::environment::work_folder;
-use crate::image::{Image, is_of_machine, machine_failure, place_of, track_of};
+use crate::image::{Image, check_links, is_of_machine, machine_failure, place_of, track_of};
 
 /// The maximum number of files of a folder that are read at once. Each of them may need memory for
 /// the code that is decompressed.
@@ -53,6 +53,9 @@ impl Input {
         let path = folder.join(text);
         let is_image = place_of(text).is_some() || track_of(text, folder)?.is_some();
         let metadata = std::fs::metadata(&path);
+        if !is_image {
+            check_links(text, &path)?;
+        }
         if metadata.is_err() && !is_image && looks_like_a_path(text) {
             let what = format!("there is no file or folder `{text}`");
             return Err(Failure::new(Kind::Input, what)
@@ -93,7 +96,8 @@ impl Input {
             }
         }
         let head = &head[..length];
-        if head.starts_with(b"PK\x03\x04") {
+        // A zip archive without files starts with the end of its directory.
+        if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") {
             return Ok(Self::Zip(path));
         }
         if head.starts_with(b"!<arch>\ndebian-binary") {
@@ -113,7 +117,16 @@ impl Input {
             return Err(Failure::new(Kind::Input, what).hint(*next));
         }
         if head.get(257..262) != Some(b"ustar") {
-            return Ok(Self::File(path));
+            let name = path.to_string_lossy();
+            let kind = PACKAGES.iter().find(|(end, _)| name.ends_with(end));
+            return match kind {
+                None => Ok(Self::File(path)),
+                Some((_, kind)) => {
+                    let what = format!("`{}` is not {kind}", path.display());
+                    Err(Failure::new(Kind::Integrity, what)
+                        .hint("the file is damaged, or something else was fetched; fetch it again"))
+                }
+            };
         }
         file.rewind().map_err(failed)?;
         let names = names_at_the_top(file).map_err(failed)?;
@@ -187,6 +200,17 @@ impl Input {
         }
     }
 }
+
+/// File name extensions of packages and archives, and what such a file must be.
+const PACKAGES: [(&str, &str); 7] = [
+    (".deb", "a Debian package"),
+    (".tar", "a tar"),
+    (".tar.gz", "compressed with gzip"),
+    (".tar.zst", "compressed with zstd"),
+    (".tgz", "compressed with gzip"),
+    (".whl", "a wheel"),
+    (".zip", "a zip archive"),
+];
 
 /// Returns whether a name that was not found was meant as a path.
 fn looks_like_a_path(text: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use audit::Layer;
@@ -56,8 +56,10 @@ fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
     let (Output::Layout { path, .. } | Output::Archive { path }) = request.output else {
         return Ok(());
     };
-    let real = |place: &Path| std::fs::canonicalize(place).ok();
-    if real(path).is_none_or(|output| real(Path::new(&request.image.name)) != Some(output)) {
+    // Two paths may lead to the same folder or file.
+    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let (Some(image), Ok(output)) = (request.image.path(), identity(path)) else { return Ok(()) };
+    if identity(image).ok() != Some(output) {
         return Ok(());
     }
     let what = format!("`{}` is the image itself, and would be replaced", request.output);
@@ -179,8 +181,13 @@ async fn survey(
 }
 
 fn refused(image: &str, refusal: &Refusal) -> Failure {
-    let told = Failure::caused(Kind::Failed, format!("`{image}` is not slimmed"), refusal);
+    let kind = match refusal {
+        Refusal::Unreadable(_) => Kind::Integrity,
+        _ => Kind::Failed,
+    };
+    let told = Failure::caused(kind, format!("`{image}` is not slimmed"), refusal);
     match refusal {
+        Refusal::Unreadable(_) => told.hint("the files are damaged; build or copy the image again"),
         Refusal::NoCode => told.hint("there is nothing to remove; use the image as it is"),
         Refusal::Imitates(imitated) => told.hint(format!("keep that code: `--gpu {imitated}`")),
         Refusal::Lacks { .. } => {

@@ -7,6 +7,9 @@ use names::{GfxVersion, GpuTarget};
 /// Why an image is not slimmed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// Files that may contain the code for a GPU cannot be read. These are their paths.
+    #[error("it cannot be slimmed safely, because files with GPU code cannot be read: {0}")]
+    Unreadable(String),
     /// There is nothing to remove.
     #[error("it has no GPU code")]
     NoCode,
@@ -39,8 +42,13 @@ pub fn check(
         AuditReport::new(String::new(), found.clone(), &wish)
     };
     let Some(first) = gpus.first().map(report) else { return Err(Refusal::NoCode) };
+    let damaged: Vec<&str> = first.unreadable.iter().map(|file| &*file.path).collect();
+    let or_damaged = |refusal| match &*damaged {
+        [] => refusal,
+        paths => Refusal::Unreadable(paths.join(", ")),
+    };
     if first.targets.is_empty() {
-        return Err(Refusal::NoCode);
+        return Err(or_damaged(Refusal::NoCode));
     }
     let imitated = forced.and_then(|version| version.target());
     let is_kept = |gpu: &GpuTarget| gpus.contains(gpu) || if_present.contains(gpu);
@@ -50,7 +58,8 @@ pub fn check(
     match gpus.iter().find(|gpu| !report(gpu).is_usable()) {
         Some(gpu) => {
             let targets: Vec<&str> = first.targets.iter().map(|one| &*one.target).collect();
-            Err(Refusal::Lacks { gpu: gpu.clone(), targets: targets.join(", ") })
+            let targets = targets.join(", ");
+            Err(or_damaged(Refusal::Lacks { gpu: gpu.clone(), targets }))
         }
         None => Ok(()),
     }

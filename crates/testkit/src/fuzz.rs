@@ -55,7 +55,7 @@ pub fn fuzz_some(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
 /// Like [`fuzz`].
 pub fn fuzz_part(corpus: &Corpus<'_>, runs: usize, mut one: impl FnMut(Vec<u8>, &mut Random)) {
     let mut random = Random(corpus.seed);
-    let before = peak_memory();
+    let before = reset_peak_memory();
     for run in 0..runs {
         let mut bytes = corpus.inputs[run % corpus.inputs.len()].clone();
         mutate(&mut bytes, corpus.words, &mut random);
@@ -85,6 +85,13 @@ fn tell(text: &str) {
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a time since the thread started")
+}
+
+/// Forgets the peak memory of this process so far, and returns its memory now, in bytes.
+pub fn reset_peak_memory() -> u64 {
+    // proc_pid_clear_refs(5): 5 resets the peak to the current size.
+    std::fs::write("/proc/self/clear_refs", "5").expect("Linux 4.0 or later");
+    peak_memory()
 }
 
 /// Returns the peak memory of this process, in bytes.

@@ -133,6 +133,9 @@ fn sentence(report: &AuditReport) -> String {
         (VerdictName::HostOnly, _) => {
             "host only: there is data about GPU code, but no code".to_owned()
         }
+        (VerdictName::Unreadable, _) if report.unreadable.is_empty() => format!(
+            "not known: there is code for a family of GPUs that {gpu} belongs to, but the files do not name the GPUs"
+        ),
         (VerdictName::Unreadable, _) => {
             format!("not known: {} cannot be read", counted(report.unreadable.len(), "file"))
         }
@@ -172,7 +175,12 @@ fn judged(report: &AuditReport) -> Result<(), Failure> {
     if report.verdict == VerdictName::HostOnly {
         let what = format!("`{}` has no GPU code", report.input);
         return Err(Failure::new(Kind::Failed, what)
-            .hint("ROCm libraries and kernels for GPUs are usually in other images or packages"));
+            .hint("audit the image or package that contains the ROCm libraries"));
+    }
+    if report.verdict == VerdictName::Unreadable {
+        let what = format!("whether {gpu} can run `{}` is not known", report.input);
+        return Err(Failure::new(Kind::Failed, what)
+            .hint("audit these files together with the libraries that load them"));
     }
     let failure = Failure::new(Kind::Failed, format!("{gpu} cannot run `{}`", report.input));
     Err(match (report.verdict, &report.spoof) {

@@ -176,6 +176,13 @@ fn the_verdict_follows_from_the_code() {
     library.extend_from_slice(b"TensileLibrary_gfx1151.co hipv4-amdgcn-amd-amdhsa--gfx1151");
     put(&project, "mentions.so", &library);
     text(&project, "mentions.so --gpu gfx1151").expect(1).prints("host only");
+    // AOTriton names families of GPUs.
+    put(&project, "triton/amd-gfx11xx/flash/a.aks2", b"AKS2");
+    text(&project, "triton --gpu gfx1151")
+        .expect(1)
+        .prints("not known: there is code for a family of GPUs that gfx1151 belongs to")
+        .says("whether gfx1151 can run `triton` is not known");
+    text(&project, "triton --gpu gfx1201").expect(1).prints("none: ");
     // GPUs that are named only in the code, or are not known yet.
     put(&project, "plain.hipfb", &fixture("plain.hipfb"));
     text(&project, "plain.hipfb --gpu gfx1200").expect(1).prints("there is no code for gfx1200");
@@ -391,6 +398,11 @@ fn damaged_and_foreign_inputs_are_named() {
     );
     put(&project, "a.tar.xz", b"\xfd7zXZ\0and more");
     put(&project, "saved.tar", &self::tar(&[("manifest.json", Ok(b"[]".to_vec()))]));
+    put(&project, "page.whl", b"<html>404 Not Found</html>");
+    put(&project, "page.tar.gz", b"<html>404 Not Found</html>");
+    put(&project, "empty.deb", b"");
+    std::os::unix::fs::symlink("loop", project.path("loop")).unwrap();
+    std::os::unix::fs::symlink("nothing", project.path("dangling")).unwrap();
     put(&project, "a.rpm", b"\xed\xab\xee\xdb\x03");
     put(&project, "lib.a", b"!<arch>\nlib.o/");
     put(&project, "saved/manifest.json", b"[]");
@@ -411,6 +423,11 @@ fn damaged_and_foreign_inputs_are_named() {
         ("cut.deb", 2, "it has no member `control.tar`"),
         ("a.tar.xz", 2, "decompress it first"),
         ("saved.tar", 2, "skopeo copy docker-archive:"),
+        ("page.whl", 6, "is not a wheel"),
+        ("page.tar.gz", 6, "is not compressed with gzip"),
+        ("empty.deb", 6, "is not a Debian package"),
+        ("loop", 2, "`loop` is a symbolic link that leads nowhere"),
+        ("dangling", 2, "`dangling` is a symbolic link that leads nowhere"),
         ("fifo", 2, "neither a file nor a folder"),
         ("missing", 2, "is not a track, file or image reference"),
         ("thin", 2, "does not contain its layer 1"),

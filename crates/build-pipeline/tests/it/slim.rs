@@ -210,6 +210,11 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
     layout_of(&project.path("host"), &[("tar", &host, &host)], &json!({}));
     put(&project, "foreign/file", b"precious");
     std::os::unix::fs::symlink("image", project.path("link")).unwrap();
+    refused(&project, "image --output oci-archive:image.tar --gpu gfx1100,gfx1151", 0);
+    std::fs::hard_link(project.path("image.tar"), project.path("same.tar")).unwrap();
+    let library = fixture("libhost-two-bundles.so");
+    let cut = tar(&[("lib/cut.so", Ok(library[..20_000].to_vec()))]);
+    layout_of(&project.path("cut"), &[("tar", &cut, &cut)], &json!({}));
     for (line, code, text) in [
         ("spoofed --output oci:out --gpu gfx1151", 1, "does not work without the code for gfx1100"),
         ("spoofed --output oci:out --gpu gfx1151", 1, "`--gpu gfx1100`"),
@@ -221,6 +226,10 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
         ("image --output oci:", 2, "does not name a place"),
         ("image --output oci:image --gpu gfx1151", 2, "is the image itself"),
         ("image --output oci:./link --gpu gfx1151", 2, "is the image itself"),
+        ("oci:image --output oci:image --gpu gfx1151", 2, "is the image itself"),
+        ("image.tar --output oci-archive:same.tar --gpu gfx1151", 2, "is the image itself"),
+        ("oci-archive:image.tar --output oci-archive:image.tar", 2, "is the image itself"),
+        ("cut --output oci:out --gpu gfx1151", 6, "files with GPU code cannot be read: lib/cut.so"),
         ("image --output registry:127.0.0.1:5/a:b --gpu gfx1151", 2, "skopeo copy"),
         ("foreign --output oci:out --gpu gfx1151", 2, "is not an image"),
         ("missing --output oci:out --gpu gfx1151", 2, "missing"),

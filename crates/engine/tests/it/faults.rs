@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{BuildEvent, Built, DockerBuilder, Engine, EngineError, RUN_LABEL};
 use tempfile::TempDir;
-use testkit::{gate_cases, gate_passed, peak_memory};
+use testkit::{gate_cases, gate_passed, peak_memory, reset_peak_memory};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
@@ -399,7 +399,7 @@ async fn a_long_log_needs_no_memory() {
     let mut on_event = |event| {
         found += usize::from(matches!(event, BuildEvent::Line(told) if told.text == line));
     };
-    let before = peak_memory();
+    let before = reset_peak_memory();
     let input = context(&request.dockerfile_text, &[]);
     Engine::podman_at(socket).build(&request, input, &mut on_event).await.unwrap();
     let grown = peak_memory().saturating_sub(before);

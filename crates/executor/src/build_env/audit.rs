@@ -72,8 +72,12 @@ impl BuildEnv {
                 .map_err(|error| ExecuteError::wheel(name, error))?;
         }
         let report = read_report(found, gpu)?;
-        if report.verdict == VerdictName::HostOnly {
-            return Ok("the wheels contain no GPU code".to_owned());
+        match report.verdict {
+            VerdictName::HostOnly => return Ok("the wheels contain no GPU code".to_owned()),
+            VerdictName::Unreadable => {
+                return Ok("the wheels do not name the GPUs that their code is for".to_owned());
+            }
+            _ => {}
         }
         if !report.is_usable() {
             return Err(lacks("the wheels contain", &report));

@@ -111,7 +111,9 @@ impl Tables {
         let is_usual = usize::from(sizes.0) == size_of::<Segment>()
             && usize::from(sizes.1) == size_of::<Section>()
             && header.e_machine.get(LE) == EM_X86_64
-            && usize::from(counts.0) < MOST_SEGMENTS;
+            && usize::from(counts.0) < MOST_SEGMENTS
+            // The number of sections does not fit the header.
+            && counts.1 != 0;
         if !is_usual {
             return Ok(None);
         }

@@ -57,8 +57,32 @@ fn sections_without_content_have_no_code() {
     assert_eq!(list("x", &section(32, 0)), "");
     // rocm-kpack overwrites the section with zeros.
     assert_eq!(list("x", &with(bytes.clone(), 4096, &[0; 24288])), "");
-    // There are no section headers.
-    assert_eq!(list("x", &with_u64(bytes, 40, 0)), "");
+    // There are no section headers, and nothing looks like a bundle.
+    let empty = with(with_u64(bytes, 40, 0), 4096, &[0; 24288]);
+    assert_eq!(list("x", &empty), "");
+}
+
+#[test]
+fn numbers_of_sections_that_do_not_fit_the_header_are_in_the_first_section() {
+    let bytes = fixture(LIBRARY);
+    let at = |position: usize| u16::from_le_bytes([bytes[position], bytes[position + 1]]);
+    let table = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
+    let (count, names) = (at(60), at(62));
+    let large = with_u64(with(bytes.clone(), 60, &[0, 0]), table + 32, count.into());
+    assert_eq!(list("x", &large), list("x", &bytes));
+    let names = u32::from(names).to_le_bytes();
+    let large = with(with(large, 62, &[0xff, 0xff]), table + 40, &names);
+    assert_eq!(list("x", &large), list("x", &bytes));
+    let many = with_u64(large, table + 32, 1 << 60);
+    assert!(objects("x", &many).unwrap_err().contains("the section headers are outside the file"));
+}
+
+#[test]
+fn a_library_with_code_but_without_section_headers_is_refused() {
+    for name in [LIBRARY, "libhost-two-bundles-compressed.so"] {
+        let why = objects("x", &with_u64(fixture(name), 40, 0)).unwrap_err();
+        assert!(why.contains("there is a bundle, but no section headers"), "{name}: {why}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpu_code::{CodeObject, Owner, Spool, scan};
-use testkit::peak_memory;
+use testkit::{peak_memory, reset_peak_memory};
 
 /// The maximum amount of memory that a damaged file may take, in bytes.
 const MOST_MEMORY: u64 = 150 << 20;
@@ -66,7 +66,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// Checks that each file is refused with its message, and that this takes little memory. Tests hold
 /// the lock [`alone`] while they call it.
 pub(crate) fn check_refused(cases: &[Case]) {
-    let before = peak_memory();
+    let before = reset_peak_memory();
     for (what, bytes, wanted) in cases {
         let found = objects("x", bytes);
         assert!(found.as_ref().is_err_and(|why| why.contains(wanted)), "{what}: {found:?}");
