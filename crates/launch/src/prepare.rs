@@ -237,10 +237,15 @@ impl Prepared {
         // An image that makes ROCm see another GPU runs the code for that GPU.
         let spoof =
             image.labels.get(labels::SPOOF).and_then(|text| text.parse::<GfxVersion>().ok());
-        if spoof.and_then(|version| version.target()).is_some_and(|gpu| has(gpu.as_str())) {
-            return Ok(());
-        }
-        if gpus.is_empty() || gpus.iter().any(|gpu| has(gpu)) {
+        let imitates = |gpu: &str| {
+            let own = gpu.parse().ok().and_then(|gpu| GfxVersion::of_target(&gpu));
+            // Another generation has different instructions.
+            spoof.zip(own).is_some_and(|(spoof, own)| {
+                spoof.major() == own.major()
+                    && spoof.target().is_some_and(|imitated| has(imitated.as_str()))
+            })
+        };
+        if gpus.is_empty() || gpus.iter().any(|gpu| has(gpu) || imitates(gpu)) {
             return Ok(());
         }
         let gpus = gpus.join(", ");

@@ -31,6 +31,8 @@
 //! The command `slim` adds the labels `slim`, `slim-base` and `gpu-targets`. A plan with the step
 //! `slim-image` has the same layers, and its last step writes the labels.
 //!
+//! The modules `slim::library` and `slim::bundles` of `gpu_code` describe the layout of rewritten
+//! files. The compressed bytes also depend on the versions of zstd and zlib-rs in `Cargo.lock`.
 //! Golden digests in the tests protect the bytes. Any change to the bytes requires `slim/2`.
 
 mod refusal;

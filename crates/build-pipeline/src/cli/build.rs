@@ -160,6 +160,9 @@ pub(crate) struct Verify {
     /// Engines to rebuild the image with, one after another (comma-separated)
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
+    /// Slim this image again and compare every byte; for an image that the command `slim` wrote
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["rebuild", "stores"])]
+    pub(crate) slimmed_from: Option<String>,
     /// Also compare the layers with the finished steps in registry:HOST/NAME or dir:PATH
     /// (repeatable) [default: `store` in config.toml]
     #[arg(long = "store", value_name = "STORE")]

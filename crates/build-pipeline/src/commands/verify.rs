@@ -1,6 +1,8 @@
 //! `build-pipeline verify`: compares an image with the plan and the pins, field by field. With
 //! `--rebuild`, builds it again from scratch and compares every byte.
 
+mod slimmed;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -103,8 +105,11 @@ impl Verification {
 /// Verifies the given image.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
-    let project = Project::find(&folder)?;
     let client = global::registry(global)?;
+    if let Some(base) = &args.slimmed_from {
+        return project::runtime::start()?.block_on(slimmed::verify(args, base, &folder, &client));
+    }
+    let project = Project::find(&folder)?;
     project::runtime::start()?.block_on(async {
         let found = Image::find(&args.target, &folder, &client).await?;
         let mut preparer = Preparer::new(&project)?;
@@ -179,6 +184,13 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let label = |key: &str| {
         config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
     };
+    if let Some(base) = label(labels::SLIM_BASE) {
+        let image = &found.name;
+        let what = format!("`{image}` has no plan: `slim` wrote it, from the image `{base}`");
+        return Err(Failure::new(Kind::Differs, what).hint(format!(
+            "`build-pipeline verify {image} --slimmed-from IMAGE` slims that image again and compares every byte"
+        )));
+    }
     let Some(track) = label(labels::TRACK).and_then(|name| name.parse().ok()) else {
         return Err(Failure::new(
             Kind::Differs,

@@ -51,6 +51,10 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
         let spoofing = "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=11.0.0";
         engine.add("localhost/spoofing", spoofing);
         start("localhost/spoofing:latest", &["--gpu", "gfx1151"]).expect(0);
+        // A GPU of another generation cannot imitate it.
+        start("localhost/spoofing:latest", &["--gpu", "gfx942"])
+            .expect(1)
+            .says("was built for gfx1100, but the GPU is gfx942");
         // Without a spoof, code for another GPU cannot be used.
         engine.add("localhost/other", "LABEL%20io.github.build-pipeline.gpu-targets=gfx1100&changes=LABEL%20io.github.build-pipeline.spoof=off");
         start("localhost/other:latest", &["--gpu", "gfx1151"])
@@ -64,6 +68,12 @@ fn an_image_without_code_for_the_gpu_is_not_started() {
         run(&["--gpu", "gfx1151"]).expect(0);
         // Without a GPU, the code need not match.
         run(&["--gpu", "gfx1100", "--no-gpu"]).expect(0);
+        // Without `--gpu`, the GPU of the machine counts.
+        let gpu = "machine/sys/class/kfd/kfd/topology/nodes/1/properties";
+        project.write(gpu, "gfx_target_version 110000\n");
+        run(&[]).expect(1).says("was built for gfx1151, but the GPU is gfx1100");
+        project.write(gpu, "gfx_target_version 110501\n");
+        run(&[]).expect(0);
     }
 }
 

@@ -127,6 +127,46 @@ fn a_removed_file_does_not_uncover_one_in_a_layer_below() {
 }
 
 #[test]
+fn a_slimmed_image_is_proven_by_slimming_its_base_again() {
+    let project = Project::new();
+    image(&project, "image", &json!({}));
+    slimmed(&project, "image", "oci:out");
+    project
+        .run("verify out")
+        .expect(13)
+        .says("has no plan: `slim` wrote it, from the image `sha256:")
+        .says("`build-pipeline verify out --slimmed-from IMAGE`");
+    project
+        .run("verify out --slimmed-from image")
+        .expect(0)
+        .prints("proven: the base, slimmed again, gave the same bytes");
+    // Another base, an image that `slim` did not write, and an image whose label was changed.
+    image(&project, "other", &json!({ "Env": ["A=1"] }));
+    project.run("verify out --slimmed-from other").expect(13).says("was slimmed from `sha256:");
+    project.run("verify image --slimmed-from image").expect(13).says("do not say that `slim`");
+    let layout = project.path("out");
+    let found = oci::LayoutImage::read(&layout).unwrap();
+    let config = String::from_utf8(found.config.to_vec()).unwrap();
+    let config = config.replace("slim/1 gfx1151", "slim/1 gfx1100");
+    let manifest = String::from_utf8(found.manifest.to_vec()).unwrap();
+    let old = names::Digest::of(&found.config);
+    let new = names::Digest::of(config.as_bytes());
+    let manifest = manifest.replace(old.as_str(), new.as_str());
+    let digest = names::Digest::of(manifest.as_bytes());
+    let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
+    let index = index.replace(found.manifest_digest.as_str(), digest.as_str());
+    std::fs::write(layout.join("index.json"), index).unwrap();
+    for text in [config, manifest] {
+        let name = names::Digest::of(text.as_bytes());
+        std::fs::write(oci::layout::blob_path(&layout, &name), text).unwrap();
+    }
+    project
+        .run("verify out --slimmed-from image")
+        .expect(13)
+        .prints("differs: the base, slimmed again, gave other bytes");
+}
+
+#[test]
 fn the_second_of_two_files_with_one_path_stays() {
     let project = Project::new();
     let layer = tar(&[

@@ -1,0 +1,94 @@
+//! Proves an image that the command `slim` wrote: slims the same image again.
+
+use std::path::Path;
+
+use failure::{Failure, Kind};
+use names::GpuTarget;
+use oci::client::RegistryClient;
+use plan::labels;
+use project::environment::work_folder;
+use project::image::Image;
+use project::input::Input;
+use project::slim::{SlimRequest, slim_image};
+
+use crate::cli::{Format, Verify};
+use crate::comparison::Comparison;
+use crate::output::{self, Page, Tone};
+
+/// Slims the image `base` again, and compares the result with the given image.
+pub(super) async fn verify(
+    args: &Verify,
+    base: &str,
+    folder: &Path,
+    client: &RegistryClient,
+) -> Result<(), Failure> {
+    let found = Image::of_platform(&args.target, folder, client).await?;
+    let gpus = gpus(&found)?;
+    let input = Input::find(base, folder, client).await?;
+    let forced = input.forced()?;
+    let Input::Image(image) = input else {
+        return Err(Failure::new(Kind::Input, format!("`{base}` is not an image"))
+            .hint("name the image that was slimmed"));
+    };
+    let wanted = found.label(labels::SLIM_BASE).unwrap_or_default();
+    if wanted != image.manifest_digest.as_str() {
+        let what = format!(
+            "`{}` was slimmed from `{wanted}`, but `{base}` is `{}`",
+            found.name, image.manifest_digest
+        );
+        return Err(Failure::new(Kind::Differs, what).hint("name the image with that digest"));
+    }
+    let again = temporary()?;
+    let path = again.path().join("image");
+    let output = executor::Output::Layout { path: path.clone(), with_layers: true };
+    let request = SlimRequest { image: &image, forced, gpus: &gpus, output: &output };
+    slim_image(&request, client, &output::fetching).await?;
+    let mut made = Image::at(&path)?;
+    made.name = format!("{base}, slimmed again");
+    let comparison = Comparison::of(&found, &made, client).await?;
+    match args.format {
+        Format::Json => output::large_json(&comparison)?,
+        Format::Text => {
+            let mut page = Page::default();
+            comparison.show(&mut page);
+            let (word, tone, why) = if comparison.is_same {
+                ("proven", Tone::Good, "the base, slimmed again, gave the same bytes")
+            } else {
+                ("differs", Tone::Bad, "the base, slimmed again, gave other bytes")
+            };
+            page.verdict(word, tone);
+            page.line(format_args!(": {why}"));
+            output::page(&page)?;
+        }
+    }
+    if comparison.is_same { Ok(()) } else { Err(Failure::told(Kind::Differs)) }
+}
+
+/// Returns the GPUs whose code is in the image, according to its label.
+fn gpus(found: &Image) -> Result<Vec<GpuTarget>, Failure> {
+    let label = found.label(labels::SLIM).unwrap_or_default();
+    let mut words = label.split(' ');
+    let is_known = words.next() == Some(slim::CONTRACT) && found.label(labels::SLIM_BASE).is_some();
+    let gpus: Result<Vec<GpuTarget>, _> = words.map(str::parse).collect();
+    gpus.ok().filter(|gpus| is_known && !gpus.is_empty()).ok_or_else(|| {
+        let what = format!(
+            "the labels of `{}` do not say that `slim` wrote it with `{}`",
+            found.name,
+            slim::CONTRACT
+        );
+        Failure::new(Kind::Differs, what)
+            .hint("without `--slimmed-from`, `verify` compares an image with its plan")
+    })
+}
+
+/// Creates a folder for the image that is slimmed again.
+fn temporary() -> Result<tempfile::TempDir, Failure> {
+    let made = match work_folder() {
+        Some(work) => std::fs::create_dir_all(&work).and_then(|()| tempfile::tempdir_in(&work)),
+        None => tempfile::tempdir(),
+    };
+    made.map_err(|error| {
+        Failure::caused(Kind::Machine, "a temporary folder cannot be created", &error)
+            .hint("check the free space and the permissions of `~/.cache/build-pipeline/work`")
+    })
+}
