@@ -33,7 +33,7 @@ struct Count {
     /// Errors by verdict.
     errors: BTreeMap<String, usize>,
     missed: usize,
-    /// Findings that nobody has judged yet.
+    /// Findings without a verdict.
     unjudged: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `facts [DAYS]`: lists the facts of the data files that nobody has checked for a while.
+//! `facts [DAYS]`: lists the facts of the data files that have not been checked for a while.
 //!
 //! A fact is a table with the key `checked`. When you check its source again, set the key to that
 //! day.

@@ -200,7 +200,7 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             Ok(plan) => plan,
             Err(why) => {
                 let first = format!("{why:#}").replace(['\n', '|'], " ");
-                // An unresolved pin is not a failure: nobody has been able to verify it yet.
+                // An unresolved pin is not a failure: its value has not been verified yet.
                 if !first.contains("is unresolved") {
                     nightly.failures.push(format!("track {track} cannot be planned"));
                 }
@@ -251,7 +251,7 @@ fn smoke(tool: &Tool<'_>, track: &str, nightly: &mut Nightly) -> Result<&'static
     Ok("**smoke test failed**")
 }
 
-/// Lists the facts of the data files that nobody has checked for a while.
+/// Lists the facts of the data files that have not been checked for a while.
 fn old_facts(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     let facts = facts::older(&tool.project, facts::OLD)?;
     writeln!(nightly.summary, "\n## Facts\n\n{}", facts::table(&facts, facts::OLD))?;

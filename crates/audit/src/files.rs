@@ -30,7 +30,7 @@ pub struct FileCode {
     /// Whether the file consists of kernels only. Such files are used together with the other
     /// kernel files in the same folder.
     pub(crate) is_kernel_file: bool,
-    /// Whether the file has parts that no AMD GPU uses, for example code for the processor.
+    /// Whether the file has parts that no AMD GPU uses, for example code for the CPU.
     pub(crate) has_other_parts: bool,
 }
 

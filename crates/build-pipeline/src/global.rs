@@ -38,7 +38,7 @@ pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
             .filter(|path| path.is_dir())
             .ok_or_else(|| {
                 Failure::new(Kind::Input, format!("`-C {}` is not a folder", folder.display()))
-                    .hint("name the folder that contains `versions/`")
+                    .hint("specify the folder that contains `versions/`")
             }),
     }
 }

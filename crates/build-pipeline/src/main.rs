@@ -261,7 +261,7 @@ fn man(folder: &std::path::Path) -> Result<(), Failure> {
                 format!("writing manual pages into `{}` failed", folder.display()),
                 &error,
             )
-            .hint("name a folder that exists or can be created")
+            .hint("choose a folder that exists or can be created")
         })
 }
 

@@ -117,7 +117,7 @@ fn check_one(arg: &Arg, named: &str, value: &Secret) -> Result<(), Failure> {
 const LOGIN_HINT: &str = "leave the credentials out, and log in with `podman login HOST` or `docker login HOST`; the tool then uses that login";
 /// The hint for git repositories and package indexes.
 const SOURCE_HINT: &str =
-    "repositories and package indexes are read without credentials; name a mirror that needs none";
+    "repositories and package indexes are read without credentials; use a mirror that needs none";
 
 /// Returns the values that come from environment variables.
 pub(crate) fn from_variables(command: &Command, matches: &ArgMatches) -> Vec<FromVariable> {

@@ -124,8 +124,8 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
 }
 
 /// Lists the containers of steps that a killed docker left. Each has the label of a base, uses an
-/// image from `images` that nobody has named, and has the log driver that docker's classic builder
-/// gives to its containers (`hostConfigFromOptions` in moby's
+/// image from `images`, none of which has a user's tag, and has the log driver that docker's
+/// classic builder gives to its containers (`hostConfigFromOptions` in moby's
 /// `builder/dockerfile/internals.go`).
 async fn step_containers(
     client: &Client,

@@ -375,7 +375,7 @@ mod tests {
         assert_eq!((nothing.chosen, nothing.passed_over.len()), (None, 2));
     }
 
-    /// A broken engine that nobody named is skipped, and its reason is kept. If it is unclear
+    /// A broken engine that was not requested is skipped, and its reason is kept. If it is unclear
     /// whether an engine works, the search ends.
     #[tokio::test]
     async fn a_broken_engine_is_passed_over_and_an_unknown_one_ends_the_search() {

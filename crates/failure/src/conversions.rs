@@ -163,10 +163,10 @@ impl From<&executor::ExecuteError> for Failure {
             },
             ExecuteKind::Integrity => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
-            ExecuteKind::Disk { full: true } => told.hint("free some space, or name another place; existing output was not changed"),
-            ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or name another place"),
-            ExecuteKind::Target => told.hint("name a new or empty folder or file, or one that build-pipeline wrote"),
-            ExecuteKind::Busy => told.hint("wait for that run, stop it, or name another place"),
+            ExecuteKind::Disk { full: true } => told.hint("free some space, or choose another location; existing output was not changed"),
+            ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or choose another location"),
+            ExecuteKind::Target => told.hint("specify a new or empty folder or file, or one that build-pipeline wrote"),
+            ExecuteKind::Busy => told.hint("wait for that run, stop it, or choose another location"),
             ExecuteKind::Source(_) => match cause_of::<sources::SourceError>(error) {
                 Some(error) => source_hints(told, error),
                 None => told,
@@ -266,7 +266,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
         RegistryKind::NoMirror if error.was_asked() => redirected_hint(told),
         RegistryKind::NoMirror => told
             .hint(format!(
-                "name a mirror with `--mirror {host}=HOST`; `--mirror {host}={host}` allows the registry itself"
+                "set a mirror with `--mirror {host}=HOST`; `--mirror {host}={host}` allows the registry itself"
             ))
             .hint(MIRROR_ONLY),
     }
@@ -286,7 +286,7 @@ pub const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or 
 pub fn no_mirror_hint(told: Failure, server: &str) -> Failure {
     // FROM is named separately, because a port in front of `=` looks like a password.
     told.hint(format!(
-        "name a mirror with `--mirror FROM=URL`, where FROM is `{server}`; `--mirror FROM=FROM` allows the server itself"
+        "set a mirror with `--mirror FROM=URL`, where FROM is `{server}`; `--mirror FROM=FROM` allows the server itself"
     ))
     .hint(MIRROR_ONLY)
 }

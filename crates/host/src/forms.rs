@@ -19,14 +19,14 @@ pub const ROW: Form = Form::of(
         Key::required(
             "gpu",
             Kind::OneOf(&["rocm", "vulkan"]),
-            "How it reaches the GPU: `rocm` needs /dev/kfd and /dev/dri, `vulkan` only /dev/dri.",
+            "How the container reaches the GPU: `rocm` needs /dev/kfd and /dev/dri, `vulkan` only /dev/dri.",
             "gpu = \"rocm\"",
         ),
         Key::optional(
             "port",
             Kind::Number,
-            "The port that it serves on.",
-            "it serves on no port",
+            "The port that the container serves on.",
+            "the container serves on no port",
             "port = 8000",
         ),
         Key::optional(
@@ -58,8 +58,8 @@ pub const ROW: Form = Form::of(
         Key::optional(
             "smoke",
             Kind::Table(&SMOKE),
-            "The levels of its smoke test.",
-            "it cannot be smoke-tested",
+            "The levels of the track's smoke test.",
+            "the track cannot be smoke-tested",
             "smoke.import = { script = \"vllm-import.py\", expect = '^vllm [0-9]' }",
         ),
     ]],
@@ -113,27 +113,27 @@ pub const TRIAL: Form = Form::of(
         Key::optional(
             "needs",
             Kind::OneOf(&["gpu", "any-gpu"]),
-            "What it needs; `any-gpu` accepts a software device.",
+            "What the level needs; `any-gpu` accepts a software device.",
             "nothing",
             "needs = \"gpu\"",
         ),
         Key::optional(
             "model",
             Kind::Flag,
-            "Whether it needs a model, which `--model` names.",
+            "Whether the level needs a model, which `--model` specifies.",
             "`false`",
             "model = true",
         ),
         Key::required(
             "expect",
             Kind::Text,
-            "A regular expression that its output must match: a program that falls back to the CPU exits with 0 too.",
+            "A regular expression that the script's output must match: a program that falls back to the CPU exits with 0 too.",
             "expect = '^device 0:'",
         ),
         Key::optional(
             "software",
             Kind::Text,
-            "A regular expression that matches if it ran on a software device.",
+            "A regular expression that matches if the script ran on a software device.",
             "there is none",
             "software = 'llvmpipe'",
         ),
@@ -150,7 +150,7 @@ pub const FAILURES: Form = Form::of(
         Key::optional(
             "about",
             Kind::TableByName(&SUBJECT),
-            "Subjects: what a log can be about, such as a GPU or ROCm.",
+            "Subjects: the software or hardware that a log can come from, such as a GPU or ROCm.",
             "none",
             "about.strix-halo = { signs = ['gfx1151'] }",
         ),
@@ -160,18 +160,18 @@ pub const FAILURES: Form = Form::of(
 
 /// A subject.
 pub const SUBJECT: Form = Form::of(
-    "A subject: what a log is about.",
+    "A subject: the software or hardware that a log comes from.",
     &[&[
         Key::required(
             "signs",
             Kind::Texts,
-            "Patterns that show that a log is about the subject.",
+            "Patterns that show that a log comes from the subject.",
             "signs = ['gfx1151', 'Strix Halo']",
         ),
         Key::optional(
             "against",
             Kind::Texts,
-            "Patterns that show that a log is about something else.",
+            "Patterns that show that a log comes from something else.",
             "none",
             "against = ['NVIDIA GeForce']",
         ),

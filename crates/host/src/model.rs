@@ -359,7 +359,7 @@ fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
     if !config.is_file() {
         return Err(wrong(
             folder,
-            "it has no `config.json`; name a .gguf file, or a folder with a `config.json`",
+            "it has no `config.json`; pass a .gguf file, or a folder with a `config.json`",
         ));
     }
     let whole = json(&config)?;

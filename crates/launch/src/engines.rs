@@ -212,7 +212,7 @@ pub fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSetti
 struct Tried {
     engine: Engine,
     can: Capabilities,
-    /// Why a builder other than BuildKit is used although nobody selected it.
+    /// Why a builder other than BuildKit is used although it was not selected.
     fallback: Option<Note>,
 }
 

@@ -139,7 +139,7 @@ impl Data {
         let name = format!("versions/smoke/{name}");
         let text = self.project.text(&name).map_err(|error| {
             Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error).hint(
-                "versions/run.toml names this script; create it, or name another script there",
+                "versions/run.toml names this script; create it, or specify another script there",
             )
         })?;
         Ok(text.to_string())
@@ -160,7 +160,7 @@ pub fn root(here: &Path, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
             Kind::Input,
             format!("`--host-root {}` is not a folder", host_root.display()),
         )
-        .hint("name the folder that contains the machine's `proc`, `sys` and `etc`"))
+        .hint("specify the folder that contains the machine's `proc`, `sys` and `etc`"))
     }
 }
 

@@ -50,7 +50,8 @@ pub struct Prepared {
     pub track: TrackName,
     /// Its row in `versions/run.toml`.
     pub row: Row,
-    /// The option that builds the image for the same GPU, if that is not the project's GPU.
+    /// The option that builds the image for the same GPU, if that is not the project's default
+    /// target.
     pub gpu_option: String,
     /// The machine.
     pub machine: Snapshot,
@@ -110,13 +111,13 @@ impl Prepared {
         };
         if let Some(work) = &work {
             check_size(work, "as the working directory", &machine).map_err(|error| {
-                error.hint("go to the folder with the code, or name it with `--work DIR`")
+                error.hint("go to the folder with the code, or specify it with `--work DIR`")
             })?;
         }
         let added = asked.additions.read(here)?;
         for volume in &added.volumes {
             check_size(&volume.host, "into the container", &machine)
-                .map_err(|error| error.hint("name the folder that the container needs"))?;
+                .map_err(|error| error.hint("specify the folder that the container needs"))?;
         }
         for name in added.unset().filter(|_| is_started) {
             tell(Notice::warning(
@@ -346,7 +347,7 @@ fn check_size(folder: &str, purpose: &str, machine: &Snapshot) -> Result<(), Fai
 }
 
 fn full_folder(here: &Path, path: &Path) -> Result<String, Failure> {
-    let wrong = |why: String| Failure::new(Kind::Input, why).hint("name an existing folder");
+    let wrong = |why: String| Failure::new(Kind::Input, why).hint("specify an existing folder");
     let full = here
         .join(path)
         .canonicalize()
@@ -407,7 +408,7 @@ pub fn run_error(error: RunError) -> Failure {
         RunError::NoDevice { .. } => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
             .hint("`--no-gpu` starts the image without a GPU"),
-        RunError::Path { .. } => told.hint("engines would split this name; name another folder"),
+        RunError::Path { .. } => told.hint("engines would split this name; choose another folder"),
         RunError::Quadlet => told.hint("`--engine podman` writes a quadlet for podman"),
     }
 }
@@ -437,7 +438,7 @@ pub fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Fai
         std::fs::create_dir_all(&path).map_err(|error| {
             let what = format!("creating the folder `{}` failed", path.display());
             Failure::caused(Kind::Machine, what, &error)
-                .hint("check its permissions, or name another folder with `--models DIR`")
+                .hint("check its permissions, or choose another folder with `--models DIR`")
         })?;
     }
     Ok(())

@@ -158,7 +158,7 @@ impl Session<'_> {
             return Some(format!("it needs a GPU: {}", self.why));
         }
         let is_without = trial.has_model && self.asked.model.is_none();
-        is_without.then(|| "it needs a model: name one with `--model`".to_owned())
+        is_without.then(|| "it needs a model: specify one with `--model`".to_owned())
     }
 
     async fn level(&self, engine: &Engine, level: Level, trial: &Trial) -> Result<Tried, Failure> {

@@ -91,14 +91,14 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "coupling",
             Kind::TableByName(&COUPLING),
-            "Releases of torch with the packages that are built for them, in addition to compat.toml.",
+            "torch releases and the packages built for them, in addition to those in compat.toml.",
             "none",
             "",
         ),
         Key::optional(
             "gpu",
             Kind::TableByName(&GPU),
-            "Words that show which GPU a file is about, by target.",
+            "Words that show which GPU a file targets, by target.",
             "none",
             "gpu.gfx1151 = { words = [\"strix halo\"] }",
         ),
@@ -140,12 +140,12 @@ const SEVERITIES: &[&str] = &["error", "warning", "information"];
 
 /// The keys that every row about a problem has.
 const ROW: &[Key] = &[
-    Key::required("rule", Kind::Text, "The rule that reports it.", "rule = \"image-latest\""),
+    Key::required("rule", Kind::Text, "The rule that reports the problem.", "rule = \"image-latest\""),
     Key::optional(
         "message",
         Kind::Text,
         "The message.",
-        "the rule supplies it",
+        "the rule supplies the message",
         "message = \"the tag moves\"",
     ),
     Key::optional(
@@ -158,7 +158,7 @@ const ROW: &[Key] = &[
     Key::optional(
         "gpus",
         Kind::Texts,
-        "The GPU targets that it is about.",
+        "The GPU targets that the row applies to.",
         "all",
         "gpus = [\"gfx1151\"]",
     ),
@@ -188,7 +188,7 @@ pub const RULE: Form = Form::of(
             Key::required(
                 "severity",
                 Kind::OneOf(SEVERITIES),
-                "The severity of its findings.",
+                "The severity of the rule's findings.",
                 "severity = \"warning\"",
             ),
             Key::required("title", Kind::Text, "A short name.", "title = \"the tag moves\""),
@@ -302,7 +302,7 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "option",
                 Kind::Text,
-                "A pattern of an option, as of `podman run`: the row applies only to containers that have it.",
+                "A pattern of an option of `podman run`: the row applies only to containers that have such an option.",
                 "any",
                 "option = \"--device=/dev/kfd*\"",
             ),
@@ -378,7 +378,7 @@ pub const CONTAINER: Form = Form::of(
             Key::optional(
                 "except-images",
                 Kind::Texts,
-                "Images with which it is not a problem.",
+                "Images for which the option is harmless.",
                 "none",
                 "except-images = [\"*vulkan*\"]",
             ),
@@ -427,7 +427,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "except-gpus",
                 Kind::Texts,
-                "The GPU targets on which it is not a problem.",
+                "GPU targets on which the variable is harmless.",
                 "none",
                 "except-gpus = [\"gfx803\"]",
             ),
@@ -461,7 +461,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "package",
                 Kind::Text,
-                "The package that reads it. If the image's tag contains the package's release, the row applies only to `releases`.",
+                "The package that reads the variable. If the image's tag contains the package's release, the row applies only to `releases`.",
                 "none",
                 "package = \"vllm\"",
             ),
@@ -510,22 +510,22 @@ pub const RELEASE: Form = Form::of(
         Key::optional(
             "images",
             Kind::Texts,
-            "Patterns of images that contain it, as `PATH:TAG`.",
+            "Patterns of images that contain this release, as `PATH:TAG`.",
             "none",
             "images = [\"ubuntu:24.04*\"]",
         ),
         Key::optional(
             "codename",
             Kind::Text,
-            "Its name in package sources.",
+            "The release's name in package sources.",
             "none",
             "codename = \"noble\"",
         ),
         Key::optional(
             "end",
             Kind::Date,
-            "The last day on which it gets updates.",
-            "it still gets updates",
+            "The last day on which the release gets updates.",
+            "the release still gets updates",
             "end = 2025-05-31",
         ),
     ]],
@@ -533,7 +533,7 @@ pub const RELEASE: Form = Form::of(
 
 /// Releases of torch with other packages.
 pub const COUPLING: Form = Form::of(
-    "Releases of torch with the packages that are built for them.",
+    "torch releases and the packages built for them.",
     &[&[
         RELEASES,
         Key::optional(
@@ -555,7 +555,7 @@ pub const COUPLING: Form = Form::of(
 
 /// Words about a GPU.
 pub const GPU: Form = Form::of(
-    "Words that show that a file is about this GPU target.",
+    "Words that show that a file targets this GPU.",
     &[&[Key::optional(
         "words",
         Kind::Texts,
@@ -586,7 +586,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "denied",
                 Kind::Flag,
-                "Whether the row ignores lines that warn against it.",
+                "Whether to skip matching lines that seem to advise against the problem: those with `not`, `never`, `avoid` or a similar word.",
                 "`false`",
                 "denied = true",
             ),

@@ -67,7 +67,7 @@ pub struct Context<'a> {
     pub exists: Option<&'a dyn Exists>,
     /// The GPU that the caller names. It takes precedence over all others.
     pub gpu: Option<&'a GpuTarget>,
-    /// The GPU of the project, for files that do not name one.
+    /// The project's default target, for files that do not name a GPU.
     pub project_gpu: Option<&'a GpuTarget>,
 }
 

@@ -1,4 +1,4 @@
-//! Which GPU a file is about: the targets and products that it names.
+//! Which GPU a file targets: the targets and products that it names.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::data::{GpuRow, data};
 /// How certain it is that a row about some GPUs applies to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// The file is about other GPUs.
+    /// The file targets other GPUs.
     No,
-    /// Nothing shows which GPU the file is about.
+    /// Nothing shows which GPU the file targets.
     Unknown,
-    /// The file is about one of the GPUs, and about others.
+    /// The file targets one of the GPUs, and others.
     Possible,
-    /// The file is about one of the GPUs.
+    /// The file targets one of the GPUs.
     Certain,
 }
 
@@ -52,7 +52,7 @@ impl Target {
         let is_judged =
             |gpu: &GpuTarget| data().overrides.iter().any(|one| one.row.gpus.contains(gpu));
         let imitated = overridden(&lower);
-        // A file for an RX 9070 that imitates gfx1151 is not about gfx1151, whatever it says.
+        // A file for an RX 9070 that imitates gfx1151 does not target gfx1151, whatever it says.
         let is_wrong = |gpu: &&GpuTarget| !products.is_empty() && !products.contains(*gpu);
         let is_doubted = imitated.iter().filter(is_wrong).any(|gpu| named.contains(gpu));
         if named.len() > 1 {
@@ -63,7 +63,7 @@ impl Target {
         Self { named, imitated, is_doubted }
     }
 
-    /// Returns whether it is known which GPU the file is about.
+    /// Returns whether it is known which GPU the file targets.
     pub(crate) fn is_known(&self, context: Context<'_>) -> bool {
         !self.named.is_empty() || context.gpu.or(context.project_gpu).is_some()
     }
@@ -117,7 +117,7 @@ impl Target {
         }
     }
 
-    /// Returns whether a version is the native version of a GPU that the file is about.
+    /// Returns whether a version is the native version of a GPU that the file targets.
     pub(crate) fn is_own(&self, version: GfxVersion, context: Context<'_>) -> bool {
         let is = |gpu: &GpuTarget| GfxVersion::of_target(gpu) == Some(version);
         match context.gpu {

@@ -95,7 +95,7 @@ const OPTIONS: [(&str, Form, &str); 14] = [
     ("Volume", Form::Raw, "--volume"),
 ];
 
-/// Returns the options that a line of a quadlet stands for.
+/// Returns the options that a quadlet line sets.
 fn options(line: &Line) -> Vec<Word> {
     if line.key == "PodmanArgs" {
         return containers::options(&words(&line.value, line.number));

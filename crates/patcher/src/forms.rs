@@ -24,7 +24,7 @@ pub const PATCH: Form = Form::of(
         Key::required(
             "applies",
             Kind::Table(&APPLIES),
-            "The versions and GPU targets that it is for.",
+            "The versions and GPU targets that the patch applies to.",
             "applies = { versions = \"*\" }",
         ),
         Key::required("edit", Kind::Tables(&EDIT), "The edits.", ""),
@@ -45,7 +45,7 @@ pub const PATCH: Form = Form::of(
         Key::optional(
             "relations",
             Kind::Table(&RELATIONS),
-            "How it relates to other patches.",
+            "How the patch relates to other patches.",
             "none",
             "relations = { requires = [\"vllm-arch-list\"] }",
         ),
@@ -66,13 +66,13 @@ pub const PROVENANCE: Form = Form::of(
         Key::required(
             "description",
             Kind::Text,
-            "What it does and why.",
+            "What the patch does and why.",
             "description = \"Adds the target to the list.\"",
         ),
         Key::required(
             "author",
             Kind::Text,
-            "Who wrote it.",
+            "Who wrote the patch.",
             "author = \"build-pipeline maintainers\"",
         ),
         Key::required(
@@ -91,13 +91,13 @@ pub const PROVENANCE: Form = Form::of(
         Key::required(
             "forwarded",
             Kind::Text,
-            "Where it was sent upstream, or `not-needed`.",
+            "Where the patch was sent upstream, or `not-needed`.",
             "forwarded = \"not-needed\"",
         ),
         Key::optional(
             "applied_upstream",
             Kind::Text,
-            "The upstream version or commit that includes it.",
+            "The upstream version or commit that includes the change.",
             "nowhere",
             "applied_upstream = \"0.11.1\"",
         ),
@@ -110,16 +110,16 @@ pub const PROVENANCE: Form = Form::of(
         Key::optional(
             "limits",
             Kind::Text,
-            "What it does not do.",
+            "What the patch does not do.",
             "not stated",
             "limits = \"only for one GPU\"",
         ),
     ]],
 );
 
-/// The versions and GPU targets that a patch is for.
+/// The versions and GPU targets that a patch applies to.
 pub const APPLIES: Form = Form::of(
-    "The versions and GPU targets that a patch is for.",
+    "The versions and GPU targets that a patch applies to.",
     &[&[
         Key::required(
             "versions",
@@ -305,7 +305,7 @@ pub const ASSERT: Form = Form::of(
 pub const PROBE: Form = Form::of(
     "A check that runs a confined program on the patched files.",
     &[&[
-        Key::required("name", Kind::Text, "What it checks.", "name = \"cmake keeps the target\""),
+        Key::required("name", Kind::Text, "What the probe checks.", "name = \"cmake keeps the target\""),
         Key::required(
             "kind",
             Kind::OneOf(&["cmake-script", "cpp-macro", "python-compile", "python-call"]),
@@ -407,7 +407,7 @@ pub const RELATIONS: Form = Form::of(
 pub const TEST: Form = Form::of(
     "A test of the patch on small files.",
     &[&[
-        Key::required("name", Kind::Text, "What it tests.", "name = \"the list of 0.10.2\""),
+        Key::required("name", Kind::Text, "What the test checks.", "name = \"the list of 0.10.2\""),
         Key::optional(
             "version",
             Kind::Text,

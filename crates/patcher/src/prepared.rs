@@ -152,7 +152,7 @@ impl<'p> PreparedEdit<'p> {
         }
     }
 
-    /// Returns the number of the first line with text that the edit is about, even if the edit does
+    /// Returns the number of the first line with text that the edit targets, even if the edit does
     /// not apply.
     pub(crate) fn line_of_subject(&self, file: &[u8]) -> Option<usize> {
         let text = Text::new(file);

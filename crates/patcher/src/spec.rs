@@ -21,7 +21,7 @@ pub struct Patch {
     pub component: String,
     /// Where it comes from, in the fields of DEP-3.
     pub provenance: Provenance,
-    /// The versions and GPU targets that it is for.
+    /// The versions and GPU targets that the patch applies to.
     pub applies: Applies,
     /// Its changes, in order. There is at least one.
     pub edits: Vec<Edit>,
@@ -44,7 +44,7 @@ pub struct Provenance {
     pub author: String,
     /// `upstream`, `backport`, `vendor` or `other`, and the place it was taken from.
     pub origin: String,
-    /// The upstream bug it is about.
+    /// The upstream bug that the patch fixes.
     pub bug: Option<String>,
     /// `no`, `not-needed`, or the place it was sent to.
     pub forwarded: String,
@@ -56,7 +56,7 @@ pub struct Provenance {
     pub limits: Option<String>,
 }
 
-/// The versions and GPU targets that a patch is for.
+/// The versions and GPU targets that a patch applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applies {
     /// The versions to edit.

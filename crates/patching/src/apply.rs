@@ -15,8 +15,8 @@ use crate::prepared::Prepared;
 use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
-/// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. The order
-/// is: the receipts, the files, and the receipts again.
+/// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. It writes
+/// the receipt list, then the files, then the receipt list again if it changed.
 ///
 /// # Errors
 /// Fails if the tree cannot be written, or if another program changed it. Unless the error says
@@ -118,7 +118,7 @@ pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
 pub fn check_output(path: &Path) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let what = format!("`{}` exists, and is {what}", path.display());
-        Err(Failure::new(Kind::Input, what).hint("name a new file with `--output`"))
+        Err(Failure::new(Kind::Input, what).hint("choose a new file with `--output`"))
     };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -161,7 +161,7 @@ fn pins(
             format!("no resolved pin uses the patches of `{component}`"),
         )
         .hint(
-            "name folders of unpacked releases, or use `--releases '*'` for all releases on the package index",
+            "pass folders of unpacked releases, or use `--releases '*'` for all releases on the package index",
         )),
         _ => Ok(()),
     }

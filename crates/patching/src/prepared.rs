@@ -211,7 +211,7 @@ fn pin_of<'a>(
             Kind::Input,
             format!("several pins use the patches of `{component}`: {}", names.join(", ")),
         )
-        .hint(format!("name one: `--pin {first}`"))),
+        .hint(format!("specify one: `--pin {first}`"))),
     }
 }
 
@@ -241,7 +241,7 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
             format!("`{}` is not a folder that can be read", root.display()),
             &error,
         )
-        .hint("name the folder that contains the unpacked sources or the installed packages")
+        .hint("pass the folder that contains the unpacked sources or the installed packages")
     })
 }
 

@@ -169,7 +169,7 @@ pub(crate) fn read_slim(
     let gpus = table.texts(report, "slim", "gfx1151", checks::gpu_target)?;
     match table.get("slim").filter(|_| gpus.is_empty()) {
         Some(entry) => {
-            let help = "name the GPUs whose code stays, for example `slim = [\"gfx1151\"]`, or remove the line";
+            let help = "list the GPUs whose code stays, for example `slim = [\"gfx1151\"]`, or remove the line";
             Err(report.add(&entry.span, wrong("`slim` names no GPU".to_owned(), help)))
         }
         None => Ok(gpus),

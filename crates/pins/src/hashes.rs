@@ -11,7 +11,7 @@ use crate::checks;
 use crate::problem::{Wrong, named, quote, wrong};
 use names::{CommitId, Sha256};
 
-/// The text in place of a value that nobody has verified yet.
+/// The text in place of a value that has not been verified yet.
 const UNRESOLVED: &str = "unresolved";
 
 /// The place to look up the value of a pin, for help texts.

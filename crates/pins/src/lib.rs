@@ -2,7 +2,7 @@
 //!
 //! Start at [`parse_versions`], which reads the text, and [`PinChange`], which edits it. A *pin* is
 //! a name with a digest, a full commit or a hash, together with the tag or git ref that it came
-//! from (for people). A pin whose value nobody has been able to verify is [`Pinned::Unresolved`]:
+//! from (for people). A pin without a verified value is [`Pinned::Unresolved`]:
 //! the value is never invented, and a build that needs it is refused.
 //!
 //! This crate does not use files, the network, the environment or a clock. It takes text, and

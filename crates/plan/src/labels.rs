@@ -22,7 +22,7 @@ pub const BASE_NAME: &str = "org.opencontainers.image.base.name";
 /// The pinned digest of the base: of its index or of its manifest, depending on the pin.
 pub const BASE_DIGEST: &str = "org.opencontainers.image.base.digest";
 
-/// The processor architecture, as `uname -m` prints it.
+/// The CPU architecture, as `uname -m` prints it.
 pub const ARCHITECTURE: &str = "architecture";
 /// The same as [`CREATED`].
 pub const BUILD_DATE: &str = "build-date";

@@ -78,7 +78,7 @@ pub enum PlanError {
         /// Whether the track can be rehearsed.
         has_rehearsal: bool,
     },
-    /// Nobody has been able to verify the commit or hash of a source yet.
+    /// No verified commit or hash of a source is recorded yet.
     #[error("pin `{pin}` is unresolved: no commit or hash is recorded for `{from}`")]
     UnresolvedSource {
         /// The pin.
@@ -100,7 +100,7 @@ pub enum PlanError {
         /// The pin.
         pin: String,
     },
-    /// Nobody has been able to verify the digest of the base yet.
+    /// No verified digest of the base is recorded yet.
     #[error("pin `{pin}` is unresolved: no digest is recorded for `{image}`")]
     Unresolved {
         /// The pin.

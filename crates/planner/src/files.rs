@@ -10,7 +10,7 @@ use crate::chain::Part;
 use crate::metadata::timestamp;
 use crate::{PlanError, PlanningInput};
 
-/// The contract of layers with own files.
+/// The contract for layers with a track's own files.
 const CONTRACT: FilesContract = FilesContract::Files1;
 
 /// The project's files for a track or a build context, with their current content.

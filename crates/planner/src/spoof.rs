@@ -68,7 +68,7 @@ pub(crate) fn decide(
         ));
     } else {
         let support = match &gpu.native_since {
-            // The reports of crashes are about this GPU.
+            // The reports of crashes come from this GPU.
             Some(release) if gpu.is_spoof_on_request => format!(
                 "ROCm {release} and later support {target} without it, and crash with it (ROCm/ROCm#5824)"
             ),

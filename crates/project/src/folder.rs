@@ -25,7 +25,7 @@ const DATA_FILE_CAP: u64 = 1 << 20;
 /// The maximum size of a lock or Dockerfile in bytes. Locks of many wheels are long.
 const MATERIAL_CAP: u64 = 16 << 20;
 
-/// A folder that contains `versions/versions.toml`, or only the program's data.
+/// A folder that contains `versions/versions.toml`, or only the built-in data.
 #[derive(Debug, Clone)]
 pub struct Project {
     /// The folder.
@@ -34,7 +34,7 @@ pub struct Project {
     has_files: bool,
     /// The texts of the files that were read. Each file is read once.
     texts: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
-    /// Whether the program's data files are defaults, once that is known.
+    /// Whether the built-in data files are defaults, once that is known.
     has_built_in: Arc<OnceLock<bool>>,
 }
 
@@ -70,7 +70,7 @@ impl Project {
     }
 
     /// Finds the project that contains `start` like [`Project::find`]. If there is none, returns
-    /// one that consists of the program's data.
+    /// one that consists of the built-in data.
     pub fn find_or_built_in(start: &Path) -> Self {
         Self::find(start).unwrap_or_else(|_| Self::at(start, false))
     }
@@ -80,7 +80,7 @@ impl Project {
         Self { root: root.to_owned(), has_files, texts, has_built_in }
     }
 
-    /// Returns the folder, unless the project is only the data of the program.
+    /// Returns the folder, unless the project is only the built-in data.
     pub fn folder(&self) -> Option<&Path> {
         self.has_files.then_some(&*self.root)
     }
@@ -95,7 +95,7 @@ impl Project {
         Ok(PlanningInput::new(pins, gpus, tracks))
     }
 
-    /// Returns whether the program's data files are defaults for this project.
+    /// Returns whether the built-in data files are defaults for this project.
     pub fn has_built_in(&self) -> bool {
         let read = || {
             let text = self.own_text(VERSIONS).ok()?;
@@ -115,8 +115,8 @@ impl Project {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
-    /// Returns the names of the files in a project folder, and in the program's folder of
-    /// that name if the program's files are defaults.
+    /// Returns the names of the files in a project folder, and in the built-in folder of that name
+    /// if the built-in files are defaults.
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
         let own = own.into_iter().flatten().flatten();
@@ -225,10 +225,10 @@ impl Project {
         self.parse(TRACKS, |file, text| pins::parse_tracks_with(file, text, known))
     }
 
-    /// Reads the tracks of the program, if they are defaults for this project.
+    /// Reads the built-in tracks, if they are defaults for this project.
     ///
     /// # Errors
-    /// The program's file cannot be used with the project.
+    /// The built-in file cannot be used with the project.
     pub fn built_in_tracks(&self) -> Result<Option<Tracks>, Failure> {
         if self.has_built_in() {
             self.built_in(TRACKS, pins::parse_tracks).map(Some)
@@ -249,7 +249,7 @@ impl Project {
         Ok(all.tracks.into_iter().filter(is_own).map(|(name, _)| name).collect())
     }
 
-    /// Returns whether a track of the project is the same as the program's track of that name.
+    /// Returns whether a track of the project is the same as the built-in track of that name.
     ///
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
@@ -299,13 +299,13 @@ impl Project {
         self.parse(NAME, |file, text| pins::parse_compat_over(file, text, lower)).map(Some)
     }
 
-    /// Returns the text of the program's file of that name, if the project has a file of its own
+    /// Returns the text of the built-in file of that name, if the project has a file of its own
     /// that extends it.
     pub fn extended_text(&self, name: &str) -> Option<&'static str> {
         built_in::text(name).filter(|_| self.reads_built_in(name))
     }
 
-    /// Reads a project file, and adds what only the program's file has. `over` merges the
+    /// Reads a project file, and adds what only the built-in file has. `over` merges the
     /// two; the project's content takes precedence.
     ///
     /// # Errors
@@ -326,14 +326,14 @@ impl Project {
         Ok(over(own, self.built_in(name, parse)?))
     }
 
-    /// Returns whether the program's file adds something to the project's file of that name.
+    /// Returns whether the built-in file adds something to the project's file of that name.
     pub(crate) fn reads_built_in(&self, name: &str) -> bool {
         self.has_built_in()
             && built_in::text(name)
                 .is_some_and(|text| self.own_text(name).is_ok_and(|own| *own != *text))
     }
 
-    /// Parses a file of the program.
+    /// Parses a built-in file.
     fn built_in<T>(
         &self,
         name: &str,

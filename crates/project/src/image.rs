@@ -211,7 +211,7 @@ impl Image {
                 Kind::Integrity => told.hint(
                     "the file was changed or damaged after it was written; remove it and build again",
                 ),
-                _ => told.hint("name an OCI image layout or an archive of one"),
+                _ => told.hint("pass an OCI image layout or an archive of one"),
             }
         })?;
         let name = path.display().to_string();
@@ -471,7 +471,7 @@ fn no_image(name: &TrackName, project: &Project) -> Failure {
 }
 
 /// The hint if an output cannot be written.
-pub(crate) const SPACE: &str = "check the free space and the permissions at the output, and in `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` replaces `~/.cache`)";
+pub(crate) const SPACE: &str = "check the free space and the permissions of the output folder and of `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` replaces `~/.cache`)";
 
 /// Returns the error for a layer or a tar that cannot be read. `next` is the hint if it is damaged.
 pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
@@ -549,7 +549,7 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     } else {
         told.hint(why.to_string())
     };
-    told.hint("name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
+    told.hint("pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
 /// Refuses a symbolic link that leads nowhere. Its name could also be that of an image.
@@ -590,7 +590,7 @@ fn manifest(name: &str, bytes: &[u8], media_type: Option<&str>) -> Result<Manife
             format!("`{name}` is an index, but build-pipeline needs a single manifest"),
         )
         .hint(
-            "name the image that `build-pipeline --push` wrote, or a single manifest by its digest",
+            "pass the image that `build-pipeline --push` wrote, or a single manifest by its digest",
         )),
         Err(error) => Err(Failure::caused(
             Kind::Failed,

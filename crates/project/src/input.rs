@@ -59,7 +59,7 @@ impl Input {
         if metadata.is_err() && !is_image && looks_like_a_path(text) {
             let what = format!("there is no file or folder `{text}`");
             return Err(Failure::new(Kind::Input, what)
-                .hint("to name an image in a registry, write `HOST/NAME:TAG`"));
+                .hint("to specify an image in a registry, write `HOST/NAME:TAG`"));
         }
         let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
             return Ok(Self::Image(Box::new(Image::to_be_read(text, folder, client).await?)));
@@ -78,7 +78,7 @@ impl Input {
         if !metadata.is_file() {
             let what = format!("`{text}` is neither a file nor a folder");
             return Err(Failure::new(Kind::Input, what)
-                .hint("name an image, a folder, a tar, a wheel, a Debian package or a file"));
+                .hint("pass an image, a folder, a tar, a wheel, a Debian package or a file"));
         }
         Self::of_file(path)
     }
@@ -277,7 +277,7 @@ async fn read_image(
             None => {
                 let what = format!("`{}` does not contain its layer {}", image.name, number + 1);
                 return Err(Failure::new(Kind::Input, what).hint(
-                    "name the image in its registry, or build the image with `--with-layers`",
+                    "use the image in its registry, or build the image with `--with-layers`",
                 ));
             }
         }
@@ -346,7 +346,7 @@ fn read_zip(path: &Path) -> Result<Found, Failure> {
     let damaged = |error: audit::ZipError| match &error {
         audit::ZipError::UnsupportedArchive(_) => {
             Failure::caused(Kind::Input, what.clone(), &error)
-                .hint("unpack it, and name the folder")
+                .hint("unpack it, and pass the folder")
         }
         audit::ZipError::Io(cause) if is_of_machine(cause) => machine_failure(what.clone(), &error),
         _ => Failure::caused(Kind::Integrity, what.clone(), &error)

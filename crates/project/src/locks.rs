@@ -194,7 +194,7 @@ fn identities(output: &Output) -> Result<Vec<(String, Option<PathBuf>)>, Failure
         fs::create_dir_all(parent).map_err(|error| {
             let kind = Kind::of_write(&error);
             Failure::caused(kind, format!("creating `{}` failed", parent.display()), &error)
-                .hint("name another place, or create the folder")
+                .hint("choose another location, or create the folder")
         })?;
         let found = fs::metadata(parent).map_err(|error| unusable("reading", parent, &error))?;
         all.push((format!("name {} {} {name:?}", found.dev(), found.ino()), None));

@@ -111,7 +111,8 @@ impl Mirrors {
         self.old_packages.clone_from(&config.old_packages);
     }
 
-    /// Makes bundles the only source, except for the targets of rules.
+    /// Makes bundles the only source, except for the targets of rules and the locations in
+    /// `old-packages`.
     pub fn use_bundles(&mut self, bundles: &[PathBuf]) {
         self.bundles = bundles.to_vec();
         self.only |= !bundles.is_empty();

@@ -1,4 +1,4 @@
-//! Where the rows of a project's data come from: the project's files, or the program's.
+//! Where the rows of a project's data come from: the project's files, or the built-in ones.
 
 use crate::built_in;
 use crate::folder::Project;
@@ -30,16 +30,16 @@ pub struct RowOrigin {
 /// Where a row comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The program's data.
+    /// The built-in data.
     BuiltIn,
     /// The project's file.
     Project {
         /// The line, counted from 1.
         line: usize,
-        /// Whether the program has a row of the same name, which is not used.
+        /// Whether the built-in data has a row of the same name, which is not used.
         replaces: bool,
     },
-    /// The project's file drops the program's row.
+    /// The project's file drops the built-in row.
     Removed {
         /// The line, counted from 1.
         line: usize,

@@ -360,7 +360,7 @@ fn read_one(
         "a device"
     };
     let message = format!("{} is {what}", quote(path));
-    Err(wrong(message, "name a regular file or a folder of regular files"))
+    Err(wrong(message, "specify a regular file or a folder of regular files"))
 }
 
 /// Returns the target of a link, if it is relative and stays inside the folder that is copied.

@@ -75,7 +75,7 @@ async fn push(
         let what =
             format!("`{}` lacks layers, and does not name the base that has them", image.name);
         return Err(Failure::new(Kind::Input, what)
-            .hint("name an image that contains its layers, or one on a registry"));
+            .hint("use an image that contains its layers, or one in a registry"));
     }
     let repository = &target.repository;
     let layers = LayerTarget { client, repository, transfer };
@@ -184,7 +184,7 @@ pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
     // Renaming onto a device or a folder would replace it or fail.
     if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
         let what = format!("`--digest-file {}` is not a regular file", path.display());
-        return Err(Failure::new(Kind::Input, what).hint("name a new file"));
+        return Err(Failure::new(Kind::Input, what).hint("choose a new file"));
     }
     let is_digest = |text: &str| text.trim().is_empty() || text.trim().parse::<Digest>().is_ok();
     match read_text(path) {
@@ -195,7 +195,7 @@ pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
                 "`--digest-file {}` exists, and contains something other than a digest",
                 path.display()
             );
-            Err(Failure::new(Kind::Input, what).hint("name a new file"))
+            Err(Failure::new(Kind::Input, what).hint("choose a new file"))
         }
     }
 }

@@ -63,14 +63,14 @@ fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("`{}` is the image itself, and would be replaced", request.output);
-    Err(Failure::new(Kind::Input, what).hint("name another output with `--output`"))
+    Err(Failure::new(Kind::Input, what).hint("choose another output with `--output`"))
 }
 
 /// Reads an image twice, and writes it without code for other GPUs. `tell` gets progress messages.
 ///
 /// # Errors
 /// The image has no code for one of the GPUs, cannot be read, or cannot be written. An existing
-/// image at the output is then kept.
+/// image at the output location is then kept.
 pub async fn slim_image(
     request: &SlimRequest<'_>,
     client: &RegistryClient,
@@ -151,7 +151,7 @@ fn write_failure(output: &Output, error: &LayoutError) -> Failure {
             Failure::caused(Kind::Machine, what, error).hint(SPACE)
         }
         _ => Failure::caused(Kind::Input, what, error)
-            .hint("name a new or empty folder or file, or one that build-pipeline wrote"),
+            .hint("specify a new or empty folder or file, or one that build-pipeline wrote"),
     }
 }
 
@@ -191,7 +191,7 @@ fn refused(image: &str, refusal: &Refusal) -> Failure {
         Refusal::NoCode => told.hint("there is nothing to remove; use the image as it is"),
         Refusal::Imitates(imitated) => told.hint(format!("keep that code: `--gpu {imitated}`")),
         Refusal::Lacks { .. } => {
-            told.hint("name the GPUs whose code should stay: `--gpu gfx1151,gfx1100`")
+            told.hint("specify the GPUs whose code should stay: `--gpu gfx1151,gfx1100`")
         }
     }
 }
@@ -199,7 +199,7 @@ fn refused(image: &str, refusal: &Refusal) -> Failure {
 fn missing(image: &Image, number: usize) -> Failure {
     let what = format!("`{}` does not contain its layer {}", image.name, number + 1);
     Failure::new(Kind::Input, what)
-        .hint("name the image in its registry, or build the image with `--with-layers`")
+        .hint("use the image in its registry, or build the image with `--with-layers`")
 }
 
 /// Writes a layer without code for other GPUs.

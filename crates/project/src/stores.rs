@@ -38,11 +38,11 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
         }
         store.check().map_err(|error| {
             Failure::caused(Kind::Input, format!("cannot use `--store {}`", store.name()), &error)
-                .hint("name a new or empty folder, or one that an earlier `--store` filled")
+                .hint("specify a new or empty folder, or one that an earlier `--store` filled")
         })?;
         if stores.iter().any(|other| other.name() == store.name()) {
             let what = format!("the store `{}` is named twice", store.name());
-            return Err(Failure::new(Kind::Input, what).hint("name each store once"));
+            return Err(Failure::new(Kind::Input, what).hint("specify each store once"));
         }
         stores.push(store);
     }

@@ -73,7 +73,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(FILE).exists() {
         let what = format!("`{}` is already a project", folder.display());
         return Err(Failure::new(Kind::Input, what)
-            .hint("name another folder, or add a track to its versions/tracks.toml"));
+            .hint("choose another folder, or add a track to its versions/tracks.toml"));
     }
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
     let is_kept = |(path, _): &(PathBuf, String)| {
@@ -82,7 +82,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
     let (kept, files): (Vec<_>, Vec<_>) = files(folder, new)?.into_iter().partition(is_kept);
     if let Some((path, _)) = files.iter().find(|(path, _)| exists(path)) {
         return Err(Failure::new(Kind::Input, format!("`{}` already exists", path.display()))
-            .hint("nothing was written; move the file away, or name another folder"));
+            .hint("nothing was written; move the file away, or choose another folder"));
     }
     let parents = files.iter().filter_map(|(path, _)| path.parent());
     // The deepest folder is first.
@@ -100,7 +100,7 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         new_folders.iter().for_each(|new_folder| drop(fs::remove_dir(new_folder)));
         let what = format!("writing `{}` failed", path.display());
         Failure::caused(Kind::of_write(error), what, error)
-            .hint("all files that were written have been removed; check the space and permissions of the folder, or name another one")
+            .hint("all files that were written have been removed; check the space and permissions of the folder, or choose another one")
     };
     let mut written = Vec::new();
     for (path, text) in files {
@@ -246,7 +246,7 @@ fn readme(track: &str, is_rehearsed: bool) -> String {
     format!(
         "# Images\n\nThe images of this folder are built with build-pipeline.\n\n```sh\n\
          build-pipeline                          # list the tracks\n\
-         build-pipeline bump --unresolved        # look up what is not pinned yet\n\
+         build-pipeline bump --unresolved        # resolve this project's unresolved pins\n\
          {rehearsal}build-pipeline --track {track}\n\
          build-pipeline verify {track}\n```\n\n\
          `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n"

@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// Patch the source of this pin [default: the pin with the component's name]
     #[arg(long, value_name = "PIN", conflicts_with = "root")]
     pub(crate) pin: Option<String>,
-    /// The version of the tree [default: the one in the pin or in the tree's packaging]
+    /// The version of the tree [default: the one in the pin or in the tree's package metadata]
     #[arg(long)]
     pub(crate) version: Option<String>,
     /// Patch for this GPU target
@@ -133,7 +133,7 @@ pub(crate) struct Revert {
 pub(crate) struct Audit {
     /// The component: the name of a folder in `patches/`, for example vllm
     pub(crate) component: String,
-    /// Unpacked releases; the version of each is read from its packaging or its folder name
+    /// Unpacked releases; the version of each is read from its package metadata or its folder name
     /// [default: all pins of the component]
     #[arg(value_name = "DIR")]
     pub(crate) trees: Vec<PathBuf>,

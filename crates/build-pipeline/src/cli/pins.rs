@@ -46,8 +46,8 @@ pub(crate) struct ManyPins {
     /// Look up the newest value of every pin of the project, and print one line for each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
-    /// Resolve every unresolved pin of the project and its own tracks by its recorded tag, branch
-    /// or version, and print one line for each
+    /// Resolve every unresolved pin that is in the project's versions.toml or used by the project's
+    /// tracks, from the tag, branch or version recorded for it; print one line per pin
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
     pub(crate) unresolved: bool,
 }

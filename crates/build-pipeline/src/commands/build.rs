@@ -452,7 +452,7 @@ impl Session<'_> {
                 if locks::are_one(output, other)? {
                     let what = format!("`{output}` and `{other}` are the same place");
                     return Err(Failure::new(Kind::Input, what)
-                        .hint("name each place once, and give each track a place of its own"));
+                        .hint("use each location once, and give each track a location of its own"));
                 }
             }
         }
@@ -543,7 +543,7 @@ fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
             let shown = shown(&output.to_string());
             let what = format!("`{shown}` is a single place, but there are several images");
             return Err(Failure::new(Kind::Input, what).hint(
-                "write `{track}` and `{gpu}` into the name of the place, build one image at a time, or name no place: each image then goes to its own folder in `dist`",
+                "write `{track}` and `{gpu}` into the name of the location, build one image at a time, or leave out `--output`: each image then goes to its own folder in `dist`",
             ));
         }
     }

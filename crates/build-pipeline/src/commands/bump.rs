@@ -127,12 +127,16 @@ fn run_all(
         newest(&own)
     };
     if wanted.is_empty() {
-        let what = if args.many.unresolved {
-            "there are no unresolved pins"
-        } else {
-            "the project has no pins of its own"
-        };
-        return output::result(&format!("{what}\n"));
+        if !args.many.unresolved {
+            return output::result("the project has no pins of its own\n");
+        }
+        output::result(
+            "neither the project's versions.toml nor its tracks have unresolved pins\n",
+        )?;
+        if project.has_built_in() {
+            output::hint("`build-pipeline bump PIN` resolves a built-in pin");
+        }
+        return Ok(());
     }
     let width = wanted.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     let mut failed = 0;

@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
     let named = || if is_input { "standard input".to_owned() } else { log.display().to_string() };
     let unread = |error: io::Error| {
         let told = Failure::caused(Kind::Input, format!("reading `{}` failed", named()), &error);
-        told.hint("name the log of a build or a run, or `-` for standard input")
+        told.hint("pass the log of a build or a run, or `-` for standard input")
     };
     let found = if is_input {
         failures.diagnose(io::stdin().lock())

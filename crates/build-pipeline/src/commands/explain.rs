@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
         if args.format == Format::Json {
             let what = "`explain --format json` describes a track, not a rule";
             return Err(
-                Failure::new(Kind::Input, what).hint("name a track, or leave out `--format`")
+                Failure::new(Kind::Input, what).hint("pass a track, or leave out `--format`")
             );
         }
         return lint::explain(name, None);

@@ -64,7 +64,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
         let Input::Image(image) = input else {
             let what = format!("`{}` is not an image", args.input);
             return Err(Failure::new(Kind::Input, what).hint(
-                "name a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`",
+                "pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`",
             ));
         };
         let command = typed::line(&global.words);

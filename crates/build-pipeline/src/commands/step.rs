@@ -288,7 +288,7 @@ fn no_such(key: &str) -> Failure {
     let what = format!("no step of these tracks has a key that starts with `{key}`");
     Failure::new(Kind::Input, what)
         .hint("a key changes with every input: `build-pipeline step list` prints the current keys")
-        .hint("name the track with `--track`, and its variant or GPU if the step belongs to one")
+        .hint("specify the track with `--track`, and its variant or GPU if the step belongs to one")
 }
 
 /// Returns settings without outputs. If `bake` is given, it builds instead of an engine.

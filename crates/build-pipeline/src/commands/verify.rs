@@ -60,7 +60,8 @@ pub(crate) struct Verification {
     checks: Vec<FieldCheck>,
     /// The number of layers whose content is present and matches the digest in the manifest.
     layers_checked: usize,
-    /// The number of layers in the manifest whose content is stored elsewhere.
+    /// The number of layers that the manifest references, but whose content is stored elsewhere and
+    /// was not checked.
     layers_elsewhere: usize,
     /// Whether the layers were compared with those that this machine made when it slimmed the base.
     slimmed_here: bool,
@@ -200,7 +201,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
                 labels::TRACK
             ),
         )
-        .hint("name an image that `build-pipeline --track …` built"));
+        .hint("pass an image that `build-pipeline --track …` built"));
     };
     let mut request = BuildRequest::new(track);
     request.rehearse = label(labels::REHEARSAL) == Some("true");
@@ -423,8 +424,11 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     }
     if elsewhere > 0 {
         let layers = counted(elsewhere, "layer");
-        let place = if plan.rehearsal { "the stand-in" } else { "a registry" };
-        out.line(format_args!("  ✓ {layers} in {place}, named by digest"));
+        let (are, their) = if elsewhere == 1 { ("is", "its") } else { ("are", "their") };
+        let place = if plan.rehearsal { "the stand-in base" } else { "a registry" };
+        out.line(format_args!(
+            "  - {layers} {are} only referenced by digest; {their} content is in {place} and was not checked"
+        ));
     }
     if verification.slimmed_here && verification.rebuilds.is_empty() {
         out.line(format_args!(

@@ -106,7 +106,7 @@ const CASES: [(&str, &str, &str); 46] = [
         "`build-pipeline --track trainer --rehearse` makes the rehearsed image",
     ),
     ("--track locked-spoof --rehearse --store x:y", "cannot use `--store x:y`", "--store dir:"),
-    ("explain aiter-on-rdna --format json", "describes a track, not a rule", "name a track"),
+    ("explain aiter-on-rdna --format json", "describes a track, not a rule", "pass a track"),
     ("audit registry:nothing", "`registry:nothing` is not a track", "HOST/NAME:TAG"),
     ("verify nothing", "`nothing` is not a track, file or image reference", "HOST/NAME:TAG"),
     ("-C nowhere plan --track ollama", "`-C nowhere` is not a folder", "versions/"),

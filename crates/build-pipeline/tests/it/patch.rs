@@ -286,9 +286,9 @@ fn wrong_words_get_a_next_step() {
         (
             "check demo --root nowhere",
             "`nowhere` is not a folder that can be read",
-            "name the folder",
+            "pass the folder",
         ),
-        ("check demo --root tree/a.txt", "is not a folder that can be read", "name the folder"),
+        ("check demo --root tree/a.txt", "is not a folder that can be read", "pass the folder"),
         (
             "check demo --root tree --only demo-lst",
             "there is no patch `demo-lst`",

@@ -114,7 +114,7 @@ fn a_model_is_needed_where_one_is_served() {
     let project = with_scripts("echo version 1", SOFTWARE, "echo computed");
     project.edit("versions/run.toml", "needs = \"gpu\"", "needs = \"any-gpu\", model = true");
     let ran = smoke(&project, &engine, "--no-gpu").expect(0);
-    ran.prints("-       compute  it needs a model: name one with `--model`");
+    ran.prints("-       compute  it needs a model: specify one with `--model`");
     project
         .write("versions/smoke/test-compute.sh", "[ \"$MODEL\" = 'tiny.gguf' ] && echo computed");
     smoke(&project, &engine, "--no-gpu --model tiny.gguf").expect(0).prints("ok      compute");

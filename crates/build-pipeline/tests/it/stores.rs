@@ -484,7 +484,7 @@ fn a_folder_with_something_else_is_no_store() {
         run(&bench, &format!("{BUILD} --store dir:{folder}"))
             .expect(2)
             .says("contains something other than")
-            .says("name a new or empty folder");
+            .says("specify a new or empty folder");
         run(&bench, &format!("step clean --store dir:{folder} --unused-for 0")).expect(2);
         same(&bench.project.files(), &before, folder);
     }

@@ -153,7 +153,7 @@ fn damaged_blobs_are_told_from_wrong_images() {
     std::fs::write(&layer, &bytes).unwrap();
     project.run(&line).expect(6).says("has the wrong content");
     std::fs::remove_file(&layer).unwrap();
-    project.run(&line).expect(0).prints("1 layer in a registry");
+    project.run(&line).expect(0).prints("- 1 layer is only referenced by digest");
     std::fs::rename(layout.join("oci-layout"), project.path("aside")).unwrap();
     project.run(&line).expect(2).says("no valid file `oci-layout`");
     std::fs::rename(project.path("aside"), layout.join("oci-layout")).unwrap();
@@ -217,7 +217,7 @@ fn images_of_others_are_refused() {
         .expect(2)
         .says("`build-pipeline verify rehearsal-locked-spoof`");
     project.run("verify versions").expect(2);
-    project.run("verify versions/versions.toml").expect(2).says("name an OCI image layout");
+    project.run("verify versions/versions.toml").expect(2).says("pass an OCI image layout");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 //! This module is not in `patcher`, which starts no processes, and not in the command line, because
 //! a build that patches its sources runs the same probes. Start at [`Tools`].
 //!
-//! A probe executes code of the tree that is patched, and nobody has checked that code. So a probe
-//! runs in its own namespaces (`confine`): as an ordinary user, without a network, with a read-only
-//! view of its files and of the system's programs (`jail`), and with limits on time, memory,
-//! processes and output. If the machine does not allow that, the probe is not run, unless the user
-//! allows it to run unconfined.
+//! A probe executes unreviewed code of the tree that is patched. So a probe runs in its own
+//! namespaces (`confine`): as an ordinary user, without a network, with a read-only view of its
+//! files and of the system's programs (`jail`), and with limits on time, memory, processes and
+//! output. If the machine does not allow that, the probe is not run, unless the user allows it to
+//! run unconfined.
 
 mod confine;
 mod jail;

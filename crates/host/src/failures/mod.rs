@@ -3,9 +3,9 @@
 //!
 //! Start at [`parse_failures`] and [`Failures::diagnose`]. `scan` searches a log for the fixed text
 //! of all patterns at once, and matches only the lines with a hit. `judge` weighs the hits: lines
-//! that belong together must be close, counter-evidence cancels them, and the log must be about the
-//! software that the failure is about. `read` reads the catalogue. Nothing is guessed: text that
-//! matches no pattern is not reported.
+//! that belong together must be close, counter-evidence cancels them, and the log must show a sign
+//! of the failure's subject. `read` reads the catalogue. Nothing is guessed: text that matches no
+//! pattern is not reported.
 
 mod judge;
 mod read;

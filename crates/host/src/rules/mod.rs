@@ -215,7 +215,7 @@ impl Context<'_> {
             .or_else(|| with_target().next())
     }
 
-    /// Returns whether a GPU is integrated into the processor.
+    /// Returns whether a GPU is integrated into the CPU.
     fn is_integrated(&self, target: &GpuTarget) -> bool {
         self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
     }

@@ -253,7 +253,7 @@ fn evidence_is_weighed_by_what_is_near_it() {
         ("it broke\n\nit works", &[]),
         ("it broke\n\n\nit works", &["unless"]),
         ("it broke\nit works\n\n\n\nit broke", &["unless"]),
-        // The log must be about the subject.
+        // The log must come from the subject.
         ("it failed", &[]),
         ("ROCm is here\n\n\n\n\nit failed", &["about"]),
         ("it failed\n\n\n\n\nROCm is here", &["about"]),

@@ -401,7 +401,7 @@ fn open_to_all(words: &[&str], line: usize, found: &mut Findings<'_>) {
     }
 }
 
-/// Words that show that a file is about a GPU.
+/// Words that show that a file uses a GPU.
 const GPU_WORDS: [&str; 7] = ["kfd", "/dev/dri", "rocm", "amdgpu", "gfx", "hsa_", "vulkan"];
 
 fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {

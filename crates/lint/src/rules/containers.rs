@@ -30,7 +30,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Returns the first option of a container that a row is about.
+/// Returns the first option of a container that a row matches.
 fn broken<'c>(container: &'c Container, row: &ContainerRow) -> Option<&'c Word> {
     let has = |patterns: &[String]| {
         container.options.iter().any(|option| matches_any(patterns, &option.text))

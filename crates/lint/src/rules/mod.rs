@@ -39,8 +39,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     words::run(facts, context, found);
 }
 
-/// Lowers the severity of a row about a GPU if it is not certain that the file is about that GPU.
-/// Returns `None` if the file is about other GPUs.
+/// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.
+/// Returns `None` if the file targets other GPUs.
 fn for_gpu<'r>(hit: Hit<'r>, sure: Match) -> Option<Hit<'r>> {
     match sure {
         Match::No => None,

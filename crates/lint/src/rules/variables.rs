@@ -225,7 +225,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     if facts.target.is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");
         let hit = Hit::new("hsa-override-other", line, message);
-        // The file may be about a second GPU as well.
+        // The file may target a second GPU as well.
         let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
         found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
     }

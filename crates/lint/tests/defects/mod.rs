@@ -1,4 +1,4 @@
-//! Files on which `lint` once gave wrong advice, or none. Each test is about one class of defects.
+//! Files on which `lint` once gave wrong advice, or none. Each test covers one class of defects.
 
 mod heldout;
 mod labelled;
@@ -9,7 +9,7 @@ use lint::{Context, Severity};
 
 use crate::findings_in;
 
-/// The GPU that the caller names, and the project's GPU.
+/// The GPU that the caller names, and the project's default target.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gpus<'a> {
     asked: Option<&'a str>,

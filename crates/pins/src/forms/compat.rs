@@ -201,7 +201,7 @@ pub const BAD: Form = Form::of(
             Key::optional(
                 "with",
                 Kind::TextByName,
-                "The releases of other packages with which they fail.",
+                "The releases of other packages with which these releases fail.",
                 "they always fail",
                 "with = { rocm = \"7.1\" }",
             ),
@@ -229,7 +229,7 @@ pub const INDEX: Form = Form::of(
             Key::optional(
                 "why",
                 Kind::Text,
-                "Why it should not be used.",
+                "Why the index should not be used.",
                 "`has moved`",
                 "why = \"is empty\"",
             ),

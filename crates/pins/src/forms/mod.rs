@@ -109,18 +109,18 @@ pub const VARIABLE: Form = Form::of(
         Key::optional(
             "gpus",
             Kind::Texts,
-            "The GPU targets that need it.",
+            "The GPU targets that need the variable.",
             "all",
             "gpus = [\"gfx1151\"]",
         ),
         Key::optional(
             "rocm",
             Kind::Texts,
-            "The ROCm releases that need it.",
+            "The ROCm releases that need the variable.",
             "all",
             "rocm = [\"7.2.1 or newer\"]",
         ),
-        Key::required("why", Kind::Text, "What it does.", "why = \"avoids a segmentation fault\""),
+        Key::required("why", Kind::Text, "What the variable does.", "why = \"avoids a segmentation fault\""),
         Key::required(
             "evidence",
             Kind::Text,
@@ -237,13 +237,13 @@ pub const SUITE_INDEX: Form = Form::of(
         Key::required(
             "date",
             Kind::Text,
-            "When Debian created it.",
+            "When Debian created the index.",
             "date = \"2026-11-20T08:08:01Z\"",
         ),
         Key::optional(
             "valid-until",
             Kind::Text,
-            "When it expires.",
+            "When the index expires.",
             "never",
             "valid-until = \"2026-11-27T08:08:01Z\"",
         ),

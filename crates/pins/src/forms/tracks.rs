@@ -11,7 +11,7 @@ pub const TRACKS: Form = Form {
         Key::optional(
             "gpu",
             Kind::Text,
-            "The GPU target that images are built for, unless `--gpu` names another one.",
+            "The GPU target that images are built for, unless `--gpu` selects another one.",
             "the target of build-pipeline's own tracks",
             "gpu = \"gfx1151\"",
         ),
@@ -149,7 +149,7 @@ pub const FILE: Form = Form::of(
         Key::required(
             "to",
             Kind::Text,
-            "Its absolute path in the image.",
+            "The absolute path in the image.",
             "to = \"/usr/local/bin/start\"",
         ),
         Key::optional(
@@ -186,7 +186,7 @@ const SPOOF: Key = Key::optional(
     "spoof",
     Kind::Flag,
     "Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the value in gpus.toml. Only for tracks without stages.",
-    "as in the track that it is based on, else `false`",
+    "as in the track that this one is based on, else `false`",
     "spoof = true",
 );
 

@@ -33,12 +33,12 @@ pub struct Pins {
     pub releases: BTreeMap<PinName, Release>,
 }
 
-/// A verified value, or one that nobody has been able to verify (`"unresolved"` in the file).
+/// A verified value, or none yet (`"unresolved"` in the file).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pinned<T> {
     /// The value.
     Resolved(T),
-    /// Nobody has been able to verify a value.
+    /// No verified value is recorded yet.
     Unresolved,
 }
 

@@ -1,4 +1,5 @@
-//! Tests the steps that add own files: their place in the plan, their inputs and their label.
+//! Tests the steps that add a track's own files: their place in the plan, their inputs and their
+//! label.
 
 use plan::OwnFile;
 

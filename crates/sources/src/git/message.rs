@@ -135,8 +135,8 @@ pub(crate) fn list_request() -> Vec<u8> {
         .bytes()
 }
 
-/// Returns the request for one commit without its history. `known` contains cached commits, whose
-/// history is not cached either; they are reported only in protocol 2.
+/// Returns the request for one commit without its history. `known` lists commits that are cached
+/// without history; only protocol 2 sends them (as `shallow` and `have`).
 pub(crate) fn fetch_request(
     server: &Advertisement,
     commit: &CommitId,

@@ -252,7 +252,7 @@ fn named(
                         pin.url
                     ),
                 )
-                .hint(format!("name a tag, branch or commit: `build-pipeline bump {name} main`"))
+                .hint(format!("specify a tag, branch or commit: `build-pipeline bump {name} main`"))
             })?;
             newest.name.as_str()
         }
@@ -318,7 +318,7 @@ async fn image(
                 Kind::Input,
                 format!("pin `{name}` has no tag to look up a digest for"),
             )
-            .hint(format!("name a tag or digest: `build-pipeline bump {name} TAG`")));
+            .hint(format!("specify a tag or digest: `build-pipeline bump {name} TAG`")));
         }
         None if text.contains(':') => {
             let digest: Digest = text.parse().map_err(|error| bad(&error))?;

@@ -139,7 +139,7 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
             .hint(failure::DEBIAN_MIRROR),
         ResolveError::Choose { .. } => told
             .hint("change `wanted` of that set in its lock")
-            .hint("if a package needs a newer version from another suite, name that package too: `[from]` in the lock lists the packages of each suite"),
+            .hint("if a package needs a newer version from another suite, list that package too: `[from]` in the lock lists the packages of each suite"),
         ResolveError::Older { .. } => told
             .hint("an old index has a valid signature, but brings back packages with known flaws; use a mirror that is up to date")
             .hint("to use the older index on purpose, delete the tables `[index.…]` from the lock and run the command again"),

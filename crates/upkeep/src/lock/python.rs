@@ -129,7 +129,7 @@ fn lines(tree: &Tree, pin: &PinName, file: &str) -> Result<Vec<RequirementLine>,
     let wrong = |error: &dyn std::error::Error| {
         let what = format!("cannot use `{file}` of pin `{pin}`");
         Failure::caused(Kind::Input, what, error).hint(
-            "name another file in `versions/python.toml`, or list its packages in `requirements`",
+            "specify another file in `versions/python.toml`, or list its packages in `requirements`",
         )
     };
     let bytes = tree.read_file(file).map_err(|error| wrong(&error))?;

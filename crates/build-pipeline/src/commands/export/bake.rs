@@ -38,7 +38,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let Some(folder) = &args.output else {
         return Err(Failure::new(Kind::Input, "no folder given")
-            .hint("name a new folder for bake with `--output`"));
+            .hint("choose a new folder for bake with `--output`"));
     };
     let unused = [
         ("--check", args.check),
@@ -126,7 +126,7 @@ fn check_own_files(folder: &Path, materials: &Materials) -> Result<(), Failure> 
                 folder.display(),
                 own.display()
             );
-            Err(Failure::new(Kind::Input, what).hint("name another folder with `--output`"))
+            Err(Failure::new(Kind::Input, what).hint("choose another folder with `--output`"))
         }
     }
 }
@@ -147,7 +147,7 @@ fn lock(folder: &Path) -> Result<File, Failure> {
     if !is_new && !is_file_with(&mark, |text| text == MARK_TEXT) {
         let what = format!("`{}` is not a folder for bake", folder.display());
         return Err(Failure::new(Kind::Input, what)
-            .hint("name a new folder, or one that `export bake` has written, with `--output`"));
+            .hint("choose a new folder, or one that `export bake` has written, with `--output`"));
     }
     let open = || {
         if is_new {

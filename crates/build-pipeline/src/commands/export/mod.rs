@@ -88,7 +88,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if is_other {
         let what = format!("`{}` exists, and `export` did not write it", file.display());
         return Err(Failure::new(Kind::Input, what)
-            .hint("name another file with `--output`, or move this one away first"));
+            .hint("choose another file with `--output`, or move this one away first"));
     }
     let write = || {
         if let Some(folder) = file.parent() {
@@ -101,7 +101,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     write().map_err(|error| {
         let kind = Kind::of_write(&error);
         Failure::caused(kind, format!("writing `{}` failed", file.display()), &error)
-            .hint("name another file with `--output`")
+            .hint("choose another file with `--output`")
     })
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Folder<'a> {
     pub(super) here: &'a Path,
     /// The root of the project, or the folder itself.
     pub(super) root: &'a Path,
-    /// Whether the project uses the program's built-in data files.
+    /// Whether the project uses the built-in data files.
     pub(super) has_built_in: bool,
 }
 

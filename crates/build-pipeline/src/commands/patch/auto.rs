@@ -81,7 +81,7 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
             folders.join(", ")
         ),
     )
-    .hint("if a package is elsewhere, name the folder that contains it: `--root …/site-packages`")
+    .hint("if a package is elsewhere, pass the folder that contains it: `--root …/site-packages`")
 }
 
 /// Returns the GPU target and its origin.
@@ -100,14 +100,14 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
             Kind::Input,
             format!("the kernel reports no AMD GPU under `{}`", host.display()),
         )
-        .hint("name the target with `--gpu gfx1151`, for example during a container build")),
+        .hint("specify the target with `--gpu gfx1151`, for example during a container build")),
         _ => {
             let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
             Err(Failure::new(
                 Kind::Input,
                 format!("there are GPUs of several targets: {}", names.join(", ")),
             )
-            .hint(format!("name one with `--gpu {}`", names[0])))
+            .hint(format!("specify one with `--gpu {}`", names[0])))
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn run(
         let name = file.display().to_string();
         let text = read_text(&here.join(file)).map_err(|error| {
             Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
-                .hint("name a Dockerfile or a shell script")
+                .hint("pass a Dockerfile or a shell script")
         })?;
         // Each file starts with the original tree.
         let mut bench = Bench::new(tree, &tools);
