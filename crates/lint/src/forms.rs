@@ -140,7 +140,12 @@ const SEVERITIES: &[&str] = &["error", "warning", "information"];
 
 /// The keys that every row about a problem has.
 const ROW: &[Key] = &[
-    Key::required("rule", Kind::Text, "The rule that reports the problem.", "rule = \"image-latest\""),
+    Key::required(
+        "rule",
+        Kind::Text,
+        "The rule that reports the problem.",
+        "rule = \"image-latest\"",
+    ),
     Key::optional(
         "message",
         Kind::Text,

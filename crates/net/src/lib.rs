@@ -30,8 +30,8 @@ pub use error::{Error, ErrorKind, NOT_CONNECTED, causes};
 pub use hosts::Hosts;
 pub use pace::Pace;
 pub use policy::{
-    Reach, RefusedHop, check_hop, check_reach, check_realm, check_upload, is_same_host,
-    literal_reach,
+    AddressScope, RefusedHop, check_hop, check_realm, check_scope, check_upload, is_same_host,
+    literal_scope,
 };
 pub use proxies::{ParseProxyError, Proxies, ProxyUrl};
 pub use retry::{retry_time, usual_wait};

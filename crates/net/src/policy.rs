@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 /// How public an address is, ordered from the internet to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reach {
+pub enum AddressScope {
     /// The internet.
     Public,
     /// A private network (RFC 1918, RFC 6598, unique local addresses) or a reserved range.
@@ -39,12 +39,12 @@ pub enum RefusedHop {
     #[error("it leads from https to http")]
     Downgrade,
     /// The target is less public than the registry.
-    #[error("`{host}` is {reach}, but the registry is not", reach = .reach.in_words())]
+    #[error("`{host}` is {scope}, but the registry is not", scope = .scope.in_words())]
     Inward {
         /// The host of the target.
         host: String,
-        /// Its reach.
-        reach: Reach,
+        /// The scope of its address.
+        scope: AddressScope,
     },
     /// The target is on another host, but only the registry itself is allowed.
     #[error("it leads to `{host}`, which is not the registry")]
@@ -54,8 +54,8 @@ pub enum RefusedHop {
     },
 }
 
-impl Reach {
-    /// Returns the reach of `address`. IPv4 addresses inside IPv6 addresses are treated as IPv4.
+impl AddressScope {
+    /// Returns the scope of `address`. IPv4 addresses inside IPv6 addresses are treated as IPv4.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
@@ -89,7 +89,7 @@ impl Reach {
         }
     }
 
-    /// Returns the reach in words, for messages.
+    /// Returns the scope in words, for messages.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Public => "a public address",
@@ -115,14 +115,14 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Returns the reach of a host that needs no name server: a literal address, or `localhost`.
-pub fn literal_reach(host: &Host<&str>) -> Option<Reach> {
+/// Returns the scope of a host that needs no name server: a literal address, or `localhost`.
+pub fn literal_scope(host: &Host<&str>) -> Option<AddressScope> {
     match host {
-        Host::Ipv4(address) => Some(Reach::of((*address).into())),
-        Host::Ipv6(address) => Some(Reach::of((*address).into())),
+        Host::Ipv4(address) => Some(AddressScope::of((*address).into())),
+        Host::Ipv6(address) => Some(AddressScope::of((*address).into())),
         Host::Domain(name) => {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
-            (name == "localhost" || name.ends_with(".localhost")).then_some(Reach::Loopback)
+            (name == "localhost" || name.ends_with(".localhost")).then_some(AddressScope::Loopback)
         }
     }
 }
@@ -132,12 +132,12 @@ pub fn is_same_host(one: &Url, other: &Url) -> bool {
     one.host() == other.host() && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Checks one hop from `from` to `to`, requested by the registry at `registry` with the reach
-/// `registry_reach`. Names are checked here only if they need no name server; the resolver of the
-/// connection applies [`check_reach`] to every address that it finds.
+/// Checks one hop from `from` to `to`, requested by the registry at `registry` with the scope
+/// `registry_scope`. Names are checked here only if they need no name server; the resolver of the
+/// connection applies [`check_scope`] to every address that it finds.
 pub fn check_hop(
     registry: &Url,
-    registry_reach: Reach,
+    registry_scope: AddressScope,
     from: &Url,
     to: &Url,
 ) -> Result<(), RefusedHop> {
@@ -151,27 +151,36 @@ pub fn check_hop(
     if from.scheme() == "https" && to.scheme() == "http" {
         return Err(RefusedHop::Downgrade);
     }
-    match literal_reach(&host) {
-        Some(reach) if !is_same_host(registry, to) => {
-            check_reach(&host.to_string(), reach, registry_reach)
+    match literal_scope(&host) {
+        Some(scope) if !is_same_host(registry, to) => {
+            check_scope(&host.to_string(), scope, registry_scope)
         }
         _ => Ok(()),
     }
 }
 
-/// Checks that a host with the reach `reach` is at least as public as `registry_reach`.
-pub fn check_reach(host: &str, reach: Reach, registry_reach: Reach) -> Result<(), RefusedHop> {
-    if reach == Reach::Never || reach > registry_reach {
-        return Err(RefusedHop::Inward { host: host.to_owned(), reach });
+/// Checks that a host with the scope `scope` is at least as public as `registry_scope`.
+pub fn check_scope(
+    host: &str,
+    scope: AddressScope,
+    registry_scope: AddressScope,
+) -> Result<(), RefusedHop> {
+    if scope == AddressScope::Never || scope > registry_scope {
+        return Err(RefusedHop::Inward { host: host.to_owned(), scope });
     }
     Ok(())
 }
 
 /// Checks the token server that the registry at `registry` names: https, or plain http if the
 /// registry also uses plain http and the token server is on this machine or is the registry itself.
-pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result<(), RefusedHop> {
-    check_hop(registry, registry_reach, registry, realm)?;
-    let is_here = realm.host().and_then(|host| literal_reach(&host)) == Some(Reach::Loopback);
+pub fn check_realm(
+    registry: &Url,
+    registry_scope: AddressScope,
+    realm: &Url,
+) -> Result<(), RefusedHop> {
+    check_hop(registry, registry_scope, registry, realm)?;
+    let is_here =
+        realm.host().and_then(|host| literal_scope(&host)) == Some(AddressScope::Loopback);
     if realm.scheme() == "https" || is_here || is_same_host(registry, realm) {
         Ok(())
     } else {
@@ -183,7 +192,7 @@ pub fn check_realm(registry: &Url, registry_reach: Reach, realm: &Url) -> Result
 /// same scheme. No registry in use continues uploads elsewhere, and the session's URL is itself a
 /// secret.
 pub fn check_upload(registry: &Url, location: &Url) -> Result<(), RefusedHop> {
-    check_hop(registry, Reach::Loopback, registry, location)?;
+    check_hop(registry, AddressScope::Loopback, registry, location)?;
     if is_same_host(registry, location) && registry.scheme() == location.scheme() {
         Ok(())
     } else {
@@ -202,39 +211,39 @@ mod tests {
     #[test]
     fn reach_of_every_special_range() {
         for (text, wanted) in [
-            ("1.1.1.1", Reach::Public),
-            ("172.15.0.1", Reach::Public),
-            ("172.32.0.1", Reach::Public),
-            ("100.63.255.255", Reach::Public),
-            ("2606:4700::1111", Reach::Public),
-            ("10.0.0.1", Reach::Private),
-            ("172.16.0.1", Reach::Private),
-            ("172.31.255.255", Reach::Private),
-            ("192.168.1.1", Reach::Private),
-            ("100.64.0.1", Reach::Private),
-            ("198.18.0.1", Reach::Private),
-            ("192.0.0.8", Reach::Private),
-            ("fd00::1", Reach::Private),
-            ("fec0::1", Reach::Private),
-            ("127.0.0.1", Reach::Loopback),
-            ("127.255.255.254", Reach::Loopback),
-            ("::1", Reach::Loopback),
-            ("::ffff:127.0.0.1", Reach::Loopback),
-            ("::127.0.0.1", Reach::Loopback),
-            ("64:ff9b::7f00:1", Reach::Loopback),
-            ("2002:7f00:1::", Reach::Loopback),
-            ("::ffff:10.1.2.3", Reach::Private),
-            ("64:ff9b::a9fe:a9fe", Reach::Never),
-            ("169.254.169.254", Reach::Never),
-            ("0.0.0.0", Reach::Never),
-            ("0.1.2.3", Reach::Never),
-            ("224.0.0.1", Reach::Never),
-            ("255.255.255.255", Reach::Never),
-            ("::", Reach::Never),
-            ("fe80::1", Reach::Never),
-            ("ff02::1", Reach::Never),
+            ("1.1.1.1", AddressScope::Public),
+            ("172.15.0.1", AddressScope::Public),
+            ("172.32.0.1", AddressScope::Public),
+            ("100.63.255.255", AddressScope::Public),
+            ("2606:4700::1111", AddressScope::Public),
+            ("10.0.0.1", AddressScope::Private),
+            ("172.16.0.1", AddressScope::Private),
+            ("172.31.255.255", AddressScope::Private),
+            ("192.168.1.1", AddressScope::Private),
+            ("100.64.0.1", AddressScope::Private),
+            ("198.18.0.1", AddressScope::Private),
+            ("192.0.0.8", AddressScope::Private),
+            ("fd00::1", AddressScope::Private),
+            ("fec0::1", AddressScope::Private),
+            ("127.0.0.1", AddressScope::Loopback),
+            ("127.255.255.254", AddressScope::Loopback),
+            ("::1", AddressScope::Loopback),
+            ("::ffff:127.0.0.1", AddressScope::Loopback),
+            ("::127.0.0.1", AddressScope::Loopback),
+            ("64:ff9b::7f00:1", AddressScope::Loopback),
+            ("2002:7f00:1::", AddressScope::Loopback),
+            ("::ffff:10.1.2.3", AddressScope::Private),
+            ("64:ff9b::a9fe:a9fe", AddressScope::Never),
+            ("169.254.169.254", AddressScope::Never),
+            ("0.0.0.0", AddressScope::Never),
+            ("0.1.2.3", AddressScope::Never),
+            ("224.0.0.1", AddressScope::Never),
+            ("255.255.255.255", AddressScope::Never),
+            ("::", AddressScope::Never),
+            ("fe80::1", AddressScope::Never),
+            ("ff02::1", AddressScope::Never),
         ] {
-            assert_eq!(Reach::of(text.parse().unwrap()), wanted, "{text}");
+            assert_eq!(AddressScope::of(text.parse().unwrap()), wanted, "{text}");
         }
     }
 
@@ -264,7 +273,7 @@ mod tests {
             ("https://169.254.169.254/latest", Some("is a link-local")),
             ("https://0.0.0.0/x", Some("is a link-local, unspecified")),
         ] {
-            let verdict = check_hop(&registry, Reach::Public, &registry, &url(to));
+            let verdict = check_hop(&registry, AddressScope::Public, &registry, &url(to));
             match wanted {
                 None => assert_eq!(verdict, Ok(()), "{to}"),
                 Some(text) => {
@@ -278,13 +287,24 @@ mod tests {
     #[test]
     fn hops_of_inner_registries() {
         let private = url("https://10.0.0.5");
-        assert!(check_hop(&private, Reach::Private, &private, &url("https://10.0.0.6/")).is_ok());
-        assert!(check_hop(&private, Reach::Private, &private, &url("https://127.0.0.1/")).is_err());
+        assert!(
+            check_hop(&private, AddressScope::Private, &private, &url("https://10.0.0.6/")).is_ok()
+        );
+        assert!(
+            check_hop(&private, AddressScope::Private, &private, &url("https://127.0.0.1/"))
+                .is_err()
+        );
         let local = url("http://127.0.0.1:5000");
-        assert!(check_hop(&local, Reach::Loopback, &local, &url("http://127.0.0.1:1/")).is_ok());
-        assert!(check_hop(&local, Reach::Loopback, &local, &url("http://169.254.1.1/")).is_err());
+        assert!(
+            check_hop(&local, AddressScope::Loopback, &local, &url("http://127.0.0.1:1/")).is_ok()
+        );
+        assert!(
+            check_hop(&local, AddressScope::Loopback, &local, &url("http://169.254.1.1/")).is_err()
+        );
         let odd = url("https://169.254.1.1:5000");
-        assert!(check_hop(&odd, Reach::Never, &odd, &url("https://169.254.1.1:5000/x")).is_ok());
+        assert!(
+            check_hop(&odd, AddressScope::Never, &odd, &url("https://169.254.1.1:5000/x")).is_ok()
+        );
     }
 
     #[test]
@@ -292,14 +312,21 @@ mod tests {
         let public = url("https://registry.example");
         let plain = url("http://registry.example:5000");
         let local = url("http://127.0.0.1:5000");
-        assert!(check_realm(&public, Reach::Public, &url("https://auth.example/t")).is_ok());
-        assert!(check_realm(&public, Reach::Public, &url("http://auth.example/t")).is_err());
-        assert!(check_realm(&public, Reach::Public, &url("https://127.0.0.1/t")).is_err());
-        assert!(check_realm(&plain, Reach::Public, &url("http://registry.example:5000/t")).is_ok());
-        assert!(check_realm(&plain, Reach::Public, &url("http://auth.example/t")).is_err());
-        assert!(check_realm(&local, Reach::Loopback, &url("http://127.0.0.1:6/t")).is_ok());
-        assert!(check_realm(&local, Reach::Loopback, &url("https://auth.example/t")).is_ok());
-        assert!(check_realm(&local, Reach::Loopback, &url("http://auth.example/t")).is_err());
+        assert!(check_realm(&public, AddressScope::Public, &url("https://auth.example/t")).is_ok());
+        assert!(check_realm(&public, AddressScope::Public, &url("http://auth.example/t")).is_err());
+        assert!(check_realm(&public, AddressScope::Public, &url("https://127.0.0.1/t")).is_err());
+        assert!(
+            check_realm(&plain, AddressScope::Public, &url("http://registry.example:5000/t"))
+                .is_ok()
+        );
+        assert!(check_realm(&plain, AddressScope::Public, &url("http://auth.example/t")).is_err());
+        assert!(check_realm(&local, AddressScope::Loopback, &url("http://127.0.0.1:6/t")).is_ok());
+        assert!(
+            check_realm(&local, AddressScope::Loopback, &url("https://auth.example/t")).is_ok()
+        );
+        assert!(
+            check_realm(&local, AddressScope::Loopback, &url("http://auth.example/t")).is_err()
+        );
     }
 
     #[test]

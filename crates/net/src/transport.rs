@@ -3,8 +3,8 @@
 //! There are several `reqwest` clients, created when first needed. The one for connections to this
 //! machine has no TLS roots and no proxy, because loading roots takes longer than deriving an
 //! image. The clients for redirects and token servers compare every resolved address with the
-//! registry's own [`Reach`] when they connect, so that a second lookup cannot bypass the check.
-//! With a proxy, the proxy resolves names, so only literal addresses can be checked.
+//! registry's own [`AddressScope`] when they connect, so that a second lookup cannot bypass the
+//! check. With a proxy, the proxy resolves names, so only literal addresses can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,7 +23,7 @@ use url::{Host, Url};
 use crate::error::{Error, ErrorKind};
 use crate::hosts::Hosts;
 use crate::pace::Pace;
-use crate::policy::{Reach, literal_reach};
+use crate::policy::{AddressScope, literal_scope};
 use crate::proxies::Proxies;
 use crate::resolver::Names;
 use crate::text::quoted;
@@ -84,8 +84,8 @@ pub struct FixedName {
     pub name: String,
     /// The address to connect to.
     pub address: IpAddr,
-    /// The reach to assume for the host when redirects are checked.
-    pub reach: Reach,
+    /// The scope to assume for the host when redirects are checked.
+    pub scope: AddressScope,
 }
 
 /// The settings for connections.
@@ -116,7 +116,7 @@ pub enum Route {
     /// To a server that the caller named.
     Direct,
     /// To a host that a server named. Less public addresses are refused.
-    Hop(Reach),
+    Hop(AddressScope),
 }
 
 /// A request that is ready to be sent.
@@ -167,7 +167,7 @@ pub struct Transport {
     settings: TransportSettings,
     clients: Mutex<BTreeMap<Route, Slot>>,
     tls: OnceLock<rustls::ClientConfig>,
-    reaches: Mutex<BTreeMap<String, Reach>>,
+    scopes: Mutex<BTreeMap<String, AddressScope>>,
     meter: Arc<Meter>,
 }
 
@@ -195,7 +195,7 @@ impl Transport {
             settings,
             clients: Mutex::default(),
             tls: OnceLock::new(),
-            reaches: Mutex::default(),
+            scopes: Mutex::default(),
             meter: Arc::default(),
         }
     }
@@ -219,26 +219,26 @@ impl Transport {
         Arc::clone(&self.meter)
     }
 
-    /// Returns the reach of the host in `url`: that of its most public address.
+    /// Returns the scope of the host in `url`: that of its most public address.
     ///
     /// A name that cannot be resolved here counts as public, because a proxy will resolve it.
-    pub async fn reach_of(&self, url: &Url) -> Reach {
-        let Some(host) = url.host() else { return Reach::Public };
-        if let Some(reach) = literal_reach(&host) {
-            return reach;
+    pub async fn scope_of(&self, url: &Url) -> AddressScope {
+        let Some(host) = url.host() else { return AddressScope::Public };
+        if let Some(scope) = literal_scope(&host) {
+            return scope;
         }
         let name = host.to_string();
         if let Some(fixed) = self.settings.fixed_names.iter().find(|fixed| fixed.name == name) {
-            return fixed.reach;
+            return fixed.scope;
         }
-        if let Some(reach) = lock(&self.reaches).get(&name) {
-            return *reach;
+        if let Some(scope) = lock(&self.scopes).get(&name) {
+            return *scope;
         }
         let addresses = tokio::net::lookup_host((name.as_str(), 443)).await.ok();
-        let reaches = addresses.into_iter().flatten().map(|address| Reach::of(address.ip()));
-        let reach = reaches.min().unwrap_or(Reach::Public);
-        lock(&self.reaches).insert(name, reach);
-        reach
+        let scopes = addresses.into_iter().flatten().map(|address| AddressScope::of(address.ip()));
+        let scope = scopes.min().unwrap_or(AddressScope::Public);
+        lock(&self.scopes).insert(name, scope);
+        scope
     }
 
     /// Sends a request, and returns when the head of the response has arrived. Redirects are not
@@ -253,9 +253,9 @@ impl Transport {
             let detail = format!("{host} must not be contacted, because no mirror rule names it");
             return Err(Error::new(ErrorKind::OtherHost, detail));
         }
-        let reach = out.url.host().as_ref().and_then(literal_reach);
-        let route = match reach {
-            Some(Reach::Loopback) if out.url.scheme() == "http" => Route::Loopback,
+        let scope = out.url.host().as_ref().and_then(literal_scope);
+        let route = match scope {
+            Some(AddressScope::Loopback) if out.url.scheme() == "http" => Route::Loopback,
             _ => route,
         };
         let slot = self.slot(route)?;
@@ -318,7 +318,7 @@ impl Transport {
         let names = Names {
             fixed: self.settings.fixed_names.clone(),
             limit: match route {
-                Route::Hop(reach) => Some(reach),
+                Route::Hop(scope) => Some(scope),
                 Route::Loopback | Route::Direct => None,
             },
             judged: Arc::clone(&judged),

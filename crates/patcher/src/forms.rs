@@ -305,7 +305,12 @@ pub const ASSERT: Form = Form::of(
 pub const PROBE: Form = Form::of(
     "A check that runs a confined program on the patched files.",
     &[&[
-        Key::required("name", Kind::Text, "What the probe checks.", "name = \"cmake keeps the target\""),
+        Key::required(
+            "name",
+            Kind::Text,
+            "What the probe checks.",
+            "name = \"cmake keeps the target\"",
+        ),
         Key::required(
             "kind",
             Kind::OneOf(&["cmake-script", "cpp-macro", "python-compile", "python-call"]),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use names::Secret;
-use net::{Reach, literal_reach};
+use net::{AddressScope, literal_scope};
 use url::{Position, Url};
 
 use crate::git_ref::ParseSourceError;
@@ -40,12 +40,12 @@ impl SourceUrl {
         self.0[..Position::BeforePath].to_owned()
     }
 
-    /// Returns the reach of the URL's host, if it can be determined without a name server.
-    pub(crate) fn reach(&self) -> Reach {
+    /// Returns the scope of the URL's host, if it can be determined without a name server.
+    pub(crate) fn scope(&self) -> AddressScope {
         if self.is_file() {
-            Reach::Loopback
+            AddressScope::Loopback
         } else {
-            reach(self.0.authority()).unwrap_or(Reach::Public)
+            scope(self.0.authority()).unwrap_or(AddressScope::Public)
         }
     }
 
@@ -78,12 +78,12 @@ impl SourceUrl {
     }
 }
 
-/// Returns the reach of a host with an optional port, if it can be determined without a name
+/// Returns the scope of a host with an optional port, if it can be determined without a name
 /// server.
-fn reach(authority: &str) -> Option<Reach> {
+fn scope(authority: &str) -> Option<AddressScope> {
     // Addresses are recognised only in web URLs.
     let url = Url::parse(&format!("http://{authority}/")).ok()?;
-    literal_reach(&url.host()?)
+    literal_scope(&url.host()?)
 }
 
 /// Returns `url` without suffixes that make no difference to the repository.
@@ -139,7 +139,7 @@ impl FromStr for SourceUrl {
             .map_err(|_| ParseSourceError::new(text, "is not a URL with a valid host"))?;
         // RFC 6761 also reserves `x.localhost`, but existing resolvers may resolve it to any
         // address.
-        let is_here = reach(authority) == Some(Reach::Loopback)
+        let is_here = scope(authority) == Some(AddressScope::Loopback)
             && !url.host_str().is_some_and(|host| host.ends_with(".localhost"));
         match scheme {
             "file" if authority.is_empty() => Ok(Self(url)),
@@ -334,7 +334,7 @@ mod tests {
                 let mut parts = url.url().path().split('/');
                 prop_assert!(!parts.any(|part| part == ".."), "{url}");
                 let is_https = url.url().scheme() == "https";
-                prop_assert!(is_https || url.reach() == Reach::Loopback);
+                prop_assert!(is_https || url.scope() == AddressScope::Loopback);
             }
         }
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::{
-    FixedName, Hosts, Incoming, Proxies, Reach, RefusedHop, Route, Transport, TransportSettings,
-    check_hop, is_same_host, usual_wait,
+    AddressScope, FixedName, Hosts, Incoming, Proxies, RefusedHop, Route, Transport,
+    TransportSettings, check_hop, is_same_host, usual_wait,
 };
 use reqwest::Method;
 use reqwest::header::HeaderName;
@@ -154,9 +154,9 @@ impl Session {
         for _ in 0..=MAX_REDIRECTS {
             let answer = send(&self.web, route, Method::GET, &url, headers, Vec::new()).await?;
             let Some(to) = redirect_target(&answer) else { return Ok(answer) };
-            let reach = self.web.reach_of(from.url()).await;
-            check_redirect(from, reach, &url, &to)?;
-            route = if is_same_host(from.url(), &to) { Route::Direct } else { Route::Hop(reach) };
+            let scope = self.web.scope_of(from.url()).await;
+            check_redirect(from, scope, &url, &to)?;
+            route = if is_same_host(from.url(), &to) { Route::Direct } else { Route::Hop(scope) };
             url = to;
         }
         Err(Failure::refused(format!("the server redirects more than {MAX_REDIRECTS} times")))
@@ -179,8 +179,13 @@ impl Session {
     }
 }
 
-fn check_redirect(base: &SourceUrl, reach: Reach, from: &Url, to: &Url) -> Result<(), Failure> {
-    check_hop(base.url(), reach, from, to).map_err(|refusal| {
+fn check_redirect(
+    base: &SourceUrl,
+    scope: AddressScope,
+    from: &Url,
+    to: &Url,
+) -> Result<(), Failure> {
+    check_hop(base.url(), scope, from, to).map_err(|refusal| {
         let why = match refusal {
             RefusedHop::Scheme(_) => "it is not http or https",
             RefusedHop::NoHost | RefusedHop::OtherHost { .. } => "it has no valid host",

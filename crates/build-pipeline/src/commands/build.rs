@@ -451,8 +451,9 @@ impl Session<'_> {
             for other in outputs.iter().skip(number + 1) {
                 if locks::are_one(output, other)? {
                     let what = format!("`{output}` and `{other}` are the same place");
-                    return Err(Failure::new(Kind::Input, what)
-                        .hint("use each location once, and give each track a location of its own"));
+                    return Err(Failure::new(Kind::Input, what).hint(
+                        "use each location once, and give each track a location of its own",
+                    ));
                 }
             }
         }

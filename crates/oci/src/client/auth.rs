@@ -151,8 +151,8 @@ impl Authorizer {
                         format!("it names {realm} as its token server, which is not a URL");
                     Failure::fatal(ErrorKind::Protocol, detail).because(&error)
                 })?;
-                let reach = transport.reach_of(base).await;
-                check_realm(base, reach, &realm).map_err(|refusal| {
+                let address_scope = transport.scope_of(base).await;
+                check_realm(base, address_scope, &realm).map_err(|refusal| {
                     let realm = clean(realm.as_str());
                     let detail = format!("its token server `{realm}` is not allowed: {refusal}");
                     Failure::fatal(ErrorKind::Refused, detail)
@@ -236,9 +236,9 @@ impl Authorizer {
             }
             None => asked.by_get(scopes, None),
         };
-        let reach = transport.reach_of(asked.base).await;
+        let address_scope = transport.scope_of(asked.base).await;
         let host = asked.realm.host_str().unwrap_or_default().to_owned();
-        let answer = transport.send(Route::Hop(reach), request).await?;
+        let answer = transport.send(Route::Hop(address_scope), request).await?;
         let answer = self.read(transport, &host, answer).await?;
         let answer: TokenAnswer = serde_json::from_slice(&answer).map_err(|_| {
             let detail = format!("the token server `{host}` sent a response that is not a token");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use names::{ImageRef, Repository, Secret};
-use net::{Hosts, Reach, literal_reach};
+use net::{AddressScope, Hosts, literal_scope};
 use url::{Host, Url};
 
 use super::error::{ErrorKind, Failure};
@@ -118,7 +118,7 @@ impl Endpoint {
 pub(super) fn is_loopback(host: &str) -> bool {
     let url = Url::parse(&format!("http://{host}/")).ok();
     let parsed = url.as_ref().and_then(Url::host);
-    parsed.as_ref().and_then(literal_reach) == Some(Reach::Loopback)
+    parsed.as_ref().and_then(literal_scope) == Some(AddressScope::Loopback)
         // RFC 6761 reserves these names, but actual resolvers may resolve them to any address.
         && !matches!(parsed, Some(Host::Domain(name)) if name.ends_with(".localhost"))
 }

@@ -38,7 +38,7 @@ pub use self::error::{ErrorKind, RegistryError};
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;
-pub use net::{Counters, FixedName, Hosts, Proxies, Reach, Timeouts};
+pub use net::{AddressScope, Counters, FixedName, Hosts, Proxies, Timeouts};
 
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};

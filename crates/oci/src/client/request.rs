@@ -205,8 +205,8 @@ impl Session {
                 return Ok(answer);
             }
             let to = location(&answer)?;
-            let reach = self.transport.reach_of(base).await;
-            check_hop(base, reach, &answer.url, &to).map_err(|refusal| {
+            let address_scope = self.transport.scope_of(base).await;
+            check_hop(base, address_scope, &answer.url, &to).map_err(|refusal| {
                 let detail =
                     format!("its redirect to `{}` is not allowed: {refusal}", clean(to.as_str()));
                 Failure::fatal(ErrorKind::Refused, detail)
@@ -220,7 +220,7 @@ impl Session {
             if let Some(auth) = auth.as_ref().filter(|_| is_home && to.scheme() == base.scheme()) {
                 headers.insert(AUTHORIZATION, auth.clone());
             }
-            let route = if is_home { Route::Direct } else { Route::Hop(reach) };
+            let route = if is_home { Route::Direct } else { Route::Hop(address_scope) };
             let body = Body::Bytes(Bytes::new());
             let out = Outgoing { method: ask.method.clone(), url: to, headers, body };
             self.drain(answer).await;

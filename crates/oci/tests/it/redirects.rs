@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use oci::client::{ClientSettings, ErrorKind, FixedName, Reach, RegistryClient};
+use oci::client::{AddressScope, ClientSettings, ErrorKind, FixedName, RegistryClient};
 use testkit::{Answer, Auth, Bearer, Fault, FaultProxy, gate_passed, shared_registry};
 
 use crate::support::{Sample, check, client, read, repository, settings, size, unique};
@@ -10,18 +10,18 @@ use crate::support::{Sample, check, client, read, repository, settings, size, un
 /// Returns a client for which some names count as being on other networks, although all are on this
 /// machine.
 pub(crate) fn client_of_the_world(proxy: &FaultProxy) -> RegistryClient {
-    let name = |name: &str, reach| FixedName {
+    let name = |name: &str, scope| FixedName {
         name: name.to_owned(),
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        reach,
+        scope,
     };
     let fixed_names = vec![
-        name("registry.test", Reach::Public),
-        name("cdn.test", Reach::Public),
-        name("inner.test", Reach::Private),
-        name("here.test", Reach::Loopback),
-        name("metadata.test", Reach::Never),
-        name("harbor.test", Reach::Private),
+        name("registry.test", AddressScope::Public),
+        name("cdn.test", AddressScope::Public),
+        name("inner.test", AddressScope::Private),
+        name("here.test", AddressScope::Loopback),
+        name("metadata.test", AddressScope::Never),
+        name("harbor.test", AddressScope::Private),
     ];
     let hosts = ["registry.test", "harbor.test"].map(|name| proxy.host_as(name));
     let plain_http = hosts.into_iter().collect();

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use oci::client::{ClientSettings, ErrorKind, FixedName, Reach, RegistryClient};
+use oci::client::{AddressScope, ClientSettings, ErrorKind, FixedName, RegistryClient};
 use testkit::{Auth, Bearer, Fault, FaultProxy, authority_der, shared_registry};
 
 use crate::support::{Sample, check, client, local_stream, repository, settings, size, unique};
@@ -11,7 +11,7 @@ fn names() -> Vec<FixedName> {
     let name = |name: &str| FixedName {
         name: name.to_owned(),
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        reach: Reach::Public,
+        scope: AddressScope::Public,
     };
     ["registry.test", "cdn.test", "auth.test", "not-in-the-certificate.org"].map(name).into()
 }

@@ -120,7 +120,12 @@ pub const VARIABLE: Form = Form::of(
             "all",
             "rocm = [\"7.2.1 or newer\"]",
         ),
-        Key::required("why", Kind::Text, "What the variable does.", "why = \"avoids a segmentation fault\""),
+        Key::required(
+            "why",
+            Kind::Text,
+            "What the variable does.",
+            "why = \"avoids a segmentation fault\"",
+        ),
         Key::required(
             "evidence",
             Kind::Text,

@@ -78,7 +78,8 @@ fn read_from(report: &mut Report<'_>, root: &Table<'_>) -> Result<FromSuites, Re
         let suite = suite.map_err(|wrong| report.add(&entry.key_span, wrong))?;
         if Some(&suite) == own.as_ref() {
             let message = format!("`{suite}` is the suite of the lock itself");
-            let help = "specify another suite, or remove the line: packages come from `suite` anyway";
+            let help =
+                "specify another suite, or remove the line: packages come from `suite` anyway";
             return Err(report.add(&entry.key_span, wrong(message, help)));
         }
         let packages = table.texts(report, entry.key, "src:rocblas", from_package)?;

@@ -8,7 +8,7 @@
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use names::CommitId;
-use net::check_reach;
+use net::check_scope;
 
 use super::objects::{Gitlink, Snapshot};
 use super::{fetch, gitmodules};
@@ -186,7 +186,7 @@ fn submodules_of(
             Failure::refused(format!("the URL of the submodule {shown} is not allowed: {error}"))
         })?;
         let host = url.url().host_str().unwrap_or("a path");
-        if check_reach(host, url.reach(), parent.url.reach()).is_err()
+        if check_scope(host, url.scope(), parent.url.scope()).is_err()
             || (url.is_file() && !parent.url.is_file())
         {
             return Err(Failure::refused(format!(

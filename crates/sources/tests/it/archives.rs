@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use net::{FixedName, Reach};
+use net::{AddressScope, FixedName};
 use sources::{ArchiveSource, ErrorKind, Settings};
 use testkit::{Answer, Fault, FaultProxy, authority_der, gate_passed};
 
@@ -225,17 +225,17 @@ async fn what_is_not_the_archive_is_refused() {
 async fn a_redirect_to_a_name_with_an_internal_address_is_not_followed() {
     let (bytes, sha256) = archive();
     let server = server(&bytes);
-    let name = |(name, reach): (&str, Reach)| FixedName {
+    let name = |(name, scope): (&str, AddressScope)| FixedName {
         name: name.to_owned(),
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        reach,
+        scope,
     };
     let names = [
-        ("registry.test", Reach::Public),
-        ("cdn.test", Reach::Public),
-        ("inner.test", Reach::Private),
-        ("here.test", Reach::Loopback),
-        ("metadata.test", Reach::Never),
+        ("registry.test", AddressScope::Public),
+        ("cdn.test", AddressScope::Public),
+        ("inner.test", AddressScope::Private),
+        ("here.test", AddressScope::Loopback),
+        ("metadata.test", AddressScope::Never),
     ];
     for (to, is_followed) in [
         ("registry.test", true),
