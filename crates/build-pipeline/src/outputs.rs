@@ -75,7 +75,7 @@ pub(crate) fn options(plan: &Plan) -> Option<String> {
     plan.overrides.iter().map(option).collect()
 }
 
-/// Returns the options with which `run` starts an image in an engine.
+/// Returns the options that make `run` start an image in an engine.
 fn image_option(plan: &Plan, reference: &str) -> String {
     let gpu = plan.overrides.get("gpu").map(String::as_str);
     if reference != name_in_engine(&plan::image_name(&plan.track, None, gpu)) {

@@ -6,7 +6,7 @@ use pins::forms::CHECKED;
 /// `versions/run.toml`.
 pub const RUN: Form = Form {
     about: "What a container of each track needs to run, and how it is smoke-tested. `run`, `smoke` \
-            and the files of `run --print` use it; nothing in it goes into an image.",
+            and the files of `run --print` use this file; nothing in it goes into an image.",
     keys: &[&[Key::schema()]],
     named: Some(("the name of a track", &ROW)),
 };
@@ -143,7 +143,8 @@ pub const TRIAL: Form = Form::of(
 /// `versions/failures.toml`.
 pub const FAILURES: Form = Form::of(
     "Known failures of programs on AMD GPUs, with causes and fixes. `diagnose` and failed builds use \
-     it. Patterns are regular expressions of Rust's crate `regex`; each matches within one line.",
+     this file. Patterns are regular expressions of Rust's crate `regex`; each matches within one \
+     line.",
     &[&[
         Key::schema(),
         REMOVE,

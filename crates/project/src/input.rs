@@ -154,7 +154,7 @@ impl Input {
         let Some(value) = oci::variable(&image.config, OVERRIDE) else { return Ok(None) };
         value.parse().map(Some).map_err(|error| {
             let what =
-                format!("the image sets {OVERRIDE} to a value with which ROCm does not start");
+                format!("the image sets {OVERRIDE} to a value that keeps ROCm from starting");
             Failure::caused(Kind::Failed, what, &error).hint(format!(
                 "build the image without this variable; until then, `-e {OVERRIDE}=VERSION` replaces its value"
             ))

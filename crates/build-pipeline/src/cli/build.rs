@@ -282,7 +282,7 @@ pub(crate) struct Records {
     /// List only the N newest records
     #[arg(long, value_name = "N", conflicts_with_all = ["record", "last"])]
     pub(crate) limit: Option<NonZeroUsize>,
-    /// Include the builds of all projects, not only of the current one
+    /// Include the builds of all projects, not only those of the current one
     #[arg(long)]
     pub(crate) all: bool,
     #[command(subcommand)]

@@ -52,7 +52,7 @@ pub(crate) struct Verification {
     record: Option<String>,
     /// The digest of its manifest.
     manifest_digest: Digest,
-    /// The digest of the current plan, with which the image was compared.
+    /// The digest of the current plan, which the image was compared with.
     plan_digest: Digest,
     /// The result.
     outcome: Outcome,

@@ -360,7 +360,7 @@ fn an_image_says_which_gpu_it_is_for_and_what_it_imitates() {
         image("broken", fixture("gfx1151.co"), &broken);
         text(&project, "broken --gpu gfx1151")
             .expect(1)
-            .says("a value with which ROCm does not start");
+            .says("a value that keeps ROCm from starting");
     }
     let own = json!({ "Env": ["HSA_OVERRIDE_GFX_VERSION=11.5.1"] });
     image("own", fixture("gfx1151.co"), &own);

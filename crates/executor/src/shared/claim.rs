@@ -1,4 +1,4 @@
-//! Claims, with which a run tells other runs that it is building a step.
+//! Claims: a run uses them to tell other runs that it is building a step.
 //!
 //! A claim is a small artifact next to the entry, under `KEY.claim`, that its owner renews while it
 //! works. The clocks of machines differ, so a reader does not compare times: a claim has lapsed if

@@ -30,7 +30,7 @@ impl Task {
         Some(self.cache.as_ref()?.join("store/work"))
     }
 
-    /// Returns the settings with which builds start a podman service.
+    /// Returns the settings that builds use to start a podman service.
     pub(crate) fn service(&self, program: &Path) -> Option<ServiceSettings> {
         let store = self.cache.as_ref()?.join("store");
         Some(engines::service(program.to_owned(), self.sockets.clone(), &store))

@@ -251,12 +251,12 @@ pub(crate) struct VariableRow {
     pub(crate) unless: Vec<String>,
     /// Variables, one of which the file sets as well.
     pub(crate) beside: Vec<String>,
-    /// The package that reads it, and the releases that have the problem.
+    /// The package that reads the variable, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
-    /// ROCm releases with which the variable is no problem, if the file names one of them.
+    /// ROCm releases: the row does not apply to a file that names one of them.
     pub(crate) except_rocm: Vec<Releases>,
-    /// GPUs on which the variable is no problem.
+    /// GPUs on which the variable is harmless.
     pub(crate) except_gpus: Vec<GpuTarget>,
     pub(crate) row: Row,
 }

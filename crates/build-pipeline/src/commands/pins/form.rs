@@ -65,7 +65,7 @@ struct Source {
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The date after which it is expected to disappear.
+    /// The date after which the input is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
@@ -102,7 +102,7 @@ struct Archive {
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The date after which it is expected to disappear.
+    /// The date after which the input is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
@@ -136,17 +136,17 @@ struct Image {
     /// The ROCm release in the image.
     #[serde(default)]
     rocm: Option<String>,
-    /// GPU targets for which it contains native code.
+    /// GPU targets that the image contains native code for.
     #[serde(default)]
     gpus: Option<Vec<String>>,
-    /// Why the vendor no longer builds it, and what replaces it.
+    /// Why the vendor no longer builds the image, and what replaces it.
     #[serde(default)]
     discontinued: Option<String>,
     /// The date of the last check.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The date after which it is expected to disappear.
+    /// The date after which the input is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
@@ -183,7 +183,7 @@ struct Release {
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     checked: Option<String>,
-    /// The date after which it is expected to disappear.
+    /// The date after which the input is expected to disappear.
     #[serde(default)]
     #[schemars(extend("format" = "date"))]
     expires: Option<String>,
