@@ -49,11 +49,11 @@ struct Proof {
     within: u64,
     /// Counter-evidence.
     unless: Vec<usize>,
-    /// What the log must be about, as an index into the subjects.
+    /// The subject that the log must come from, as an index into the subjects.
     about: Option<usize>,
 }
 
-/// What a log can be about, for example ROCm.
+/// The software or hardware that a log can come from, for example ROCm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
     /// Patterns that match only such logs.

@@ -156,7 +156,7 @@ fn a_product_says_which_gpu_a_file_is_about() {
     expect("hsa-override-identity", NONE, &[("Dockerfile", wrong, &[])]);
     let gpu = |asked| Gpus { asked: Some(asked), project: None };
     for (text, gpus, expected) in [
-        // The text names both GPUs, so it may be about two of them.
+        // The text names both GPUs, so it may target both.
         (wrong, NONE, &["3 warning"][..]),
         ("# RX 9070 XT\nHSA_OVERRIDE_GFX_VERSION=11.5.1\n", NONE, &["2 error"]),
         ("# RX 9070 XT\nHSA_OVERRIDE_GFX_VERSION=12.0.0\n", NONE, &["2 warning"]),

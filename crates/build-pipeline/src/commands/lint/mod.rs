@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
                 .map_err(|error| Failure::from_chain(Kind::Bug, &error))?
         }
     };
-    // Any target is accepted, because files can be about any GPU.
+    // Any target is accepted, because files can be for any GPU.
     let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
     // If the pins are invalid, tracks are checked without them: the problems in the pins come
