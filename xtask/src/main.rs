@@ -15,10 +15,12 @@ mod corpus;
 mod engines;
 mod facts;
 mod gates;
+mod layout;
 mod nightly;
 mod reference;
 mod release;
 mod rocm;
+mod rocm_packages;
 mod run;
 mod setup;
 mod supply;
@@ -48,6 +50,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   vulkan [ENGINES] build track vulkan with a real engine, run it, and rebuild it with each engine
   rocm [ENGINES] build track llama-rocm with a real engine, audit and run it, and rebuild it with
                 each engine; takes half an hour or more
+  rocm packages compare `audit` with LLVM on Debian's ROCm packages, slim them, open the slimmed
+                libraries, and run `bench gpu` on them; downloads 1.5 GB, needs root and 25 GB
   advisories    check all dependencies against the RustSec database
   release [twice] build static binaries for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 checksums
                 into target/release-files; with `twice`, build everything again and compare
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         ["vulkan"] => vulkan::run(None),
         ["vulkan", engines] => vulkan::run(Some(engines)),
         ["rocm"] => rocm::run(None),
+        ["rocm", "packages"] => rocm_packages::run(),
         ["rocm", engines] => rocm::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
         ["advisories"] => supply::advisories(),

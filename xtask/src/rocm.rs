@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::container::{llama_version, run_in};
+use crate::layout::{Layout, blob};
 use crate::run::{cargo, command, output, root};
 use crate::say;
 
@@ -22,6 +23,9 @@ const LAYOUT: &str = "dist/llama-rocm";
 /// The parts of the image that must have code for the GPU. Their paths in the audit contain these
 /// names.
 const NATIVE: [&str; 3] = ["libggml-hip", "rocblas", "hipblaslt"];
+
+/// The maximum compressed size of the image, in bytes.
+const MOST_BYTES: u64 = 600_000_000;
 
 /// A script that lists every library that llama.cpp or ROCm needs but the image lacks.
 const MISSING: &str = "for file in /opt/llama.cpp/bin/* /opt/llama.cpp/lib/*.so* \
@@ -37,10 +41,11 @@ pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     let to = format!("oci:{LAYOUT}");
     command(&tool, &["--track", TRACK, "--engine", "podman", "--output", &to, "--load"], &[])?;
     say(&format!("built in {} s", begin.elapsed().as_secs()));
+    let before = unslimmed(&tool)?;
     command(&tool, &["verify", TRACK], &[])?;
     audit(&tool, LAYOUT)?;
     check_container(&tool)?;
-    say(&format!("{LAYOUT}: {}", size(LAYOUT)?));
+    check_size(before)?;
     if let Some(engines) = engines {
         command(&tool, &["verify", TRACK, "--rebuild", "--engine", engines], &[])?;
     }
@@ -88,17 +93,32 @@ fn check_container(tool: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the compressed size of an image in a layout, and its digest.
-fn size(layout: &str) -> Result<String> {
-    let folder = root()?.join(layout);
-    let read = |path: &str| -> Result<Value> {
-        let text = std::fs::read_to_string(folder.join(path));
-        Ok(serde_json::from_str(&text.with_context(|| format!("cannot read `{layout}/{path}`"))?)?)
-    };
-    let digest = read("index.json")?["manifests"][0]["digest"].as_str().map(str::to_owned);
-    let digest = digest.with_context(|| format!("`{layout}` has no manifest"))?;
-    let manifest = read(&format!("blobs/{}", digest.replace(':', "/")))?;
-    let layers = manifest["layers"].as_array().context("the manifest has no layers")?;
-    let bytes: u64 = layers.iter().filter_map(|layer| layer["size"].as_u64()).sum();
-    Ok(format!("{digest}, {} MB compressed", bytes / 1_000_000))
+/// Returns the compressed size of the image before the build slimmed it, from the build's record.
+fn unslimmed(tool: &str) -> Result<u64> {
+    let record: Value =
+        serde_json::from_str(&output(tool, &["records", "--last", "--format", "json"])?)?;
+    ensure!(record["plan"]["name"] == TRACK, "the last record is of {}", record["plan"]["name"]);
+    let before = record["image"]["slim"]["layer_bytes_before"].as_u64();
+    before.context("the record does not tell what `slim` removed")
+}
+
+/// Checks the compressed size of the image, and prints it with its other sizes: unpacked, and
+/// compressed before it was slimmed.
+fn check_size(before: u64) -> Result<()> {
+    let image = Layout::read(LAYOUT)?;
+    let paths: Vec<String> =
+        image.layers.iter().map(|(digest, _)| format!("{LAYOUT}/{}", blob(digest))).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let count = ["-c", "gzip --decompress --stdout \"$@\" | wc --bytes", "sh"];
+    let unpacked: u64 = output("sh", &[&count[..], &paths].concat())?.trim().parse()?;
+    let megabytes = |bytes: u64| bytes / 1_000_000;
+    say(&format!(
+        "{LAYOUT}: {}, {} MB compressed, {} MB unpacked; {} MB compressed before it was slimmed",
+        image.digest,
+        megabytes(image.bytes()),
+        megabytes(unpacked),
+        megabytes(before)
+    ));
+    ensure!(image.bytes() <= MOST_BYTES, "the image is larger than {} MB", megabytes(MOST_BYTES));
+    Ok(())
 }

@@ -58,10 +58,12 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = at_root(program)?.args(arguments).output();
     let output = output.with_context(|| format!("cannot run `{line}`"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        bail!("`{line}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` failed: {}\n{said}{errors}", output.status);
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(said)
 }
 
 /// Returns whether a program is on the `PATH`.

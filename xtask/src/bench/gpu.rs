@@ -27,7 +27,8 @@ pub(super) fn run(tool: &Path, folder: &Path) -> Result<()> {
     let blobs = layout.join("blobs/sha256");
     std::fs::create_dir_all(&blobs)?;
     let layer = Layer::of(&blobs, folder, ".")?;
-    let (tar, size) = (blobs.join(&layer.digest), layer.size);
+    let tar = blobs.join(layer.digest.trim_start_matches("sha256:"));
+    let size = layer.size;
     write_layout(&layout, &[layer])?;
 
     let command = |program: &Path, arguments: &[&dyn AsRef<OsStr>]| {

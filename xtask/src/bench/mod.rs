@@ -32,9 +32,10 @@ const MOST_TIME: f64 = 2.0;
 /// The maximum memory of `plan`, in bytes.
 const MOST_MEMORY: u64 = 30_000_000;
 
-struct Registry {
+/// A registry on loopback. It ends, and its files are removed, when this value is dropped.
+pub(crate) struct Registry {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     store: PathBuf,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 }
 
 /// Returns cargo's target folder.
-fn target() -> Result<PathBuf> {
+pub(crate) fn target() -> Result<PathBuf> {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let root = root()?;
     Ok(folder.map_or_else(|| root.join("target"), |folder| root.join(folder)))
@@ -191,7 +192,7 @@ fn side_by_side(
 }
 
 /// Returns the largest resident memory of a command, in bytes, as GNU time measures it.
-fn peak_memory(command: &Command) -> Result<u64> {
+pub(crate) fn peak_memory(command: &Command) -> Result<u64> {
     let mut measured = Command::new("/usr/bin/time");
     measured.args(["--format=%M", "--"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
@@ -199,6 +200,7 @@ fn peak_memory(command: &Command) -> Result<u64> {
     }
     let output = measured.stdin(Stdio::null()).output().context("cannot run /usr/bin/time")?;
     let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} failed: {text}");
     let last = text.lines().last().unwrap_or_default();
     let kilobytes: u64 = last.parse().with_context(|| format!("`time` printed `{text}`"))?;
     Ok(kilobytes * 1024)
@@ -261,7 +263,7 @@ fn median(mut all: Vec<Duration>) -> Duration {
 }
 
 /// Starts a registry on a free port and waits until it responds.
-fn registry(work: &Path, name: &str) -> Result<Registry> {
+pub(crate) fn registry(work: &Path, name: &str) -> Result<Registry> {
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let config = work.join(format!("{name}.yml"));
     let store = work.join(name);
@@ -319,31 +321,37 @@ fn push_base(work: &Path, port: u16, mib: u64) -> Result<String> {
     Ok(digest)
 }
 
-/// An uncompressed layer among the blobs of a layout.
-struct Layer {
-    /// The SHA-256, in hexadecimal digits.
-    digest: String,
-    size: u64,
+/// A layer among the blobs of a layout.
+pub(crate) struct Layer {
+    /// How the layer is stored: `tar` or `tar+gzip`.
+    pub(crate) form: &'static str,
+    /// The digest of the stored layer.
+    pub(crate) digest: String,
+    /// The digest of the tar.
+    pub(crate) diff_id: String,
+    /// The size of the stored layer, in bytes.
+    pub(crate) size: u64,
 }
 
 impl Layer {
-    /// Packs a file or folder, and adds the layer to the blobs.
+    /// Packs a file or folder, and adds the layer to the blobs, uncompressed.
     fn of(blobs: &Path, folder: &Path, name: &str) -> Result<Self> {
         let tar = blobs.join("layer");
         let (to, folder) = (tar.display().to_string(), folder.display().to_string());
         crate::run::output("tar", &["-cf", &to, "-C", &folder, name])?;
-        let (digest, size) = (sha256(&tar)?, std::fs::metadata(&tar)?.len());
-        std::fs::rename(&tar, blobs.join(&digest))?;
-        Ok(Self { digest, size })
+        let (hex, size) = (sha256(&tar)?, std::fs::metadata(&tar)?.len());
+        std::fs::rename(&tar, blobs.join(&hex))?;
+        let digest = format!("sha256:{hex}");
+        Ok(Self { form: "tar", diff_id: digest.clone(), digest, size })
     }
 }
 
 /// Writes the rest of a layout with one image, whose layers are already among the blobs. Returns the
 /// image's digest.
-fn write_layout(layout: &Path, layers: &[Layer]) -> Result<String> {
+pub(crate) fn write_layout(layout: &Path, layers: &[Layer]) -> Result<String> {
     let blobs = layout.join("blobs/sha256");
     let diff_ids: Vec<String> =
-        layers.iter().map(|layer| format!("\"sha256:{}\"", layer.digest)).collect();
+        layers.iter().map(|layer| format!("\"{}\"", layer.diff_id)).collect();
     // podman checks that the history has an entry for each layer.
     let history = vec![r#"{"created_by":"noise"}"#; layers.len()].join(",");
     let config = format!(
@@ -353,8 +361,8 @@ fn write_layout(layout: &Path, layers: &[Layer]) -> Result<String> {
     let config_digest = blob(&blobs, &config)?;
     let layers: Vec<String> = layers
         .iter()
-        .map(|Layer { digest, size }| {
-            format!(r#"{{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:{digest}","size":{size}}}"#)
+        .map(|Layer { form, digest, size, .. }| {
+            format!(r#"{{"mediaType":"application/vnd.oci.image.layer.v1.{form}","digest":"{digest}","size":{size}}}"#)
         })
         .collect();
     let manifest = format!(
