@@ -14,10 +14,10 @@ pub(crate) const TABLE: [(u8, &str); 21] = [
         3,
         "the machine lacks something: disk space, a permission, a home directory; doctor: something does not work",
     ),
-    (4, "a registry needs valid credentials, or yours do not permit this"),
+    (4, "a registry or another server needs valid credentials, or yours do not permit this"),
     (
         5,
-        "a registry cannot be reached, limits the request rate, or failed after all retries; verify: not everything could be compared",
+        "a registry or another server cannot be reached, limits the request rate, or failed after all retries; verify: not everything could be compared",
     ),
     (6, "content is damaged, or does not match its digest or pin; it was not used"),
     (7, "a patch did not apply; its tree was not changed"),

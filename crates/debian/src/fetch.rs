@@ -8,6 +8,7 @@ use pins::LockedPackage;
 use sources::{ArchiveSource, ErrorKind, ParseSourceError, SourceError, SourceUrl, Sources};
 
 use crate::mirror::Mirrors;
+use crate::old::OldPackages;
 
 /// How many files are downloaded at once.
 const AT_ONCE: usize = 8;
@@ -46,11 +47,11 @@ pub enum FetchError {
     },
     /// No mirror has the file any more, and no place that keeps old files has it. The user needs a
     /// newer lock, or has to name another such place.
-    #[error("no mirror has `{file}` any more, and neither the cache nor {old} has it")]
+    #[error("no mirror has `{file}` any more, and {old}")]
     Superseded {
         /// The path of the file.
         file: String,
-        /// The places that keep old files.
+        /// The result of the search in the cache and in the places that keep old files.
         old: String,
         /// The error of the first mirror that does not have it.
         #[source]
@@ -122,8 +123,8 @@ async fn fetch_one(
     days: &[&str],
 ) -> Result<FetchedPackage, FetchError> {
     let file = package.file.clone();
-    // The first mirror that does not have the file, and the first failure.
-    let (mut missing, mut failed) = (None, None);
+    // The first mirror that does not have the file, and the failures in order.
+    let (mut missing, mut failed) = (None, Vec::new());
     for (url, place) in urls(mirrors, package, days)? {
         // A mirror that does not respond may have the file, and archives must not be used in place
         // of a mirror.
@@ -137,24 +138,48 @@ async fn fetch_one(
         match error.kind() {
             ErrorKind::NotFound if place == Place::Mirror => missing = missing.or(Some(error)),
             ErrorKind::NotFound => {}
-            ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::NoMirror => {
-                failed = failed.or(Some(error));
-            }
+            ErrorKind::Unreachable
+            | ErrorKind::Timeout
+            | ErrorKind::RateLimited
+            | ErrorKind::Server
+            | ErrorKind::NoMirror => failed.push((place, error)),
             _ => return Err(FetchError::Fetch { file, source: error }),
         }
     }
     if let Some(source) = missing {
-        let places: Vec<String> = mirrors.old.iter().map(|old| format!("`{old}`")).collect();
-        let none = || "any other place".to_owned();
-        let old = if places.is_empty() { none() } else { places.join(" or ") };
+        let failed = failed.iter().find(|(place, _)| *place == Place::Archive);
+        let old = searched(&mirrors.old, failed.map(|(_, error)| error));
         return Err(FetchError::Superseded { file, old, source });
     }
-    if let Some(source) = failed {
+    // The failure of a server that was asked says more than that of one that must not be asked.
+    let was_asked = |(_, error): &(Place, SourceError)| error.kind() != ErrorKind::NoMirror;
+    let first = failed.iter().position(was_asked).unwrap_or_default();
+    if let Some((_, source)) = failed.into_iter().nth(first) {
         return Err(FetchError::Fetch { file, source });
     }
     // Without a URL, only the cache is searched.
     let cached = fetch_at(sources, package, None).await?;
     cached.map_err(|source| FetchError::NoMirror { file, source })
+}
+
+/// Returns the result of the search for an old file, for a message. `failed` is the failure of the
+/// first place that could not be searched.
+fn searched(old: &[OldPackages], failed: Option<&SourceError>) -> String {
+    let places: Vec<String> = old.iter().map(|old| format!("`{old}`")).collect();
+    match failed {
+        _ if places.is_empty() => "the cache does not have it".to_owned(),
+        None => format!("neither the cache nor {} has it", places.join(" or ")),
+        Some(failed) if failed.kind() == ErrorKind::NoMirror => format!(
+            "the cache does not have it; {} must not be contacted, and no mirror rule covers it",
+            places.join(" or ")
+        ),
+        Some(failed) => {
+            format!(
+                "the cache does not have it; {} could not be searched: {failed}",
+                places.join(" or ")
+            )
+        }
+    }
 }
 
 /// Fetches a file from `url`, or only from the cache if there is no URL. The inner error comes from

@@ -9,10 +9,11 @@ use std::path::Path;
 
 use names::PinName;
 use pins::{FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex};
+use sources::{ErrorKind, SourceUrl};
 
 use crate::apt::{Apt, Setup, SetupError, Suite};
 use crate::index::{IndexError, read_index};
-use crate::mirror::Mirrors;
+use crate::mirror::{Mirror, Mirrors};
 use crate::program::{ProgramError, Programs};
 
 /// The desired content of a set.
@@ -151,6 +152,47 @@ impl ResolveError {
             | Self::Unused { .. }
             | Self::Answer { .. } => &[],
         }
+    }
+
+    /// Returns the URL that a mirror did not serve as it should, with the kind of failure, if apt
+    /// reported one.
+    pub fn refused(&self) -> Option<(SourceUrl, ErrorKind)> {
+        match self {
+            Self::Update { source, .. } => refused(source.last_lines()),
+            _ => None,
+        }
+    }
+}
+
+/// Finds the first failed download in apt's output: a line `Err:1 URL SUITE FILE`, and the reason on
+/// the next line; or a line `E: Failed to fetch URL  REASON`.
+fn refused(lines: &[String]) -> Option<(SourceUrl, ErrorKind)> {
+    let next = lines.iter().skip(1).map(String::as_str).chain([""]);
+    lines.iter().zip(next).find_map(|(line, next)| {
+        let (place, reason) = match line.strip_prefix("E: Failed to fetch ") {
+            Some(rest) => rest.split_once(' ')?,
+            None => (line.strip_prefix("Err:")?.split_once(' ')?.1, next),
+        };
+        // The index may be read over http. The URL is the one by which files are fetched.
+        let mirror: Mirror = place.split_whitespace().next()?.parse().ok()?;
+        let url = mirror.file("");
+        Some((url.trim_end_matches('/').parse().ok()?, kind_of(reason.trim())?))
+    })
+}
+
+/// Returns the kind of failure that apt gives as the reason: a status of HTTP, or a message.
+fn kind_of(reason: &str) -> Option<ErrorKind> {
+    let status = reason.split_whitespace().next().and_then(|word| word.parse::<u16>().ok());
+    match status {
+        Some(401 | 403) => Some(ErrorKind::Authentication),
+        Some(404 | 410) => Some(ErrorKind::NotFound),
+        Some(407) => Some(ErrorKind::Proxy),
+        Some(429) => Some(ErrorKind::RateLimited),
+        Some(500..=599) => Some(ErrorKind::Server),
+        Some(_) => None,
+        None if reason.starts_with("Clearsigned file isn't valid") => Some(ErrorKind::Content),
+        None if reason.contains("Hash Sum mismatch") => Some(ErrorKind::Integrity),
+        None => None,
     }
 }
 
@@ -389,6 +431,38 @@ mod tests {
         for sets in [sets(&[("a", &["b"]), ("b", &["a"])]), sets(&[("a", &["x"])])] {
             assert!(matches!(in_order(&sets), Err(ResolveError::Order { .. })));
         }
+    }
+
+    #[test]
+    fn apt_says_which_mirror_failed_and_why() {
+        let err = |reason: &str| {
+            format!(
+                "Ign:1 http://h:1/x trixie InRelease\nErr:2 http://127.0.0.1:9/debian trixie InRelease\n  {reason} [IP: 127.0.0.1 9]\nReading package lists...\nE: no"
+            )
+        };
+        for (text, wanted) in [
+            (err("401  Unauthorized"), Some(ErrorKind::Authentication)),
+            (err("403  Forbidden"), Some(ErrorKind::Authentication)),
+            (err("404  Not Found"), Some(ErrorKind::NotFound)),
+            (err("407  Proxy Authentication Required"), Some(ErrorKind::Proxy)),
+            (err("429  Too Many Requests"), Some(ErrorKind::RateLimited)),
+            (err("500  Internal Server Error"), Some(ErrorKind::Server)),
+            (err("Clearsigned file isn't valid, got 'NOSPLIT'"), Some(ErrorKind::Content)),
+            (err("Could not connect to 127.0.0.1:9"), None),
+            (
+                "E: Failed to fetch http://127.0.0.1:9/debian  Hash Sum mismatch".to_owned(),
+                Some(ErrorKind::Integrity),
+            ),
+            ("E: Unable to locate package x".to_owned(), None),
+        ] {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let found = refused(&lines);
+            assert_eq!(found.as_ref().map(|(_, kind)| *kind), wanted, "{text}");
+            assert!(found.is_none_or(|(url, _)| url.as_str() == "http://127.0.0.1:9/debian"));
+        }
+        let public = "Err:1 http://deb.debian.org/debian sid InRelease\n  404  Not Found";
+        let lines: Vec<String> = public.lines().map(str::to_owned).collect();
+        assert_eq!(refused(&lines).unwrap().0.as_str(), "https://deb.debian.org/debian");
     }
 
     #[test]

@@ -62,7 +62,9 @@ pub enum ErrorKind {
     GpuCode,
     /// The code for other GPUs cannot be removed from the image.
     Slim,
-    /// Packages cannot be fetched.
+    /// A Debian package cannot be fetched, with the kind of failure.
+    Package(SourceKind),
+    /// No mirror has a Debian package any more, or no mirror is known.
     Packages,
     /// The packages, or the system made from them, differ from the lock.
     Lock,
@@ -280,10 +282,11 @@ impl ExecuteError {
     pub(crate) fn packages(source: FetchError) -> Self {
         let what = "cannot get the packages of the lock".to_owned();
         let kind = match &source {
-            FetchError::Fetch { source, .. } if source.kind() == SourceKind::NoMirror => {
-                ErrorKind::Source(SourceKind::NoMirror)
-            }
-            _ => ErrorKind::Packages,
+            FetchError::Fetch { source, .. } => ErrorKind::Package(source.kind()),
+            FetchError::Size { .. } => ErrorKind::Lock,
+            FetchError::Superseded { .. }
+            | FetchError::NoMirror { .. }
+            | FetchError::Url { .. } => ErrorKind::Packages,
         };
         Self { what, kind, source: Some(Box::new(source)) }
     }

@@ -5,6 +5,7 @@ use std::error::Error;
 use executor::ErrorKind as ExecuteKind;
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use planner::{PlanError, UsedPins};
+use sources::{Asked, ErrorKind as SourceKind, Service, SourceError};
 
 use crate::{Failure, Kind, unknown_gpu};
 
@@ -139,7 +140,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Target => Kind::Input,
             ExecuteKind::Busy => Kind::Busy,
             ExecuteKind::Plan => Kind::Bug,
-            ExecuteKind::Source(kind) => source_kind(kind),
+            ExecuteKind::Source(kind) | ExecuteKind::Package(kind) => source_kind(kind),
             ExecuteKind::Patch => Kind::Patch,
             ExecuteKind::Changed => Kind::Bug,
             ExecuteKind::Engine => Kind::Machine,
@@ -167,8 +168,12 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or choose another location"),
             ExecuteKind::Target => told.hint("specify a new or empty folder or file, or one that build-pipeline wrote"),
             ExecuteKind::Busy => told.hint("wait for that run, stop it, or choose another location"),
-            ExecuteKind::Source(_) => match cause_of::<sources::SourceError>(error) {
+            ExecuteKind::Source(_) => match cause_of::<SourceError>(error) {
                 Some(error) => source_hints(told, error),
+                None => told,
+            },
+            ExecuteKind::Package(_) => match cause_of::<SourceError>(error) {
+                Some(error) => package_hints(told, error),
                 None => told,
             },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
@@ -185,7 +190,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Slim => told.hint(
                 "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",
             ),
-            ExecuteKind::Packages => told
+            ExecuteKind::Packages => lacking_mirror(told, error)
                 .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names places that keep old ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
@@ -194,6 +199,21 @@ impl From<&executor::ExecuteError> for Failure {
                 .hint("`--fresh` without `--store` builds the step here; do not use the store until you know which result is right"),
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
+    }
+}
+
+/// Adds hints for a Debian package that cannot be fetched.
+fn package_hints(told: Failure, error: &SourceError) -> Failure {
+    let told = source_hints(told, error);
+    let has_mirror = error.mirror().is_some() || error.kind() == SourceKind::NoMirror;
+    if has_mirror { told } else { told.hint(DEBIAN_MIRROR) }
+}
+
+/// Names the mirror that does not have a Debian package.
+fn lacking_mirror(told: Failure, error: &(dyn Error + 'static)) -> Failure {
+    match cause_of::<SourceError>(error).and_then(SourceError::mirror) {
+        Some(mirror) => mirror_hints(told, SourceKind::NotFound, mirror),
+        None => told,
     }
 }
 
@@ -297,20 +317,24 @@ fn redirected_hint(told: Failure) -> Failure {
         .hint(MIRROR_ONLY)
 }
 
-impl From<sources::SourceError> for Failure {
-    fn from(error: sources::SourceError) -> Self {
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
         source_hints(Self::from_chain(source_kind(error.kind()), &error), &error)
     }
 }
 
 /// Returns the kind of a source that cannot be fetched.
-fn source_kind(kind: sources::ErrorKind) -> Kind {
-    use sources::ErrorKind as SourceKind;
+fn source_kind(kind: SourceKind) -> Kind {
     match kind {
-        SourceKind::NotFound | SourceKind::Unreachable | SourceKind::Timeout | SourceKind::Tool => {
-            Kind::Network
-        }
-        SourceKind::Authentication => Kind::Authentication,
+        SourceKind::NotFound
+        | SourceKind::Unreachable
+        | SourceKind::Timeout
+        | SourceKind::Tls
+        | SourceKind::RateLimited
+        | SourceKind::Server
+        | SourceKind::Content
+        | SourceKind::Tool => Kind::Network,
+        SourceKind::Authentication | SourceKind::Proxy => Kind::Authentication,
         SourceKind::Integrity => Kind::Integrity,
         SourceKind::Moved => Kind::OutOfDate,
         SourceKind::Refused | SourceKind::NoMirror => Kind::Input,
@@ -318,23 +342,120 @@ fn source_kind(kind: sources::ErrorKind) -> Kind {
     }
 }
 
+/// The hint for a proxy that requires credentials.
+const PROXY: &str = "the proxy, not the server, requires credentials: write them into its URL (`HTTPS_PROXY`, or `[proxy]` in config.toml)";
+
 /// Adds hints for a source that cannot be fetched.
-fn source_hints(told: Failure, error: &sources::SourceError) -> Failure {
-    use sources::ErrorKind as SourceKind;
-    match error.kind() {
-            SourceKind::Unreachable | SourceKind::Timeout => told.hint(
-                "check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); `--mirror https://github.com=URL` reads from a server that you can reach",
-            )
-            .hint("`build-pipeline patch` can also use a pinned release archive from a package index: `--pin NAME`"),
-            SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
-            SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
-            SourceKind::Integrity => told.hint("the content was not used; if it comes from a mirror, check what the mirror serves"),
-            SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
-            SourceKind::Disk => told.hint("free some space, or move the cache with `XDG_CACHE_HOME`"),
-            SourceKind::NoMirror => match error.without_mirror() {
-                Some(place) => no_mirror_hint(told, place),
-                None => redirected_hint(told),
-            },
-            SourceKind::Tool | SourceKind::Refused => told,
+fn source_hints(told: Failure, error: &SourceError) -> Failure {
+    match (error.kind(), error.mirror(), error.asked()) {
+        (SourceKind::Disk, ..) => {
+            told.hint("free some space, or move the cache with `XDG_CACHE_HOME`")
+        }
+        (SourceKind::NoMirror, ..) => match error.without_mirror() {
+            Some(place) => no_mirror_hint(told, place),
+            None => redirected_hint(told),
+        },
+        (SourceKind::Proxy, ..) => told.hint(PROXY),
+        (SourceKind::Tls, ..) => {
+            told.hint("set `SSL_CERT_FILE` to use your company's certificate authority")
+        }
+        (SourceKind::Refused, ..) => told,
+        (kind, Some(mirror), _) => mirror_hints(told, kind, mirror),
+        (kind, None, Some(server)) => server_hints(told, kind, server),
+        (SourceKind::Integrity, None, None) => told.hint(
+            "the content was not used; if it comes from a mirror, check what the mirror serves",
+        ),
+        (_, None, None) => told,
+    }
+}
+
+/// Sets the kind of a failure of another program, such as apt, and adds hints for the server or
+/// mirror that the program used.
+pub fn at_server(told: Failure, kind: SourceKind, asked: &Asked) -> Failure {
+    let told = Failure { kind: source_kind(kind), ..told };
+    if asked.is_mirror { mirror_hints(told, kind, asked) } else { server_hints(told, kind, asked) }
+}
+
+/// Adds hints for a source that a mirror did not serve.
+fn mirror_hints(told: Failure, kind: SourceKind, mirror: &Asked) -> Failure {
+    let (host, url) = (mirror.host(), &mirror.url);
+    match kind {
+        SourceKind::Authentication => told.hint(format!(
+            "mirror `{host}` requires credentials or denies access, and sources are read without credentials: make `{url}` readable without a login, or name another mirror with `--mirror FROM=URL`"
+        )),
+        SourceKind::NotFound => told.hint(format!(
+            "mirror `{host}` does not have it: copy it to `{url}`, or name another mirror with `--mirror FROM=URL`"
+        )),
+        SourceKind::RateLimited => told.hint(format!(
+            "mirror `{host}` limits the request rate: wait, or name another mirror with `--mirror FROM=URL`"
+        )),
+        SourceKind::Server => told.hint(format!("mirror `{host}` is at fault; try again later")),
+        SourceKind::Proxy => told.hint(PROXY),
+        SourceKind::Integrity => told.hint(format!(
+            "the content was not used: check what mirror `{host}` serves at `{url}`, and that no login page or proxy intercepts it"
+        )),
+        SourceKind::Moved => told.hint(format!(
+            "mirror `{host}` is out of date, or upstream moved the name; decide which commit you want, and pin it"
+        )),
+        SourceKind::Unreachable | SourceKind::Timeout => told.hint(format!(
+            "check that mirror `{host}` is running, and check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); `--mirror FROM=URL` names another mirror"
+        )),
+        _ => told.hint(format!(
+            "check that {} of mirror `{host}`, and that no login page or proxy intercepts it",
+            is_service(mirror)
+        )),
+    }
+}
+
+/// Adds hints for a source that its own server did not serve.
+fn server_hints(told: Failure, kind: SourceKind, server: &Asked) -> Failure {
+    let host = server.host();
+    match kind {
+        SourceKind::Unreachable | SourceKind::Timeout => {
+            let told = told.hint(format!(
+                "check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); {} reads from a server that you can reach",
+                rule(server)
+            ));
+            match server.service {
+                Service::Git => told.hint("`build-pipeline patch` can also use a pinned release archive from a package index: `--pin NAME`"),
+                Service::Index | Service::Debian | Service::File => told,
+            }
+        }
+        SourceKind::Proxy => told.hint(PROXY),
+        SourceKind::NotFound => told.hint("upstream may have deleted or rewritten it; if you have a copy, `--mirror FROM=TO` reads from there"),
+        SourceKind::Authentication => told.hint("only public sources can be fetched; `--mirror FROM=TO` reads from a copy"),
+        SourceKind::RateLimited => told.hint(format!(
+            "`{host}` limits the request rate: wait, or read from a copy with {}",
+            rule(server)
+        )),
+        SourceKind::Server => told.hint(format!("`{host}` is at fault; try again later")),
+        SourceKind::Integrity => told.hint(format!(
+            "the content was not used: check what `{host}` serves, and that no login page or proxy intercepts it"
+        )),
+        SourceKind::Moved => told.hint("upstream moved the name to another commit; decide which commit you want, and pin it"),
+        _ => told.hint(format!(
+            "check that {}, and that no login page or proxy intercepts it",
+            is_service(server)
+        )),
+    }
+}
+
+/// Returns the claim that a URL is the address of its service.
+fn is_service(asked: &Asked) -> String {
+    let what = match asked.service {
+        Service::Git => "a git repository",
+        Service::Index => "a project on a package index",
+        Service::Debian => "an archive of Debian packages",
+        Service::File => "a file",
+    };
+    format!("`{}` is the address of {what}", asked.url)
+}
+
+/// Returns the option that names a mirror for a server.
+fn rule(server: &Asked) -> String {
+    // A port in front of `=` looks like a password.
+    match server.url.url().port() {
+        None => format!("`--mirror {}=URL`", server.url.server()),
+        Some(_) => format!("`--mirror FROM=URL`, where FROM is `{}`,", server.url.server()),
     }
 }

@@ -11,8 +11,8 @@ mod unknown;
 use std::error::Error;
 
 pub use conversions::{
-    DEBIAN_MIRROR, MIRROR_ONLY, engine_hints, missing_image, no_mirror_hint, registry_hints,
-    registry_kind,
+    DEBIAN_MIRROR, MIRROR_ONLY, at_server, engine_hints, missing_image, no_mirror_hint,
+    registry_hints, registry_kind,
 };
 pub use kind::Kind;
 pub use unknown::{gpu_target, nearest, unknown_gpu};

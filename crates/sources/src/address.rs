@@ -40,6 +40,12 @@ impl SourceUrl {
         self.0[..Position::BeforePath].to_owned()
     }
 
+    /// Returns the URL's host, and its port unless it is the default, or `None` for a local path.
+    pub fn host(&self) -> Option<String> {
+        let host = self.0.host_str()?;
+        Some(self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+    }
+
     /// Returns the scope of the URL's host, if it can be determined without a name server.
     pub(crate) fn scope(&self) -> AddressScope {
         if self.is_file() {

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use crate::address::SourceUrl;
 use crate::text;
 
 /// The kind of a [`SourceError`]. The command line derives its exit code from it.
@@ -15,12 +16,22 @@ pub enum ErrorKind {
     NotFound,
     /// A ref points at a different commit than before.
     Moved,
-    /// There is no connection, it broke, or the server reported an internal error.
+    /// There is no connection, or it broke.
     Unreachable,
     /// The server took too long.
     Timeout,
+    /// The server's certificate is not trusted, or TLS failed in another way.
+    Tls,
+    /// The server limits the request rate.
+    RateLimited,
+    /// The server reported an internal error.
+    Server,
     /// The server requires a credential, or denies access.
     Authentication,
+    /// The proxy requires a credential.
+    Proxy,
+    /// The server sent another kind of content, such as a web page.
+    Content,
     /// The received or cached content does not match its hash.
     Integrity,
     /// This tool's own rules forbid it, for example a scheme, a redirect, a path that leaves its
@@ -34,9 +45,43 @@ pub enum ErrorKind {
     NoMirror,
 }
 
+/// The kind of service that a server provides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// A git repository.
+    Git,
+    /// A Python package index.
+    Index,
+    /// An archive of Debian packages.
+    Debian,
+    /// A file.
+    File,
+}
+
+/// The server that was asked: the one in the URL of the source, or a mirror.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The URL that was requested. It contains no credentials.
+    pub url: SourceUrl,
+    /// Whether a mirror rule gave this URL.
+    pub is_mirror: bool,
+    /// The kind of service.
+    pub service: Service,
+}
+
+impl Asked {
+    /// Returns the server's host and port, or the path of a local mirror.
+    pub fn host(&self) -> String {
+        match self.url.host() {
+            Some(host) => host,
+            None => self.url.url().path().to_owned(),
+        }
+    }
+}
+
 /// Why a source could not be resolved, fetched, opened or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {} `{}`: {}", .inner.action, .inner.subject, .inner.detail)]
+#[error("cannot {} `{}`{}: {}", .inner.action, .inner.subject, .inner.place(), .inner.detail)]
 pub struct SourceError {
     inner: Box<Inner>,
     #[source]
@@ -55,6 +100,22 @@ struct Inner {
     kind: ErrorKind,
     detail: String,
     without_mirror: Option<String>,
+    asked: Option<Box<Asked>>,
+}
+
+impl Inner {
+    /// Returns the part of the message that names the URL that was requested.
+    fn place(&self) -> String {
+        let Some(asked) = &self.asked else { return String::new() };
+        let word = if self.action.starts_with("fetch") { "from" } else { "at" };
+        if asked.is_mirror {
+            format!(" {word} mirror `{}`", asked.url)
+        } else if self.subject.contains(asked.url.as_str()) {
+            String::new()
+        } else {
+            format!(" {word} `{}`", asked.url)
+        }
+    }
 }
 
 /// Whether a retry makes sense.
@@ -77,6 +138,8 @@ pub(crate) struct Failure {
     pub(crate) cause: Option<Cause>,
     /// The server for which a mirror is missing, if that is the problem: `https://HOST`.
     pub(crate) without_mirror: Option<String>,
+    /// The server that was asked, if one was.
+    pub(crate) asked: Option<Box<Asked>>,
 }
 
 impl SourceError {
@@ -95,13 +158,24 @@ impl SourceError {
     pub fn without_mirror(&self) -> Option<&str> {
         self.inner.without_mirror.as_deref()
     }
+
+    /// Returns the server or mirror that was asked. It is `None` if the failure has no such cause,
+    /// for example if the network must not be used or the disk is full.
+    pub fn asked(&self) -> Option<&Asked> {
+        self.inner.asked.as_deref()
+    }
+
+    /// Returns the mirror that was asked, if a mirror rule applied.
+    pub fn mirror(&self) -> Option<&Asked> {
+        self.asked().filter(|asked| asked.is_mirror)
+    }
 }
 
 impl Failure {
     /// Returns a failure that a retry would not fix.
     pub(crate) fn fatal(kind: ErrorKind, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self { kind, detail, again: Again::No, cause: None, without_mirror: None }
+        Self { kind, detail, again: Again::No, cause: None, without_mirror: None, asked: None }
     }
 
     /// Returns a failure that may be temporary.
@@ -132,11 +206,20 @@ impl Failure {
         Self { cause: Some(Cause(net::causes(error))), ..self }
     }
 
+    /// Adds the server that was asked, unless the failure has nothing to do with it.
+    pub(crate) fn asked(self, asked: &Asked) -> Self {
+        match self.kind {
+            ErrorKind::Disk => self,
+            _ if self.asked.is_some() => self,
+            _ => Self { asked: Some(Box::new(asked.clone())), ..self },
+        }
+    }
+
     /// Adds the action and its object.
     pub(crate) fn at(self, action: &'static str, subject: impl ToString) -> SourceError {
-        let Self { kind, detail, again: _, cause, without_mirror } = self;
+        let Self { kind, detail, again: _, cause, without_mirror, asked } = self;
         let subject = subject.to_string();
-        let inner = Inner { action, subject, kind, detail, without_mirror };
+        let inner = Inner { action, subject, kind, detail, without_mirror, asked };
         SourceError { inner: Box::new(inner), cause }
     }
 }
@@ -146,10 +229,10 @@ impl From<net::Error> for Failure {
         let kind = match error.kind {
             net::ErrorKind::Unreachable => ErrorKind::Unreachable,
             net::ErrorKind::Timeout => ErrorKind::Timeout,
-            net::ErrorKind::Protocol | net::ErrorKind::Setup => ErrorKind::Tool,
-            net::ErrorKind::Tls | net::ErrorKind::TooLarge | net::ErrorKind::Refused => {
-                ErrorKind::Refused
-            }
+            net::ErrorKind::Tls => ErrorKind::Tls,
+            net::ErrorKind::Protocol => ErrorKind::Content,
+            net::ErrorKind::Setup => ErrorKind::Tool,
+            net::ErrorKind::TooLarge | net::ErrorKind::Refused => ErrorKind::Refused,
             net::ErrorKind::OtherHost => ErrorKind::NoMirror,
         };
         let again = if error.kind.may_pass() { Again::Yes } else { Again::No };
@@ -162,8 +245,8 @@ impl From<SourceError> for Failure {
     /// Converts the error of an inner operation. The message will start with the outer operation.
     fn from(error: SourceError) -> Self {
         let SourceError { inner, cause } = error;
-        let Inner { action, subject, kind, detail, without_mirror } = *inner;
+        let Inner { action, subject, kind, detail, without_mirror, asked } = *inner;
         let detail = format!("cannot {action} `{subject}`: {detail}");
-        Self { cause, without_mirror, ..Self::fatal(kind, detail) }
+        Self { cause, without_mirror, asked, ..Self::fatal(kind, detail) }
     }
 }

@@ -45,9 +45,10 @@ pub enum Event<'a> {
         /// The number of bytes so far.
         bytes: u64,
     },
-    /// An attempt failed and is retried.
+    /// An attempt failed and is retried. If several requests to a server fail for the same reason,
+    /// there is at most one such event every 10 s.
     Retry {
-        /// The URL.
+        /// The URL that was requested: the source's own, or a mirror's.
         url: &'a SourceUrl,
         /// The reason.
         reason: &'a str,

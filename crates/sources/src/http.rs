@@ -3,11 +3,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use net::{Body, Incoming, Outgoing, Route, Transport};
-use reqwest::Method;
+use net::{Body, Incoming, Outgoing, Route, Transport, is_same_host};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
 use url::Url;
 
+use crate::address::SourceUrl;
 use crate::error::{Again, ErrorKind, Failure};
 use crate::text;
 
@@ -63,12 +64,16 @@ pub(crate) const INWARD: &str = "it leads to a network that is less public than 
 
 /// Returns the error for a redirect that is not followed.
 pub(crate) fn refused_redirect(to: &Url, why: &str) -> Failure {
-    let mut shown = to.clone();
-    // The URL may contain a signature or a password.
+    let shown = shown(to);
+    Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
+}
+
+/// Returns the URL from a redirect for display. It may contain a signature or a password.
+fn shown(url: &Url) -> String {
+    let mut shown = url.clone();
     shown.set_query(None);
     let _ = shown.set_password(None).and_then(|()| shown.set_username(""));
-    let shown = text::quoted(shown.as_str());
-    Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
+    text::quoted(shown.as_str())
 }
 
 /// Returns the target of a redirect, if the response is one.
@@ -77,24 +82,46 @@ pub(crate) fn redirect_target(answer: &Incoming) -> Option<Url> {
     to.filter(|_| answer.status.is_redirection()).and_then(|to| answer.url.join(to).ok())
 }
 
-/// Turns an unexpected status into a failure. `what` names the requested object.
-pub(crate) fn status_failure(answer: &Incoming, what: &str) -> Failure {
+/// Turns an unexpected status into a failure. `from` is the URL that was requested first, and `what`
+/// names the object.
+pub(crate) fn status_failure(answer: &Incoming, from: &SourceUrl, what: &str) -> Failure {
+    redirected(from, &answer.url, of_status(answer, what))
+}
+
+/// Names the host that answered, if the server of `from` redirected the request to it.
+pub(crate) fn redirected(from: &SourceUrl, to: &Url, failure: Failure) -> Failure {
+    let is_named = matches!(failure.kind, ErrorKind::Refused | ErrorKind::NoMirror);
+    if is_named || is_same_host(from.url(), to) {
+        return failure;
+    }
+    let detail = format!("{} (after a redirect to {})", failure.detail, shown(to));
+    Failure { detail, ..failure }
+}
+
+fn of_status(answer: &Incoming, what: &str) -> Failure {
     let status = answer.status;
     match status.as_u16() {
         401 => Failure::fatal(
             ErrorKind::Authentication,
             format!("the server asks for a password: there is no such {what}, or it is not public"),
         ),
-        403 | 407 => Failure::fatal(
+        403 => Failure::fatal(
             ErrorKind::Authentication,
-            format!("the server or a proxy denied the request with status {status}"),
+            format!("the server denied the request with status {status}"),
+        ),
+        407 => Failure::fatal(
+            ErrorKind::Proxy,
+            format!("the proxy requires credentials (status {status})"),
         ),
         404 | 410 => Failure::fatal(ErrorKind::NotFound, format!("there is no such {what}")),
         408 | 425 | 429 | 500..=599 => {
-            let failure = Failure::passing(
-                ErrorKind::Unreachable,
-                format!("the server failed with status {status}"),
-            );
+            let failure = if status == StatusCode::TOO_MANY_REQUESTS {
+                let detail = format!("the server limits the request rate (status {status})");
+                Failure::passing(ErrorKind::RateLimited, detail)
+            } else {
+                let detail = format!("the server failed with status {status}");
+                Failure::passing(ErrorKind::Server, detail)
+            };
             let now = SystemTime::now();
             let time = answer.headers.get(RETRY_AFTER);
             match time.and_then(|value| net::retry_time(value.to_str().ok()?, now)) {

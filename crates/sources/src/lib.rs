@@ -46,7 +46,7 @@ use names::{CommitId, Sha256};
 pub use address::{Mirror, SourceUrl};
 pub use archive::{Archive, ArchiveLimits, ArchiveSource};
 pub use copies::Copies;
-pub use error::{ErrorKind, SourceError};
+pub use error::{Asked, ErrorKind, Service, SourceError};
 pub use event::Event;
 pub use git::{
     FetchedGit, FetchedSubmodule, GitPack, GitSource, Reach, RemoteRef, RemoteRefs, Resolved,
@@ -95,7 +95,9 @@ impl Sources {
     /// Like [`Self::refs`]. Also fails if the ref does not exist.
     pub async fn resolve(&self, url: &SourceUrl, name: &GitRef) -> Result<Resolved, SourceError> {
         let refs = self.refs(url).await?;
-        refs.resolve(name).map_err(|failure| failure.at("resolve a ref of", url))
+        refs.resolve(name).map_err(|failure| {
+            self.session.asked(url, Service::Git, failure).at("resolve a ref of", url)
+        })
     }
 
     /// Checks that a tag or branch still points at the pinned commit.
@@ -113,7 +115,10 @@ impl Sources {
             return Ok(found);
         }
         let detail = format!("it was pinned to `{pinned}`, but is now at `{}`", found.commit);
-        Err(Failure::fatal(ErrorKind::Moved, detail)
+        let failure = Failure::fatal(ErrorKind::Moved, detail);
+        Err(self
+            .session
+            .asked(url, Service::Git, failure)
             .at("trust the ref", format!("{name} of {url}")))
     }
 
@@ -193,9 +198,12 @@ impl Sources {
                 "the index has no file of this release with the SHA-256 `{}`",
                 source.sha256
             );
-            return Err(
-                Failure::fatal(ErrorKind::NotFound, detail).at("fetch the archive", source.name())
-            );
+            let failure = Failure::fatal(ErrorKind::NotFound, detail);
+            let failure = match index::page(index, &source.project) {
+                Ok(page) => self.session.asked(&page, Service::Index, failure),
+                Err(_) => failure,
+            };
+            return Err(failure.at("fetch the archive", source.name()));
         };
         self.fetch_archive(&ArchiveSource { url: Some(file.url), ..source }).await
     }

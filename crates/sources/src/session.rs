@@ -1,9 +1,10 @@
 //! The state shared by all operations: settings, connections, retries.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use net::{
     AddressScope, FixedName, Hosts, Incoming, Proxies, RefusedHop, Route, Transport,
@@ -15,13 +16,17 @@ use url::Url;
 
 use crate::address::{Mirror, SourceUrl};
 use crate::copies::Copies;
-use crate::error::{Again, ErrorKind, Failure};
+use crate::error::{Again, Asked, ErrorKind, Failure, Service};
 use crate::event::Event;
-use crate::http::{INWARD, LEAST_SPEED, Timeouts, redirect_target, refused_redirect, send};
+use crate::http::{
+    INWARD, LEAST_SPEED, Timeouts, redirect_target, redirected, refused_redirect, send,
+};
 use crate::tree::refusal;
 
 /// The longest wait that a server may request, in seconds.
 const MAX_RETRY_AFTER: u64 = 10;
+/// The minimum time between two reports of the same retry.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 
@@ -86,6 +91,8 @@ pub(crate) struct Session {
     pub(crate) settings: Arc<Settings>,
     pub(crate) web: Arc<Transport>,
     pub(crate) listener: Listener,
+    /// When a retry was last reported, by server and reason.
+    pub(crate) retries: Arc<Mutex<BTreeMap<(String, String), Instant>>>,
 }
 
 impl fmt::Debug for Session {
@@ -106,11 +113,39 @@ impl Session {
             extra_roots: settings.extra_roots.clone(),
             hosts: settings.hosts.clone(),
         });
-        Self { settings: Arc::new(settings), web: Arc::new(web), listener: Arc::new(|_| {}) }
+        Self {
+            settings: Arc::new(settings),
+            web: Arc::new(web),
+            listener: Arc::new(|_| {}),
+            retries: Arc::default(),
+        }
     }
 
     pub(crate) fn notify(&self, event: Event<'_>) {
         (self.listener)(event);
+    }
+
+    /// Reports that a request to `place` is retried, unless this was reported a moment ago for the
+    /// same server and reason.
+    pub(crate) fn tell_retry(&self, place: &SourceUrl, reason: &str) {
+        let now = Instant::now();
+        let key = (place.server(), reason.to_owned());
+        {
+            let mut retries = net::lock(&self.retries);
+            if retries.get(&key).is_some_and(|before| now - *before < RETRY_PAUSE) {
+                return;
+            }
+            retries.insert(key, now);
+        }
+        self.notify(Event::Retry { url: place, reason });
+    }
+
+    /// Adds the server or mirror of `url` to a failure.
+    pub(crate) fn asked(&self, url: &SourceUrl, service: Service, failure: Failure) -> Failure {
+        match self.place(url) {
+            Ok(place) => failure.asked(&asked(url, &place, service)),
+            Err(_) => failure,
+        }
     }
 
     /// Returns the URL that is actually requested for `url`.
@@ -152,7 +187,8 @@ impl Session {
     ) -> Result<Incoming, Failure> {
         let (mut url, mut route) = (from.url().clone(), Route::Direct);
         for _ in 0..=MAX_REDIRECTS {
-            let answer = send(&self.web, route, Method::GET, &url, headers, Vec::new()).await?;
+            let answer = send(&self.web, route, Method::GET, &url, headers, Vec::new()).await;
+            let answer = answer.map_err(|failure| redirected(from, &url, failure))?;
             let Some(to) = redirect_target(&answer) else { return Ok(answer) };
             let scope = self.web.scope_of(from.url()).await;
             check_redirect(from, scope, &url, &to)?;
@@ -173,10 +209,19 @@ impl Session {
         })
     }
 
-    /// Returns the retry budget of an operation on `url`.
-    pub(crate) fn budget<'a>(&'a self, url: &'a SourceUrl) -> Budget<'a> {
-        Budget { session: self, url, tries: 0 }
+    /// Returns the retry budget of an operation on `url`, which is requested at `place`.
+    pub(crate) fn budget(
+        &self,
+        url: &SourceUrl,
+        place: &SourceUrl,
+        service: Service,
+    ) -> Budget<'_> {
+        Budget { session: self, asked: asked(url, place, service), tries: 0 }
     }
+}
+
+fn asked(url: &SourceUrl, place: &SourceUrl, service: Service) -> Asked {
+    Asked { url: place.clone(), is_mirror: url != place, service }
 }
 
 fn check_redirect(
@@ -201,14 +246,24 @@ fn check_redirect(
 #[derive(Debug)]
 pub(crate) struct Budget<'a> {
     session: &'a Session,
-    url: &'a SourceUrl,
+    asked: Asked,
     tries: u32,
 }
 
 impl Budget<'_> {
-    /// Records a failed attempt. Waits if another attempt is allowed; otherwise returns the
-    /// failure.
+    /// Returns the server that is asked.
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Records a failed attempt. Waits if another attempt is allowed; otherwise returns the failure
+    /// with the server that was asked.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
+        let spent = self.try_spend(failure).await;
+        spent.map_err(|failure| failure.asked(&self.asked))
+    }
+
+    async fn try_spend(&mut self, failure: Failure) -> Result<(), Failure> {
         self.tries += 1;
         let tries = self.tries;
         let wait = match failure.again {
@@ -226,7 +281,7 @@ impl Budget<'_> {
         match wait {
             Some(wait) if tries < self.session.settings.tries => {
                 tracing::info!(tries, reason = failure.detail, "retrying a fetch");
-                self.session.notify(Event::Retry { url: self.url, reason: &failure.detail });
+                self.session.tell_retry(&self.asked.url, &failure.detail);
                 tokio::time::sleep(wait).await;
                 Ok(())
             }

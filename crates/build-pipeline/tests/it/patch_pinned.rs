@@ -257,7 +257,7 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
         .mirrored("patch check demo")
         .expect(5)
         .says("cannot fetch `https://git.example.org/demo at 7777777")
-        .says("upstream may have deleted or rewritten it");
+        .says(&format!("mirror `{}` does not have it", pinned.server.host()));
     // An archive with the same name as the pinned one, but different content.
     let pins = pinned.project.read("versions/versions.toml");
     let pinned_hash = pins.split("sha256 = \"").nth(1).unwrap()[..64].to_owned();

@@ -15,7 +15,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use super::{Archive, ArchiveSource};
 use crate::address::SourceUrl;
 use crate::copies;
-use crate::error::{Again, ErrorKind, Failure, SourceError};
+use crate::error::{Again, ErrorKind, Failure, Service, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
 use crate::http::status_failure;
@@ -105,7 +105,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
     }
     let job = Job { session, url, from: &from, place: &place };
     let (size, received) =
-        if from.is_file() { (job.copy().await?, 0) } else { job.download().await? };
+        if from.is_file() { (job.take_local().await?, 0) } else { job.download().await? };
     Ok(archive(size, received))
 }
 
@@ -131,6 +131,11 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Copies an archive from a local path.
+    async fn take_local(&self) -> Result<u64, Failure> {
+        let copied = self.copy().await;
+        copied.map_err(|failure| self.session.asked(self.url, Service::File, failure))
+    }
+
     async fn copy(&self) -> Result<u64, Failure> {
         let (from, place) = (PathBuf::from(self.from.url().path()), self.place.clone());
         let most = self.session.settings.max_bytes;
@@ -156,7 +161,7 @@ impl Job<'_> {
 
     async fn download(&self) -> Result<(u64, u64), Failure> {
         let mut received = 0;
-        let mut budget = self.session.budget(self.url);
+        let mut budget = self.session.budget(self.url, self.from, Service::File);
         loop {
             match self.download_once(&mut received).await {
                 Ok(size) => return Ok((size, received)),
@@ -240,7 +245,7 @@ impl Job<'_> {
                 let detail = "the server has no data after the part that was already downloaded";
                 Err(Failure::passing(ErrorKind::Unreachable, detail))
             }
-            _ => Err(status_failure(&answer, "file")),
+            _ => Err(status_failure(&answer, self.from, "file")),
         }
     }
 }
@@ -264,10 +269,13 @@ fn finish(place: &Place) -> Result<u64, Failure> {
     let part = place.part();
     let (found, size) = files::hash_file(&part)?;
     if found != place.sha256 {
+        let is_page = is_page(&part);
         files::remove_file(&part)?;
+        let page = if is_page { "it is a web page (HTML), not the file: " } else { "" };
+        let pin = &place.sha256;
         return Err(Failure::fatal(
             ErrorKind::Integrity,
-            format!("its SHA-256 is `{found}` ({size} bytes), but the pin is `{}`", place.sha256),
+            format!("{page}its SHA-256 is `{found}` ({size} bytes), but the pin is `{pin}`"),
         ));
     }
     files::sync(&part)?;
@@ -275,6 +283,13 @@ fn finish(place: &Place) -> Result<u64, Failure> {
     fs::rename(&part, &whole).map_err(|error| Failure::disk("renamed", &whole, &error))?;
     files::sync_folder(&place.folder)?;
     Ok(size)
+}
+
+/// Returns whether a file is a web page, for example a login page.
+fn is_page(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(1 << 10).read_to_end(&mut start));
+    read.is_ok() && net::is_html(&start)
 }
 
 fn too_large(most: u64) -> Failure {

@@ -36,7 +36,7 @@ use self::repository::{PackWriter, Repository};
 use self::server::Server;
 use crate::address::SourceUrl;
 use crate::copies;
-use crate::error::{ErrorKind, Failure, SourceError};
+use crate::error::{ErrorKind, Failure, Service, SourceError};
 use crate::event::Event;
 use crate::files::{self, Lock};
 use crate::session::Session;
@@ -63,11 +63,11 @@ fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
 pub(crate) async fn list(session: &Session, url: &SourceUrl) -> Result<RemoteRefs, Failure> {
     let place = place(session, url)?;
     if place.is_file() {
-        let refs = session.blocking(move || local::refs(&place)).await?;
-        return Ok(sorted(refs));
+        let refs = session.blocking(move || local::refs(&place)).await;
+        return refs.map(sorted).map_err(|failure| session.asked(url, Service::Git, failure));
     }
     session.online()?;
-    let mut budget = session.budget(url);
+    let mut budget = session.budget(url, &place, Service::Git);
     loop {
         match list_once(session, &place).await {
             Ok(refs) => return Ok(sorted(refs)),
@@ -134,16 +134,18 @@ async fn fetch(
     session.notify(Event::Fetching { url, place: &place, commit });
     let job = Job { session, url, place: &place, commit, repository: &repository, lock: &lock };
     if place.is_file() {
-        return Ok((job.take_local().await?, 0));
+        let taken = job.take_local().await;
+        let taken = taken.map_err(|failure| session.asked(url, Service::Git, failure));
+        return Ok((taken?, 0));
     }
     let mut known = repository.known();
-    let mut budget = session.budget(url);
+    let mut budget = session.budget(url, &place, Service::Git);
     loop {
         match job.download(&known).await {
             Ok(fetched) => return Ok(fetched),
             // The list of known commits may have been the cause.
             Err(failure) if failure.kind == ErrorKind::Integrity && !known.is_empty() => {
-                session.notify(Event::Retry { url, reason: &failure.detail });
+                session.tell_retry(&place, &failure.detail);
                 known.clear();
             }
             Err(failure) => budget.spend(failure).await?,

@@ -68,7 +68,7 @@ impl Decoder {
             Some(_) | None => {
                 let start = text::quoted_bytes(&self.buffer[..self.buffer.len().min(60)]);
                 let detail = format!("the server does not speak git's protocol: it sent {start}");
-                return Err(Failure::fatal(ErrorKind::Tool, detail));
+                return Err(Failure::fatal(ErrorKind::Content, detail));
             }
         };
         self.buffer.advance(4);

@@ -12,7 +12,7 @@ use super::message::{AGENT, PackAnswer, PackStep};
 use super::packet::Encoder;
 use super::server::Server;
 use crate::address::SourceUrl;
-use crate::error::{ErrorKind, Failure};
+use crate::error::{ErrorKind, Failure, Service};
 use crate::session::Session;
 
 /// The maximum size of the response. Only its first lines matter.
@@ -47,7 +47,7 @@ pub(crate) async fn reaches(
         return Ok(None);
     }
     session.online()?;
-    let mut budget = session.budget(url);
+    let mut budget = session.budget(url, &place, Service::Git);
     loop {
         match ask(session, &place, tip, commit).await {
             Ok(reach) => return Ok(reach),

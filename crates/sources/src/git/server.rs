@@ -93,7 +93,7 @@ impl<'a> Server<'a> {
                 let answer =
                     send(web, Route::Direct, Method::POST, &target, &headers, question).await?;
                 if !answer.status.is_success() {
-                    return Err(status_failure(&answer, "repository"));
+                    return Err(status_failure(&answer, url, "repository"));
                 }
                 Ok(Packets::new(Wire::Http(answer.body), limit))
             }
@@ -129,7 +129,7 @@ async fn open_http(web: &Transport, url: &SourceUrl) -> Result<Packets, Failure>
         )));
     }
     if !answer.status.is_success() {
-        return Err(status_failure(&answer, "repository"));
+        return Err(status_failure(&answer, url, "repository"));
     }
     let kind = answer.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
     match kind {
@@ -141,7 +141,7 @@ async fn open_http(web: &Transport, url: &SourceUrl) -> Result<Packets, Failure>
             let detail = format!(
                 "there is no git server at this URL, or it supports only the dumb protocol: it sent {kind}"
             );
-            Err(Failure::fatal(ErrorKind::Tool, detail))
+            Err(Failure::fatal(ErrorKind::Content, detail))
         }
     }
 }

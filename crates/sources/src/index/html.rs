@@ -28,7 +28,7 @@ pub(super) fn read(page: &str, base: &Url) -> Result<Vec<ReleaseFile>, Failure> 
         links.iter().filter_map(|link| Some((file(link, base)?, *link))).collect();
     if files.is_empty() {
         let detail = "the index sends neither JSON (PEP 691) nor links to files (PEP 503)";
-        return Err(Failure::fatal(ErrorKind::Tool, detail));
+        return Err(Failure::fatal(ErrorKind::Content, detail));
     }
     Ok(files.into_iter().filter_map(|(url, link)| release(url, link)).collect())
 }

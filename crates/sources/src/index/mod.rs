@@ -13,7 +13,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::address::SourceUrl;
-use crate::error::{ErrorKind, Failure};
+use crate::error::{ErrorKind, Failure, Service};
 use crate::http::status_failure;
 use crate::session::Session;
 use crate::text;
@@ -98,28 +98,33 @@ pub(crate) async fn list(
     index: &SourceUrl,
     project: &str,
 ) -> Result<Vec<ReleaseFile>, Failure> {
-    let page: SourceUrl =
-        format!("{}/{}/", index.as_str().trim_end_matches('/'), normalised(project))
-            .parse()
-            .map_err(refusal)?;
+    let page = page(index, project)?;
     let place = session.place(&page)?;
     if place.is_file() {
         return Err(Failure::refused(format!("`{place}` is a path on this machine, not an index")));
     }
     session.online()?;
-    let mut budget = session.budget(&page);
+    let mut budget = session.budget(&page, &place, Service::Index);
     loop {
         match download(session, &place).await {
-            Ok(bytes) => return read(&bytes, place.url()),
+            Ok(bytes) => {
+                return read(&bytes, place.url()).map_err(|failure| failure.asked(budget.asked()));
+            }
             Err(failure) => budget.spend(failure).await?,
         }
     }
 }
 
+/// Returns the URL of the page of a project.
+pub(crate) fn page(index: &SourceUrl, project: &str) -> Result<SourceUrl, Failure> {
+    let index = index.as_str().trim_end_matches('/');
+    format!("{index}/{}/", normalised(project)).parse().map_err(refusal)
+}
+
 async fn download(session: &Session, place: &SourceUrl) -> Result<Vec<u8>, Failure> {
     let answer = session.get(place, &[(ACCEPT, FORMS)]).await?;
     if !answer.status.is_success() {
-        return Err(status_failure(&answer, "project on the index"));
+        return Err(status_failure(&answer, place, "project on the index"));
     }
     let mut body = answer.body;
     let mut bytes = Vec::new();
@@ -138,14 +143,14 @@ fn read(bytes: &[u8], base: &Url) -> Result<Vec<ReleaseFile>, Failure> {
     if bytes.trim_ascii_start().starts_with(b"<") {
         return html::read(&String::from_utf8_lossy(bytes), base);
     }
-    let wrong = |detail: String| Failure::fatal(ErrorKind::Tool, detail);
     let page: Page = serde_json::from_slice(bytes).map_err(|error| {
-        wrong("the index does not send the JSON form of the simple API (PEP 691)".to_owned())
-            .because(&error)
+        let detail = "the index does not send the JSON form of the simple API (PEP 691)";
+        Failure::fatal(ErrorKind::Content, detail).because(&error)
     })?;
     if page.meta.version.split('.').next() != Some("1") {
         let version = text::quoted(&page.meta.version);
-        return Err(wrong(format!("the index uses version {version} of its API, not 1")));
+        let detail = format!("the index uses version {version} of its API, not 1");
+        return Err(Failure::fatal(ErrorKind::Tool, detail));
     }
     let file = |file: File| {
         let mut url = base.join(&file.url).ok()?;

@@ -169,19 +169,25 @@ async fn what_is_not_the_archive_is_refused() {
         (
             Answer::new(200).body("<html>log in</html>").into(),
             ErrorKind::Integrity,
-            "but the pin is",
+            "it is a web page (HTML), not the file: its SHA-256 is",
         ),
         (Fault::Length(9 << 30), ErrorKind::Refused, "larger than the"),
         (Fault::Endless, ErrorKind::Refused, "larger than the"),
         (Fault::status(404), ErrorKind::NotFound, "no such file"),
         (Fault::status(401), ErrorKind::Authentication, "password"),
-        (Fault::status(500), ErrorKind::Unreachable, "status 500 Internal Server Error (3 tries)"),
+        (Fault::status(407), ErrorKind::Proxy, "the proxy requires credentials"),
+        (
+            Answer::new(429).header("Retry-After", "3600").into(),
+            ErrorKind::RateLimited,
+            "limits the request rate (status 429 Too Many Requests); the request can be retried",
+        ),
+        (Fault::status(500), ErrorKind::Server, "status 500 Internal Server Error (3 tries)"),
         (Fault::status(418), ErrorKind::Tool, "418"),
         (Fault::Close, ErrorKind::Unreachable, "(3 tries)"),
         (Fault::Reset, ErrorKind::Unreachable, "(3 tries)"),
         (
             Answer::new(503).header("Retry-After", "3600").into(),
-            ErrorKind::Unreachable,
+            ErrorKind::Server,
             "the request can be retried in 3600 s",
         ),
         (Fault::Redirect("{target}".to_owned()), ErrorKind::Refused, "more than 5 times"),
@@ -207,7 +213,8 @@ async fn what_is_not_the_archive_is_refused() {
             .await
             .unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.to_string().starts_with("cannot fetch the archive `demo 1`: "), "{error}");
+        let start = format!("cannot fetch the archive `demo 1` from `{}/demo-1", proxy.url());
+        assert!(error.to_string().starts_with(&start), "{error}");
         assert!(error.to_string().contains(wanted), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
         let whole = cache.folder.path().join("cache/archives").join(&sha256);

@@ -75,6 +75,7 @@ async fn a_pack_with_any_byte_changed_is_not_believed() {
                     error.kind(),
                     ErrorKind::Integrity
                         | ErrorKind::Tool
+                        | ErrorKind::Content
                         | ErrorKind::Unreachable
                         | ErrorKind::NotFound
                         | ErrorKind::Authentication
@@ -109,7 +110,7 @@ async fn servers_that_answer_something_else() {
         (pack(b"0000"), ErrorKind::Tool, "at an unexpected position"),
         (
             pack(b"<html>"),
-            ErrorKind::Tool,
+            ErrorKind::Content,
             "the server does not speak git's protocol: it sent `<html>`",
         ),
         (pack(&packets(&[b"packfile\n"])), ErrorKind::Tool, "did not send a pack"),
@@ -131,7 +132,7 @@ async fn servers_that_answer_something_else() {
             "denies access: `access denied [2J`",
         ),
         (pack(&packets(&[b"strange\n"])), ErrorKind::Tool, "`strange` at an unexpected position"),
-        (Answer::new(500), ErrorKind::Unreachable, "status 500"),
+        (Answer::new(500), ErrorKind::Server, "status 500"),
     ] {
         let proxy = FaultProxy::to(&server.host());
         proxy.on("POST", "").does(answer);
@@ -200,8 +201,8 @@ async fn servers_that_hang_or_never_end() {
         ("GET", Fault::Stall, [ErrorKind::Timeout; 2]),
         ("POST", Fault::Stall, [ErrorKind::Timeout; 2]),
         ("POST", Fault::Slow(Duration::from_millis(400)), [ErrorKind::Timeout; 2]),
-        ("POST", Fault::Endless, [ErrorKind::Tool, ErrorKind::Refused]),
-        ("GET", Fault::Endless, [ErrorKind::Tool, ErrorKind::Refused]),
+        ("POST", Fault::Endless, [ErrorKind::Content, ErrorKind::Refused]),
+        ("GET", Fault::Endless, [ErrorKind::Content, ErrorKind::Refused]),
     ] {
         let proxy = FaultProxy::to(&server.host());
         proxy.on(method, "").does(fault.clone());

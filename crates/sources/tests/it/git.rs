@@ -542,7 +542,7 @@ async fn places_that_are_refused_or_not_there() {
         (testkit::Fault::status(404), ErrorKind::NotFound, "no such repository"),
         (
             testkit::Answer::new(200).header("Content-Type", "text/html").body("<html>").into(),
-            ErrorKind::Tool,
+            ErrorKind::Content,
             "there is no git server at this URL",
         ),
         (
@@ -550,7 +550,7 @@ async fn places_that_are_refused_or_not_there() {
             ErrorKind::Refused,
             "redirects to `https://new.example/a`, but redirects of repositories are not followed",
         ),
-        (testkit::Fault::Garbage(b"\0\0".to_vec()), ErrorKind::Tool, "not HTTP"),
+        (testkit::Fault::Garbage(b"\0\0".to_vec()), ErrorKind::Content, "not HTTP"),
     ] {
         let proxy = FaultProxy::to(&servers.http.host());
         proxy.on("GET", "info/refs").does(fault);

@@ -9,6 +9,7 @@ use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
 use project::mirrors::Mirrors as Rules;
 use project::{Project, environment};
+use sources::{Asked, Service};
 
 use super::content::{Content, FOLDER, Found, Locked};
 use super::report::Index;
@@ -133,6 +134,10 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
     let mut told = Failure::from_chain(code, error);
     told.log = error.last_lines().to_vec();
     told = told.hint("nothing was written");
+    if let Some((url, kind)) = error.refused() {
+        let mirror = Asked { url, is_mirror: true, service: Service::Debian };
+        told = failure::at_server(told, kind, &mirror);
+    }
     match error {
         ResolveError::Update { .. } if !is_snapshot => told
             .hint("`--snapshot` accepts the package indexes of a mirror that serves the state of an earlier day")

@@ -11,7 +11,7 @@ use failure::{Failure, Kind};
 use pins::PythonSet;
 use project::environment;
 use project::mirrors::Mirrors;
-use sources::SourceUrl;
+use sources::{Asked, ErrorKind, Service, SourceUrl};
 
 /// The version of uv to install if there is none, with the hashes of its wheels for Linux on x86_64
 /// and aarch64, glibc and musl.
@@ -36,6 +36,8 @@ pub(crate) struct Uv {
     index: String,
     cache: PathBuf,
     network: BTreeMap<OsString, OsString>,
+    /// The hosts of the user's mirrors.
+    mirrors: BTreeSet<String>,
 }
 
 /// The output format of uv.
@@ -65,7 +67,9 @@ impl Uv {
             Some(program) => program,
             None => installed(&cache.join("tools"), index.as_str(), &network, tell)?,
         };
-        Ok(Self { program, index: index.as_str().to_owned(), cache: cache.join("uv"), network })
+        let mirrors = mirrors.sources.iter().filter_map(sources::Mirror::host).collect();
+        let index = index.as_str().to_owned();
+        Ok(Self { program, index, cache: cache.join("uv"), network, mirrors })
     }
 
     /// Resolves requirements, which are grouped by the file that contains them. The given index, if
@@ -122,7 +126,7 @@ impl Uv {
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {
-            Err(failed(&output))
+            Err(self.failed(&output))
         }
     }
 
@@ -236,19 +240,59 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
     lines[from..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-fn failed(output: &Output) -> Failure {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let has_none = said.contains("No solution found") || said.contains("was not found in the");
-    let (code, hint) = if has_none {
-        (
-            Kind::Input,
-            "change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing",
-        )
-    } else {
-        (Kind::Network, "check the network, `HTTPS_PROXY` and `--index`")
-    };
-    let told = Failure::new(code, "uv found no set of packages that meets the requirements");
-    Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written").hint(hint)
+/// Finds the first failed request in uv's output: its URL, and the kind of failure according to the
+/// status of HTTP. uv writes `(500 Internal Server Error) for url (URL)`, and similar for an index
+/// that denies access.
+fn refused(said: &str) -> Option<(SourceUrl, ErrorKind)> {
+    said.lines().find_map(|line| {
+        let start = line.find("https://").or_else(|| line.find("http://"))?;
+        let url = line[start..].split(|c: char| c.is_whitespace() || ")`'\"".contains(c)).next()?;
+        let words = line.split([' ', '(']).zip(line.split([' ', '(']).skip(1));
+        let is_reason = |word: &str| word.starts_with(|c: char| c.is_ascii_uppercase());
+        let status = words.filter(|(_, reason)| is_reason(reason));
+        let kind = status.filter_map(|(status, _)| status.parse().ok()).find_map(kind_of)?;
+        Some((url.parse().ok()?, kind))
+    })
+}
+
+fn kind_of(status: u16) -> Option<ErrorKind> {
+    match status {
+        401 | 403 => Some(ErrorKind::Authentication),
+        404 | 410 => Some(ErrorKind::NotFound),
+        407 => Some(ErrorKind::Proxy),
+        429 => Some(ErrorKind::RateLimited),
+        500..=599 => Some(ErrorKind::Server),
+        _ => None,
+    }
+}
+
+impl Uv {
+    fn failed(&self, output: &Output) -> Failure {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told = |kind| {
+            let told =
+                Failure::new(kind, "uv found no set of packages that meets the requirements");
+            Failure { log: last_lines(&output.stderr), ..told }.hint("nothing was written")
+        };
+        let is_mirror =
+            |url: &SourceUrl| url.host().is_some_and(|host| self.mirrors.contains(&host));
+        if let Some((url, kind)) = refused(&said) {
+            let is_mirror = is_mirror(&url);
+            let asked = Asked { url, is_mirror, service: Service::Index };
+            return failure::at_server(told(Kind::Network), kind, &asked);
+        }
+        if !said.contains("No solution found") && !said.contains("was not found in the") {
+            return told(Kind::Network).hint("check the network, `HTTPS_PROXY` and `--index`");
+        }
+        let told = told(Kind::Input).hint("change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing");
+        // uv does not tell a page without the package from a login page.
+        match self.index.parse::<SourceUrl>() {
+            Ok(url) if is_mirror(&url) => told.hint(format!(
+                "the index is a mirror: check that `{url}` is the address of a package index that has the packages"
+            )),
+            Ok(_) | Err(_) => told,
+        }
+    }
 }
 
 /// Returns the origin of a package from uv's `# via` comments: a file, the packages that lead to
@@ -287,6 +331,34 @@ pub(crate) fn chain(reasons: &str, package: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn uv_says_which_index_failed_and_why() {
+        for (said, kind) in [
+            (
+                "hint: An index URL (http://127.0.0.1:9/simple) could not be queried due to a lack of valid authentication credentials (401 Unauthorized)",
+                Some(ErrorKind::Authentication),
+            ),
+            (
+                "hint: An index (http://127.0.0.1:9/simple) returned a 403 Forbidden error. Check it.",
+                Some(ErrorKind::Authentication),
+            ),
+            (
+                "error: x\n  cause: Failed to fetch: http://127.0.0.1:9/simple\n  cause: HTTP status client error (429 Too Many Requests) for url (http://127.0.0.1:9/simple)",
+                Some(ErrorKind::RateLimited),
+            ),
+            (
+                "cause: HTTP status server error (500 Internal Server Error) for url (http://127.0.0.1:9/simple)",
+                Some(ErrorKind::Server),
+            ),
+            ("Because six was not found in the package registry", None),
+            ("cause: Failed to fetch: http://127.0.0.1:9/simple", None),
+        ] {
+            let found = refused(said);
+            assert_eq!(found.as_ref().map(|(_, kind)| *kind), kind, "{said}");
+            assert!(found.is_none_or(|(url, _)| url.as_str() == "http://127.0.0.1:9/simple"));
+        }
+    }
 
     #[test]
     fn the_shortest_way_to_a_package_is_told() {

@@ -108,10 +108,11 @@ async fn answer(question: Question, asked: &Clients) -> Vec<(PinName, State)> {
     }
 }
 
-/// Returns the state of pins whose source could not be reached.
+/// Returns the state of pins whose source could not be reached. If a mirror lacks it, it is unknown
+/// whether upstream still has it.
 fn unasked(error: &SourceError) -> State {
     let class = match error.kind() {
-        ErrorKind::NotFound => Class::Vanished,
+        ErrorKind::NotFound if error.mirror().is_none() => Class::Vanished,
         _ => Class::Unreachable,
     };
     State::new(class, error.to_string())
