@@ -401,7 +401,7 @@ fn mirror_hints(told: Failure, kind: SourceKind, mirror: &Asked) -> Failure {
             "check that mirror `{host}` is running, and check the network and the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml); `--mirror FROM=URL` names another mirror"
         )),
         _ => told.hint(format!(
-            "check that {} of mirror `{host}`, and that no login page or proxy intercepts it",
+            "check that {} at mirror `{host}`, and that no login page or proxy intercepts it",
             is_service(mirror)
         )),
     }

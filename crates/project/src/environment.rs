@@ -339,11 +339,16 @@ pub fn network_variables(mirrors: &Mirrors) -> Result<BTreeMap<OsString, OsStrin
     if let Some(url) = https {
         set(["HTTPS_PROXY", "https_proxy"], url.secret().expose());
     }
-    if !except.is_empty() {
-        set(["NO_PROXY", "no_proxy"], &except.join(","));
+    if has_proxy {
+        let here = HERE.map(str::to_owned);
+        let direct = except.into_iter().chain(here).collect::<Vec<_>>().join(",");
+        set(["NO_PROXY", "no_proxy"], &direct);
     }
     Ok(all)
 }
+
+/// The names of this machine, which is never contacted through a proxy.
+const HERE: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The URL of a proxy that does not exist: the port "discard" of this machine.
 const NO_PROGRAM_LISTENS: &str = "http://127.0.0.1:9";

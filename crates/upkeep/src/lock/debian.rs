@@ -139,9 +139,12 @@ fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
         told = failure::at_server(told, kind, &mirror);
     }
     match error {
-        ResolveError::Update { .. } if !is_snapshot => told
+        ResolveError::Update { .. } if !is_snapshot && error.refused().is_none() => told
             .hint("`--snapshot` accepts the package indexes of a mirror that serves the state of an earlier day")
             .hint(failure::DEBIAN_MIRROR),
+        ResolveError::Update { .. } if error.refused().is_some() => {
+            told.hint(failure::DEBIAN_MIRROR)
+        }
         ResolveError::Choose { .. } => told
             .hint("change `wanted` of that set in its lock")
             .hint("if a package needs a newer version from another suite, list that package too: `[from]` in the lock lists the packages of each suite"),
