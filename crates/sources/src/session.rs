@@ -260,7 +260,7 @@ impl Budget<'_> {
     /// with the server that was asked.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
         let spent = self.try_spend(failure).await;
-        spent.map_err(|failure| failure.asked(&self.asked))
+        spent.map_err(|last| last.asked(&self.asked))
     }
 
     async fn try_spend(&mut self, failure: Failure) -> Result<(), Failure> {

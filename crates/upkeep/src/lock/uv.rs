@@ -288,7 +288,8 @@ impl Uv {
         // uv does not tell a page without the package from a login page.
         match self.index.parse::<SourceUrl>() {
             Ok(url) if is_mirror(&url) => told.hint(format!(
-                "the index is a mirror: check that `{url}` is the address of a package index that has the packages"
+                "the index is mirror `{}`: check that `{url}` is the address of a package index, and that it has the packages",
+                url.host().unwrap_or_default()
             )),
             Ok(_) | Err(_) => told,
         }
@@ -355,7 +356,7 @@ mod tests {
             ("cause: Failed to fetch: http://127.0.0.1:9/simple", None),
         ] {
             let found = refused(said);
-            assert_eq!(found.as_ref().map(|(_, kind)| *kind), kind, "{said}");
+            assert_eq!(found.as_ref().map(|(_, found)| *found), kind, "{said}");
             assert!(found.is_none_or(|(url, _)| url.as_str() == "http://127.0.0.1:9/simple"));
         }
     }
