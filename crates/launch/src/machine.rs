@@ -3,6 +3,7 @@
 //! `doctor`, `env` and `diagnose` are also useful outside a project. There, they use the built-in
 //! data files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::{DockerBuilder, Engine};
@@ -137,10 +138,13 @@ impl Data {
     /// There is no such script, or it cannot be read.
     pub fn script(&self, name: &str) -> Result<String, Failure> {
         let name = format!("versions/smoke/{name}");
-        let text = self.project.text(&name).map_err(|error| {
-            Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error).hint(
-                "versions/run.toml names this script; create it, or specify another script there",
-            )
+        let text = self.project.text(&name).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error).hint(
+                    "versions/run.toml names this script; create it, or specify another script there",
+                )
+            }
+            _ => self.project.unreadable(&name, &error),
         })?;
         Ok(text.to_string())
     }

@@ -116,6 +116,19 @@ impl<'t> Table<'t> {
         self.entries.get_key_value(key).map(|(key, value)| Entry::new(key, value))
     }
 
+    /// Returns an entry `key = "text"` in the table and everything below it.
+    pub fn find_text(&self, key: &str, text: &str) -> Option<Entry<'t>> {
+        let mut open: Vec<Entry<'t>> = self.entries().collect();
+        while let Some(entry) = open.pop() {
+            if entry.key == key && entry.text() == Some(text) {
+                return Some(entry);
+            }
+            let below = entry.as_table().into_iter().flat_map(|table| table.entries());
+            open.extend(entry.items().into_iter().flatten().chain(below));
+        }
+        None
+    }
+
     /// Reports every key that is not one of `known`.
     pub fn check_keys(&self, report: &mut Report<'_>, known: &[&str]) {
         for entry in self.entries().filter(|entry| !known.contains(&entry.key)) {

@@ -11,6 +11,7 @@ use names::{GpuTarget, TrackName};
 use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
+use crate::inside::{self, Outside};
 use crate::{built_in, recipe};
 
 const VERSIONS: &str = "versions/versions.toml";
@@ -118,7 +119,8 @@ impl Project {
     /// Returns the names of the files in a project folder, and in the built-in folder of that name
     /// if the built-in files are defaults.
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
-        let own = self.has_files.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
+        let is_inside = self.has_files && self.check_inside(folder).is_ok();
+        let own = is_inside.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();
         let own = own.into_iter().flatten().flatten();
         let mut names: BTreeSet<String> =
             own.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -126,6 +128,15 @@ impl Project {
             names.extend(built_in::names_in(folder).into_iter().map(str::to_owned));
         }
         names
+    }
+
+    /// Checks that no symbolic link on a path, which is relative to the project's root, leads out
+    /// of the project. A path that does not exist passes.
+    ///
+    /// # Errors
+    /// A link leads out of the project; [`Project::unreadable`] explains it.
+    pub fn check_inside(&self, name: &str) -> std::io::Result<()> {
+        inside::check(&self.root, name)
     }
 
     /// Returns the text of a file, given its path from the project's root: from the project's
@@ -146,7 +157,7 @@ impl Project {
     /// Returns the text of a file in the project's folder. Reads each file once.
     ///
     /// # Errors
-    /// The file cannot be read, is too large or is not UTF-8.
+    /// The file cannot be read, is too large, is not UTF-8, or is outside the project.
     pub fn own_text(&self, name: &str) -> std::io::Result<Arc<str>> {
         if !self.has_files {
             return Err(std::io::ErrorKind::NotFound.into());
@@ -157,6 +168,7 @@ impl Project {
         }
         let is_data = Path::new(name).parent() == Some(Path::new("versions"));
         let cap = if is_data { DATA_FILE_CAP } else { MATERIAL_CAP };
+        self.check_inside(name)?;
         let text: Arc<str> = read_capped(&self.root.join(name), cap)?.into();
         texts.insert(name.to_owned(), Arc::clone(&text));
         Ok(text)
@@ -410,6 +422,9 @@ fn read_bytes_capped(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     if bytes.len() as u64 > cap {
         let message = format!("the file is larger than {} MiB", cap >> 20);
         return Err(Error::new(ErrorKind::FileTooLarge, message));
+    if Outside::of(error).is_some() {
+        return told.hint(inside::NEXT);
+    }
     }
     Ok(bytes)
 }

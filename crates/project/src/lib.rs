@@ -28,6 +28,7 @@ pub mod fetch;
 mod folder;
 pub mod image;
 pub mod input;
+mod inside;
 pub mod locks;
 pub mod mirrors;
 pub mod origin;

@@ -164,7 +164,9 @@ pub fn read_all(project: &Project) -> Result<BTreeMap<String, Vec<Patch>>, Failu
 }
 
 fn entries(project: &Project, folder: &str) -> Result<Vec<PathBuf>, Failure> {
-    let paths = std::fs::read_dir(project.root.join(folder)).and_then(|entries| {
+    let folders = project.check_inside(folder);
+    let paths = folders.and_then(|()| std::fs::read_dir(project.root.join(folder)));
+    let paths = paths.and_then(|entries| {
         entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()
     });
     paths.map_err(|error| project.unreadable(folder, &error))

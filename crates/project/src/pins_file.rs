@@ -8,6 +8,7 @@ use names::PinName;
 use pins::{Compat, Pins};
 
 use crate::folder::{read_text, unreadable};
+use crate::inside;
 
 /// The path of the file from the project's root.
 pub const FILE: &str = "versions/versions.toml";
@@ -17,7 +18,8 @@ pub const FILE: &str = "versions/versions.toml";
 /// # Errors
 /// The file cannot be read, or something in it is wrong.
 pub fn read(root: &Path) -> Result<(String, Pins), Failure> {
-    let text = read_text(&root.join(FILE)).map_err(|error| unreadable(root, FILE, &error))?;
+    let text = inside::check(root, FILE).and_then(|()| read_text(&root.join(FILE)));
+    let text = text.map_err(|error| unreadable(root, FILE, &error))?;
     match pins::parse_versions(FILE, &text) {
         Ok(pins) => Ok((text, pins)),
         Err(error) => Err(Failure::places(error, text)),

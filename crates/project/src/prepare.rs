@@ -13,7 +13,7 @@ use executor::Materials;
 use failure::{Failure, Kind, nearest};
 use names::{Digest, TrackName};
 use oci::stand_in::StandIn;
-use pins::reader::{Report, wrong};
+use pins::reader::{Report, Table, document, quote, wrong};
 use plan::{Plan, Revision, labels};
 use planner::{PlanError, Planned, PlanningInput, Warning};
 use record::{Place, Recipe};
@@ -22,7 +22,7 @@ use crate::folder::{DATA_FILES, Project, TRACKS};
 use crate::mirrors::Mirrors;
 use crate::own_files::{self, ReadFiles};
 use crate::request::{self, PendingRequest, RevisionChoice, Subject};
-use crate::{advice, built_in, patches, recipe, registry, rehearsal, runtime, state};
+use crate::{advice, built_in, inside, patches, recipe, registry, rehearsal, runtime, state};
 
 /// A plan with its warnings and its input files.
 #[derive(Debug)]
@@ -168,6 +168,9 @@ impl<'a> Preparer<'a> {
         }
         for file in &needs.files {
             if self.project.has(file) && !self.input.files.contains_key(file) {
+                if needs.dockerfiles.contains(file) {
+                    self.check_dockerfile(file)?;
+                }
                 let text = self.project.told_text(file)?;
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
                 if needs.dockerfiles.contains(file) {
@@ -185,6 +188,23 @@ impl<'a> Preparer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a Dockerfile is in the project's folder. The error names the line of
+    /// `tracks.toml` that names the file, if it is the project's own.
+    fn check_dockerfile(&self, file: &str) -> Result<(), Failure> {
+        let Err(error) = self.project.check_inside(file) else { return Ok(()) };
+        let text = self.project.own_text(TRACKS).unwrap_or_default();
+        let mut report = Report::new(TRACKS, &text);
+        let place = document(&mut report).ok().and_then(|entries| {
+            let root = Table::root(&mut report, &entries).ok()?;
+            Some(root.find_text("dockerfile", file)?.span)
+        });
+        let Some(place) = place else { return Err(self.project.unreadable(file, &error)) };
+        let message = format!("{} cannot be used: {error}", quote(file));
+        let reported = report.add(&place, wrong(message, inside::NEXT));
+        let result = report.finish(Err(reported));
+        result.map_err(|problems| Failure::places(problems, text.to_string()))
     }
 
     /// Reads the project's own files that a plan needs.

@@ -43,6 +43,7 @@ mod mirrors;
 mod mistakes;
 mod old_and_new;
 mod outdated;
+mod outside;
 mod own_files;
 mod own_project;
 mod patch;

@@ -53,6 +53,19 @@ fn without_a_gpu_the_levels_that_need_none_run_and_the_others_are_named() {
 }
 
 #[test]
+fn a_script_outside_the_project_is_refused() {
+    let (engine, outside) = (podman(), tempfile::tempdir().unwrap());
+    let project = with_scripts("true", "true", "true");
+    let script = project.path("versions/smoke/test-import.sh");
+    std::fs::rename(&script, outside.path().join("script")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("script"), script).unwrap();
+    let ran = smoke(&project, &engine, "--no-gpu").expect(2);
+    ran.says("`versions/smoke/test-import.sh` is a symbolic link to")
+        .says("which is outside the project")
+        .says("replace the link with a copy");
+}
+
+#[test]
 fn a_track_without_levels_is_not_passed() {
     let (engine, project) = (podman(), Project::new());
     let row =

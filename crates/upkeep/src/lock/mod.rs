@@ -111,6 +111,7 @@ fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
 /// Returns the names of the Debian locks: the project's own, and the built-in ones if the project
 /// uses the built-in data files.
 fn debian_locks(project: &Project) -> Result<BTreeSet<String>, Failure> {
+    project.check_inside(FOLDER).map_err(|error| project.unreadable(FOLDER, &error))?;
     let folder = project.root.join(FOLDER);
     if let Err(error) = std::fs::read_dir(&folder)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -252,6 +253,7 @@ fn refuse_moved(found: &Found) -> Result<(), Failure> {
 fn write_one(project: &Project, found: &Found, is_dry: bool) -> Result<Vec<String>, Failure> {
     let mut written = Vec::new();
     for (name, text) in &found.files {
+        project.check_inside(name).map_err(|error| project.unreadable(name, &error))?;
         let path = project.root.join(name);
         let now = std::fs::read(&path)
             .or_else(|_| project.text(name).map(|of_program| of_program.as_bytes().to_vec()));

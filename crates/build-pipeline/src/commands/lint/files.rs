@@ -99,7 +99,18 @@ pub(super) fn of_project(project: &Project) -> Read {
     let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
     let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
     names.retain(|name| project.root.join(name).exists());
+    let mut failed = None;
+    let mut is_inside = |name: &PathBuf| {
+        let name = name.to_string_lossy();
+        let checked = project.check_inside(&name);
+        if let Err(error) = &checked {
+            failed.get_or_insert_with(|| project.unreadable(&name, error));
+        }
+        checked.is_ok()
+    };
+    names.retain(&mut is_inside);
     let mut folders = vec![PathBuf::from("dockerfiles")];
+    folders.retain(&mut is_inside);
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(project.root.join(&folder)) else { continue };
         for entry in entries.flatten() {
@@ -112,5 +123,6 @@ pub(super) fn of_project(project: &Project) -> Read {
         }
     }
     names.sort();
-    read(&project.root, &names)
+    let read = read(&project.root, &names);
+    Read { failed: failed.or(read.failed), ..read }
 }
