@@ -4,7 +4,7 @@
 //! Each stage starts from the image of the previous one, and the first stage from the variant's
 //! base.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checks::{self, line};
 use crate::files::{TrackFile, read_context_files};
@@ -104,21 +104,26 @@ pub(crate) fn read_variants(
         Ok((name, read_variant(report, &variant_table, pins)?))
     });
     let rehearsal = table.optional(report, "rehearsal", name);
-    let (variant, rehearsal, variants) = (variant?, rehearsal?, variants?);
-    for (key, named) in [("variant", Some(&variant)), ("rehearsal", rehearsal.as_ref())] {
-        let Some(named) = named.filter(|named| !variants.contains_key(*named)) else {
+    let named = [
+        ("variant", variant.as_ref().ok()),
+        ("rehearsal", rehearsal.as_ref().ok().and_then(Option::as_ref)),
+    ];
+    let mut failed = None;
+    for (key, named) in named {
+        let known = || section.entries().map(|entry| entry.key);
+        let Some(named) = named.filter(|named| known().all(|one| one != *named)) else {
             continue;
         };
         let Some(entry) = table.get(key) else { continue };
-        let known = || variants.keys().map(String::as_str);
         let help = match nearest(named, known()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the variants are {}", list(known())),
         };
         let wrong = wrong(format!("`{named}` is not one of the variants"), help);
-        return Err(report.add(&entry.span, wrong));
+        failed = Some(report.add(&entry.span, wrong));
     }
-    Ok(Variants { variant, variants, rehearsal })
+    let all = Variants { variant: variant?, variants: variants?, rehearsal: rehearsal? };
+    failed.map_or(Ok(all), Err)
 }
 
 /// Reads the base of a track or variant, which has exactly one of `base`, `track` and `packages`.
@@ -147,17 +152,17 @@ pub(crate) fn read_base(
         })
     });
     let packages = table.optional(report, "packages", name);
+    let given = ["base", "track", "packages"].iter().filter(|key| table.get(key).is_some()).count();
+    if given > 1 {
+        let message =
+            format!("{} has more than one of `base`, `track` and `packages`", table.place());
+        let help = "keep one: an image pin (`base`), another track (`track`) or a package lock (`packages`)";
+        return Err(report.add(&table.span(), wrong(message, help)));
+    }
     let all = [base?.map(Base::Image), track?.map(Base::Track), packages?.map(Base::Packages)];
-    let mut given = all.into_iter().flatten();
-    match (given.next(), given.next()) {
-        (Some(only), None) => Ok(only),
-        (None, _) => Err(table.add_missing(report, "base", example)),
-        (Some(_), Some(_)) => {
-            let message =
-                format!("{} has more than one of `base`, `track` and `packages`", table.place());
-            let help = "keep one: an image pin (`base`), another track (`track`) or a package lock (`packages`)";
-            Err(report.add(&table.span(), wrong(message, help)))
-        }
+    match all.into_iter().flatten().next() {
+        Some(only) => Ok(only),
+        None => Err(table.add_missing(report, "base", example)),
     }
 }
 
@@ -205,27 +210,52 @@ fn read_variant(
     let base = read_base(report, table, pins, "base = \"fedora\"");
     let has_gpu_code = table.flag(report, "gpu-code");
     let slim = read_slim(report, table);
-    let base = base?;
-    let items = table.get("stage").and_then(|entry| entry.items()).unwrap_or_default();
+    let stages = read_stages(report, table, base.as_ref().ok(), pins);
+    Ok(Variant { base: base?, stages: stages?, has_gpu_code: has_gpu_code?, slim: slim? })
+}
+
+fn read_stages(
+    report: &mut Report<'_>,
+    table: &Table<'_>,
+    base: Option<&Base>,
+    pins: Option<&Pins>,
+) -> Result<Vec<Stage>, Reported> {
+    let items = match table.get("stage") {
+        Some(entry) => match entry.items() {
+            Some(items) => items,
+            None => {
+                return Err(entry.add_type(report, "an array of tables", "write `[[….stage]]`"));
+            }
+        },
+        None => Vec::new(),
+    };
     if items.is_empty() {
         return Err(table.add_missing(report, "stage", "[[….stage]]"));
     }
-    let mut stages: Vec<Stage> = Vec::new();
+    let (mut stages, mut names, mut failed) = (Vec::new(), BTreeSet::new(), None);
     for item in items {
-        let stage = read_stage(report, &item, &base, pins)?;
-        if stages.iter().any(|other| other.name == stage.name) {
-            let message = format!("two stages are called `{}`", stage.name);
-            return Err(report.add(&item.span, wrong(message, "rename one of them")));
+        if let Some(reported) = report.is_full() {
+            return Err(reported);
         }
-        stages.push(stage);
+        match read_stage(report, &item, base, pins) {
+            Ok(stage) => stages.push(stage),
+            Err(reported) => failed = Some(reported),
+        }
+        let name = item.as_table().and_then(|stage| stage.get("name"));
+        if let Some(name) = name.and_then(|entry| entry.text())
+            && !names.insert(name)
+        {
+            let message = format!("two stages are called {}", quote(name));
+            failed = Some(report.add(&item.span, wrong(message, "rename one of them")));
+        }
     }
-    Ok(Variant { base, stages, has_gpu_code: has_gpu_code?, slim: slim? })
+    failed.map_or(Ok(stages), Err)
 }
 
 fn read_stage(
     report: &mut Report<'_>,
     item: &Entry<'_>,
-    base: &Base,
+    base: Option<&Base>,
     pins: Option<&Pins>,
 ) -> Result<Stage, Reported> {
     let table = item.table(report, "`[[….stage]]`")?;
@@ -252,14 +282,14 @@ fn read_stage(
         table.optional(report, "python", |text| checks::pin_name(text).map(|_| text.to_owned()));
     let args = read_args(report, &table);
     let network = table.flag(report, "network");
-    let packages = packages?;
+    let has_packages = packages.as_ref().is_ok_and(|packages| !packages.is_empty());
     let folders = sources.iter().flat_map(BTreeMap::keys).map(String::as_str);
-    let of_packages = (!packages.is_empty()).then_some("packages");
+    let of_packages = has_packages.then_some("packages");
     let of_python = matches!(python, Ok(Some(_))).then_some("python");
     let folders: Vec<&str> = folders.chain(of_packages).chain(of_python).collect();
     let files = read_context_files(report, &table, &folders);
-    if !matches!(base, Base::Packages(_))
-        && !packages.is_empty()
+    if base.is_some_and(|base| !matches!(base, Base::Packages(_)))
+        && has_packages
         && let Some(entry) = table.get("packages")
     {
         let message = "`packages` needs a lock, but this variant is not based on packages";
@@ -270,7 +300,7 @@ fn read_stage(
         name: stage?,
         dockerfile: dockerfile?,
         sources: sources?,
-        packages,
+        packages: packages?,
         python: python?,
         files: files?,
         args: args?,

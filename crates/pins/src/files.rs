@@ -6,7 +6,7 @@ use names::{CONTEXT_NAMES, FileMode, ParseFileModeError};
 
 use crate::checks;
 use crate::problem::{Report, Reported, Wrong, quote, wrong};
-use crate::reader::{Entry, Table};
+use crate::reader::{Entry, Table, document};
 
 /// A project file or folder, and its place in the image or in a build context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -257,6 +257,55 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
         mode: mode?,
         owner: owner?.unwrap_or_default(),
     })
+}
+
+/// Finds the project files that the text of a `tracks.toml` names: files of tracks and of build
+/// contexts, and Dockerfiles. Other problems in the text do not matter. Returns the place of each
+/// path, and the path.
+pub fn named_files(text: &str) -> NamedFiles {
+    let (mut report, mut named) = (Report::new("", text), NamedFiles::default());
+    let Ok(entries) = document(&mut report) else { return named };
+    let Ok(root) = Table::root(&mut report, &entries) else { return named };
+    for track in root.entries().filter_map(|entry| entry.as_table()) {
+        for file in items(&track, "files") {
+            named.files.extend(file.as_table().and_then(|table| path(&table.get("from")?, source)));
+        }
+        let variants = track.get("variants").and_then(|entry| entry.as_table());
+        let variants = variants.iter().flat_map(Table::entries);
+        for built in variants.filter_map(|entry| entry.as_table()).chain([track]) {
+            for stage in items(&built, "stage") {
+                let Some(stage) = stage.as_table() else { continue };
+                let dockerfile = stage.get("dockerfile");
+                let dockerfile = dockerfile.and_then(|entry| path(&entry, checks::project_file));
+                named.dockerfiles.extend(dockerfile);
+                let files = items(&stage, "files");
+                named.files.extend(files.iter().filter_map(|file| path(file, source)));
+            }
+        }
+    }
+    named
+}
+
+/// The project files that a text names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct NamedFiles {
+    /// Files of tracks and of build contexts.
+    pub files: Vec<(Range<usize>, String)>,
+    /// Dockerfiles.
+    pub dockerfiles: Vec<(Range<usize>, String)>,
+}
+
+/// Returns the items of an array; none if it is not an array.
+fn items<'t>(table: &Table<'t>, key: &str) -> Vec<Entry<'t>> {
+    table.get(key).and_then(|entry| entry.items()).unwrap_or_default()
+}
+
+/// Returns the place of a path and the path, if it is valid.
+fn path(
+    entry: &Entry<'_>,
+    check: impl Fn(&str) -> Result<String, Wrong>,
+) -> Option<(Range<usize>, String)> {
+    Some((entry.span.clone(), check(entry.text()?).ok()?))
 }
 
 /// Reads `files` of a stage: project files in its build context. `folders` are the other

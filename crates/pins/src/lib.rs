@@ -40,7 +40,7 @@ pub use built::{Stage, Variant, Variants};
 pub use change::{ChangeError, Changed, NewValue, PinChange};
 pub use compat::{Compat, parse_compat, parse_compat_over};
 pub use environment::{refused_variable, unknown_ollama_variable};
-pub use files::{Owner, TrackFile, check_destination, is_system_folder};
+pub use files::{NamedFiles, Owner, TrackFile, check_destination, is_system_folder, named_files};
 pub use gpus::{Gpu, Gpus, parse_gpus};
 pub use known::Known;
 pub use package_lock::{
@@ -61,5 +61,5 @@ pub use tracks::{
 pub use variables::{OVERRIDE, Setting, Variable, When};
 pub use versions::{
     ArchivePin, Facts, ImagePin, ManifestKind, PinKind, Pinned, Pins, Release, SourcePin,
-    parse_versions,
+    has_built_in, parse_versions,
 };

@@ -3,7 +3,7 @@
 //! Start at [`parse_tracks_with`], which also checks that the base of each track exists. The
 //! planner decides how the settings of a track take effect.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::built::{self, Variants};
 use crate::checks::{self, line};
@@ -14,6 +14,8 @@ use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use crate::{ParseError, PinKind, Pins};
 use names::{GpuTarget, PinName, TrackName};
+
+mod relations;
 
 /// The content of `tracks.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,8 +252,8 @@ impl Track {
 /// The pins and tracks that the tracks of a file may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct References<'a> {
-    /// The pins.
-    pub pins: &'a Pins,
+    /// The pins; `None` if they are unknown, because their own file is wrong.
+    pub pins: Option<&'a Pins>,
     /// Tracks that exist in addition to those in the file. A table in the file replaces the track
     /// of the same name.
     pub tracks: Option<&'a Tracks>,
@@ -288,15 +290,43 @@ fn parse(file: &str, text: &str, known: Option<References<'_>>) -> Result<Tracks
             _ => root.required(&mut report, "gpu", "gpu = \"gfx1151\"", checks::gpu_target),
         };
         let named = || root.entries().filter(|entry| !matches!(entry.key, "schema" | "gpu"));
-        let pins = known.map(|known| known.pins);
-        let own = collect(&mut report, named(), |report, entry| read_track(report, entry, pins))?;
+        let pins = known.and_then(|known| known.pins);
+        let (own, failed) = read_tracks(&mut report, named(), pins);
         let mut tracks = inherited.map(|inherited| inherited.tracks.clone()).unwrap_or_default();
+        tracks.retain(|name, _| named().all(|entry| entry.key != name.as_str()));
         tracks.extend(own);
-        let all = Tracks { gpu: gpu?, tracks };
-        check_relations(&mut report, named(), &all)?;
-        Ok(all)
+        let related = relations::check(&mut report, &named().collect::<Vec<_>>(), &tracks);
+        failed.map_or(Ok(()), Err)?;
+        related?;
+        Ok(Tracks { gpu: gpu?, tracks })
     });
     report.finish(tracks)
+}
+
+/// Reads the tracks one by one. Returns those that are valid, and whether a track is not.
+fn read_tracks<'t>(
+    report: &mut Report<'_>,
+    entries: impl Iterator<Item = Entry<'t>>,
+    pins: Option<&Pins>,
+) -> (BTreeMap<TrackName, Track>, Option<Reported>) {
+    let (mut tracks, mut failed) = (BTreeMap::new(), None);
+    for entry in entries {
+        if let Some(reported) = report.is_full() {
+            return (tracks, Some(reported));
+        }
+        match read_track(report, &entry, pins) {
+            Ok((name, track)) => drop(tracks.insert(name, track)),
+            Err(reported) => failed = Some(reported),
+        }
+    }
+    (tracks, failed)
+}
+
+/// Returns whether an engine builds the track of a table. A track with a base of its own and
+/// variants without stages only adds metadata.
+fn is_built(table: &Table<'_>) -> bool {
+    let has = |keys: &[&str]| keys.iter().any(|key| table.get(key).is_some());
+    has(&["stage", "variant"]) || (has(&["variants"]) && !has(&["base", "track"]))
 }
 
 fn read_track(
@@ -318,9 +348,7 @@ fn read_track(
     })?;
     let place = quote(&format!("[{}]", entry.key));
     let table = entry.table(report, &place)?;
-    let has = |keys: &[&str]| keys.iter().any(|key| table.get(key).is_some());
-    // A track with a base of its own and variants without stages only adds metadata.
-    let is_built = has(&["stage", "variant"]) || (has(&["variants"]) && !has(&["base", "track"]));
+    let is_built = is_built(&table);
     let of_kind = if is_built { forms::BUILT } else { forms::DERIVED };
     let groups = [forms::TRACK_ABOUT, forms::BASE, forms::IMAGE, of_kind];
     table.check_form(report, &groups);
@@ -356,105 +384,6 @@ fn read_track(
         build: build?,
     };
     Ok((name, track))
-}
-
-/// Checks the relations between tables: bases that are tracks, letters, and names of images.
-fn check_relations<'t>(
-    report: &mut Report<'_>,
-    entries: impl Iterator<Item = Entry<'t>>,
-    all: &Tracks,
-) -> Result<(), Reported> {
-    let mut outcome = Ok(());
-    let mut names = image_names(all);
-    names.sort_unstable();
-    let twice: BTreeSet<&str> =
-        names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].as_str()).collect();
-    for entry in entries {
-        let Some((name, track)) = all.tracks.get_key_value(entry.key) else { continue };
-        let Err(wrong) = check_relation(name, track, all, &twice) else { continue };
-        outcome = Err(report.add(&entry.key_span, wrong));
-    }
-    outcome
-}
-
-fn check_relation(
-    name: &TrackName,
-    track: &Track,
-    all: &Tracks,
-    twice: &BTreeSet<&str>,
-) -> Result<(), Wrong> {
-    let bases: Vec<&Base> = match &track.build {
-        Build::Derive { base, .. } => vec![base],
-        Build::Stages(variants) => {
-            variants.variants.values().map(|variant| &variant.base).collect()
-        }
-    };
-    for base in bases {
-        let Base::Track(parent) = base else { continue };
-        if !all.tracks.contains_key(parent) {
-            let known =
-                || all.tracks.keys().map(TrackName::as_str).filter(|one| *one != name.as_str());
-            let help = match nearest(parent.as_str(), known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the other tracks are {}", list(known())),
-            };
-            return Err(wrong(
-                format!("track `{name}` is based on `{parent}`, which is not a track"),
-                help,
-            ));
-        }
-        let chain = all.chain(parent);
-        let last = chain.last().and_then(|(_, end)| end.parent());
-        if chain.iter().any(|(known, _)| *known == name)
-            || last.is_some_and(|last| all.tracks.contains_key(last))
-        {
-            let path: Vec<&str> = chain.iter().map(|(known, _)| known.as_str()).collect();
-            return Err(wrong(
-                format!("track `{name}` is based on itself, through `{}`", path.join("`, `")),
-                "base one of them on an image pin or on locked packages",
-            ));
-        }
-        if track.spoof() == Some(true) && all.needs_engine(parent) {
-            return Err(wrong(
-                format!("track `{name}` has `spoof`, but an engine builds its base `{parent}`"),
-                "remove `spoof`: an image that is built for the GPU needs no override",
-            ));
-        }
-    }
-    let same_letter = |(other, its): (&TrackName, &Track)| {
-        track.letter.is_some() && its.letter == track.letter && other != name
-    };
-    if let Some((other, _)) = all.tracks.iter().find(|(other, its)| same_letter((other, its))) {
-        return Err(wrong(
-            format!("tracks `{name}` and `{other}` have the same letter"),
-            "change or remove one of them",
-        ));
-    }
-    let own =
-        Tracks { gpu: all.gpu.clone(), tracks: BTreeMap::from([(name.clone(), track.clone())]) };
-    match image_names(&own).iter().find(|own| twice.contains(own.as_str())) {
-        Some(same) => Err(wrong(
-            format!("two tracks or variants would write the image `{same}`"),
-            "rename one of them",
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Returns the names of all images that the tracks and their variants write.
-fn image_names(all: &Tracks) -> Vec<String> {
-    let mut names = Vec::new();
-    for (name, track) in &all.tracks {
-        names.push(name.to_string());
-        names.extend(track.derived_variants().map(|variant| format!("{name}-{variant}")));
-        let Some(variants) = track.variants() else { continue };
-        let is_usual = |variant: &String| {
-            *variant == variants.variant || Some(variant) == variants.rehearsal.as_ref()
-        };
-        let others = variants.variants.keys().filter(|variant| !is_usual(variant));
-        names.extend(others.map(|variant| format!("{name}-{variant}")));
-    }
-    names
 }
 
 fn letter(text: &str) -> Result<char, Wrong> {

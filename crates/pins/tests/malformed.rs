@@ -127,8 +127,138 @@ fn gpus() {
 fn tracks() {
     let pins = parse_versions("versions.toml", PINS).unwrap();
     insta::assert_snapshot!(answers(TRACKS, "schema = 1\n", |text| {
-        parse_tracks_with("tracks.toml", text, References { pins: &pins, tracks: None })
+        parse_tracks_with("tracks.toml", text, References { pins: Some(&pins), tracks: None })
     }));
+}
+
+/// The head of a track.
+const TITLE: &str = "title = \"t\"\ndescription = \"d\"\n";
+
+/// Returns the messages about a `tracks.toml`, each with its line.
+fn about_tracks(text: &str) -> Vec<String> {
+    let pins = parse_versions("versions.toml", PINS).unwrap();
+    let text = format!("schema = 1\ngpu = \"gfx1151\"\n{text}");
+    let known = References { pins: Some(&pins), tracks: None };
+    let error = parse_tracks_with("tracks.toml", &text, known).unwrap_err();
+    check_rules("tracks", &text, &error);
+    error.problems.iter().map(|one| format!("{}: {}", one.line, one.message)).collect()
+}
+
+#[test]
+fn a_cycle_of_tracks_is_reported_once_and_only_for_its_members() {
+    let on = |name: &str, base: &str| format!("[{name}]\n{TITLE}track = \"{base}\"\n");
+    let own = format!("{}{}", on("aa", "bb"), on("bb", "cc"));
+    let cycle = "3: track `aa` is based on itself, through `bb` and `cc`";
+    let three = own.clone() + &on("cc", "aa");
+    assert_eq!(about_tracks(&three), [cycle]);
+    // Tracks outside the cycle, at any distance and in any order.
+    let outside = three.clone() + &on("xx", "aa") + &on("yy", "xx") + &on("zz", "cc");
+    assert_eq!(about_tracks(&outside), [cycle]);
+    let before = on("a0", "aa") + &three;
+    assert_eq!(about_tracks(&before), ["7: track `aa` is based on itself, through `bb` and `cc`"]);
+    // Two cycles, and a track that is its own base.
+    let two = three.clone() + &on("one", "one") + &on("pp", "qq") + &on("qq", "pp");
+    let says = [
+        cycle,
+        "15: track `one` is based on itself",
+        "19: track `pp` is based on itself, through `qq`",
+    ];
+    assert_eq!(about_tracks(&two), says);
+    // A variant closes the cycle; another variant of the same track does not.
+    let stage = |variant: &str, base: &str| {
+        format!(
+            "[cc.variants.{variant}]\n{base}\n[[cc.variants.{variant}.stage]]\n\
+             name = \"s\"\ndockerfile = \"D\"\n"
+        )
+    };
+    let head = format!("{own}[cc]\n{TITLE}variant = \"a\"\n");
+    let closed =
+        format!("{head}{}{}", stage("a", "track = \"aa\""), stage("b", "base = \"ollama\""));
+    assert_eq!(about_tracks(&closed), [cycle]);
+    let open = format!("{head}{}{}", stage("a", "base = \"ollama\""), stage("b", "track = \"aa\""));
+    assert_eq!(about_tracks(&open), ["11: track `cc` is based on itself, through `aa` and `bb`"]);
+}
+
+#[test]
+fn a_cycle_of_package_sets_is_reported_once_and_only_for_its_members() {
+    let head = "schema = 1\nsuite = 'trixie'\narchitecture = 'amd64'\nchecked = 2026-11-21\n";
+    let sets = [("aa", "bb"), ("bb", "cc"), ("cc", "aa"), ("one", "one"), ("xx", "aa")];
+    let set = |(name, on): (&str, &str)| {
+        format!("[set.{name}]\non = ['{on}']\nwanted = ['?essential']\npackages = []\n")
+    };
+    let error = parse_package_lock("a.toml", &(head.to_owned() + &sets.map(set).concat()));
+    let problems = error.unwrap_err().problems;
+    let messages: Vec<_> = problems.iter().map(|one| one.message.as_str()).collect();
+    let says =
+        ["`[set.aa]` depends on itself, through `bb` and `cc`", "`[set.one]` depends on itself"];
+    assert_eq!(messages, says);
+}
+
+#[test]
+fn no_problem_of_a_track_hides_another_one() {
+    // Each problem, in an order in which earlier ones could hide later ones, and its message.
+    let stage = |more: &str| format!("[[tool.variants.v.stage]]\n{more}\n");
+    let stages = [
+        stage("name = \"a\"\ndockerfile = \"/a\""),
+        stage("name = \"b\"\ndockerfile = \"b\"\nargs = { BASE = \"x\" }"),
+        stage("name = \"b\"\ndockerfile = \"b\"\nsources = { x = \"nope\" }"),
+        stage("name = \"d\"\ndockerfile = \"d\"\npackages = 1\nfiles = [\"/etc\"]"),
+    ]
+    .concat();
+    let says_stages = [
+        "`/a` is an absolute path",
+        "`BASE` is set automatically",
+        "two stages are called `b`",
+        "`nope` is not a pin of kind",
+        "`packages` is the number `1`, but should be an array",
+        "`/etc` is outside the project",
+    ];
+    let head = format!("[tool]\n{TITLE}");
+    let cycle = format!("[aa]\n{TITLE}track = \"bb\"\n[bb]\n{TITLE}track = \"aa\"\n");
+    let says_cycle = "track `aa` is based on itself, through `bb`";
+    for (text, says) in [
+        (String::new(), vec!["`base` is missing from `[….variants.v]`"]),
+        ("base = \"nope\"\n".to_owned(), vec!["`nope` is not an image"]),
+        ("packages = \"No Name\"\n".to_owned(), vec!["`No Name` is not a name"]),
+        ("packages = 1\n".to_owned(), vec!["`packages` is the number `1`, but should be text"]),
+        ("track = \"gone\"\n".to_owned(), vec!["is based on `gone`, which is not a track"]),
+        (
+            "base = 1\ntrack = \"gone\"\n".to_owned(),
+            vec!["`base` is the number", "more than one of", "based on `gone`, which is not"],
+        ),
+        (
+            "base = \"ollama\"\ngpu-code = 1\nslim = [1]\nother = 1\n".to_owned(),
+            vec![
+                "`gpu-code` is the number",
+                "an item of `slim` is the number",
+                "`other` is not a key",
+            ],
+        ),
+    ] {
+        // A wrong key of the track, a default variant that does not exist, a letter that two
+        // tracks have, another wrong track, and a cycle.
+        let text = format!(
+            "{head}variant = \"w\"\nrehearsal = \"r\"\ncolour = \"red\"\nletter = \"A\"\n\
+             [tool.variants.v]\n{text}{stages}[other]\n{TITLE}letter = \"A\"\nuser = \"a b\"\n{cycle}"
+        );
+        let messages = about_tracks(&text);
+        let others = [
+            "`w` is not one of the variants",
+            "`r` is not one of the variants",
+            "`colour` is not a key of",
+            "tracks `tool` and `other` have the same letter",
+            "tracks `other` and `tool` have the same letter",
+            "`a b` is not a user",
+            "`base` is missing from `[other]`",
+            says_cycle,
+        ];
+        let says: Vec<&str> = says.into_iter().chain(says_stages).chain(others).collect();
+        for wanted in &says {
+            let count = messages.iter().filter(|message| message.contains(wanted)).count();
+            assert_eq!(count, 1, "{wanted}\n{messages:#?}");
+        }
+        assert_eq!(messages.len(), says.len(), "{messages:#?}");
+    }
 }
 
 #[test]
@@ -190,8 +320,12 @@ fn real_files() -> Vec<(&'static str, Parse)> {
         (
             include_str!("../../../versions/tracks.toml"),
             Box::new(move |text| {
-                parse_tracks_with("tracks.toml", text, References { pins: &pins, tracks: None })
-                    .map(drop)
+                parse_tracks_with(
+                    "tracks.toml",
+                    text,
+                    References { pins: Some(&pins), tracks: None },
+                )
+                .map(drop)
             }),
         ),
         (

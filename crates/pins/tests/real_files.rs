@@ -39,7 +39,7 @@ fn tracks() -> Tracks {
     parse_tracks_with(
         "versions/tracks.toml",
         TRACKS,
-        References { pins: &versions(), tracks: None },
+        References { pins: Some(&versions()), tracks: None },
     )
     .unwrap_or_else(|error| panic!("{error}"))
 }

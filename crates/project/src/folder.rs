@@ -6,13 +6,13 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use failure::{Failure, Kind};
+use failure::{Failure, Kind, Message};
 use names::{GpuTarget, TrackName};
 use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
 use crate::inside::{self, Outside};
-use crate::{built_in, recipe};
+use crate::{built_in, own_files, recipe};
 
 const VERSIONS: &str = "versions/versions.toml";
 pub(crate) const TRACKS: &str = "versions/tracks.toml";
@@ -91,19 +91,19 @@ impl Project {
     /// # Errors
     /// A file cannot be read, or something in it is wrong.
     pub fn data(&self) -> Result<PlanningInput, Failure> {
-        let pins = self.pins()?;
-        let (gpus, tracks) = (self.gpus()?, self.tracks_with(&pins)?);
-        Ok(PlanningInput::new(pins, gpus, tracks))
+        let (pins, gpus) = (self.pins(), self.gpus());
+        let tracks = self.tracks_with(pins.as_ref().ok());
+        match (pins, gpus, tracks) {
+            (Ok(pins), Ok(gpus), Ok(tracks)) => Ok(PlanningInput::new(pins, gpus, tracks)),
+            (pins, gpus, tracks) => Err(all([pins.err(), gpus.err(), tracks.err()])),
+        }
     }
 
     /// Returns whether the built-in data files are defaults for this project.
     pub fn has_built_in(&self) -> bool {
-        let read = || {
-            let text = self.own_text(VERSIONS).ok()?;
-            pins::parse_versions(VERSIONS, &text).ok().map(|pins| pins.has_built_in)
-        };
         // An invalid file is reported when its content is needed.
-        *self.has_built_in.get_or_init(|| !self.has_files || read().unwrap_or(false))
+        let read = || self.own_text(VERSIONS).is_ok_and(|text| pins::has_built_in(&text));
+        *self.has_built_in.get_or_init(|| !self.has_files || read())
     }
 
     /// Returns whether the project, or else the program, has a file.
@@ -219,22 +219,28 @@ impl Project {
     /// # Errors
     /// The file cannot be read, or something in it is wrong.
     pub fn tracks(&self) -> Result<Tracks, Failure> {
-        self.tracks_with(&self.pins()?)
+        let pins = self.pins();
+        match (self.tracks_with(pins.as_ref().ok()), pins) {
+            (Ok(tracks), Ok(_)) => Ok(tracks),
+            (tracks, pins) => Err(all([pins.err(), tracks.err(), None])),
+        }
     }
 
-    fn tracks_with(&self, pins: &pins::Pins) -> Result<Tracks, Failure> {
+    /// Reads the tracks. Without `pins`, does not check the pins that they name.
+    fn tracks_with(&self, pins: Option<&pins::Pins>) -> Result<Tracks, Failure> {
         let plain = |file: &str, text: &str| {
             pins::parse_tracks_with(file, text, References { pins, tracks: None })
         };
         if !self.has_own(TRACKS) && self.has_built_in() {
             return self.built_in(TRACKS, plain);
         }
-        if !self.reads_built_in(TRACKS) {
-            return self.parse(TRACKS, plain);
-        }
-        let lower = self.built_in_tracks()?;
+        let lower = if self.reads_built_in(TRACKS) { self.built_in_tracks()? } else { None };
         let known = References { pins, tracks: lower.as_ref() };
-        self.parse(TRACKS, |file, text| pins::parse_tracks_with(file, text, known))
+        self.parse(TRACKS, |file, text| {
+            pins::parse_tracks_with(file, text, known).map_err(|error| {
+                own_files::with_missing(error, &self.root, text, |path| self.has(path))
+            })
+        })
     }
 
     /// Reads the built-in tracks, if they are defaults for this project.
@@ -287,12 +293,19 @@ impl Project {
         if !self.has(NAME) {
             return Ok(pins::PythonSets::new());
         }
-        let pins = self.pins()?;
-        let parse = |file: &str, text: &str| pins::parse_python_with(file, text, &pins);
-        self.layered(NAME, parse, |own, mut all| {
+        let pins = self.pins();
+        let parse = |file: &str, text: &str| match &pins {
+            Ok(pins) => pins::parse_python_with(file, text, pins),
+            Err(_) => pins::parse_python(file, text),
+        };
+        let sets = self.layered(NAME, parse, |own, mut all| {
             all.extend(own);
             all
-        })
+        });
+        match (sets, pins) {
+            (Ok(sets), Ok(_)) => Ok(sets),
+            (sets, pins) => Err(all([pins.err(), sets.err(), None])),
+        }
     }
 
     /// Reads the compatibility table of the project and the program, if there is one.
@@ -373,6 +386,20 @@ impl Project {
     }
 }
 
+/// Combines the failures of several data files into one with the problems in all of them. If the
+/// first one is not about problems in a file, returns it.
+fn all(failures: [Option<Failure>; 3]) -> Failure {
+    let mut failures = failures.into_iter().flatten();
+    let mut first = failures.next().unwrap_or_else(|| Failure::all_places(Vec::new()));
+    if let Message::Places(files) = &mut first.message {
+        files.extend(failures.flat_map(|one| match one.message {
+            Message::Places(others) => others,
+            Message::Line(_) | Message::Told => Vec::new(),
+        }));
+    }
+    first
+}
+
 /// Reads the text of a data file outside a project.
 ///
 /// # Errors
@@ -395,6 +422,9 @@ pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Fai
     use std::io::ErrorKind::{InvalidData, NotFound, PermissionDenied};
     let shown = root.join(name).display().to_string();
     let told = Failure::caused(Kind::Input, format!("reading `{shown}` failed"), error);
+    if Outside::of(error).is_some() {
+        return told.hint(inside::NEXT);
+    }
     match error.kind() {
         PermissionDenied => told.hint("check the permissions of the file and its parent folders"),
         _ if recipe::is_committed(root, name) => {
@@ -422,9 +452,6 @@ fn read_bytes_capped(path: &Path, cap: u64) -> std::io::Result<Vec<u8>> {
     if bytes.len() as u64 > cap {
         let message = format!("the file is larger than {} MiB", cap >> 20);
         return Err(Error::new(ErrorKind::FileTooLarge, message));
-    if Outside::of(error).is_some() {
-        return told.hint(inside::NEXT);
-    }
     }
     Ok(bytes)
 }

@@ -13,7 +13,7 @@ use failure::{Failure, nearest};
 use names::{Digest, FileMode, TrackName};
 use oci::files::{hash, open};
 use pins::reader::{Report, Wrong, quote, wrong};
-use pins::{Track, TrackFile, check_destination, is_system_folder};
+use pins::{NamedFiles, ParseError, Track, TrackFile, check_destination, is_system_folder};
 use plan::OwnFile;
 use planner::OwnFilesOfTrack;
 
@@ -65,6 +65,31 @@ pub(crate) fn read(
         read.places.extend(places);
     }
     report.finish(Ok(read)).map_err(|error| Failure::places(error, text.to_owned()))
+}
+
+/// Adds the files that `text`, a `tracks.toml`, names and that do not exist to the problems in it.
+/// `exists` returns whether there is a Dockerfile of that name.
+pub(crate) fn with_missing(
+    mut error: ParseError,
+    root: &Path,
+    text: &str,
+    exists: impl Fn(&str) -> bool,
+) -> ParseError {
+    let NamedFiles { files, mut dockerfiles } = pins::named_files(text);
+    dockerfiles.retain(|(_, path)| !exists(path));
+    let mut report = Report::new(&error.file, text);
+    let mut reported = None;
+    for (span, path) in files.into_iter().chain(dockerfiles) {
+        if let Err(wrong) = find(root, &path) {
+            reported = Some(report.add(&span, wrong));
+        }
+    }
+    let missing = reported.map_or(Ok(()), |reported| report.finish(Err(reported)));
+    if let Err(missing) = missing {
+        error.problems.extend(missing.problems);
+        error.problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
+    }
+    error
 }
 
 /// Returns the name of the input for a project file. It always contains a slash, because a
@@ -316,7 +341,7 @@ fn missing(root: &Path, folder: &str, from: &str) -> Wrong {
             let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             wrong(message, format!("did you mean `{}`?", parts.join("/")))
         }
-        None => wrong(message, "create it, or correct `from`"),
+        None => wrong(message, "create it, or correct the path"),
     }
 }
 

@@ -159,6 +159,61 @@ fn a_track_with_stages_needs_one_table_and_one_dockerfile() {
 }
 
 #[test]
+fn the_problems_of_all_data_files_are_reported_at_once() {
+    let project = with("");
+    project.write("dockerfiles/there.Dockerfile", "ARG BASE\nFROM ${BASE}\n");
+    let head = "title = \"t\"\ndescription = \"d\"\n";
+    let stage = |name: &str, file: &str, more: &str| {
+        format!("[[tool.stage]]\nname = \"{name}\"\ndockerfile = \"{file}\"\n{more}")
+    };
+    let tracks = [
+        format!("schema = 1\n[aa]\n{head}track = \"bb\"\n[bb]\n{head}track = \"aa\"\n"),
+        format!("[mine]\n{head}track = \"vulkan\"\ncolour = \"red\"\n"),
+        "files = [{ from = \"files/gone\", to = \"/opt/x\" }]\n".to_owned(),
+        format!("[tool]\n{head}packages = \"debian\"\n"),
+        stage("a", "dockerfiles/gone.Dockerfile", "files = [\"files/none\"]\n"),
+        stage("b", "dockerfiles/there.Dockerfile", ""),
+        stage("c", "dockerfiles/vulkan/debian.Dockerfile", ""),
+    ];
+    project.write(TRACKS, &tracks.concat());
+    let own = [
+        "versions/tracks.toml:2:2",
+        "track `aa` is based on itself, through `bb`",
+        "versions/tracks.toml:14:1",
+        "`colour` is not a key of `[mine]`",
+        "versions/tracks.toml:15:19",
+        "the project has no file or folder `files/gone`",
+        "versions/tracks.toml:22:14",
+        "the project has no file or folder `dockerfiles/gone.Dockerfile`",
+        "the project has no file or folder `files/none`",
+    ];
+    let all_say = |says: &[&str], count: usize| {
+        for line in ["plan mine", "status", "--track tool", "plan aa"] {
+            let ran = says.iter().fold(project.run(line).expect(2), |ran, says| ran.says(says));
+            assert_eq!(ran.stderr.matches("error: ").count(), count, "{}", ran.stderr);
+        }
+    };
+    // The last line is the number of problems.
+    all_say(&own, 6);
+    // A wrong file does not hide another one, and makes nothing in it unknown.
+    project.write("versions/gpus.toml", "schema = 1\n[gfx1151]\nname = 1\n");
+    let versions = project.read("versions/versions.toml");
+    let wrong = [
+        ("[image.Wrong]\ndigest = 1\n", "`Wrong` is not a pin name"),
+        ("[image\n", "versions/versions.toml:"),
+    ];
+    for (more, says) in wrong {
+        project.write("versions/versions.toml", &format!("{versions}\n{more}"));
+        let ran = project.run("plan mine").expect(2).says(says);
+        let ran = own.iter().fold(ran, |ran, says| ran.says(says));
+        let ran = ran.says("versions/gpus.toml:3:8").says("versions/gpus.toml:2:2");
+        // `vulkan` and the other tracks are still there.
+        assert!(!ran.stderr.contains("which is not a track"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("debian.Dockerfile"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn tables_that_contradict_each_other_are_refused_with_their_places() {
     let project = with("");
     let track =
@@ -167,7 +222,7 @@ fn tables_that_contradict_each_other_are_refused_with_their_places() {
         (track("one", "track = \"two\""), "track `one` is based on `two`, which is not a track"),
         (
             track("one", "track = \"two\"") + &track("two", "track = \"one\""),
-            "track `one` is based on itself, through `two`, `one`",
+            "track `one` is based on itself, through `two`",
         ),
         (track("one", "track = \"offical\""), "did you mean `official`?"),
         (track("one", "base = \"nope\""), "`nope` is not an image in versions/versions.toml"),

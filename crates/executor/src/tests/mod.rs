@@ -283,8 +283,11 @@ impl Case {
         let pins = parse_versions("versions.toml", &versions).unwrap_or_else(|e| panic!("{e}"));
         let gpus = parse_gpus("gpus.toml", &gpus());
         let gpus = gpus.unwrap_or_else(|e| panic!("{e}"));
-        let tracks =
-            parse_tracks_with("tracks.toml", &tracks, References { pins: &pins, tracks: None });
+        let tracks = parse_tracks_with(
+            "tracks.toml",
+            &tracks,
+            References { pins: Some(&pins), tracks: None },
+        );
         let tracks = tracks.unwrap_or_else(|e| panic!("{e}"));
         let patches = BTreeMap::from([("demo".to_owned(), self.set())]);
         let files = BTreeMap::from([("D".to_owned(), Digest::of(b"dockerfile"))]);

@@ -209,8 +209,9 @@ pub(crate) fn plan_of(repository: &str, base: &Digest, kind: Option<&str>) -> Pl
                   description = \"d\"\nbase = \"base\"\nspoof = true\n";
     let pins = parse_versions("versions.toml", &pins).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
-        .unwrap_or_else(|e| panic!("{e}"));
+    let tracks =
+        parse_tracks_with("tracks.toml", tracks, References { pins: Some(&pins), tracks: None })
+            .unwrap_or_else(|e| panic!("{e}"));
     let input = PlanningInput::new(pins, gpus, tracks);
     planner::plan(&BuildRequest::new("locked-spoof".parse().unwrap()), &input).unwrap().plan
 }

@@ -1,17 +1,14 @@
 //! Rules for `tracks.toml` and `python.toml`: invalid files, pins that do not exist, missing files.
 //! The variables of tracks are checked like those of any image.
 
-use ::pins::{Base, References, parse_python, parse_python_with, parse_tracks, parse_tracks_with};
+use ::pins::{Base, References, parse_python, parse_python_with, parse_tracks_with};
 
 use crate::{Context, Facts, Findings};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let (file, text) = (facts.file, facts.text);
-    let tracks = match context.pins {
-        Some(pins) => parse_tracks_with(file, text, References { pins, tracks: context.tracks }),
-        None => parse_tracks(file, text),
-    };
-    let tracks = match tracks {
+    let known = References { pins: context.pins, tracks: context.tracks };
+    let tracks = match parse_tracks_with(file, text, known) {
         Ok(tracks) => tracks,
         Err(error) => return invalid(error, found),
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{FromSuites, LockedPackage, PackageLock, PackageSet, SuiteIndex, WantedPackages};
 use crate::checks;
 use crate::forms;
-use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
+use crate::problem::{ParseError, Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect, document};
 use names::{PinName, Sha256};
 
@@ -296,6 +296,8 @@ fn check_sets(
     sets: &BTreeMap<PinName, PackageSet>,
 ) -> Result<(), Reported> {
     let mut failed = None;
+    // The sets of the cycles that were reported.
+    let mut in_cycle: BTreeSet<&PinName> = BTreeSet::new();
     for (name, set) in sets {
         let Some(entry) = section.get(name.as_str()) else { continue };
         let span = entry.key_span.clone();
@@ -309,11 +311,24 @@ fn check_sets(
             let message = format!("{place} depends on `{below}`, which is not a set in this file");
             failed = Some(report.add(&span, wrong(message, help)));
         }
-        let Some(below) = sets_below(sets, name) else {
-            let message = format!("{place} depends on itself");
+        let below = sets_below(sets, name);
+        if below.contains(name) {
+            // Each cycle is reported once.
+            if in_cycle.contains(name) {
+                continue;
+            }
+            let members = below.into_iter().filter(|one| sets_below(sets, one).contains(name));
+            let members: BTreeSet<&PinName> = members.collect();
+            let others = members.iter().filter(|one| **one != name).map(|one| one.as_str());
+            let through = list(others);
+            let message = match through.as_str() {
+                "" => format!("{place} depends on itself"),
+                through => format!("{place} depends on itself, through {through}"),
+            };
+            in_cycle.extend(members);
             failed = Some(report.add(&span, wrong(message, "remove one `on` from the cycle")));
             continue;
-        };
+        }
         let mut seen: BTreeMap<&str, &PinName> = BTreeMap::new();
         let all = below.into_iter().chain([name]);
         for (set_name, package) in all.flat_map(|of| sets[of].packages.iter().map(move |p| (of, p)))
@@ -338,23 +353,21 @@ fn check_sets(
     failed.map_or(Ok(()), Err)
 }
 
-/// Returns the sets that `name` depends on, directly or indirectly; `None` if it depends on itself.
+/// Returns the sets that `name` depends on, directly or indirectly; `name` itself is one of them if
+/// it depends on itself.
 fn sets_below<'a>(
     sets: &'a BTreeMap<PinName, PackageSet>,
     name: &'a PinName,
-) -> Option<BTreeSet<&'a PinName>> {
+) -> BTreeSet<&'a PinName> {
     let on = |of: &PinName| sets.get(of).into_iter().flat_map(|set| &set.on);
     let mut open: Vec<&PinName> = on(name).collect();
     let mut below = BTreeSet::new();
     while let Some(next) = open.pop() {
-        if next == name {
-            return None;
-        }
         if sets.contains_key(next) && below.insert(next) {
             open.extend(on(next));
         }
     }
-    Some(below)
+    below
 }
 
 /// Accepts the code name of a release, or the name of an architecture.

@@ -12,7 +12,7 @@ use names::{CommitId, Digest, GpuTarget, PinName, Repository, Sha256, Tag};
 
 use crate::problem::nearest;
 
-pub use read::parse_versions;
+pub use read::{has_built_in, parse_versions};
 
 /// The content of `versions.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use crate::hashes::{self, Lookup};
 use crate::problem::{ParseError, Report, Reported, Wrong, nearest, quote, wrong};
 use crate::reader::{Table, collect, document};
 use names::PinName;
+use toml::de::{DeTable, DeValue};
 
 /// The earliest `source-date-epoch`, 2020-01-01: no pin of this project is older.
 const EARLIEST_EPOCH: i128 = 1_577_836_800;
@@ -35,6 +36,14 @@ pub fn parse_versions(file: &str, text: &str) -> Result<Pins, ParseError> {
         read_pins(&mut report, &root)
     });
     report.finish(pins)
+}
+
+/// Returns whether the built-in data files are defaults for the project of a `versions.toml`,
+/// even if something else in the file is wrong.
+pub fn has_built_in(text: &str) -> bool {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let setting = table.get_ref().get("built-in").map(|value| value.get_ref());
+    !matches!(setting, Some(DeValue::Boolean(false)))
 }
 
 fn read_pins(report: &mut Report<'_>, root: &Table<'_>) -> Result<Pins, Reported> {

@@ -27,8 +27,9 @@ const METADATA_ONLY: [&str; 4] = ["official", "nightly-spoof", "locked-spoof", "
 fn input_of(versions: &str, gpus: &str, tracks: &str) -> PlanningInput {
     let pins = parse_versions("versions.toml", versions).unwrap_or_else(|e| panic!("{e}"));
     let gpus = parse_gpus("gpus.toml", gpus).unwrap_or_else(|e| panic!("{e}"));
-    let tracks = parse_tracks_with("tracks.toml", tracks, References { pins: &pins, tracks: None })
-        .unwrap_or_else(|e| panic!("{e}"));
+    let tracks =
+        parse_tracks_with("tracks.toml", tracks, References { pins: Some(&pins), tracks: None })
+            .unwrap_or_else(|e| panic!("{e}"));
     PlanningInput::new(pins, gpus, tracks)
 }
 

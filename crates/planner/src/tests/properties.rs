@@ -125,7 +125,7 @@ proptest! {
             .replace("\"Locked\"", &quoted(&title))
             .replace("\"A pinned image.\"", &quoted(&description));
         let pins = parse_versions("versions.toml", VERSIONS).unwrap();
-        let Ok(tracks) = parse_tracks_with("tracks.toml", &tracks, References { pins: &pins, tracks: None }) else { return Ok(()) };
+        let Ok(tracks) = parse_tracks_with("tracks.toml", &tracks, References { pins: Some(&pins), tracks: None }) else { return Ok(()) };
         let input = PlanningInput { tracks, ..input() };
         let Ok(planned) = make(&request, &input) else { return Ok(()) };
         for (key, value) in labels_of(&planned.plan) {
