@@ -22,19 +22,26 @@ use crate::run::Run;
 use crate::{BaseImage, Event, ExecuteError, Output, Settings};
 
 /// The digest that a target tag points to, requested in advance.
-pub(crate) type Target = Option<JoinHandle<Result<Option<Digest>, RegistryError>>>;
+pub(crate) enum Target {
+    /// The registry has not answered yet.
+    Asked(JoinHandle<Result<Option<Digest>, RegistryError>>),
+    /// The registry's answer; `None` if it has no such tag.
+    Found(Option<Digest>),
+    /// Not a tag on a registry.
+    Unknown,
+}
 
 /// Asks every target registry, in the background, which digest the tag points to.
 pub(crate) fn ask_for_targets(settings: &Settings) -> Vec<Target> {
     let ask = |output: &Output| match output {
         Output::Registry { reference } if reference.tag.is_some() => {
             let (client, reference) = (settings.client.clone(), reference.clone());
-            Some(tokio::spawn(async move { client.target_digest(&reference).await }))
+            Target::Asked(tokio::spawn(async move { client.target_digest(&reference).await }))
         }
         Output::Registry { .. }
         | Output::Layout { .. }
         | Output::Archive { .. }
-        | Output::Engine { .. } => None,
+        | Output::Engine { .. } => Target::Unknown,
     };
     settings.outputs.iter().map(ask).collect()
 }
@@ -288,10 +295,15 @@ impl Delivery<'_> {
         reference: &ImageRef,
         target: Target,
     ) -> Result<OutputState, ExecuteError> {
-        if let Some(asked) = target
-            && let Ok(answer) = asked.await
-            && answer.map_err(|e| self.pushing(e))? == Some(self.image.manifest_digest.clone())
-        {
+        let found = match target {
+            Target::Asked(asked) => match asked.await {
+                Ok(answer) => answer.map_err(|e| self.pushing(e))?,
+                Err(_) => None,
+            },
+            Target::Found(found) => found,
+            Target::Unknown => None,
+        };
+        if found.as_ref() == Some(&self.image.manifest_digest) {
             return Ok(OutputState::UpToDate);
         }
         let repository = &reference.repository;

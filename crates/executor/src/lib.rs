@@ -27,6 +27,7 @@ mod probes;
 mod run;
 mod shared;
 mod sorted;
+mod targets;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -55,6 +56,7 @@ pub use shared::{
     store_with, take_from_stores,
 };
 pub use sorted::SortedLayer;
+pub use targets::check_copy_target;
 
 use run::{Run, Shared};
 

@@ -24,7 +24,7 @@ use crate::built::{keys, origin_of};
 use crate::shared::{Claim, remotes};
 use crate::{
     BaseImage, End, Event, ExecuteError, Execution, Job, OnEvent, Settings, deliver, derive_image,
-    event, fetch_base, in_order,
+    event, fetch_base, in_order, targets,
 };
 
 /// How many images are built at the same time. With two, one can compile on all cores while the
@@ -180,12 +180,17 @@ impl Run {
             plan_digest: self.plan.digest(),
             steps: self.plan.steps.len(),
         });
+        let makes_image = self.settings.last_step.is_none();
+        if makes_image {
+            targets::check_outputs(self).map_err(Arc::new)?;
+        }
         // Looks up the current target of each tag while the base is fetched.
-        let found = deliver::ask_for_targets(&self.settings);
+        let mut found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         self.publish_finished(&products).await.map_err(Arc::new)?;
         let mut open = self.wanted(&products);
         self.check_dockerfiles(&open)?;
+        let is_long = self.plan.makes_layers();
         loop {
             let has_failed = self.progress().failure.is_some();
             let is_ready = |step: &mut &Step| {
@@ -198,7 +203,15 @@ impl Run {
                 let needs = needs.map(|(id, product)| (id.clone(), product.clone())).collect();
                 running.spawn(Arc::clone(self).step(step.clone(), needs));
             }
-            match running.join_next().await {
+            let ended = tokio::select! {
+                biased;
+                ended = running.join_next() => ended,
+                // Without steps that make layers, the base may fail at the same time.
+                error = targets::refused(self, &mut found), if makes_image && is_long => {
+                    return Err(Arc::new(error));
+                }
+            };
+            match ended {
                 None => break,
                 Some(Ok((step, Ok(product)))) => drop(products.insert(step, product)),
                 // Already recorded.
@@ -212,7 +225,7 @@ impl Run {
         if let Some(failure) = self.progress().failure.take() {
             return Err(failure);
         }
-        if self.settings.last_step.is_some() {
+        if !makes_image {
             return Ok(());
         }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));

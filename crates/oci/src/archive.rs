@@ -42,6 +42,19 @@ pub struct ArchiveWriter {
     is_wanted: bool,
 }
 
+/// Checks that an archive may be written at `path`: there is nothing yet, or an archive, which will
+/// be replaced.
+///
+/// # Errors
+/// Fails if there is something else, or it cannot be read.
+pub fn check_target(path: &Path) -> Result<(), LayoutError> {
+    if path.is_dir() {
+        let source = io::ErrorKind::IsADirectory.into();
+        return Err(LayoutError::Write { path: path.to_owned(), source });
+    }
+    check_replaced(path)
+}
+
 /// Refuses to replace anything except an OCI archive or an empty file. Links are followed. Devices,
 /// FIFOs and sockets are refused.
 fn check_replaced(path: &Path) -> Result<(), LayoutError> {
@@ -115,11 +128,7 @@ impl ArchiveWriter {
     /// Starts the archive at `path` with the `oci-layout` file.
     pub(crate) fn open(path: &Path) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
-        // Otherwise a folder at this path would be noticed only after all layers have been copied.
-        if path.is_dir() {
-            return Err(write(io::ErrorKind::IsADirectory.into()));
-        }
-        check_replaced(path)?;
+        check_target(path)?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }

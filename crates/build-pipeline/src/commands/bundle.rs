@@ -194,6 +194,7 @@ impl Work<'_> {
                 let command = typed::line(&global.words);
                 let _locks = Locks::take(&[self.output], None, &command, &output::waiting).await?;
                 let failed = |error| Failure::from(&error);
+                executor::check_copy_target(self.output).map_err(failed)?;
                 let mut collector = Collector::new(&client, &cache, &build_env).map_err(failed)?;
                 collect(&mut collector).await.map_err(failed)?;
                 let collected = collector.finish();

@@ -74,6 +74,7 @@ mod smoke;
 mod source;
 mod status;
 mod stores;
+mod targets;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;
