@@ -240,11 +240,16 @@ pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Prints a document as indented JSON.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    result(&json_text(document)?)
+}
+
+/// Returns a document as indented JSON.
+pub(crate) fn json_text(document: &impl serde::Serialize) -> Result<String, Failure> {
     let bug =
         |e: serde_json::Error| Failure::caused(Kind::Bug, "cannot write a result as JSON", &e);
     let mut value = serde_json::to_value(document).map_err(bug)?;
     sanitise_json(&mut value);
-    result(&format!("{value:#}\n"))
+    Ok(format!("{value:#}\n"))
 }
 
 /// Prints a document like [`json`], but piece by piece, because it may be large. The caller must

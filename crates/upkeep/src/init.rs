@@ -1,13 +1,13 @@
 //! Writes the files of a new project.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
 use names::{ImageRef, PinName, TrackName};
-use pins::Tracks;
+use pins::{Track, Tracks};
 use project::clock::today;
 use project::pins_file::FILE;
 use project::{Project, read_text, request};
@@ -23,6 +23,9 @@ pub struct NewProject {
     pub start: Option<Start>,
     /// The CI systems that build and verify its images.
     pub ci: Vec<Ci>,
+    /// The JSON schemas of data files, by the name of the file without `.toml`. With them, editors
+    /// check and complete the files.
+    pub schemas: BTreeMap<&'static str, String>,
 }
 
 impl NewProject {
@@ -39,9 +42,14 @@ impl NewProject {
     }
 }
 
+/// Returns a project without files of its own: the built-in data.
+fn program() -> Project {
+    Project::find_or_built_in(Path::new("/"))
+}
+
 /// Returns the built-in tracks.
 fn built_in() -> Result<Tracks, Failure> {
-    Project::find_or_built_in(Path::new("/")).tracks()
+    program().tracks()
 }
 
 fn first(tracks: &Tracks) -> Result<&TrackName, Failure> {
@@ -59,6 +67,17 @@ pub enum Start {
 
 /// The file that lists the paths that git ignores.
 const IGNORED: &str = ".gitignore";
+
+/// The file with the ports, folders and smoke tests of tracks.
+const RUN: &str = "versions/run.toml";
+
+/// The data files that may be written, each with the name of its schema, and the path of the
+/// schema.
+const DATA: [(&str, &str, &str); 3] = [
+    (FILE, "versions", "schemas/versions.schema.json"),
+    ("versions/tracks.toml", "tracks", "schemas/tracks.schema.json"),
+    (RUN, "run", "schemas/run.schema.json"),
+];
 
 /// The file that explains the project to people.
 const README: &str = "README.md";
@@ -179,8 +198,10 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
             Start::Image(reference) => {
                 let pin = format!("{track}-base").parse::<PinName>();
                 let pin = pin.map_err(|error| Failure::from_chain(Kind::Input, &error))?;
-                pins.push_str(&image_pin(&pin, &reference)?);
+                let image = image(&reference)?;
+                pins.push_str(&image_pin(&pin, &image));
                 table = format!("{table}base = \"{pin}\"\n");
+                files.extend(run_row(&track, &image)?.map(|row| (RUN, row)));
             }
         }
         table.push_str("\n# Variables that the image sets.\n# [TRACK.env]\n# NAME = \"value\"\n");
@@ -193,6 +214,17 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
             .hint("add `--track NAME`"));
     }
     files.push((FILE, pins));
+    let mut schemas = Vec::new();
+    for (name, text) in &mut files {
+        let schema = DATA.iter().find(|(file, ..)| file == name);
+        let schema = schema.and_then(|(_, data, path)| Some((*path, new.schemas.get(data)?)));
+        if let Some((path, schema)) = schema {
+            *text = format!("#:schema ../{path}\n{text}");
+            schemas.push((path, schema.clone()));
+        }
+    }
+    // `versions.toml` stays last.
+    files.splice(0..0, schemas);
     Ok(files.into_iter().map(|(name, text)| (folder.join(name), text)).collect())
 }
 
@@ -207,24 +239,70 @@ fn head() -> Result<String, Failure> {
     ))
 }
 
-/// Returns the table of an image pin.
-fn image_pin(pin: &PinName, reference: &str) -> Result<String, Failure> {
+/// Reads the reference of the image that a track is based on.
+fn image(reference: &str) -> Result<ImageRef, Failure> {
     let image: ImageRef = reference.parse().map_err(|error| {
         let what = format!("`{reference}` is not an image reference");
         Failure::caused(Kind::Input, what, &error)
             .hint("write registry, name and tag, for example `--base docker.io/vllm/vllm-openai-rocm:v0.27.1`")
     })?;
-    let tag = image.tag.map(|tag| format!("tag = \"{tag}\"\n")).unwrap_or_default();
-    let digest = image.digest.map_or("unresolved".to_owned(), |digest| digest.to_string());
-    if tag.is_empty() && digest == "unresolved" {
+    if image.tag.is_none() && image.digest.is_none() {
         let what = format!("`{reference}` has neither a tag nor a digest");
         return Err(Failure::new(Kind::Input, what)
             .hint(format!("for example `--base {reference}:latest`")));
     }
-    Ok(format!(
-        "\n[image.{pin}]\nrepository = \"{}\"\n{tag}digest = \"{digest}\"\n",
-        image.repository
-    ))
+    Ok(image)
+}
+
+/// Returns the table of an image pin.
+fn image_pin(pin: &PinName, image: &ImageRef) -> String {
+    let tag = image.tag.as_ref().map(|tag| format!("tag = \"{tag}\"\n")).unwrap_or_default();
+    let digest = image.digest.as_ref();
+    let digest = digest.map_or_else(|| "unresolved".to_owned(), ToString::to_string);
+    format!("\n[image.{pin}]\nrepository = \"{}\"\n{tag}digest = \"{digest}\"\n", image.repository)
+}
+
+/// Returns a `run.toml` with the port, folders and smoke tests of a built-in track on an image from
+/// the same repository, if there is one.
+fn run_row(track: &TrackName, image: &ImageRef) -> Result<Option<String>, Failure> {
+    let program = program();
+    let (tracks, pins) = (program.tracks()?, program.pins()?);
+    let is_same = |its: &Track| {
+        let pin = its.base_pin().and_then(|pin| pins.images.get(pin));
+        pin.is_some_and(|pin| pin.repository == image.repository)
+    };
+    let Some((name, _)) = tracks.in_order().into_iter().find(|(_, its)| is_same(its)) else {
+        return Ok(None);
+    };
+    let text = program.told_text(RUN)?;
+    let head = format!("[{name}]");
+    let rows = text.lines().skip_while(|line| *line != head).skip(1);
+    let rows: Vec<&str> = rows.take_while(|line| !line.starts_with('[')).collect();
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "# What a container of each track gets, and how it is smoke-tested. This row was copied from\n\
+         # track {name}, which is based on an image from the same repository.\nschema = 1\n\n\
+         [{track}]\n{}\n",
+        rows.join("\n").trim_end()
+    )))
+}
+
+/// Returns whether containers of the project's first track get a port, folders and smoke tests: its
+/// own, or those of the track that it is based on.
+///
+/// # Errors
+/// The name of the base is wrong.
+pub fn has_run_row(new: &NewProject) -> Result<bool, Failure> {
+    match (&new.track, &new.start) {
+        (Some(track), Some(Start::Image(reference))) => {
+            let track = track.parse::<TrackName>();
+            let track = track.map_err(|error| Failure::from_chain(Kind::Input, &error))?;
+            Ok(run_row(&track, &image(reference)?)?.is_some())
+        }
+        _ => Ok(true),
+    }
 }
 
 /// Returns whether the first track of a project can be rehearsed.
@@ -249,6 +327,8 @@ fn readme(track: &str, is_rehearsed: bool) -> String {
          build-pipeline bump --unresolved        # resolve this project's unresolved pins\n\
          {rehearsal}build-pipeline --track {track}\n\
          build-pipeline verify {track}\n```\n\n\
-         `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n"
+         `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n\
+         `schemas/` lets editors check and complete the files in `versions/`; after an update of\n\
+         build-pipeline, `build-pipeline schema tracks > schemas/tracks.schema.json` renews one.\n"
     )
 }

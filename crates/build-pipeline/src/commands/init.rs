@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use failure::Failure;
 use upkeep::ci::{Ci, Install, System};
-use upkeep::init::{NewProject, Start, can_be_rehearsed, write};
+use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
 
-use crate::cli::{CiSystem, Global, Init};
+use crate::cli::{CiSystem, Document, Global, Init};
+use crate::commands::schema::schema;
 use crate::global;
 use crate::output::{self, Page};
 use crate::typed;
@@ -28,7 +29,12 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
         Some(Ci { system, install: install.clone()? })
     };
     let ci = args.ci.iter().filter_map(of_system).collect();
-    let new = NewProject { track: args.track.clone(), start, ci };
+    let documents =
+        [("versions", Document::Versions), ("tracks", Document::Tracks), ("run", Document::Run)];
+    let schemas =
+        documents.map(|(name, document)| Ok((name, output::json_text(&schema(document))?)));
+    let schemas = schemas.into_iter().collect::<Result<_, Failure>>()?;
+    let new = NewProject { track: args.track.clone(), start, ci, schemas };
     let written = write(&folder, &new)?;
     let mut page = Page::default();
     for path in written {
@@ -50,5 +56,11 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     }
     page.line(format_args!("  build-pipeline --track {track} --load"));
     page.line(format_args!("  build-pipeline run {track}"));
-    output::sanitised_result(&page.into_text())
+    output::sanitised_result(&page.into_text())?;
+    if !has_run_row(&new)? {
+        output::hint(&format!(
+            "containers of `{track}` get ROCm's devices, but no port and no smoke tests; a table in `versions/run.toml` adds them: `[{track}]` with `gpu`, `port`, `models` and `models-at`; `build-pipeline schema run` describes the keys"
+        ));
+    }
+    Ok(())
 }

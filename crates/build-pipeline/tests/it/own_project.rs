@@ -344,6 +344,72 @@ fn ran_of(project: &Project, words: &[&str]) -> Ran {
     ran(project.command(words).output().unwrap())
 }
 
+/// The first line of each file that `init` writes names a schema that exists, is current and takes
+/// the file.
+#[test]
+fn editors_find_the_schemas_of_a_new_project() {
+    let project = Project::empty();
+    project.write("registries.conf", "");
+    let base = "--base docker.io/vllm/vllm-openai-rocm:v0.30.0";
+    for (folder, arguments, names) in [
+        ("plain", String::new(), vec!["versions"]),
+        ("from", "--track mine --from vulkan".to_owned(), vec!["tracks", "versions"]),
+        ("based", format!("--track mine {base}"), vec!["run", "tracks", "versions"]),
+    ] {
+        project.run(&format!("init {folder} {arguments}")).expect(0);
+        let data = project.path(&format!("{folder}/versions")).read_dir().unwrap().flatten();
+        let mut found: Vec<_> =
+            data.map(|file| file.file_name().into_string().unwrap()).collect();
+        found.sort();
+        assert_eq!(found, names.iter().map(|name| format!("{name}.toml")).collect::<Vec<_>>());
+        for name in names {
+            let text = project.read(&format!("{folder}/versions/{name}.toml"));
+            let path = text.lines().next().unwrap().strip_prefix("#:schema ").unwrap();
+            let schema = project.read(&format!("{folder}/versions/{path}"));
+            assert_eq!(schema, project.run(&format!("schema {name}")).expect(0).stdout);
+            let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+            let value = crate::pins::as_json(toml::from_str(&text).unwrap());
+            let errors = jsonschema::validator_for(&schema).unwrap();
+            let errors: Vec<_> = errors.iter_errors(&value).map(|one| one.to_string()).collect();
+            assert_eq!(errors, [""; 0], "{name}");
+        }
+    }
+    // `bump` keeps the line.
+    let digest = format!("sha256:{}", "1".repeat(64));
+    project.run(&format!("-C based bump mine-base {digest}"));
+    assert!(project.read("based/versions/versions.toml").starts_with("#:schema "));
+}
+
+#[test]
+fn a_track_on_a_newer_image_of_a_built_in_track_gets_its_port_and_smoke_tests() {
+    let project = Project::empty();
+    project.write("registries.conf", "");
+    for (folder, image, port) in [
+        ("vllm", "docker.io/vllm/vllm-openai-rocm:v0.30.0", "8000"),
+        ("ollama", "docker.io/ollama/ollama:0.99.0-rocm", "11434"),
+    ] {
+        let ran = project.run(&format!("init {folder} --track mine --base {image}")).expect(0);
+        assert!(!ran.stderr.contains("no port"), "{}", ran.stderr);
+        let line = format!("-C {folder} run mine --gpu gfx1151 --print shell");
+        project.run(&line).expect(0).prints(&format!("127.0.0.1:{port}:{port}"));
+        let row = project.read(&format!("{folder}/versions/run.toml"));
+        assert!(row.contains("[mine]\n") && row.contains("\nsmoke.import = "), "{row}");
+    }
+    // A track inherits the row of a track that it is based on.
+    project.run("init from --track mine --from official").expect(0);
+    assert!(!project.path("from/versions/run.toml").exists());
+    let line = "-C from run mine --gpu gfx1151 --print shell";
+    project.run(line).expect(0).prints("127.0.0.1:8000:8000");
+    // Nothing is known about any other image, and `init` says so.
+    let ran = project.run("init other --track mine --base registry.example.org/a/b:1").expect(0);
+    ran.says("hint: containers of `mine` get ROCm's devices, but no port and no smoke tests")
+        .says("`versions/run.toml`")
+        .says("`[mine]`");
+    assert!(!project.path("other/versions/run.toml").exists());
+    let line = "-C other run mine --gpu gfx1151 --print shell";
+    assert!(!project.run(line).expect(0).stdout.contains("--publish"));
+}
+
 #[test]
 fn init_replaces_nothing() {
     let project = Project::empty();

@@ -118,6 +118,46 @@ fn schemas_of_data_files_take_ours_and_refuse_unknown_keys() {
     }
 }
 
+/// TUTORIAL.md shows a config.toml with all keys: the schema and the reader accept it, and it has
+/// every key that the schema describes.
+#[test]
+fn the_config_in_the_tutorial_has_every_key_and_is_valid() {
+    let tutorial = std::fs::read_to_string(workspace().join("TUTORIAL.md")).unwrap();
+    let (_, text) = tutorial.split_once("This file has all of them:\n\n```toml\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let project = Project::new();
+    let schema = project.run("schema config").expect(0).stdout;
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let read = |text: &str| {
+        project.write("home/.config/build-pipeline/config.toml", text);
+        project.run("pins show").code == 0
+    };
+    let accepts = |text: &str| validator.is_valid(&as_json(toml::from_str(text).unwrap()));
+    assert!(accepts(text) && read(text), "{text}");
+    let value = as_json(toml::from_str(text).unwrap());
+    let keys = |value: &Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&value), keys(&schema["properties"]));
+    assert_eq!(keys(&value["proxy"]), keys(&schema["properties"]["proxy"]["properties"]));
+    for (from, to) in [
+        ("schema = 1", "schema = \"1\""),
+        ("engine = \"podman\"", "engine = \"lxc\""),
+        ("mirror-only = true", "mirror-only = \"yes\""),
+        ("store = [", "stores = ["),
+        ("output = \"oci:/srv/images/{track}\"", "output = [\"oci:/srv\"]"),
+        ("no-proxy = [\"git.example.org\", \"10.0.0.0/8\"]", "no-proxy = \"git.example.org\""),
+        ("\"docker.io\" = \"registry.example.org\"", "\"docker.io\" = 1"),
+        ("http = \"http://proxy.example.org:3128\"", "ftp = \"http://proxy.example.org:3128\""),
+    ] {
+        let wrong = text.replacen(from, to, 1);
+        assert_ne!(wrong, text, "{from}");
+        assert!(!accepts(&wrong), "the schema accepts {to}");
+        assert!(!read(&wrong), "the reader accepts {to}");
+    }
+}
+
 /// Checks that each example has the kind of value that the schema describes.
 fn check_examples(file: &str, schema: &Value) {
     let properties = schema.get("properties").and_then(Value::as_object);

@@ -43,7 +43,12 @@ enum Line {
 
 /// Prints the schema of a document.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
-    let schema = match args.document {
+    output::json(&schema(args.document))
+}
+
+/// Returns the schema of a document.
+pub(crate) fn schema(document: Document) -> Schema {
+    match document {
         Document::Plan => of::<plan::Plan>(),
         Document::Record => of::<record::BuildRecord>(),
         Document::Records => of::<Vec<ListedRecord<'static>>>(),
@@ -81,8 +86,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
         Document::LintRules => file("versions/lint.toml", &lint::forms::LINT),
         Document::PatchFile => file("patches/COMPONENT/ID.toml", &patcher::forms::PATCH),
         Document::Config => file("config.toml", &project::config::FORM),
-    };
-    output::json(&schema)
+    }
 }
 
 /// Returns the schema of a type.
