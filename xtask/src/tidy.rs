@@ -110,6 +110,23 @@ const LONGEST_FILE: usize = 700;
 /// source.
 const LINT_RULES: &str = "crates/lint/src/rules/";
 
+/// The built-in tracks. No code knows their names: a project can replace them, or have none of them.
+const TRACKS: &str = "versions/tracks.toml";
+
+/// Names of built-in tracks that are also other words, with the start of the paths where they are.
+const OTHER_WORDS: [(&str, &str); 6] = [
+    // A kind of pin, and the origin of a fact.
+    ("source", "crates/"),
+    // The program.
+    ("ollama", "crates/lint/src/"),
+    // Repositories of vendors.
+    ("official", "crates/lint/src/data/"),
+    // A way to use a GPU.
+    ("vulkan", "crates/host/src/forms.rs"),
+    ("vulkan", "crates/host/src/run/row.rs"),
+    ("vulkan", "crates/lint/src/rules/commands.rs"),
+];
+
 /// The only file that reads the environment.
 const ENVIRONMENT: &str = "crates/project/src/environment.rs";
 
@@ -126,8 +143,10 @@ pub(crate) fn check() -> Result<()> {
         // The first command in README.md is a `cargo run` that names no program.
         breaches.push(format!("`cargo run` starts {default_run:?}, not `build-pipeline`"));
     }
+    let tracks = std::fs::read_to_string(root()?.join(TRACKS)).context(TRACKS)?;
+    let tracks = track_names(&tracks)?;
     for file in tracked_files()? {
-        text(&file, &mut breaches)?;
+        text(&file, &tracks, &mut breaches)?;
     }
     if breaches.is_empty() {
         return Ok(());
@@ -208,7 +227,7 @@ fn tracked_files() -> Result<Vec<String>> {
 }
 
 /// Checks the rules for every source file.
-fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
+fn text(file: &str, tracks: &[String], breaches: &mut Vec<String>) -> Result<()> {
     let is_rust = file.ends_with(".rs");
     let is_prose = [".md", ".toml", ".yml"].iter().any(|end| file.ends_with(end));
     let path = root()?.join(file);
@@ -225,12 +244,12 @@ fn text(file: &str, breaches: &mut Vec<String>) -> Result<()> {
         breaches.push(format!("{file}: no newline at the end"));
     }
     if is_rust {
-        rust(file, &text, breaches);
+        rust(file, &text, tracks, breaches);
     }
     Ok(())
 }
 
-fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
+fn rust(file: &str, text: &str, tracks: &[String], breaches: &mut Vec<String>) {
     if !text.starts_with("//! ") {
         breaches.push(format!("{file}: does not start with `//!` and the purpose of the file"));
     }
@@ -247,6 +266,11 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     if file.starts_with(LINT_RULES) {
         breaches.extend(versions(product).map(|(line, version)| {
             format!("{file}:{line}: `{version}`: facts about versions belong in versions/lint.toml")
+        }));
+    }
+    if !is_test && !file.starts_with("crates/testkit/") {
+        breaches.extend(named(file, product, tracks).map(|(line, name)| {
+            format!("{file}:{line}: \"{name}\": code does not know the names of tracks; they are data in {TRACKS}")
         }));
     }
     // Cargo passes values to build scripts in environment variables.
@@ -272,6 +296,31 @@ fn rust(file: &str, text: &str, breaches: &mut Vec<String>) {
     }
 }
 
+/// Returns the names of the tracks in the text of a `tracks.toml`.
+fn track_names(text: &str) -> Result<Vec<String>> {
+    let all: toml::Table = toml::from_str(text).context(TRACKS)?;
+    Ok(all.into_iter().filter(|(_, value)| value.is_table()).map(|(name, _)| name).collect())
+}
+
+/// Returns the names of tracks that code contains as string literals, with their line numbers.
+/// Skips comments.
+fn named<'a>(
+    file: &'a str,
+    code: &'a str,
+    tracks: &'a [String],
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let is_other = move |name: &str| {
+        OTHER_WORDS.iter().any(|(word, start)| *word == name && file.starts_with(start))
+    };
+    let lines = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines.flat_map(move |(index, line)| {
+        let names = tracks.iter().map(String::as_str).filter(move |name| !is_other(name));
+        names
+            .filter(|name| line.contains(&format!("\"{name}\"")))
+            .map(move |name| (index + 1, name))
+    })
+}
+
 /// Returns versions and GPU targets in code, such as `7.2` and `gfx9`, with their line numbers.
 /// Skips comments.
 fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -291,6 +340,19 @@ fn versions(code: &str) -> impl Iterator<Item = (usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn track_names_are_found_in_code_but_not_in_comments_or_sentences() {
+        let text = "schema = 1\ngpu = \"gfx1151\"\n[my-track]\n[ollama]\nenv.A = \"1\"\n[source]\n";
+        let tracks = track_names(text).unwrap();
+        assert_eq!(tracks, ["my-track", "ollama", "source"]);
+        let code = "// \"my-track\"\nif track == \"my-track\" {}\nlet a = \"for example `my-track`\";\n\
+            matches!(name, \"ollama\" | \"my-track\")\nlet b = \"source\";\n";
+        let found = |file| named(file, code, &tracks).collect::<Vec<_>>();
+        let own = [(2, "my-track"), (4, "my-track"), (4, "ollama")];
+        assert_eq!(found("crates/plan/src/lib.rs"), own);
+        assert_eq!(found("crates/lint/src/units.rs"), own[..2]);
+    }
 
     #[test]
     fn versions_are_found_in_code_but_not_in_comments() {
