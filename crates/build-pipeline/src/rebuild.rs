@@ -64,7 +64,14 @@ pub(crate) async fn rebuild(
         last_step: None,
         build_env,
     };
-    carry_out(global, plan, settings, asked, &store).await?;
+    let rebuilt = carry_out(global, plan, settings, asked, &store).await;
+    rebuilt.map_err(|error| match error.kind {
+        Kind::Interrupted | Kind::Terminated => {
+            let hint = "rerun the same command; it uses cached downloads, and runs all steps again";
+            Failure { hints: vec![hint.to_owned()], ..error }
+        }
+        _ => error,
+    })?;
     let with = asked.map(|kind| format!(" with {kind}")).unwrap_or_default();
     let mut image = Image::at(&layout)?;
     image.name = format!("image rebuilt{with}");
@@ -82,7 +89,9 @@ pub(crate) async fn carry_out(
 ) -> Result<Execution, Failure> {
     global.mirror.check_network(plan, &settings)?;
     let mut signals = Signals::listen();
+    let reporter = Arc::new(Reporter::new(global.progress));
     let found = if needs_engine(plan, &settings) {
+        reporter.test_engine(asked);
         tokio::select! {
             found = engines::find(asked, store, &output::notice) => Some(found?),
             code = signals.next() => return Err(interrupted(code)),
@@ -90,7 +99,6 @@ pub(crate) async fn carry_out(
     } else {
         None
     };
-    let reporter = Arc::new(Reporter::new(global.progress));
     let on_event = reporter.for_plan(plan, false);
     let job = Job { plan: Arc::clone(plan), settings, on_event };
     let mut came = None;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use executor::{Event, OnEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use names::Digest;
+use names::{Digest, EngineKind};
 use plan::Plan;
 use project::{environment, state};
 use record::{OutputState, StepState};
@@ -23,6 +23,9 @@ const LONG: u64 = 10_000;
 
 /// The smallest transfer that is announced, in bytes.
 const WORTH_A_LINE: u64 = 10_000_000;
+
+/// The live line of a step or output that transfers nothing.
+const PLAIN: &str = "{spinner} {elapsed:>4} {wide_msg}";
 
 /// The number of recent build log lines that are shown live.
 const TAIL: usize = 3;
@@ -73,6 +76,18 @@ impl Reporter {
             Progress::Tty => Self::live(),
             Progress::Auto if live::is_possible() && !environment::is_ci() => Self::live(),
             Progress::Auto => Self::Plain(Heartbeat::default()),
+        }
+    }
+
+    /// Reports that the engine of a build is about to be found and tested.
+    pub(crate) fn test_engine(&self, asked: Option<EngineKind>) {
+        let line = match asked {
+            Some(kind) => format!("· testing {kind}"),
+            None => "· looking for podman or docker, and testing it".to_owned(),
+        };
+        match self {
+            Self::Plain(_) | Self::Tty(_) => output::say(&line),
+            Self::Json | Self::Quiet => {}
         }
     }
 
@@ -288,6 +303,8 @@ impl Live {
             Event::LayersWanted { step, layer_bytes } => {
                 if let Some(shown) = shown.get_mut(&teller.name(step)) {
                     shown.transferred = Transferred::of(*layer_bytes);
+                    shown.head.set_style(style(PLAIN));
+                    shown.head.unset_length();
                 }
             }
             Event::LayerProgress { output, layer, done, total } => {
@@ -321,7 +338,7 @@ impl Live {
     }
 
     fn begin(&self, message: String) -> Shown {
-        let bar = ProgressBar::new_spinner().with_style(style("{spinner} {elapsed:>4} {wide_msg}"));
+        let bar = ProgressBar::new_spinner().with_style(style(PLAIN));
         let bar = self.all.add(bar.with_message(message));
         bar.enable_steady_tick(std::time::Duration::from_millis(120));
         Shown::of(bar)

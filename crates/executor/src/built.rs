@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::RUN_LABEL;
 use names::{Digest, GfxVersion, GpuTarget};
@@ -13,11 +14,13 @@ use sources::Tree;
 use tokio::task::block_in_place;
 
 use crate::build_env::{
-    BuildEnv, Builder, Instructions, Packages, RawBuild, SlimStep, SourceStep, Store, StoredImage,
+    BuildEnv, Builder, Instructions, Origin, Packages, RawBuild, SlimStep, SourceStep, Store,
+    StoredImage,
 };
+use crate::place::Transfer;
 use crate::run::{Product, Products, Run};
 use crate::shared::{Finished, Turn, Wanted};
-use crate::{BaseImage, Event, ExecuteError, Output, Settings};
+use crate::{BaseImage, Event, ExecuteError, OnEvent, Output, Settings};
 
 /// The product of a step, and the step's state.
 type Outcome = Result<(Product, StepState), ExecuteError>;
@@ -347,8 +350,12 @@ impl Run {
             Some(bake) => Builder::Bake(bake),
             None => Builder::Engine(self.engine(&format!("step `{}`", instructions.step))?),
         };
-        let client = &self.settings.client;
-        build_env.build_image(builder, instructions, context, sink, client, &self.on_event).await
+        let (client, cache) = (&self.settings.client, &self.settings.cache);
+        let base = instructions.base.map(|base| base.manifest.layer_bytes()).unwrap_or_default();
+        let transfer = base_transfer(instructions.step, base, &self.on_event);
+        let transfer = Some(&transfer);
+        let origin = Origin { store: &build_env.store, client, cache, transfer };
+        build_env.build_image(builder, instructions, context, sink, origin, &self.on_event).await
     }
 
     /// Warns about hard links that depend on the engine's storage driver.
@@ -547,10 +554,11 @@ impl Run {
         let Some(build_env) = &self.settings.build_env else {
             return Err(ExecuteError::plan("an image was made without an engine".to_owned()));
         };
-        let (store, client) = (&build_env.store, &self.settings.client);
+        let (client, cache) = (&self.settings.client, &self.settings.cache);
+        let origin = Origin { store: &build_env.store, client, cache, transfer: None };
         let image = match &made.remote {
             Some(remote) => remote.clone(),
-            None => self.sink().await?.offer(&self.plan.name, made, store, client)?,
+            None => self.sink().await?.offer(&self.plan.name, made, origin)?,
         };
         Ok(BaseImage {
             image,
@@ -578,6 +586,20 @@ pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
         own_layers: Vec::new(),
         was_cached: true,
     })
+}
+
+/// Counts the layers of a base that an engine requests for a step. Announces them when the first
+/// bytes arrive, because the engine may have all of them.
+fn base_transfer(step: &str, layer_bytes: u64, on_event: &OnEvent) -> Transfer {
+    let (name, on_event) = (step.to_owned(), Arc::clone(on_event));
+    let is_first = AtomicBool::new(true);
+    let tell = move |event| {
+        if is_first.swap(false, Ordering::Relaxed) {
+            on_event(Event::LayersWanted { step: name.clone(), layer_bytes });
+        }
+        on_event(event);
+    };
+    Transfer::new(step.to_owned(), Arc::new(tell))
 }
 
 /// Returns the shared store that a product came from.

@@ -1,17 +1,24 @@
 //! A cache of fetched manifests and configs, by digest.
 //!
+//! It also holds the beginnings of layers whose transfer to a registry or an engine was
+//! interrupted. They are removed as soon as the layers have arrived.
+//!
 //! Nothing in the cache is trusted: a file that does not match its name is removed and fetched
 //! again. For the same reason, nothing needs to be synced to disk.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use names::Digest;
+use oci::client::{KeptPart, RegistryClient};
+use oci::media::Descriptor;
+use oci::part_of;
 
 /// A folder of small blobs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct BlobCache {
     folder: Option<PathBuf>,
 }
@@ -29,6 +36,36 @@ impl BlobCache {
 
     fn path(&self, digest: &Digest) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join("sha256").join(digest.hex()))
+    }
+
+    /// Opens the beginning of a layer that `client` is about to read. Returns `None` if it is not
+    /// kept: the layer is in a file on this machine, or see [`KeptPart::open`].
+    pub(crate) fn part(
+        &self,
+        layer: &Descriptor,
+        client: &RegistryClient,
+        room: u64,
+    ) -> Option<Arc<KeptPart>> {
+        if client.has_file(&layer.digest) {
+            return None;
+        }
+        KeptPart::open(&self.path(&layer.digest)?, layer.size, room).map(Arc::new)
+    }
+
+    /// Returns the layers of which an interrupted transfer left the beginning.
+    pub(crate) fn begun<'a>(&self, layers: &'a [Descriptor]) -> Vec<&'a Descriptor> {
+        let is_begun = |layer: &&Descriptor| {
+            let part = self.path(&layer.digest).map(|path| part_of(&path));
+            part.and_then(|part| fs::metadata(part).ok()).is_some_and(|found| found.len() > 0)
+        };
+        layers.iter().filter(is_begun).collect()
+    }
+
+    /// Removes the beginnings of layers that have arrived.
+    pub(crate) fn remove_parts(&self, layers: &[Descriptor]) {
+        for path in layers.iter().filter_map(|layer| self.path(&layer.digest)) {
+            drop(fs::remove_file(part_of(&path)));
+        }
     }
 
     /// Returns a cached blob if it is intact.

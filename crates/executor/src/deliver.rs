@@ -15,7 +15,7 @@ use oci::{DerivedImage, LayoutError, LocalBlobs, layout};
 use record::{OutputOutcome, OutputState};
 use tokio::task::{JoinHandle, block_in_place};
 
-use crate::build_env::StoredImage;
+use crate::build_env::{Origin, StoredImage};
 use crate::copy::{LayerCopy, copy_into_files};
 use crate::place::{LayerSource, LayerTarget, Placed, Transfer, distinct};
 use crate::run::Run;
@@ -69,7 +69,7 @@ pub(crate) async fn deliver(
         (run.on_event)(Event::OutputBegun {
             output: name.clone(),
             layer_bytes: match output {
-                Output::Layout { with_layers: false, .. } | Output::Engine { .. } => 0,
+                Output::Layout { with_layers: false, .. } => 0,
                 _ => distinct(&image.layers).iter().map(|layer| layer.size).sum(),
             },
         });
@@ -140,15 +140,20 @@ impl Delivery<'_> {
         ExecuteError::registry(format!("pushing to `{}` failed", self.transfer.output), source)
     }
 
-    async fn engine(&self, name: &ImageRef) -> Result<OutputState, ExecuteError> {
+    async fn engine(&mut self, name: &ImageRef) -> Result<OutputState, ExecuteError> {
         let Some(build_env) = &self.run.settings.build_env else {
             return Err(ExecuteError::plan(format!("`{}` needs an engine", self.transfer.output)));
         };
         let made = StoredImage::new(self.image, Some(self.base.image.clone()))?;
         let sink = self.run.sink().await?;
-        let offered = sink.offer(&self.run.plan.name, &made, &build_env.store, self.client())?;
+        let cache = &self.run.settings.cache;
+        let transfer = Some(&self.transfer);
+        let origin = Origin { store: &build_env.store, client: self.client(), cache, transfer };
+        let offered = sink.offer(&self.run.plan.name, &made, origin)?;
         let engine = self.run.engine(&self.transfer.output)?;
-        build_env.load(engine, self.image, &offered, name).await
+        let loaded = build_env.load(engine, self.image, &offered, name, cache).await;
+        self.placed.copied = self.transfer.received();
+        loaded
     }
 
     async fn layout(
@@ -336,7 +341,8 @@ impl Delivery<'_> {
         let repository_of_base = Some(self.source().clone());
         let copies = self.pushed.to_vec();
         let files = self.local_in(&[]);
-        let source = LayerSource { files, repository: repository_of_base, copies };
+        let cache = self.run.settings.cache.clone();
+        let source = LayerSource { files, repository: repository_of_base, copies, cache };
         let client = &self.run.settings.client;
         let target = LayerTarget { client, repository, transfer: &self.transfer };
         target.place(&self.image.layers, &source, &mut self.placed).await

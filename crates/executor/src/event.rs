@@ -77,11 +77,11 @@ pub enum Event {
         /// start.
         stale_bytecode: usize,
     },
-    /// A step started to copy layers to this machine.
+    /// A step started to copy layers to this machine or into the engine.
     LayersWanted {
         /// The step.
         step: String,
-        /// The size of the layers.
+        /// The size of the layers, or 0 if the step has copied all of them.
         layer_bytes: u64,
     },
     /// The code for other GPUs was removed from a layer.

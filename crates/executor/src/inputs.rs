@@ -42,6 +42,8 @@ pub struct Collected {
     files: LocalBlobs,
     /// The repository of each layer. The layers stay there until they are copied.
     layers: BTreeMap<Digest, Repository>,
+    /// Keeps the beginning of each layer while it is copied to a registry.
+    cache: BlobCache,
     work: TempDir,
 }
 
@@ -57,7 +59,8 @@ impl<'a> Collector<'a> {
     ) -> Result<Self, ExecuteError> {
         let work = build_env.folder("inputs-")?;
         let (files, layers) = (LocalBlobs::default(), BTreeMap::new());
-        let collected = Collected { lists: Vec::new(), files, layers, work };
+        let kept = cache.clone();
+        let collected = Collected { lists: Vec::new(), files, layers, cache: kept, work };
         Ok(Self { client, cache, build_env, collected })
     }
 
@@ -348,6 +351,7 @@ impl Collected {
                 files: self.files.clone(),
                 repository: origin.cloned(),
                 copies: Vec::new(),
+                cache: self.cache.clone(),
             };
             target.place(&blobs, &source, &mut Placed::default()).await?;
         }

@@ -3,20 +3,24 @@
 //! A layer is transferred only if the registry does not have it and cannot mount it from another
 //! of its repositories (distribution specification, "Mounting a blob from another repository").
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use names::Repository;
+use names::{Digest, Repository};
 use oci::LocalBlobs;
-use oci::client::{BlobStream, RegistryClient};
+use oci::client::{BlobStream, KeptPart, RegistryClient};
 use oci::media::Descriptor;
 use tokio::task::JoinSet;
 
-use crate::{Event, ExecuteError, OnEvent};
+use crate::{BlobCache, Event, ExecuteError, OnEvent};
 
 /// How many layers are copied at once. More streams do not make better use of a connection, and
 /// registries limit connections (podman and skopeo copy 6, docker 3).
 pub(crate) const LAYERS_AT_ONCE: usize = 4;
+
+/// How many times the rest of a layer must fit on the disk before its beginning is kept there.
+const ROOM: u64 = 2;
 
 /// The number of bytes of a layer between two progress reports.
 const PROGRESS_STEP: u64 = 4 << 20;
@@ -32,6 +36,8 @@ pub struct Transfer {
     /// Receives the progress.
     pub on_event: OnEvent,
     bytes: Arc<AtomicU64>,
+    /// The layers that an engine has received completely.
+    received: Arc<Mutex<BTreeSet<Digest>>>,
 }
 
 impl std::fmt::Debug for Transfer {
@@ -43,12 +49,29 @@ impl std::fmt::Debug for Transfer {
 impl Transfer {
     /// Creates a transfer whose byte count is 0.
     pub fn new(output: String, on_event: OnEvent) -> Self {
-        Self { output, on_event, bytes: Arc::default() }
+        Self { output, on_event, bytes: Arc::default(), received: Arc::default() }
     }
 
     /// Returns the number of bytes that were transferred.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of layers that an engine has received completely.
+    pub(crate) fn received(&self) -> usize {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Returns a function that counts the bytes of a layer that an engine receives.
+    pub(crate) fn receiver(&self, layer: &Descriptor) -> Ticker {
+        let (tick, received) = (self.ticker(layer), Arc::clone(&self.received));
+        let (digest, size, seen) = (layer.digest.clone(), layer.size, AtomicU64::new(0));
+        Box::new(move |more| {
+            tick(more);
+            if seen.fetch_add(more, Ordering::Relaxed) + more == size {
+                received.lock().unwrap_or_else(PoisonError::into_inner).insert(digest.clone());
+            }
+        })
     }
 
     /// Reports a layer that needs no transfer.
@@ -70,7 +93,8 @@ impl Transfer {
         Box::new(move |more| {
             transfer.bytes.fetch_add(more, Ordering::Relaxed);
             let before = counter.fetch_add(more, Ordering::Relaxed);
-            let done = before + more;
+            // A transfer that starts over counts the same bytes again.
+            let done = (before + more).min(total);
             let is_end = done == total && total > PROGRESS_STEP;
             if before / PROGRESS_STEP != done / PROGRESS_STEP || is_end {
                 let (output, layer) = (transfer.output.clone(), layer.clone());
@@ -89,6 +113,8 @@ pub struct LayerSource {
     pub repository: Option<Repository>,
     /// Other repositories that have all of them, for mounting.
     pub copies: Vec<Repository>,
+    /// Keeps the beginning of each layer while it is read from the repository.
+    pub cache: BlobCache,
 }
 
 impl LayerSource {
@@ -96,9 +122,9 @@ impl LayerSource {
         &self,
         layer: &Descriptor,
         client: &RegistryClient,
-    ) -> Result<BlobStream, ExecuteError> {
+    ) -> Result<(BlobStream, Option<Arc<KeptPart>>), ExecuteError> {
         if let Some(stream) = self.files.layer(layer) {
-            return Ok(stream);
+            return Ok((stream, None));
         }
         let Some(repository) = &self.repository else {
             return Err(ExecuteError::plan(format!(
@@ -106,9 +132,16 @@ impl LayerSource {
                 layer.digest
             )));
         };
-        client.blob_stream(repository, &layer.digest, layer.size).await.map_err(|error| {
+        let part = self.cache.part(layer, client, ROOM);
+        let (digest, size) = (&layer.digest, layer.size);
+        let stream = match &part {
+            Some(part) => client.kept_blob(repository, digest, size, Arc::clone(part)).await,
+            None => client.blob_stream(repository, digest, size).await,
+        };
+        let stream = stream.map_err(|error| {
             ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), error)
-        })
+        })?;
+        Ok((stream, part))
     }
 }
 
@@ -222,15 +255,17 @@ impl OneLayer {
         };
         if self.may_have && client.has_blob(target, &layer.digest).await.map_err(pushing)? {
             transfer.has(layer);
+            source.cache.remove_parts(std::slice::from_ref(layer));
             return Ok(How::There);
         }
         if let Some(from) = &self.neighbour
             && client.mount_blob(target, &layer.digest, from).await.map_err(pushing)?
         {
             transfer.has(layer);
+            source.cache.remove_parts(std::slice::from_ref(layer));
             return Ok(How::Mounted);
         }
-        let stream = source.open(layer, client).await?;
+        let (stream, part) = source.open(layer, client).await?;
         let tick = transfer.ticker(layer);
         let counted = stream.inspect(move |piece| {
             if let Ok(piece) = piece {
@@ -239,6 +274,9 @@ impl OneLayer {
         });
         let pushed = client.push_blob_stream(target, &layer.digest, layer.size, counted).await;
         pushed.map_err(pushing)?;
+        if let Some(part) = part {
+            part.remove();
+        }
         Ok(How::Copied)
     }
 }

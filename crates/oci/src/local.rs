@@ -130,6 +130,15 @@ pub fn part_of(path: &Path) -> PathBuf {
 /// # Errors
 /// Fails if another run is writing the file, or if it is not a regular file.
 pub fn open_part(path: &Path) -> Result<File, LayoutError> {
+    open_part_within(path, ENDING)
+}
+
+/// Like [`open_part`], but does not wait for another run.
+pub(crate) fn try_open_part(path: &Path) -> Result<File, LayoutError> {
+    open_part_within(path, Duration::ZERO)
+}
+
+fn open_part_within(path: &Path, limit: Duration) -> Result<File, LayoutError> {
     let part = part_of(path);
     let failed = |source| LayoutError::Write { path: path.to_owned(), source };
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other).map_err(failed)?;
@@ -145,7 +154,7 @@ pub fn open_part(path: &Path) -> Result<File, LayoutError> {
         match file.try_lock() {
             // Some file systems cannot lock files.
             Ok(()) | Err(TryLockError::Error(_)) => {}
-            Err(TryLockError::WouldBlock) if started.elapsed() < ENDING => {
+            Err(TryLockError::WouldBlock) if started.elapsed() < limit => {
                 std::thread::sleep(POLL);
                 continue;
             }

@@ -299,7 +299,7 @@ impl Image {
             Place::Folder(_, image) | Place::Archive(_, image) => LayerSource {
                 files: image.blobs(),
                 repository: self.base().map(|base| base.repository),
-                copies: Vec::new(),
+                ..LayerSource::default()
             },
             Place::Registry(reference) => {
                 let repository = Some(reference.repository.clone());

@@ -1,7 +1,7 @@
 //! The faults of a [`crate::FaultProxy`], and when they occur.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use crate::proxy::FaultProxy;
@@ -48,6 +48,9 @@ pub enum Fault {
     Slow(Duration),
     /// Holds the request until this is set, and then forwards it.
     Held(Arc<AtomicBool>),
+    /// Forwards the body of the response as far as this number of bytes allows. Several responses
+    /// may share the number. When it is used up, they wait until it is increased.
+    Allowance(Arc<AtomicU64>),
     /// Forwards the request without its `Range`.
     NoRange,
 }

@@ -2,7 +2,9 @@
 
 use std::io::{self, BufReader, Read as _, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::fault::{Answer, Fault};
 use crate::http::{Head, read_body};
@@ -54,6 +56,10 @@ pub(crate) fn send(
             to.write_all(&body[..*count])?;
             to.flush().map(|()| false)
         }
+        Some(Fault::Allowance(left)) => {
+            head.write(&mut to)?;
+            write_allowed(&body, left, to)
+        }
         Some(Fault::Endless) => write_endless(&head, to),
         Some(Fault::Chunked) => {
             head.set("Content-Length", None);
@@ -76,6 +82,26 @@ pub(crate) fn send(
             to.write_all(&body).map(|()| true)
         }
     }
+}
+
+/// Sends a body as far as it is allowed.
+fn write_allowed(mut body: &[u8], left: &AtomicU64, to: &mut dyn Write) -> io::Result<bool> {
+    const PIECE: u64 = 16 << 10;
+    while !body.is_empty() {
+        let wanted = PIECE.min(body.len() as u64);
+        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(left.saturating_sub(wanted))
+        });
+        let taken = usize::try_from(taken.unwrap_or_default().min(wanted)).unwrap_or_default();
+        if taken == 0 {
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        to.write_all(&body[..taken])?;
+        to.flush()?;
+        body = &body[taken..];
+    }
+    Ok(true)
 }
 
 /// Sends chunks until the client closes the connection.

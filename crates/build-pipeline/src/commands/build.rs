@@ -436,7 +436,9 @@ impl Session<'_> {
             self.global.mirror.check_network(&one.prepared.plan, &one.settings)?;
         }
         let store = environment::store_folder()?;
-        let found = engines::find(self.args.steps.engine, &store, &output::notice).await?;
+        let engine = self.args.steps.engine;
+        self.reporter.test_engine(engine);
+        let found = engines::find(engine, &store, &output::notice).await?;
         for one in &mut needing {
             one.record.engine = Some(found.used.clone());
             one.record.notes.extend(found.notes.iter().cloned());

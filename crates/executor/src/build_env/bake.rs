@@ -27,9 +27,9 @@ use tokio::task::block_in_place;
 
 use super::BuildEnv;
 use super::build::{Instructions, RawBuild, Ready};
-use super::sink::{Sink, source_of};
+use super::sink::{Origin, Sink, source_of};
 use super::store::StoredImage;
-use crate::ExecuteError;
+use crate::{BlobCache, ExecuteError};
 
 /// The folder that this program and bake share, and the steps that wait for bake.
 #[derive(Debug)]
@@ -205,8 +205,10 @@ impl BuildEnv {
         for bytes in [&image.manifest_bytes, &image.config] {
             fs::write(blobs.join(Digest::of(bytes).hex()), bytes)?;
         }
+        let cache = BlobCache::none();
+        let origin = Origin { store: &self.store, client, cache: &cache, transfer: None };
         for layer in &image.manifest.layers {
-            let source = source_of(layer, image.remote.as_ref(), &self.store, client);
+            let source = source_of(layer, image.remote.as_ref(), origin);
             let mut stream = source(layer.digest.clone()).await?;
             let file = tokio::fs::File::create(blobs.join(layer.digest.hex())).await?;
             let mut file = tokio::io::BufWriter::new(file);

@@ -11,15 +11,15 @@ use engine::{
     has_health_check, portable_dockerfile, unclear_owners, without_cache_mounts,
 };
 use names::ImageRef;
-use oci::client::RegistryClient;
 use oci::loopback::StoredBlob;
 use oci::media::{Descriptor, Document, Manifest};
 use tokio::sync::mpsc;
 
 use super::BuildEnv;
 use super::bake::Bake;
+use super::load::pull;
 use super::offered::Offered;
-use super::sink::{Sink, diff_ids};
+use super::sink::{Origin, Sink, diff_ids};
 use super::store::StoredImage;
 use crate::{Event, ExecuteError, OnEvent};
 
@@ -128,14 +128,14 @@ impl BuildEnv {
         instructions: &Instructions<'_>,
         tree: Tree,
         sink: &Sink,
-        client: &RegistryClient,
+        origin: Origin<'_>,
         on_event: &OnEvent,
     ) -> Result<Option<RawBuild>, ExecuteError> {
         let engine = match builder {
             Builder::Engine(engine) => engine,
             Builder::Bake(bake) => {
                 let ready = Ready::new(instructions, tree, true, on_event)?;
-                return self.bake_image(bake, instructions, ready, sink, client).await;
+                return self.bake_image(bake, instructions, ready, sink, origin.client).await;
             }
         };
         let step = instructions.step;
@@ -147,9 +147,12 @@ impl BuildEnv {
         // From here on, the names must be removed even if the build fails.
         self.names.lock().await.push(target.to_string());
         if let Some(offered) = &offered {
-            let name = sink.offer_base(&instructions.name, &offered.made, &self.store, client)?;
+            let name = sink.offer_base(&instructions.name, &offered.made, origin)?;
             self.names.lock().await.push(name.to_string());
-            engine.pull(&name, true, TRANSFER).await.map_err(failed)?;
+            let layers = &offered.made.manifest.layers;
+            pull(engine, &name, layers, origin.cache).await.map_err(failed)?;
+            // The step no longer transfers anything.
+            on_event(Event::LayersWanted { step: step.to_owned(), layer_bytes: 0 });
             build_args.insert("BASE".to_owned(), name.to_string());
         }
         let request = BuildRequest {

@@ -1,13 +1,14 @@
-//! Loads a finished image into the engine.
+//! Loads a finished image into the engine, and makes the engine pull what is offered to it.
 
-use engine::{Engine, EngineError};
+use engine::{Engine, EngineError, Inspect};
 use names::ImageRef;
 use oci::DerivedImage;
+use oci::media::Descriptor;
 use record::OutputState;
 
 use super::BuildEnv;
 use super::build::TRANSFER;
-use crate::ExecuteError;
+use crate::{BlobCache, ExecuteError};
 
 impl BuildEnv {
     /// Makes the engine pull an image from `offered` on loopback, and gives the image a name. The
@@ -19,6 +20,7 @@ impl BuildEnv {
         image: &DerivedImage,
         offered: &ImageRef,
         name: &ImageRef,
+        cache: &BlobCache,
     ) -> Result<OutputState, ExecuteError> {
         let failed = |error| ExecuteError::engine(format!("loading `{name}` failed"), error);
         // docker identifies an image by its manifest if containerd stores it, otherwise by its
@@ -33,7 +35,7 @@ impl BuildEnv {
         }
         // The loopback name is removed when the run ends. The other name keeps the image.
         self.names.lock().await.push(offered.to_string());
-        let pulled = engine.pull(offered, true, TRANSFER).await.map_err(failed)?;
+        let pulled = pull(engine, offered, &image.layers, cache).await.map_err(failed)?;
         if !is_it(pulled.id.as_str()) {
             return Err(ExecuteError::capture(format!(
                 "the engine turned `{name}` into a different image: `{}`, not `{}`",
@@ -43,4 +45,24 @@ impl BuildEnv {
         engine.tag(&pulled.id, name).await.map_err(failed)?;
         Ok(OutputState::Written)
     }
+}
+
+/// Makes the engine pull an image from the registry on loopback. An engine drops what it has
+/// received if it is interrupted, so the beginnings of the layers are kept until it has the image.
+pub(super) async fn pull(
+    engine: &Engine,
+    offered: &ImageRef,
+    layers: &[Descriptor],
+    cache: &BlobCache,
+) -> Result<Inspect, EngineError> {
+    let begun = cache.begun(layers);
+    let mut pulled = engine.pull(offered, true, TRANSFER).await;
+    // A beginning that turned out to be damaged is gone.
+    if pulled.is_err() && cache.begun(layers).len() < begun.len() {
+        pulled = engine.pull(offered, true, TRANSFER).await;
+    }
+    if pulled.is_ok() {
+        cache.remove_parts(layers);
+    }
+    pulled
 }

@@ -36,7 +36,7 @@ use tokio::sync::Mutex;
 pub use bake::{Bake, BakeBase, BakeTarget};
 pub(crate) use build::{Builder, Instructions, RawBuild};
 pub(crate) use packages::Packages;
-pub(crate) use sink::Sink;
+pub(crate) use sink::{Origin, Sink};
 pub(crate) use slim::SlimStep;
 pub(crate) use sources::SourceStep;
 pub use sources::SourceTree;

@@ -17,7 +17,12 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
 use super::store::{Store, StoredImage};
-use crate::ExecuteError;
+use crate::place::Transfer;
+use crate::{BlobCache, ExecuteError};
+
+/// How many times the rest of a layer must fit on the disk before its beginning is kept there. The
+/// engine needs room for the compressed layer and for its files.
+const ROOM: u64 = 5;
 
 /// The buffer size for reading files, in bytes.
 const PIECE: usize = 256 << 10;
@@ -27,6 +32,19 @@ const PIECE: usize = 256 << 10;
 pub(crate) struct Sink {
     registry: LoopbackRegistry,
     spool: TempDir,
+}
+
+/// Where the layers of an offered image come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// Has the layers that this tool made.
+    pub(crate) store: &'a Store,
+    /// Reads the others from their registry.
+    pub(crate) client: &'a RegistryClient,
+    /// Keeps the beginnings of layers from a registry until the engine has the image.
+    pub(crate) cache: &'a BlobCache,
+    /// Counts what the engine receives.
+    pub(crate) transfer: Option<&'a Transfer>,
 }
 
 impl Sink {
@@ -55,13 +73,12 @@ impl Sink {
         &self,
         name: &str,
         made: &StoredImage,
-        store: &Store,
-        client: &RegistryClient,
+        origin: Origin<'_>,
     ) -> Result<ImageRef, ExecuteError> {
         let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("invalid tag".to_owned()))?;
         self.registry.add_blob(made.config.clone());
         for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
-            let source = source_of(layer, made.remote.as_ref(), store, client);
+            let source = source_of(layer, made.remote.as_ref(), origin);
             self.registry.claim(&layer.digest, layer.size, Some(source));
             // A client that does not know the digest of the compressed layer requests this digest.
             self.registry.claim(&diff_id, layer.size, None);
@@ -82,10 +99,9 @@ impl Sink {
         &self,
         name: &str,
         base: &StoredImage,
-        store: &Store,
-        client: &RegistryClient,
+        origin: Origin<'_>,
     ) -> Result<ImageRef, ExecuteError> {
-        self.offer(&format!("{name}-base"), &labelled(base)?, store, client)
+        self.offer(&format!("{name}-base"), &labelled(base)?, origin)
     }
 
     /// Returns the manifest that was pushed to a repository under a tag.
@@ -153,29 +169,53 @@ pub(crate) fn diff_ids(config: &[u8]) -> Result<Vec<Digest>, ExecuteError> {
 pub(super) fn source_of(
     layer: &Descriptor,
     remote: Option<&ImageRef>,
-    store: &Store,
-    client: &RegistryClient,
+    origin: Origin<'_>,
 ) -> BlobSource {
-    let (layer, remote) = (layer.clone(), remote.cloned());
-    let (path, client) = (store.blob(&layer.digest), client.clone());
-    Arc::new(move |_| {
-        let (layer, remote, path, client) =
-            (layer.clone(), remote.clone(), path.clone(), client.clone());
-        async move {
-            match (path, remote) {
-                (Some(path), _) => file(path).await,
-                (None, Some(remote)) => {
-                    let (repository, digest) = (remote.repository.clone(), layer.digest.clone());
-                    let stream = client.blob_stream(&repository, &digest, layer.size).await;
-                    let stream = stream.map_err(std::io::Error::other)?;
-                    Ok(stream.map_err(std::io::Error::other).boxed() as BlobStream)
-                }
-                (None, None) => Err(std::io::ErrorKind::NotFound.into()),
-            }
-        }
-        .boxed()
-    })
+    let source = LayerOrigin {
+        path: origin.store.blob(&layer.digest),
+        layer: layer.clone(),
+        remote: remote.cloned(),
+        client: origin.client.clone(),
+        cache: origin.cache.clone(),
+        transfer: origin.transfer.cloned(),
+    };
+    Arc::new(move |_| source.clone().open().boxed())
 }
+
+/// Where a layer comes from.
+#[derive(Clone)]
+struct LayerOrigin {
+    layer: Descriptor,
+    /// The file with the layer, if it is in the store.
+    path: Option<PathBuf>,
+    /// An image in the repository that has it.
+    remote: Option<ImageRef>,
+    client: RegistryClient,
+    cache: BlobCache,
+    transfer: Option<Transfer>,
+}
+
+impl LayerOrigin {
+    async fn open(self) -> std::io::Result<BlobStream> {
+        let Self { layer, path, remote, client, cache, transfer } = self;
+        let stream = match (path, remote) {
+            (Some(path), _) => file(path).await?,
+            (None, Some(remote)) => {
+                let (repository, digest, size) = (&remote.repository, &layer.digest, layer.size);
+                let stream = match cache.part(&layer, &client, ROOM) {
+                    Some(part) => client.kept_blob(repository, digest, size, part).await,
+                    None => client.blob_stream(repository, digest, size).await,
+                };
+                stream.map_err(std::io::Error::other)?.map_err(std::io::Error::other).boxed()
+            }
+            (None, None) => return Err(std::io::ErrorKind::NotFound.into()),
+        };
+        let Some(transfer) = transfer else { return Ok(stream) };
+        let count = transfer.receiver(&layer);
+        Ok(stream.inspect_ok(move |piece| count(piece.len() as u64)).boxed())
+    }
+}
+
 async fn file(path: PathBuf) -> std::io::Result<BlobStream> {
     let file = tokio::fs::File::open(path).await?;
     Ok(Box::pin(stream::try_unfold(file, |mut file| async {

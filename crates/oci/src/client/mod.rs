@@ -1,7 +1,8 @@
 //! The registry client: reads and pushes manifests and blobs, and does not trust responses.
 //!
-//! Start at [`RegistryClient`]. `manifest`, `blob`, `stream` and `upload` are the operations.
-//! `request` performs one request with authentication (`auth`, `challenge`) and redirects.
+//! Start at [`RegistryClient`]. `manifest`, `blob`, `stream`, `kept` and `upload` are the
+//! operations. `request` performs one request with authentication (`auth`, `challenge`) and
+//! redirects.
 //! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text`
 //! describe failures. The crate `net` sends requests, and decides which redirects may be followed.
 //!
@@ -16,6 +17,7 @@ mod check;
 mod endpoint;
 mod error;
 mod files;
+mod kept;
 mod manifest;
 mod request;
 mod retry;
@@ -35,6 +37,7 @@ use net::{Transport, TransportSettings, lock};
 pub use self::check::Prefix;
 pub use self::endpoint::{Mirror, ParseMirrorError};
 pub use self::error::{ErrorKind, RegistryError};
+pub use self::kept::KeptPart;
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;

@@ -28,7 +28,7 @@ use super::retry::Budget;
 use super::{RegistryClient, Session};
 
 pub(super) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, RegistryError>> + Send>>;
-type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
+pub(super) type Opening = Pin<Box<dyn Future<Output = Result<BlobStream, RegistryError>> + Send>>;
 type Watcher = Arc<dyn Fn(&Result<Bytes, RegistryError>) + Send + Sync>;
 
 /// A streamed blob that is checked against its size and digest.
@@ -82,6 +82,16 @@ impl BlobStream {
             })
         };
         Self::local(digest, size, open)
+    }
+
+    /// Returns a stream over verified chunks. `reopen` opens the blob again.
+    pub(super) fn reopened_by(
+        digest: Digest,
+        size: u64,
+        pieces: Pieces,
+        reopen: Arc<dyn Fn() -> Opening + Send + Sync>,
+    ) -> Self {
+        Self { digest, size, pieces, reopen: Some(reopen), watchers: Vec::new() }
     }
 
     /// Returns a stream over bytes in memory.
@@ -239,7 +249,7 @@ impl RegistryClient {
 }
 
 /// Starts to transfer the part of a blob that `check` has not seen yet.
-async fn transferred(
+pub(super) async fn transferred(
     client: RegistryClient,
     repository: &Repository,
     check: Check,
@@ -267,13 +277,7 @@ fn open_blob(client: RegistryClient, repository: Repository, digest: Digest, siz
         let pieces = transferred(client.clone(), &repository, Check::new(&digest, size)).await?;
         let wanted = digest.clone();
         let reopen = move || open_blob(client.clone(), repository.clone(), wanted.clone(), size);
-        Ok(BlobStream {
-            digest,
-            size,
-            pieces,
-            reopen: Some(Arc::new(reopen)),
-            watchers: Vec::new(),
-        })
+        Ok(BlobStream::reopened_by(digest, size, pieces, Arc::new(reopen)))
     })
 }
 

@@ -1,6 +1,8 @@
 //! Blob streams: resumed after an interruption, never wrong, never completely in memory.
 
-use oci::client::ErrorKind;
+use std::sync::Arc;
+
+use oci::client::{ErrorKind, KeptPart};
 use testkit::{Fault, FaultProxy, RandomImage, shared_registry};
 
 use crate::support::{Sample, check, client, read, size};
@@ -35,6 +37,59 @@ async fn a_broken_transfer_goes_on_where_it_was() {
     assert!(starts[0] > 0 && starts[0] <= 1_000_000, "{starts:?}");
     assert!(starts[1] > starts[0], "{starts:?}");
     assert!(client.counters().bytes_received < BIG as u64 + 10_000);
+}
+
+#[tokio::test]
+async fn a_kept_beginning_is_continued_unless_it_is_damaged() {
+    let (sample, proxy) = big("kept");
+    let (layer, folder) = (sample.layer(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("blobs/layer");
+    let open = || Arc::new(KeptPart::open(&path, size(layer), 1).unwrap());
+    let (client, whole) = (client(), size(layer));
+    let from = sample.repository(&proxy.host());
+    let rest = |part| client.kept_blob(&from, &layer.digest, whole, part);
+
+    // The server closes the connection too early until the client gives up.
+    proxy.on("GET", "/blobs/").first(1).does(Fault::CloseAt(1_000_000));
+    proxy.on("GET", "/blobs/").first(20).does(Fault::CloseAt(0));
+    let part = open();
+    let (_, end) = read(rest(Arc::clone(&part)).await.unwrap()).await;
+    end.unwrap_err();
+    let kept = part.length();
+    assert!(kept > 500_000 && kept <= 1_000_000, "{kept}");
+    // Only one transfer uses the file.
+    assert!(KeptPart::open(&path, whole, 1).is_none());
+    drop(part);
+
+    let other = FaultProxy::to(shared_registry().host());
+    let from = sample.repository(&other.host());
+    let rest = |part| client.kept_blob(&from, &layer.digest, whole, part);
+    let (bytes, end) = read(rest(open()).await.unwrap()).await;
+    end.unwrap();
+    assert_eq!(bytes, layer.bytes);
+    let ranges = || {
+        let all = other.requests().into_iter();
+        all.map(|r| r.header("range").map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(ranges(), [Some(format!("bytes={kept}-"))]);
+
+    let file = oci::part_of(&path);
+    let mut bytes = std::fs::read(&file).unwrap();
+    assert_eq!(bytes, layer.bytes);
+    bytes[7] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let part = open();
+    let (_, end) = read(rest(Arc::clone(&part)).await.unwrap()).await;
+    assert_eq!(end.unwrap_err().kind(), ErrorKind::Integrity);
+    assert_eq!(part.length(), 0);
+    let (bytes, end) = read(rest(Arc::clone(&part)).await.unwrap()).await;
+    end.unwrap();
+    assert_eq!(bytes, layer.bytes);
+    part.remove();
+    drop(part);
+    assert!(!file.exists());
+    assert!(KeptPart::open(&path, whole, u64::MAX / whole).is_none(), "the disk has no room");
+    assert!(!file.exists());
 }
 
 #[tokio::test]
