@@ -1,20 +1,25 @@
-//! Prints a line about a step or output that has been silent for a while, so that a log shows that
-//! the run continues.
+//! Prints a line about a step, an output or a command that has been silent for a while, so that a
+//! log shows that the run continues.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use names::Digest;
+use oci::client::bytes_received;
 
 use crate::output;
 use crate::reporter::size;
 
-/// The longest silence. Lines are at most 10 s apart, because the thread checks every second.
+/// The longest silence. Lines are less than 10 s apart, because the threads check more often.
 const SILENCE: Duration = Duration::from_secs(9);
-/// How often the thread checks.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the threads check.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How many steps and outputs of this process are running.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The running steps and outputs of a run, by their displayed names.
 #[derive(Debug, Default)]
@@ -31,6 +36,8 @@ struct Running {
     said: Instant,
     /// What is transferred, if it is an output or a step that copies layers.
     transfer: Option<Transferred>,
+    /// Whether it is a step that fetches something.
+    fetches: bool,
 }
 
 /// The bytes of an output's layers.
@@ -87,10 +94,13 @@ impl Transferred {
 
 impl Heartbeat {
     /// Records that a step or output has started. `bytes` is the size of the layers of an output.
-    pub(crate) fn begin(&self, name: String, bytes: Option<u64>) {
+    pub(crate) fn begin(&self, name: String, bytes: Option<u64>, fetches: bool) {
         let now = Instant::now();
         let transfer = bytes.map(Transferred::of);
-        lock(&self.running).insert(name, Running { began: now, said: now, transfer });
+        let new = Running { began: now, said: now, transfer, fetches };
+        if lock(&self.running).insert(name, new).is_none() {
+            RUNNING.fetch_add(1, Ordering::Relaxed);
+        }
         self.thread.get_or_init(|| {
             let running = Arc::downgrade(&self.running);
             thread::spawn(move || beat(&running));
@@ -121,7 +131,42 @@ impl Heartbeat {
 
     /// Records that a step or output has ended.
     pub(crate) fn end(&self, name: &str) {
-        lock(&self.running).remove(name);
+        if lock(&self.running).remove(name).is_some() {
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        // The steps of an interrupted run do not end.
+        RUNNING.fetch_sub(lock(&self.running).len(), Ordering::Relaxed);
+    }
+}
+
+/// From now on, prints a line whenever the command has been silent for too long and none of its
+/// steps and outputs is running. These have lines of their own.
+pub(crate) fn watch(command: &str) {
+    let (command, begun) = (command.to_owned(), Instant::now());
+    thread::spawn(move || {
+        let mut idle = begun;
+        loop {
+            thread::sleep(TICK);
+            if RUNNING.load(Ordering::Relaxed) > 0 {
+                idle = Instant::now();
+            } else if output::silence(idle) >= SILENCE {
+                output::say(&running_for(&command, begun.elapsed(), bytes_received()));
+            }
+        }
+    });
+}
+
+/// Returns a line about something whose end is not known.
+fn running_for(name: &str, elapsed: Duration, received: u64) -> String {
+    let elapsed = long(elapsed.as_secs());
+    match received {
+        0 => format!("· {name}: running for {elapsed}"),
+        _ => format!("· {name}: running for {elapsed}; {} received so far", size(received)),
     }
 }
 
@@ -149,7 +194,7 @@ fn lines(running: &mut BTreeMap<String, Running>, now: Instant) -> Vec<String> {
                 Some(transfer) if transfer.done() > 0 => {
                     format!("· {name}: {}", transfer.text(elapsed))
                 }
-                _ => format!("· {name}: running for {}", long(elapsed.as_secs())),
+                _ => running_for(name, elapsed, if one.fetches { bytes_received() } else { 0 }),
             }
         })
         .collect()
@@ -177,8 +222,8 @@ mod tests {
         let heartbeat = Heartbeat::default();
         let [there, moving] = [Digest::of(b"there"), Digest::of(b"moving")];
         let begin = Instant::now();
-        heartbeat.begin("oci:x".to_owned(), Some(3_000_000_000));
-        heartbeat.begin("fetch".to_owned(), None);
+        heartbeat.begin("oci:x".to_owned(), Some(3_000_000_000), false);
+        heartbeat.begin("fetch".to_owned(), None, false);
         heartbeat.progress("oci:x", &there, 1_000_000_000, 1_000_000_000);
         heartbeat.progress("oci:x", &moving, 4_000_000, 2_000_000_000);
         heartbeat.progress("oci:x", &moving, 1_000_000_000, 2_000_000_000);
@@ -191,5 +236,15 @@ mod tests {
         assert!(first[1].ends_with("MB/s, 9 s left"), "{first:?}");
         assert_eq!(lines(&mut all, later(15)), [""; 0]);
         assert_eq!(lines(&mut all, later(310))[0].split_once("for ").unwrap().1, "5 min");
+    }
+
+    #[test]
+    fn a_line_says_how_much_was_received() {
+        let seconds = Duration::from_secs;
+        assert_eq!(running_for("audit", seconds(9), 0), "· audit: running for 9 s");
+        assert_eq!(
+            running_for("fetch-packages-x", seconds(130), 1_500_000),
+            "· fetch-packages-x: running for 2 min; 1.5 MB received so far"
+        );
     }
 }

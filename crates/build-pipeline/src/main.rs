@@ -101,6 +101,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
         return Err(code_of(error.kind).into());
     }
     cli.global.words = typed::words(&command, &matches);
+    cli.global.command = matches.subcommand_name().unwrap_or("build").to_owned();
     cli.global.variables = typed::from_variables(&command, &matches);
     Ok(cli)
 }
@@ -188,6 +189,11 @@ fn hide_secrets_in_panics() {
 
 /// Runs the command. If the command runs another program, returns that program's exit code.
 fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
+    // The output of a container is not mixed with lines of this program.
+    let is_container = matches!(cli.command, Some(Command::Run(_)));
+    if !is_container && reporter::Reporter::is_log(cli.global.progress) {
+        heartbeat::watch(&cli.global.command);
+    }
     match &cli.command {
         Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
         _ => {

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
@@ -21,6 +23,9 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 /// Whether messages are JSON, one object per line.
 static TALKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// When something was last printed.
+static PRINTED: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Whether progress and notes are suppressed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
@@ -271,6 +276,7 @@ pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
             done => written(done),
         }
     } else {
+        note_printed();
         // If standard error is closed, standard output may still be wanted.
         drop(io::stderr().write_all(bytes));
         Ok(())
@@ -278,6 +284,7 @@ pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
 }
 
 fn written(done: io::Result<()>) -> Result<(), Failure> {
+    note_printed();
     match done {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -291,6 +298,17 @@ fn written(done: io::Result<()>) -> Result<(), Failure> {
 /// contains everything important.
 pub(crate) fn say(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", names::mask(text)));
+    note_printed();
+}
+
+fn note_printed() {
+    *PRINTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+}
+
+/// Returns how long nothing has been printed since `begun`.
+pub(crate) fn silence(begun: Instant) -> Duration {
+    let printed = *PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    printed.unwrap_or(begun).max(begun).elapsed()
 }
 
 /// Prints a warning.

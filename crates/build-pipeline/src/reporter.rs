@@ -91,6 +91,11 @@ impl Reporter {
         }
     }
 
+    /// Returns whether the requested progress is lines of a log.
+    pub(crate) fn is_log(asked: Progress) -> bool {
+        matches!(Self::new(asked), Self::Plain(_))
+    }
+
     /// Returns whether progress and all other messages are JSON.
     pub(crate) fn is_json(asked: Progress) -> bool {
         with_buildkit(asked) == Progress::Json
@@ -140,9 +145,11 @@ impl Teller {
     /// Tells the heartbeat about an event.
     fn beat(&self, heartbeat: &Heartbeat, event: &Event) {
         match event {
-            Event::StepBegun { step, .. } => heartbeat.begin(self.name(step), None),
+            Event::StepBegun { step, what } => {
+                heartbeat.begin(self.name(step), None, what.starts_with("fetch "));
+            }
             Event::OutputBegun { output, layer_bytes } => {
-                heartbeat.begin(self.name(output), Some(*layer_bytes));
+                heartbeat.begin(self.name(output), Some(*layer_bytes), false);
             }
             Event::StepEnded { step, .. } => heartbeat.end(&self.name(step)),
             Event::OutputEnded { output, .. } => heartbeat.end(&self.name(output)),

@@ -38,5 +38,5 @@ pub use retry::{retry_time, usual_wait};
 pub use text::{clean, is_html, quoted};
 pub use transport::{
     Body, Counters, FixedName, Incoming, IncomingBody, Meter, Outgoing, Route, Timeouts, Transport,
-    TransportSettings, lock,
+    TransportSettings, bytes_received, lock,
 };

@@ -61,6 +61,14 @@ pub struct Counters {
     pub bytes_sent: u64,
 }
 
+/// What all transports of this process have received, in bytes.
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many bytes of response bodies this process has received, for progress messages.
+pub fn bytes_received() -> u64 {
+    RECEIVED.load(Ordering::Relaxed)
+}
+
 /// Counts the traffic of a [`Transport`].
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -422,6 +430,7 @@ impl IncomingBody {
             return Ok(None);
         };
         self.meter.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        RECEIVED.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         self.pace.count(chunk.len())?;
         Ok(Some(chunk))
     }

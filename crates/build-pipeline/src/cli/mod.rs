@@ -118,6 +118,9 @@ pub(crate) struct Global {
     /// The complete command, without secrets, for records and locks
     #[arg(skip)]
     pub(crate) words: Vec<String>,
+    /// The name of the command
+    #[arg(skip)]
+    pub(crate) command: String,
     /// The values that come from environment variables
     #[arg(skip)]
     pub(crate) variables: Vec<FromVariable>,

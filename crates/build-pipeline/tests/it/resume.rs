@@ -343,6 +343,38 @@ fn a_slow_build_prints_a_line_at_least_every_10_seconds() {
     });
 }
 
+#[test]
+fn other_slow_commands_print_a_line_at_least_every_10_seconds() {
+    std::thread::scope(|scope| {
+        for (seed, line, received) in [
+            (5040, "audit IMAGE --gpu gfx1151", true),
+            (5042, "slim IMAGE --gpu gfx1151 -o oci:small", true),
+            (5044, "diff IMAGE IMAGE2", true),
+            (5046, "bump vllm-dev-locked large BUMP --mirror-only", false),
+            (5048, "patch check vllm GIT", false),
+            (5050, "bump vllm GIT", false),
+            (5052, "outdated vllm GIT", false),
+        ] {
+            scope.spawn(move || {
+                let slow = Slow::new(seed);
+                let other = format!("{}/{}:base", shared_registry().host(), slow.large.base.path);
+                let git = format!("--mirror https://github.com={} --mirror-only", slow.proxy.url());
+                let filled = line.replace("IMAGE2", &other).replace("GIT", &git);
+                let filled = filled.replace("BUMP", "MIRROR");
+                if filled != line && !line.contains("IMAGE2") {
+                    slow.hold("/");
+                }
+                let said = slow.run(&filled, |_| {});
+                let command = line.split(' ').next().unwrap();
+                let running = format!("· {command}: running for ");
+                let mut beats = said.iter().filter(|(_, text)| text.starts_with(&running));
+                let is_right = |text: &str| !received || text.ends_with(" MB received so far");
+                assert!(beats.any(|(_, text)| is_right(text)), "{line}: {said:#?}");
+            });
+        }
+    });
+}
+
 /// A rehearsal waits for nothing, so its time is that of the processor.
 #[test]
 fn an_empty_folder_becomes_a_proven_rehearsal_in_two_seconds() {

@@ -41,7 +41,7 @@ pub use self::kept::KeptPart;
 pub use self::manifest::FetchedManifest;
 pub use self::retry::Retries;
 pub use self::stream::BlobStream;
-pub use net::{AddressScope, Counters, FixedName, Hosts, Proxies, Timeouts};
+pub use net::{AddressScope, Counters, FixedName, Hosts, Proxies, Timeouts, bytes_received};
 
 use self::auth::Authorizer;
 use self::endpoint::{Endpoint, Rules};
