@@ -139,11 +139,14 @@ impl Data {
     pub fn script(&self, name: &str) -> Result<String, Failure> {
         let name = format!("versions/smoke/{name}");
         let text = self.project.text(&name).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error).hint(
-                    "versions/run.toml names this script; create it, or specify another script there",
-                )
-            }
+            io::ErrorKind::NotFound => Failure::caused(
+                Kind::Input,
+                format!("reading `{name}` failed"),
+                &error,
+            )
+            .hint(
+                "versions/run.toml names this script; create it, or specify another script there",
+            ),
             _ => self.project.unreadable(&name, &error),
         })?;
         Ok(text.to_string())

@@ -358,8 +358,7 @@ fn editors_find_the_schemas_of_a_new_project() {
     ] {
         project.run(&format!("init {folder} {arguments}")).expect(0);
         let data = project.path(&format!("{folder}/versions")).read_dir().unwrap().flatten();
-        let mut found: Vec<_> =
-            data.map(|file| file.file_name().into_string().unwrap()).collect();
+        let mut found: Vec<_> = data.map(|file| file.file_name().into_string().unwrap()).collect();
         found.sort();
         assert_eq!(found, names.iter().map(|name| format!("{name}.toml")).collect::<Vec<_>>());
         for name in names {
