@@ -13,7 +13,7 @@ use rustix::fs::Access;
 
 use crate::deliver::Target;
 use crate::run::Run;
-use crate::{ExecuteError, Output};
+use crate::{Event, ExecuteError, Output};
 
 /// Checks that a copy of inputs may be written to an output: a bundle into a file, or blobs into a
 /// folder.
@@ -56,8 +56,11 @@ pub(crate) async fn refused(run: &Run, targets: &mut [Target]) -> ExecuteError {
     .await
 }
 
-/// Records that an output could not be written.
+/// Records and reports that an output could not be written.
 fn failed(run: &Run, output: &Output) {
+    let (name, state) = (output.to_string(), OutputState::Failed);
+    (run.on_event)(Event::OutputBegun { output: name.clone(), layer_bytes: 0 });
+    (run.on_event)(Event::OutputEnded { output: name, state, layer_bytes_copied: 0 });
     run.progress().outputs.push(OutputOutcome {
         output: output.to_string(),
         state: OutputState::Failed,
