@@ -59,6 +59,17 @@ fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
+/// Returns a hint with one of the possible values of the argument, if it has such values.
+fn example(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let (shown, value) = (text_of(error, ContextKind::InvalidArg)?, values.first()?);
+    let option = shown.split([' ', '=', '[']).next().filter(|name| name.starts_with('-'));
+    let example = option.map_or_else(|| value.clone(), |option| format!("{option} {value}"));
+    Some(format!("write one of the possible values, for example `{example}`"))
+}
+
 /// A command line with an error.
 struct Line<'a> {
     /// Its arguments.
@@ -115,6 +126,7 @@ impl<'a> Line<'a> {
                     all.join(", ")
                 )]
             }
+            ErrorKind::InvalidValue if meant.is_empty() => example(error).into_iter().collect(),
             _ => meant,
         }
     }

@@ -404,7 +404,15 @@ fn read_disk(report: &mut Report<'_>, entry: &Entry<'_>) -> Result<Disk, Reporte
         None => Err(table.add_missing(report, "gb", "gb = 25")),
         Some(gb) => match gb.integer().map(u16::try_from) {
             Some(Ok(number)) if number > 0 => Ok(number),
-            _ => Err(gb.add_type(report, "a number from 1 to 65535", "write it without quotes")),
+            found => {
+                let help = match (found, gb.text()) {
+                    (None, Some(text)) if text.parse::<u16>().is_ok() => {
+                        format!("write it without quotes: `gb = {text}`")
+                    }
+                    _ => "write such a number, for example `gb = 25`".to_owned(),
+                };
+                Err(gb.add_type(report, "a number from 1 to 65535", &help))
+            }
         },
     };
     let source =

@@ -304,8 +304,15 @@ fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {
         Some("off") => Ok(SpoofChoice::Off),
         Some(text) => {
             text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
-                Failure::caused(Kind::Input, format!("cannot use `--spoof {text}`"), &e)
-                    .hint("write `--spoof x.y.z`, `--spoof off` or `--spoof auto`")
+                let hint = match &e {
+                    names::ParseGfxVersionError::TargetName { version, .. } => {
+                        format!("write `--spoof {version}`")
+                    }
+                    names::ParseGfxVersionError::Form(_) => {
+                        "write `--spoof x.y.z`, `--spoof off` or `--spoof auto`".to_owned()
+                    }
+                };
+                Failure::caused(Kind::Input, format!("cannot use `--spoof {text}`"), &e).hint(hint)
             })
         }
     }

@@ -302,7 +302,7 @@ pub(crate) enum RecordsCommand {
 /// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Keep only the N newest records
+    /// Keep only the N newest records; leave it out with --older-than
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days

@@ -210,11 +210,18 @@ fn number(report: &mut Report<'_>, table: &Table<'_>, key: &str) -> Result<Optio
     let Some(entry) = table.get(key) else { return Ok(None) };
     match entry.integer().map(u16::try_from) {
         Some(Ok(number)) if number > 0 => Ok(Some(number)),
-        _ => Err(entry.add_type(
-            report,
-            "a number from 1 to 65535",
-            "write it without quotes, or remove the line",
-        )),
+        found => {
+            let example = if key == "port" { 8000 } else { 16 };
+            let help = match (found, entry.text()) {
+                (None, Some(text)) if text.parse::<u16>().is_ok() => {
+                    format!("write it without quotes: `{key} = {text}`")
+                }
+                _ => format!(
+                    "write such a number, for example `{key} = {example}`, or remove the line"
+                ),
+            };
+            Err(entry.add_type(report, "a number from 1 to 65535", &help))
+        }
     }
 }
 

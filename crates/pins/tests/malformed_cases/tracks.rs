@@ -140,4 +140,12 @@ pub(crate) const TRACKS: &[(&str, &str)] = &[
         "slim next to variants",
         "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nvariant = \"a\"\nslim = [\"gfx1151\"]\n[source.variants.a]\nbase = \"ollama\"\n[[source.variants.a.stage]]\nname = \"a\"\ndockerfile = \"a.Dockerfile\"\n",
     ),
+    (
+        "disk is out of range",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\ndisk = { gb = 80000, source = \"a\" }\n",
+    ),
+    (
+        "disk is text",
+        "gpu = \"gfx1151\"\n[source]\ntitle = \"a\"\ndescription = \"a\"\nbase = \"ollama\"\ndisk = { gb = \"25\", source = \"a\" }\n",
+    ),
 ];
