@@ -104,12 +104,12 @@ pub(crate) fn read_variants(
         Ok((name, read_variant(report, &variant_table, pins)?))
     });
     let rehearsal = table.optional(report, "rehearsal", name);
-    let named = [
+    let keys = [
         ("variant", variant.as_ref().ok()),
         ("rehearsal", rehearsal.as_ref().ok().and_then(Option::as_ref)),
     ];
     let mut failed = None;
-    for (key, named) in named {
+    for (key, named) in keys {
         let known = || section.entries().map(|entry| entry.key);
         let Some(named) = named.filter(|named| known().all(|one| one != *named)) else {
             continue;

@@ -39,7 +39,7 @@ impl<'t> Outline<'t> {
     }
 
     fn of_table(table: &Table<'t>) -> Self {
-        let text = |table: &Table<'t>, key| table.get(key).and_then(|entry| entry.text());
+        let text = |of: &Table<'t>, key| of.get(key).and_then(|entry| entry.text());
         let own = text(table, "track");
         let variants = table.get("variants").and_then(|entry| entry.as_table());
         let variants = variants.iter().flat_map(Table::entries);
