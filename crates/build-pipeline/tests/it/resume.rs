@@ -257,7 +257,8 @@ impl Slow {
         let mut child = self.large.command(&self.proxy, line).spawn().unwrap();
         let lines = lines_of(&mut child);
         let (mut last, mut said) = (begun, Vec::new());
-        let mut part = 0;
+        let (mut part, mut asked) = (0, None);
+        let layer = self.large.image.layers[0].digest.as_str();
         loop {
             match lines.recv_timeout(Duration::from_millis(50)) {
                 Ok((now, text)) => {
@@ -268,13 +269,18 @@ impl Slow {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            // Sends the layer bit by bit.
-            let now = begun.elapsed().as_millis() * 100 / SLOW.as_millis();
-            let now = u64::try_from(now).unwrap();
+            // Sends the layer bit by bit, as soon as it is requested.
+            if asked.is_none() && self.proxy.count("GET", layer) > 0 {
+                asked = Some(Instant::now());
+            }
+            let flowing = asked.map(|asked| asked.elapsed()).unwrap_or_default();
+            let now = u64::try_from(flowing.as_millis() * 100 / SLOW.as_millis()).unwrap();
             self.left.fetch_add((now - part) * 100_000, Ordering::Relaxed);
             part = now;
-            if begun.elapsed() > SLOW {
+            if flowing > SLOW {
                 self.left.store(UNLIMITED, Ordering::Relaxed);
+            }
+            if begun.elapsed() > SLOW {
                 self.is_released.store(true, Ordering::Relaxed);
             }
             assert!(last.elapsed() < Duration::from_secs(120), "{line}: silent after {said:#?}");
