@@ -60,9 +60,9 @@ fn header(bytes: &[u8]) -> Option<&Header> {
 
 /// Returns the parts of a file that contain bundles, as start and end in bytes.
 pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
-    let mut bytes = [0; HEADER];
-    file.read_at(0, &mut bytes)?;
-    let Some(header) = header(&bytes) else { return Ok(Vec::new()) };
+    let mut head = [0; HEADER];
+    file.read_at(0, &mut head)?;
+    let Some(header) = header(&head) else { return Ok(Vec::new()) };
     let table = header.e_shoff.get(LittleEndian);
     if table == 0 {
         return match bundle::find(file)? {
@@ -85,16 +85,16 @@ pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
         if count > MOST_SECTIONS {
             return Err(ScanError::at(40, format!("it has more than {MOST_SECTIONS} sections")));
         }
-        let mut bytes = vec![0; usize::try_from(size).map_err(|_| outside())?];
-        file.read_at(table, &mut bytes)?;
-        Ok(bytes)
+        let mut headers = vec![0; usize::try_from(size).map_err(|_| outside())?];
+        file.read_at(table, &mut headers)?;
+        Ok(headers)
     };
     let mut count = u64::from(header.e_shnum.get(LittleEndian));
     let mut index = u64::from(header.e_shstrndx.get(LittleEndian).0);
     // Numbers that do not fit the header are in the first section header (gABI, "ELF Header").
     if count == 0 || index == SHN_XINDEX {
-        let bytes = read(1)?;
-        let (first, _) = pod::from_bytes::<Section>(&bytes).map_err(|()| damaged())?;
+        let one = read(1)?;
+        let (first, _) = pod::from_bytes::<Section>(&one).map_err(|()| damaged())?;
         if count == 0 {
             count = first.sh_size.get(LittleEndian);
         }

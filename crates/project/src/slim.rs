@@ -57,7 +57,7 @@ fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     // Two paths may lead to the same folder or file.
-    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let identity = |of: &Path| std::fs::metadata(of).map(|found| (found.dev(), found.ino()));
     let (Some(image), Ok(output)) = (request.image.path(), identity(path)) else { return Ok(()) };
     if identity(image).ok() != Some(output) {
         return Ok(());
