@@ -8,6 +8,7 @@ use gpu_code::sample_object;
 use names::{Digest, GpuTarget};
 use plan::{Action, Input, Plan, Step};
 use record::StepState;
+use serde_json::json;
 use testkit::{Answer, FaultProxy};
 
 use crate::engines::{Bench, Builder};
@@ -123,9 +124,39 @@ fn wheel_for(gpus: &[&str]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
+/// Returns a wheel with kernels of this GPU in a kpack archive (rocm-kpack, "KPAK").
+fn wheel_with_kpack(gpu: &str) -> Vec<u8> {
+    let kernel = sample_object(&gpu.parse().unwrap()).unwrap();
+    let table = json!({
+        "format_version": 1,
+        "group_name": "blas",
+        "gfx_arch_family": gpu,
+        "gfx_arches": [gpu],
+        "compression_scheme": "none",
+        "toc": { "lib/libblas.so": {
+            gpu: { "type": "hsaco", "ordinal": 0, "original_size": kernel.len() },
+        } },
+        "blobs": [{ "offset": 64, "size": kernel.len() }],
+    });
+    let mut archive = b"KPAK\x01\0\0\0".to_vec();
+    archive.extend((64 + kernel.len() as u64).to_le_bytes());
+    archive.resize(64, 0);
+    archive.extend(&kernel);
+    archive.extend(rmp_serde::to_vec_named(&table).unwrap());
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file("demo/.kpack/blas.kpack", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.write_all(&archive).unwrap();
+    zip.finish().unwrap().into_inner()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wheels_with_code_for_other_gpus_only_stop_a_build_before_the_engine_starts() {
-    let cases: [(Vec<u8>, Result<&str, &str>); 5] = [
+    let cases: [(Vec<u8>, Result<&str, &str>); 7] = [
+        (
+            wheel_with_kpack("gfx1100"),
+            Err("the wheels contain no code for gfx1151, only for gfx1100"),
+        ),
+        (wheel_with_kpack("gfx1151"), Ok("parts with GPU code have code for gfx1151")),
         (wheel_for(&["gfx1100"]), Err("the wheels contain no code for gfx1151, only for gfx1100")),
         (b"no archive".to_vec(), Err("cannot look for GPU code in `demo-1.0-py3-none-any.whl`")),
         (wheel_for(&[])[..40].to_vec(), Err("cannot look for GPU code")),
