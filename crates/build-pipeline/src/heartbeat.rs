@@ -103,7 +103,7 @@ impl Heartbeat {
         }
         self.thread.get_or_init(|| {
             let running = Arc::downgrade(&self.running);
-            thread::spawn(move || beat(&running));
+            start(move || beat(&running));
         });
     }
 
@@ -137,6 +137,13 @@ impl Heartbeat {
     }
 }
 
+/// Starts a thread. Without it, the command works, but prints no lines while it is silent.
+fn start(body: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::Builder::new().spawn(body) {
+        tracing::debug!(%error, "no thread for the lines of a silent command");
+    }
+}
+
 impl Drop for Heartbeat {
     fn drop(&mut self) {
         // The steps of an interrupted run do not end.
@@ -148,7 +155,7 @@ impl Drop for Heartbeat {
 /// steps and outputs is running. These have lines of their own.
 pub(crate) fn watch(command: &str) {
     let (command, begun) = (command.to_owned(), Instant::now());
-    thread::spawn(move || {
+    start(move || {
         let mut idle = begun;
         loop {
             thread::sleep(TICK);

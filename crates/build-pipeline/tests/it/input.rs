@@ -63,7 +63,7 @@ const CASES: [(&str, &str, &str); 46] = [
         "does not contain GPU `gfx1154`",
         "the known targets are gfx",
     ),
-    ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "--spoof x.y.z"),
+    ("--track locked-spoof --spoof gfx1031", "`gfx1031` is a target name", "`--spoof 10.3.1`"),
     ("--track locked-spoof --spoof 11.0", "`11.0` is not accepted by the HSA", "--spoof x.y.z"),
     ("--track locked-spoof --spoof 64.0.0", "`64.0.0` is not accepted by the HSA", "63.255.255"),
     (
