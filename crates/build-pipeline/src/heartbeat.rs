@@ -154,15 +154,15 @@ impl Drop for Heartbeat {
 /// From now on, prints a line whenever the command has been silent for too long and none of its
 /// steps and outputs is running. These have lines of their own.
 pub(crate) fn watch(command: &str) {
-    let (command, begun) = (command.to_owned(), Instant::now());
+    let (command, started) = (command.to_owned(), Instant::now());
     start(move || {
-        let mut idle = begun;
+        let mut idle = started;
         loop {
             thread::sleep(TICK);
             if RUNNING.load(Ordering::Relaxed) > 0 {
                 idle = Instant::now();
             } else if output::silence(idle) >= SILENCE {
-                output::say(&running_for(&command, begun.elapsed(), bytes_received()));
+                output::say(&running_for(&command, started.elapsed(), bytes_received()));
             }
         }
     });

@@ -305,10 +305,10 @@ fn note_printed() {
     *PRINTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
-/// Returns how long nothing has been printed since `begun`.
-pub(crate) fn silence(begun: Instant) -> Duration {
+/// Returns how long nothing has been printed since `started`.
+pub(crate) fn silence(started: Instant) -> Duration {
     let printed = *PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
-    printed.unwrap_or(begun).max(begun).elapsed()
+    printed.unwrap_or(started).max(started).elapsed()
 }
 
 /// Prints a warning.

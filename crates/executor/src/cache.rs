@@ -53,12 +53,12 @@ impl BlobCache {
     }
 
     /// Returns the layers of which an interrupted transfer left the beginning.
-    pub(crate) fn begun<'a>(&self, layers: &'a [Descriptor]) -> Vec<&'a Descriptor> {
-        let is_begun = |layer: &&Descriptor| {
+    pub(crate) fn partial<'a>(&self, layers: &'a [Descriptor]) -> Vec<&'a Descriptor> {
+        let is_partial = |layer: &&Descriptor| {
             let part = self.path(&layer.digest).map(|path| part_of(&path));
             part.and_then(|part| fs::metadata(part).ok()).is_some_and(|found| found.len() > 0)
         };
-        layers.iter().filter(is_begun).collect()
+        layers.iter().filter(is_partial).collect()
     }
 
     /// Removes the beginnings of layers that have arrived.

@@ -344,7 +344,7 @@ impl LayoutImage {
     }
 
     /// Reads the only image of a layout folder or of an archive like [`LayoutImage::read`], but
-    /// checks only the sizes of the layers. Whoever reads a layer must check its digest.
+    /// checks only the sizes of the layers. The caller must check the digest of a layer when it reads it.
     ///
     /// # Errors
     /// Fails like [`LayoutImage::read`], except for the content of a layer.

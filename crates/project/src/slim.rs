@@ -296,17 +296,23 @@ struct Blobs {
     _temporary: Option<TempDir>,
 }
 
+/// Creates a temporary folder for an image. It is removed when the value is dropped.
+///
+/// # Errors
+/// The folder cannot be created.
+pub fn temporary_folder() -> Result<TempDir, Failure> {
+    let work = work_folder().unwrap_or_else(std::env::temp_dir);
+    let made = std::fs::create_dir_all(&work).and_then(|()| tempfile::tempdir_in(&work));
+    made.map_err(|error| machine_failure(format!("writing `{}` failed", work.display()), &error))
+}
+
 impl Blobs {
     fn begin(folder: Option<PathBuf>) -> Result<Self, Failure> {
         if let Some(folder) = folder {
             std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
             return Ok(Self { folder, _temporary: None });
         }
-        let work = work_folder().unwrap_or_else(std::env::temp_dir);
-        let made = std::fs::create_dir_all(&work).and_then(|()| tempfile::tempdir_in(&work));
-        let temporary = made.map_err(|error| {
-            machine_failure(format!("writing `{}` failed", work.display()), &error)
-        })?;
+        let temporary = temporary_folder()?;
         Ok(Self { folder: temporary.path().to_owned(), _temporary: Some(temporary) })
     }
 

@@ -164,6 +164,9 @@ fn the_verdict_follows_from_the_code() {
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["verdict"], verdict, "{name} {gpu}");
     }
+    // An empty tar has no files, which is not damage.
+    put(&project, "empty.tar", &[0; 10_240]);
+    text(&project, "empty.tar --gpu gfx1151").expect(1).prints("host only: there is no GPU code");
     // A nested archive is not read.
     put(&project, "nested/inside.whl", b"PK\x03\x04");
     put(&project, "nested/README.md", b"text");
@@ -219,7 +222,7 @@ fn a_later_layer_hides_what_it_replaces_or_removes() {
     let cases: [(&str, Vec<u8>, Counts); 8] = [
         // The target of the link is in both layers, and the upper one counts.
         (
-            "linked-anew",
+            "linked-again",
             one(&[
                 ("opt/link.so", Err("usr/lib/libtwo.so")),
                 ("usr/lib/libtwo.so", Ok(fixture("libhost-only.so"))),
@@ -400,6 +403,7 @@ fn damaged_and_foreign_inputs_are_named() {
     put(&project, "saved.tar", &self::tar(&[("manifest.json", Ok(b"[]".to_vec()))]));
     put(&project, "page.whl", b"<html>404 Not Found</html>");
     put(&project, "page.tar.gz", b"<html>404 Not Found</html>");
+    put(&project, "page.tar", &b"<html>404 Not Found</html>".repeat(30));
     put(&project, "empty.deb", b"");
     std::os::unix::fs::symlink("loop", project.path("loop")).unwrap();
     std::os::unix::fs::symlink("nothing", project.path("dangling")).unwrap();
@@ -424,6 +428,7 @@ fn damaged_and_foreign_inputs_are_named() {
         ("a.tar.xz", 2, "decompress it first"),
         ("saved.tar", 2, "skopeo copy docker-archive:"),
         ("page.whl", 6, "is not a wheel"),
+        ("page.tar", 6, "page.tar"),
         ("page.tar.gz", 6, "is not compressed with gzip"),
         ("empty.deb", 6, "is not a Debian package"),
         ("loop", 2, "`loop` is a symbolic link that leads nowhere"),

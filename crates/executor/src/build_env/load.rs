@@ -55,10 +55,10 @@ pub(super) async fn pull(
     layers: &[Descriptor],
     cache: &BlobCache,
 ) -> Result<Inspect, EngineError> {
-    let begun = cache.begun(layers);
+    let partial = cache.partial(layers);
     let mut pulled = engine.pull(offered, true, TRANSFER).await;
     // A beginning that turned out to be damaged is gone.
-    if pulled.is_err() && cache.begun(layers).len() < begun.len() {
+    if pulled.is_err() && cache.partial(layers).len() < partial.len() {
         pulled = engine.pull(offered, true, TRANSFER).await;
     }
     if pulled.is_ok() {

@@ -6,10 +6,9 @@ use failure::{Failure, Kind};
 use names::GpuTarget;
 use oci::client::RegistryClient;
 use plan::labels;
-use project::environment::work_folder;
 use project::image::Image;
 use project::input::Input;
-use project::slim::{SlimRequest, slim_image};
+use project::slim::{SlimRequest, slim_image, temporary_folder};
 
 use crate::cli::{Format, Verify};
 use crate::comparison::Comparison;
@@ -38,7 +37,7 @@ pub(super) async fn verify(
         );
         return Err(Failure::new(Kind::Differs, what).hint("name the image with that digest"));
     }
-    let again = temporary()?;
+    let again = temporary_folder()?;
     let path = again.path().join("image");
     let output = executor::Output::Layout { path: path.clone(), with_layers: true };
     let request = SlimRequest { image: &image, forced, gpus: &gpus, output: &output };
@@ -78,17 +77,5 @@ fn gpus(found: &Image) -> Result<Vec<GpuTarget>, Failure> {
         );
         Failure::new(Kind::Differs, what)
             .hint("without `--slimmed-from`, `verify` compares an image with its plan")
-    })
-}
-
-/// Creates a folder for the image that is slimmed again.
-fn temporary() -> Result<tempfile::TempDir, Failure> {
-    let made = match work_folder() {
-        Some(work) => std::fs::create_dir_all(&work).and_then(|()| tempfile::tempdir_in(&work)),
-        None => tempfile::tempdir(),
-    };
-    made.map_err(|error| {
-        Failure::caused(Kind::Machine, "a temporary folder cannot be created", &error)
-            .hint("check the free space and the permissions of `~/.cache/build-pipeline/work`")
     })
 }
