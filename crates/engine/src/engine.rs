@@ -15,6 +15,7 @@ use crate::error::EngineError;
 use crate::image::{ImageId, Inspect};
 use crate::podman::Podman;
 use crate::probe::{self, Capabilities};
+use crate::retry::Retries;
 use crate::service::ServiceSettings;
 use crate::wire::ByteStream;
 
@@ -176,7 +177,14 @@ impl Engine {
         to: &ImageRef,
         limit: Duration,
     ) -> Result<(), EngineError> {
-        self.client().await?.push(image, to, limit).await
+        let client = self.client().await?;
+        let mut retries = Retries::default();
+        loop {
+            match client.push(image, to, limit).await {
+                Err(error) if retries.follow(&error).await => {}
+                end => return end,
+            }
+        }
     }
 
     /// Pulls an image by digest within `limit`. `is_plain` allows plain HTTP, for loopback
@@ -190,7 +198,14 @@ impl Engine {
         is_plain: bool,
         limit: Duration,
     ) -> Result<Inspect, EngineError> {
-        self.client().await?.pull(name, is_plain, limit).await
+        let client = self.client().await?;
+        let mut retries = Retries::default();
+        loop {
+            match client.pull(name, is_plain, limit).await {
+                Err(error) if retries.follow(&error).await => {}
+                end => return end,
+            }
+        }
     }
 
     /// Loads an image archive within `limit`, and returns the names or IDs of the loaded images.

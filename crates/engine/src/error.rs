@@ -54,9 +54,9 @@ pub enum EngineError {
         /// The engine's message.
         detail: String,
     },
-    /// A cached image was removed while the build used it, for example by another build that ended
-    /// at that moment. The same build can be retried.
-    #[error("an image in the engine's cache was removed while the build used it: {detail}")]
+    /// The engine removed a part of its cache while a build, pull or push used it, for example
+    /// because another build ended at that moment. The same operation can be retried.
+    #[error("the engine removed a part of its cache while it was in use: {detail}")]
     CacheGone {
         /// The engine's message.
         detail: String,
@@ -168,6 +168,15 @@ fn at_line(line: Option<usize>) -> String {
     line.map(|line| format!(" (line {line} of the Dockerfile)")).unwrap_or_default()
 }
 
+/// Returns whether the engine's message reports that containerd removed a snapshot or a lease that
+/// was in use. This is a race between its garbage collection and builds or pulls that begin or end
+/// at that moment (moby/buildkit#6521, #6977; containerd#3787). It says nothing about the
+/// Dockerfile or the base image.
+pub(crate) fn is_content_gone(detail: &str) -> bool {
+    let is_snapshot = detail.contains("snapshot ") && detail.ends_with("does not exist: not found");
+    is_snapshot || (detail.contains("lease \"") && detail.ends_with("\": not found"))
+}
+
 /// Returns whether the engine's message reports a full disk.
 pub(crate) fn is_disk_full(detail: &str) -> bool {
     detail.contains("no space left on device")
@@ -183,6 +192,9 @@ pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineEr
     let detail = detail.trim().to_owned();
     if is_disk_full(&detail) {
         return EngineError::DiskFull { action, detail };
+    }
+    if is_content_gone(&detail) {
+        return EngineError::CacheGone { detail };
     }
     match status {
         Some(404) => EngineError::NotFound { action, detail },

@@ -42,6 +42,7 @@ mod podman;
 mod portable;
 mod probe;
 mod records;
+mod retry;
 mod service;
 mod specgen;
 mod transcript;
@@ -69,7 +70,8 @@ pub use portable::{
     NotOnBase, NotPortable, check_base, check_dockerfile, has_health_check, portable_dockerfile,
     unclear_owners,
 };
-pub use probe::{Capabilities, RunProbe, retried};
+pub use probe::{Capabilities, RunProbe};
+pub use retry::{Retries, retried};
 pub use service::{ServiceSettings, abandoned, sweep};
 pub use transcript::{BuildEvent, StepMarker};
 pub use wire::ByteStream;

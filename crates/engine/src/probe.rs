@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use names::Builder;
 
 use crate::build::{BuildRequest, Network, RUN_LABEL, RunId};
 use crate::error::EngineError;
+use crate::retry::retried;
 use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
 use crate::{Engine, EngineInfo};
@@ -141,39 +142,6 @@ pub(crate) async fn probe(engine: &Engine) -> Result<Capabilities, EngineError> 
         }
     }
     Err(EngineError::Runtime { detail: runtime_failures.join("; ") })
-}
-
-/// The number of attempts for an operation that may fail temporarily.
-const TRIES: u32 = 4;
-
-/// The first pause between two attempts. Each further pause is twice as long as the one before.
-const PAUSE: Duration = Duration::from_millis(200);
-
-/// How long failures are retried. Without this limit, an engine that hangs until a timeout would
-/// hang again on every attempt.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Makes a call, and retries it if the failure may be temporary.
-///
-/// # Errors
-/// Fails if the engine gives a definitive answer ([`EngineError::is_definitive`]), or if the last
-/// attempt fails.
-pub async fn retried<T>(
-    mut call: impl AsyncFnMut() -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
-    let begun = Instant::now();
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
-        match call().await {
-            Err(error) if !error.is_definitive() && begun.elapsed() < PATIENCE => {
-                tracing::info!(%error, ?pause, "retrying a call to an engine");
-            }
-            end => return end,
-        }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
-    }
-    call().await
 }
 
 /// Returns a string that is unique to this probe. Two simultaneous probes with the same layers
@@ -370,31 +338,6 @@ mod tests {
         }
         let lost = EngineError::Lost { action: String::new(), reason: String::new() };
         assert!(!judged(lost, Builder::BuildKit).is_definitive());
-    }
-
-    #[tokio::test]
-    async fn a_failure_that_may_pass_is_tried_again_and_an_answer_is_not() {
-        let lost = || EngineError::Lost { action: String::new(), reason: "reset".to_owned() };
-        let mut calls = 0;
-        let third = retried(async || {
-            calls += 1;
-            if calls < 3 { Err(lost()) } else { Ok(calls) }
-        });
-        assert_eq!(third.await.unwrap(), 3);
-        let mut calls = 0;
-        let never = retried(async || {
-            calls += 1;
-            Err::<(), _>(lost())
-        });
-        assert!(matches!(never.await, Err(EngineError::Lost { .. })));
-        assert_eq!(calls, TRIES);
-        let mut calls = 0;
-        let answer = retried(async || {
-            calls += 1;
-            Err::<(), _>(EngineError::Unavailable { what: "BuildKit", detail: String::new() })
-        });
-        assert!(answer.await.is_err());
-        assert_eq!(calls, 1);
     }
 
     #[test]

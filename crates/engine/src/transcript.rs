@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use names::Builder;
 
 use crate::dockerfile::{self, Instruction};
-use crate::error::{EngineError, RunFailure, is_disk_full};
+use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full};
 use crate::lines::{Line, LineAssembler};
 
 /// The number of output lines that the error of a failed `RUN` contains.
@@ -225,6 +225,9 @@ impl Transcript {
         if is_disk_full(detail) {
             return EngineError::DiskFull { action: "build the image".to_owned(), detail: owned };
         }
+        if is_content_gone(detail) {
+            return EngineError::CacheGone { detail: owned };
+        }
         let said = |words: &[&str]| words.iter().any(|word| detail.contains(word));
         // podman's own line, and the part of runc's output that BuildKit passes on.
         let said_first = ["error running container", "runc run failed: "];
@@ -395,6 +398,14 @@ mod tests {
             let is_at_2 = matches!(end, Err(EngineError::Dockerfile { line: Some(2), .. }));
             assert!(is_at_2, "{end:?}");
         }
+        // containerd may lose a snapshot while a base is unpacked, or after the last instruction.
+        let lost = "failed to prepare 3cx: parent snapshot does not exist: not found";
+        for at in [Some("[1/2] FROM a"), Some("exporting to image"), None] {
+            let named = at.map(|name| vertex("x", name, lost)).into_iter();
+            let (_, end) =
+                transcript(Builder::BuildKit, named.chain([Piece::Error(lost.into())]).collect());
+            assert!(matches!(end, Err(EngineError::CacheGone { .. })), "{at:?}: {end:?}");
+        }
         let missing = "failed to solve: a: not found";
         let pieces = vec![vertex("from", "[1/2] FROM a", missing), Piece::Error(missing.into())];
         let (_, end) = transcript(Builder::BuildKit, pieces);
@@ -473,6 +484,9 @@ mod tests {
             "unknown parent image ID sha256:b288d79eb658",
             "failed to get digest sha256:4f09: open /var/lib/docker/image/overlay2/imagedb/content/sha256/4f09: no such file or directory",
             "failed to get layer sha256:4f09: layer does not exist",
+            "failed to commit vwhf to h3fr during finalize: failed to stat active key during commit: snapshot vwhf does not exist: not found",
+            "failed to prepare extraction snapshot \"extract-8586-gZrz sha256:e088\": parent snapshot sha256:229f does not exist: not found",
+            "failed to create lease: lease \"3cx\": not found",
         ] {
             assert!(matches!(end(gone), EngineError::CacheGone { .. }), "{gone}");
         }

@@ -29,6 +29,9 @@ struct State {
     /// The number of builds on a base, starting with the next one, that fail as if the engine had
     /// lost a cached image.
     lost: AtomicUsize,
+    /// The number of pulls, starting with the next one, that fail as if containerd had lost a
+    /// snapshot.
+    lost_pulls: AtomicUsize,
     has_no_buildkit: AtomicBool,
     has_no_sizes: AtomicBool,
 }
@@ -47,6 +50,7 @@ impl EngineProxy {
             requests: Mutex::default(),
             broken: AtomicUsize::new(0),
             lost: AtomicUsize::new(0),
+            lost_pulls: AtomicUsize::new(0),
             has_no_buildkit: AtomicBool::new(false),
             has_no_sizes: AtomicBool::new(false),
         });
@@ -91,6 +95,12 @@ impl EngineProxy {
         self.state.lost.store(count, Ordering::SeqCst);
     }
 
+    /// Makes the next `count` pulls fail as docker with the containerd image store does when its
+    /// garbage collection removes a snapshot at the same time.
+    pub fn lose_pulls(&self, count: usize) {
+        self.state.lost_pulls.store(count, Ordering::SeqCst);
+    }
+
     /// Returns the received request lines, in order.
     pub fn requests(&self) -> Vec<String> {
         self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -108,6 +118,11 @@ const LOST: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnect
 {\"stream\":\" ---\\u003e Using cache\\n\"}\r\n\
 {\"errorDetail\":{\"message\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"},\
 \"error\":\"No such image: sha256:b288d79eb65820a9402d98c91defc9eb9a9efce52bb9fe53a5d01e77dab16950\"}\r\n";
+
+/// The response of docker 29 to a pull if containerd loses a snapshot.
+const LOST_PULL: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+Connection: close\r\n\r\n{\"errorDetail\":{\"message\":\"failed to prepare extraction snapshot \
+\\\"extract-1 sha256:2\\\": parent snapshot sha256:3 does not exist: not found\"}}\r\n";
 
 /// The response of docker 26 to a request for sizes while a container lacks its layer.
 const NO_SIZES: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
@@ -135,6 +150,12 @@ impl State {
         if is_lost {
             read_body(&mut client, head)?;
             return client.write_all(LOST.as_bytes());
+        }
+        let is_lost_pull = line.starts_with("POST ")
+            && line.contains("/images/create?")
+            && self.lost_pulls.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        if is_lost_pull {
+            return client.write_all(LOST_PULL.as_bytes());
         }
         let has_sizes = line.contains("/containers/json?") && line.contains("size=true");
         if has_sizes && self.has_no_sizes.load(Ordering::SeqCst) {

@@ -179,7 +179,23 @@ fn a_build_whose_cache_another_run_removes_is_repeated() {
     let watched = Watched::new();
     proxy.lose_cache(usize::MAX);
     let ran = watched.with_buildkit(&proxy.socket(), "0").expect(3);
-    ran.says("an image in the engine's cache was removed while the build used it");
+    ran.says("the engine removed a part of its cache while it was in use");
+}
+
+#[test]
+fn a_pull_during_which_the_engine_loses_a_snapshot_is_repeated() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    proxy.lose_pulls(2);
+    watched.with_buildkit(&proxy.socket(), "0").expect(0).says("by .");
+    let is_pull = |line: &&String| line.contains("/images/create?");
+    let pulls = proxy.requests().iter().filter(is_pull).count();
+    assert_eq!(pulls, 3, "two pulls that lose a snapshot, and one more");
+
+    let watched = Watched::new();
+    proxy.lose_pulls(usize::MAX);
+    let ran = watched.with_buildkit(&proxy.socket(), "0").expect(3);
+    ran.says("the engine removed a part of its cache while it was in use");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::sources::Tree;
 use bytes::Bytes;
 use engine::{
-    BuildEvent, BuildRequest, ByteStream, Engine, EngineError, Network, RunFailure, RunId,
+    BuildEvent, BuildRequest, ByteStream, Engine, EngineError, Network, Retries, RunFailure, RunId,
     has_health_check, portable_dockerfile, unclear_owners, without_cache_mounts,
 };
 use names::ImageRef;
@@ -27,9 +27,6 @@ use crate::{Event, ExecuteError, OnEvent};
 const IDLE: Duration = Duration::from_secs(3600);
 /// The time limit of a pull or push.
 pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
-/// The number of attempts at a build, if other builds remove images that it uses from the engine's
-/// cache.
-const TRIES: u32 = 5;
 /// The name of the Dockerfile in the context.
 const DOCKERFILE: &str = "Dockerfile";
 /// The tag under which the engine pushes a built image.
@@ -179,16 +176,12 @@ impl BuildEnv {
                 BuildEvent::Line(line) => Event::BuildLine { step, text: line.text },
             });
         };
-        let mut tries_left = TRIES;
+        let mut retries = Retries::default();
         let built = loop {
-            tries_left -= 1;
             let pieces = stream(context.clone(), instructions.epoch);
             match engine.build(&request, pieces, &mut tell).await {
-                // Another build ended and removed an image from the cache that this build used.
-                Err(EngineError::CacheGone { detail }) if tries_left > 0 => {
-                    tracing::info!(step, detail, "the engine's cache changed; repeating the build");
-                }
-                other => break other,
+                Err(error) if retries.follow(&error).await => {}
+                end => break end,
             }
         };
         if self.keeps_failed
