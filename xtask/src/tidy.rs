@@ -262,21 +262,27 @@ fn rust(file: &str, text: &str, tracks: &[String], breaches: &mut Vec<String>) {
     if file.starts_with("xtask/") {
         return;
     }
+    let is_helper = file.starts_with("crates/testkit/");
     let product = text.split("#[cfg(test)]").next().unwrap_or_default();
     if file.starts_with(LINT_RULES) {
         breaches.extend(versions(product).map(|(line, version)| {
             format!("{file}:{line}: `{version}`: facts about versions belong in versions/lint.toml")
         }));
     }
-    if !is_test && !file.starts_with("crates/testkit/") {
+    if !is_test && !is_helper {
+        // `Builder::spawn` and `spawn_scoped` return an error instead.
+        let panicking =
+            ["thread::spawn(", "scope.spawn("].iter().find(|call| product.contains(**call));
+        breaches.extend(panicking.map(|call| {
+            format!("{file}: `{call}`: panics if the machine allows no more threads; use std::thread::Builder")
+        }));
         breaches.extend(named(file, product, tracks).map(|(line, name)| {
             format!("{file}:{line}: \"{name}\": code does not know the names of tracks; they are data in {TRACKS}")
         }));
     }
     // Cargo passes values to build scripts in environment variables.
     let is_build_script = file.split('/').nth(2) == Some("build.rs");
-    let may_read =
-        is_test || is_build_script || file.starts_with("crates/testkit/") || file == ENVIRONMENT;
+    let may_read = is_test || is_build_script || is_helper || file == ENVIRONMENT;
     if !may_read && product.contains("env::var") {
         breaches.push(format!("{file}: only `{ENVIRONMENT}` reads the environment"));
     }

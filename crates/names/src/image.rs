@@ -100,3 +100,37 @@ impl fmt::Display for ManifestKind {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resets_takes_whole_keys_and_prefixes() {
+        let edit = |rules: &[&str]| ImageEdit {
+            reset: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+            ..ImageEdit::default()
+        };
+        for (rules, key, wanted) in [
+            (&["name"][..], "name", true),
+            (&["name"], "names", false),
+            (&["name"], "nam", false),
+            (&["name"], "Name", false),
+            (&["name"], "org.example.name", false),
+            (&["org.example.*"], "org.example.a", true),
+            (&["org.example.*"], "org.example.", true),
+            (&["org.example.*"], "org.example", false),
+            (&["org.example.*"], "org.examples.a", false),
+            (&["org.example.*"], "com.org.example.a", false),
+            (&["*"], "anything", true),
+            // A star inside a key is a literal star.
+            (&["a*b"], "axb", false),
+            (&["a*b"], "a*b", true),
+            (&[], "", false),
+            (&[""], "", true),
+            (&["x", "y*"], "yes", true),
+        ] {
+            assert_eq!(edit(rules).resets(key), wanted, "{rules:?} {key}");
+        }
+    }
+}

@@ -238,6 +238,13 @@ mod tests {
     }
 
     #[test]
+    fn a_version_is_shown_as_it_was_written() {
+        for text in ["v0.20.0", "7.14.0a20260609", "b9010"] {
+            assert_eq!(version(text).to_string(), text);
+        }
+    }
+
+    #[test]
     fn versions_are_in_the_order_of_pep_440() {
         let ordered = [
             "0.6.6.dev1",

@@ -306,6 +306,25 @@ mod tests {
             ("foreach(V K)\nlist(REMOVE_ITEM ${V} b)\nendforeach()\n", ""),
             ("include(FetchContent)\nf(X \"${L}\")\n", ""),
             ("list(APPEND L ${CMAKE_X})\n", "list(APPEND L ${CMAKE_X})\n"),
+            // A call of the macro would name the variable.
+            ("set(V L)\nmacro(m OUT)\nset(${OUT} x)\nendmacro()\n", ""),
+            // The position of the variable that `string` sets depends on the other arguments.
+            (
+                "string(REGEX REPLACE a b X c)\nlist(APPEND L ${X})\n",
+                "string(REGEX REPLACE a b X c)\nlist(APPEND L ${X})\n",
+            ),
+            (
+                "string(REGEX MATCH a X b)\nlist(APPEND L ${X})\n",
+                "string(REGEX MATCH a X b)\nlist(APPEND L ${X})\n",
+            ),
+            (
+                "string(REPLACE a b X c)\nlist(APPEND L ${X})\n",
+                "string(REPLACE a b X c)\nlist(APPEND L ${X})\n",
+            ),
+            (
+                "string(TOUPPER x X)\nlist(APPEND L ${X})\n",
+                "string(TOUPPER x X)\nlist(APPEND L ${X})\n",
+            ),
         ] {
             assert_eq!(
                 selected(&format!("{first}{rest}")).unwrap(),

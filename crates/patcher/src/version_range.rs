@@ -255,5 +255,6 @@ mod tests {
         assert_eq!(fault("*", &["<0.20"]).unwrap(), "no count for the versions above `<0.20`");
         assert_eq!(fault("*", &[">=0.20"]).unwrap(), "no count for the versions below `>=0.20`");
         assert_eq!(fault("<=0.20", &["<0.20"]).unwrap(), "no count for the versions above `<0.20`");
+        assert_eq!(fault("<=0.20", &["<0.21"]), None);
     }
 }

@@ -333,6 +333,31 @@ fn the_derived_labels_say_what_the_plan_says() {
 }
 
 #[test]
+fn a_slimmed_image_is_labelled_with_the_targets_that_are_left() {
+    let slimmed = |if_present: &[&str]| {
+        let target = |text: &str| text.parse().unwrap();
+        let slim = Action::SlimImage {
+            image: "fetch-base".to_owned(),
+            contract: crate::SlimContract::Slim1,
+            gpus: vec![target("gfx1151"), target("gfx1100")],
+            if_present: if_present.iter().map(|text| target(text)).collect(),
+        };
+        let mut draft = draft();
+        draft.steps.insert(1, step("slim-image", slim));
+        draft.steps[2].action = derive("slim-image");
+        assert_eq!(draft.slim_step().unwrap().id, "slim-image");
+        let mut labels = draft.derived_labels();
+        let mut label = |key| labels.remove(key).unwrap().unwrap_or_default();
+        (label(labels::GPU_TARGETS), label(labels::SLIM))
+    };
+    let both = "gfx1100 gfx1151".to_owned();
+    assert_eq!(slimmed(&[]), (both.clone(), format!("slim/1 {both}")));
+    // The image imitates another GPU, and nothing says what it has for its own.
+    assert_eq!(slimmed(&["gfx1200"]), (String::new(), format!("slim/1 {both} gfx1200")));
+    assert_eq!(draft().slim_step(), None);
+}
+
+#[test]
 fn the_final_labels_are_those_of_the_edit_and_the_plan_digest() {
     let plan = plan();
     assert_eq!(
@@ -418,35 +443,6 @@ fn a_key_depends_on_everything_that_its_step_is_made_from_and_on_nothing_else() 
 }
 
 #[test]
-fn resets_takes_whole_keys_and_prefixes() {
-    let edit = |rules: &[&str]| ImageEdit {
-        reset: rules.iter().map(|rule| (*rule).to_owned()).collect(),
-        ..plan().image_edit().clone()
-    };
-    for (rules, key, wanted) in [
-        (&["name"][..], "name", true),
-        (&["name"], "names", false),
-        (&["name"], "nam", false),
-        (&["name"], "Name", false),
-        (&["name"], "org.example.name", false),
-        (&["org.example.*"], "org.example.a", true),
-        (&["org.example.*"], "org.example.", true),
-        (&["org.example.*"], "org.example", false),
-        (&["org.example.*"], "org.examples.a", false),
-        (&["org.example.*"], "com.org.example.a", false),
-        (&["*"], "anything", true),
-        // A star inside a key is a literal star.
-        (&["a*b"], "axb", false),
-        (&["a*b"], "a*b", true),
-        (&[], "", false),
-        (&[""], "", true),
-        (&["x", "y*"], "yes", true),
-    ] {
-        assert_eq!(edit(rules).resets(key), wanted, "{rules:?} {key}");
-    }
-}
-
-#[test]
 fn the_labels_that_would_lie_are_reset_and_the_others_are_not() {
     let plan = plan();
     let edit = plan.image_edit();
@@ -519,4 +515,52 @@ fn entries_that_no_layer_can_have_are_refused() {
     }
     let unused = with(&[("/l", link("x"))]).unwrap_err();
     assert_eq!(unused, InvalidPlan::UnusedInput("f".to_owned()));
+}
+
+#[test]
+fn own_files_in_a_build_context_are_those_that_git_could_store() {
+    let with = |path: &str, file: OwnFile| {
+        let mut draft = built();
+        draft.inputs.insert("f".to_owned(), Input::File { digest: digest('7') });
+        let build = draft.steps.iter_mut().find(|step| step.id == "build").unwrap();
+        let Action::BuildImage { files, .. } = &mut build.action else { unreachable!() };
+        files.insert("f".to_owned(), plain(names::FileMode::PLAIN, 0));
+        files.insert(path.to_owned(), file);
+        draft.finish().map(drop).map_err(|error| error.to_string())
+    };
+    fn plain(mode: names::FileMode, uid: u32) -> OwnFile {
+        OwnFile::File { from: "f".to_owned(), mode, uid, gid: 0 }
+    }
+    let mode = |bits: &str| bits.parse::<names::FileMode>().unwrap();
+    let folder = |bits: &str, gid| OwnFile::Folder { mode: mode(bits), uid: 0, gid };
+    let link = |uid| OwnFile::Link { target: "f".to_owned(), uid, gid: 0 };
+    for (path, file) in [
+        ("a", plain(mode("0755"), 0)),
+        ("a", folder("0755", 0)),
+        ("a", link(0)),
+        ("vllm.txt", plain(mode("0644"), 0)),
+    ] {
+        with(path, file).unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+    let owners = "keeps no owners";
+    for (path, file, why) in [
+        ("a", plain(mode("0600"), 0), owners),
+        ("a", plain(mode("0644"), 1), owners),
+        ("a", folder("0700", 0), owners),
+        ("a", folder("0755", 1), owners),
+        ("a", link(1), owners),
+        ("Dockerfile", plain(mode("0644"), 0), "special meaning"),
+        (".dockerignore", plain(mode("0644"), 0), "special meaning"),
+        ("vllm", plain(mode("0644"), 0), "another step provides"),
+        ("vllm/a", plain(mode("0644"), 0), "another step provides"),
+        ("../a", plain(mode("0644"), 0), "plain relative path"),
+    ] {
+        let error = with(path, file).unwrap_err();
+        assert!(error.contains(why), "{path}: {error}");
+    }
+}
+
+#[test]
+fn the_schema_is_named_after_the_plan() {
+    assert_eq!(<Plan as schemars::JsonSchema>::schema_name(), "Plan");
 }

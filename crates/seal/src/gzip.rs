@@ -74,17 +74,22 @@ pub fn gzip<W: Write, T, E: From<io::Error>>(
         let most_waiting = threads.get().saturating_mul(WAITING);
         let (jobs, queue) = sync_channel(most_waiting);
         let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..threads.get() {
-            let queue = Arc::clone(&queue);
-            scope.spawn(move || work(&queue));
+        for number in 0..threads.get() {
+            let own = Arc::clone(&queue);
+            match thread::Builder::new().spawn_scoped(scope, move || work(&own)) {
+                Ok(_) => {}
+                // One thread is enough, only slower.
+                Err(_) if number > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
         }
         drop(queue);
         let (hashes, contents) = sync_channel::<Arc<Vec<u8>>>(WAITING);
-        let hasher = scope.spawn(move || {
+        let hasher = thread::Builder::new().spawn_scoped(scope, move || {
             let mut hasher = Hasher::new();
             contents.iter().for_each(|content| hasher.update(&*content));
             hasher
-        });
+        })?;
         let mut gzip = Gzip {
             out,
             digest: Hasher::new(),

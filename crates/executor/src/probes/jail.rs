@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::confine::Confined;
+use super::process::feed;
 
 /// The folders with the system's programs. Those that do not exist are left out.
 pub(super) const PROGRAMS: [&str; 10] = [
@@ -212,10 +213,12 @@ pub(super) fn run(confined: &Confined, stdin: &[u8]) -> Result<bool, String> {
     let program = confined.program.display();
     let mut child =
         command.spawn().map_err(|error| format!("starting `{program}` failed: {error}"))?;
-    if let Some(mut pipe) = child.stdin.take() {
-        let stdin = stdin.to_vec();
-        // It is not an error if a probe does not read all of its input.
-        std::thread::spawn(move || drop(pipe.write_all(&stdin)));
+    if let Some(pipe) = child.stdin.take()
+        && let Err(reason) = feed(pipe, stdin.to_vec())
+    {
+        drop(child.kill());
+        drop(child.wait());
+        return Err(reason);
     }
     child.wait().map(|status| status.success()).map_err(|error| error.to_string())
 }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long to wait for a program's remaining output after it has ended.
@@ -44,20 +45,43 @@ pub(super) fn run(
         .process_group(0)
         .spawn()
         .map_err(|error| format!("cannot start `{}`: {error}", program.display()))?;
-    let stdout = gather(child.stdout.take(), limits.output);
-    let stderr = gather(child.stderr.take(), limits.output);
-    if let Some(mut pipe) = child.stdin.take() {
-        // It is not an error if a program does not read all of its input.
-        std::thread::spawn(move || drop(pipe.write_all(&stdin)));
-    }
-    let status = wait(&mut child, limits.time);
+    let finished = attend(&mut child, stdin, limits);
     end_group(&child);
     drop(child.wait());
+    let (status, stdout, stderr) = finished?;
     Ok(Finished {
-        status: status?,
+        status,
         stdout: gathered(&stdout, limits.output)?,
         stderr: gathered(&stderr, limits.output)?,
     })
+}
+
+/// The output of a program, as a thread reads it.
+type Gathered = Receiver<io::Result<Vec<u8>>>;
+
+/// Writes a program's input, reads its output, and waits for its end.
+fn attend(
+    child: &mut Child,
+    stdin: Vec<u8>,
+    limits: Limits,
+) -> Result<(ExitStatus, Gathered, Gathered), String> {
+    let stdout = gather(child.stdout.take(), limits.output)?;
+    let stderr = gather(child.stderr.take(), limits.output)?;
+    if let Some(pipe) = child.stdin.take() {
+        feed(pipe, stdin)?;
+    }
+    Ok((wait(child, limits.time)?, stdout, stderr))
+}
+
+/// Writes the input of a program, in a thread.
+pub(super) fn feed(mut pipe: ChildStdin, stdin: Vec<u8>) -> Result<(), String> {
+    // It is not an error if a program does not read all of its input.
+    let write = move || drop(pipe.write_all(&stdin));
+    started(thread::Builder::new().spawn(write))
+}
+
+fn started(thread: io::Result<JoinHandle<()>>) -> Result<(), String> {
+    thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
@@ -68,7 +92,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
             Ok(None) if begun.elapsed() >= limit => {
                 return Err(format!("it took longer than {} s", limit.as_secs_f32()));
             }
-            Ok(None) => std::thread::sleep(POLL),
+            Ok(None) => thread::sleep(POLL),
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -82,7 +106,7 @@ fn end_group(child: &Child) {
 }
 
 /// Reads a pipe to its end, in a thread.
-fn gather<R: Read + Send + 'static>(pipe: Option<R>, limit: u64) -> Receiver<io::Result<Vec<u8>>> {
+fn gather<R: Read + Send + 'static>(pipe: Option<R>, limit: u64) -> Result<Gathered, String> {
     let (sender, receiver) = channel();
     let read = move || {
         let mut bytes = Vec::new();
@@ -94,11 +118,11 @@ fn gather<R: Read + Send + 'static>(pipe: Option<R>, limit: u64) -> Receiver<io:
         Ok(bytes)
     };
     // If the output arrives too late, the receiver is gone.
-    std::thread::spawn(move || drop(sender.send(read())));
-    receiver
+    started(thread::Builder::new().spawn(move || drop(sender.send(read()))))?;
+    Ok(receiver)
 }
 
-fn gathered(from: &Receiver<io::Result<Vec<u8>>>, limit: u64) -> Result<Vec<u8>, String> {
+fn gathered(from: &Gathered, limit: u64) -> Result<Vec<u8>, String> {
     match from.recv_timeout(GRACE) {
         Ok(Ok(bytes)) if bytes.len() as u64 > limit => {
             Err(format!("it printed more than {limit} bytes"))

@@ -354,6 +354,19 @@ fn large_files_are_not_patched() {
 }
 
 #[test]
+fn what_upstream_solved_otherwise_is_left_alone_even_if_the_anchor_matches() {
+    let edits = format!("{APPEND}satisfied_by = '__GFX11__'\n");
+    for (file, verdict) in [
+        ("list = \"a\"\n", "applied(1)"),
+        ("list = \"a\"\n__GFX11__\n", "satisfied-otherwise"),
+        ("__GFX11__\n", "satisfied-otherwise"),
+        ("list = \"a;gfx1151\"\n__GFX11__\n", "already-present"),
+    ] {
+        assert_eq!(one(&edits, file.as_bytes()).0.to_string(), verdict, "{file}");
+    }
+}
+
+#[test]
 fn a_known_base_must_be_there() {
     let tree = files(&[("f", b"list = \"a\"\n")]);
     let gpu = gpu();

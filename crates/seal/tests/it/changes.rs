@@ -140,6 +140,16 @@ fn links_stay_whole_where_one_of_them_changes() {
 }
 
 #[test]
+fn a_link_in_place_of_another_file_is_a_change() {
+    let layer = Tar::new().file("a", b"1").link("b", "a").end();
+    let private = Ustar { mode: 0o600, size: 1, ..named("b", b'0') };
+    for other in [Tar::new().file("b", b"2"), Tar::new().put(private, b"1")] {
+        let below = [Tar::new().file("a", b"1").end(), other.end()];
+        assert_ne!(listed_over(&below, &layer), "no layer");
+    }
+}
+
+#[test]
 fn a_scrubbed_link_hands_its_data_on() {
     let tar = Tar::new().file("cache/data", b"data").link("keep", "cache/data").end();
     let (sealed, _) = try_seal(&Index::new(), &["cache/*"], &tar).unwrap();

@@ -45,6 +45,18 @@ impl LayerEditor for ByName {
     }
 }
 
+/// Only plain files have content to replace.
+#[test]
+fn entries_that_are_no_plain_files_stay() {
+    let layer = Tar::new()
+        .directory("change.d", 0o755)
+        .symlink("change.link", "x")
+        .file(".wh.change", b"")
+        .end();
+    let (sealed, _) = edited(&layer).unwrap();
+    assert_eq!(sealed.listing.to_string(), listed(&layer));
+}
+
 fn edited(layer: &[u8]) -> Result<(SealedLayer, Vec<u8>), String> {
     edited_by(layer, &mut ByName::default())
 }

@@ -113,14 +113,15 @@ impl Tree {
 
     /// Passes every entry to `take`, in order. Reading takes as long as hashing and writing, so a
     /// second thread reads small files in parallel. If it cannot read a file, the file is read
-    /// again on this thread, which returns the error.
+    /// again on this thread, which returns the error. If the second thread cannot be started, this
+    /// thread reads everything.
     fn with_contents<E>(
         &self,
         mut take: impl FnMut(&TreePath, Mode, &Content) -> Result<(), E>,
     ) -> Result<(), E> {
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel(AHEAD);
-            scope.spawn(move || {
+            let ahead = move || {
                 for (_, Entry { content, .. }) in self.entries() {
                     let is_small = content.size().is_ok_and(|size| size <= SMALL);
                     let read = is_small.then(|| content.read().ok()).flatten();
@@ -129,9 +130,10 @@ impl Tree {
                         break;
                     }
                 }
-            });
-            for ((path, entry), read) in self.entries().zip(receiver) {
-                match read {
+            };
+            drop(std::thread::Builder::new().spawn_scoped(scope, ahead));
+            for (path, entry) in self.entries() {
+                match receiver.recv().ok().flatten() {
                     Some(bytes) => take(path, entry.mode, &Content::Bytes(bytes.into()))?,
                     None => take(path, entry.mode, &entry.content)?,
                 }

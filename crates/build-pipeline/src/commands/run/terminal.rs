@@ -18,10 +18,11 @@ pub(super) fn size() -> Option<(u16, u16)> {
     (size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// Starts to read the input on a thread that is never joined, because it may block forever.
+/// Starts to read the input on a thread that is never joined, because it may block forever. If the
+/// thread cannot be started, the input is empty.
 pub(super) fn input() -> Input {
     let (sender, receiver) = mpsc::channel(16);
-    std::thread::spawn(move || {
+    let read = move || {
         let mut stdin = io::stdin().lock();
         let mut buffer = vec![0; 16 << 10];
         while let Ok(length) = stdin.read(&mut buffer) {
@@ -29,7 +30,10 @@ pub(super) fn input() -> Input {
                 return;
             }
         }
-    });
+    };
+    if let Err(error) = std::thread::Builder::new().spawn(read) {
+        tracing::warn!(%error, "the input cannot be read: no thread can be started");
+    }
     receiver
 }
 
