@@ -107,7 +107,7 @@ pub(crate) fn warn_of_mirrors(global: &Global) {
     warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
 }
 
-/// Opens the shared stores that the command line names.
+/// Opens the shared stores that the command line specifies.
 pub(crate) fn shared_stores(global: &Global, args: &StoreArgs) -> Result<SharedStores, Failure> {
     let named = stores::parse(&args.named, &global.mirror)?;
     let results = args.results.iter().map(|text| result(text)).collect::<Result<_, _>>()?;
@@ -123,7 +123,7 @@ fn result(text: &str) -> Result<(Digest, Digest), Failure> {
     parsed.ok_or_else(|| {
         let what = format!("`--result {text}` is not a key and a digest");
         Failure::new(Kind::Input, what)
-            .hint("write `--result KEY=sha256:…` with all 64 digits of the key")
+            .hint("use `--result KEY=sha256:…` with all 64 digits of the key")
     })
 }
 

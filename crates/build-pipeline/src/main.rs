@@ -149,7 +149,7 @@ fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failu
     Ok(())
 }
 
-/// Returns the stores that the command line names, if the command uses stores.
+/// Returns the stores that the command line specifies, if the command uses stores.
 fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
     match &mut cli.command {
         // A rehearsal needs no network.

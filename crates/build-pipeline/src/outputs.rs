@@ -75,7 +75,7 @@ pub(crate) fn options(plan: &Plan) -> Option<String> {
     plan.overrides.iter().map(option).collect()
 }
 
-/// Returns the options that make `run` start an image in an engine.
+/// Returns the options that make `run` use an image in an engine.
 fn image_option(plan: &Plan, reference: &str) -> String {
     let gpu = plan.overrides.get("gpu").map(String::as_str);
     if reference != name_in_engine(&plan::image_name(&plan.track, None, gpu)) {
@@ -138,7 +138,7 @@ pub(crate) fn shown(output: &str) -> String {
 /// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
 pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
     let shown = shown(text);
-    let form = "write `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
+    let form = "use `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
     let engine = |full_name: &str| -> Result<Output, Failure> {
         let reference: ImageRef = full_name.parse().map_err(|e| {
@@ -153,11 +153,11 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
     match text.split_once(':') {
         None if text == ENGINE => engine(&name_in_engine(name)),
         Some((ENGINE, given)) if !given.is_empty() => engine(given),
-        Some((_, "")) => Err(bad(format!("`{shown}` does not name a place"))),
+        Some((_, "")) => Err(bad(format!("`{shown}` does not specify a location"))),
         Some(("oci", path)) => Ok(Output::Layout { path: Path::new(path).to_owned(), with_layers }),
         Some(("oci-archive", "-")) => {
             Err(Failure::new(Kind::Input, "an archive cannot be written to standard output")
-                .hint("write it into a file: `--output oci-archive:FILE`"))
+                .hint("write it to a file: `--output oci-archive:FILE`"))
         }
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
         Some(("registry", reference)) => {

@@ -62,7 +62,7 @@ trait Sink {
 }
 
 impl LayerCopy {
-    /// Writes the layer into a file, which appears when it is complete.
+    /// Writes the layer to a file, which appears when it is complete.
     pub(crate) async fn into_file(self, path: &Path) -> Result<How, ExecuteError> {
         let failed = |source| self.writing(LayoutError::Write { path: path.to_owned(), source });
         let mut sink = block_in_place(|| PartFile::open(path)).map_err(|e| self.writing(e))?;

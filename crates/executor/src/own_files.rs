@@ -147,7 +147,7 @@ impl FilesMaker<'_> {
                 fs::create_dir_all(parent).map_err(failed)?;
             }
             match file {
-                // A folder is created with the files and links below it.
+                // Nothing to do: writing the files and links in a folder creates it.
                 OwnFile::Folder { .. } => {}
                 OwnFile::Link { target, .. } => symlink(target, &place).map_err(failed)?,
                 OwnFile::File { from, mode, .. } => {

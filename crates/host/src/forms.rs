@@ -187,14 +187,14 @@ pub const FAILURE: Form = Form::of(
             "any",
             Kind::Texts,
             "Patterns, at least one of which must match.",
-            "`all` is given",
+            "required unless `all` is given",
             "any = ['Memory access fault by GPU node-[0-9]+']",
         ),
         Key::optional(
             "all",
             Kind::Texts,
             "Patterns that must all match.",
-            "`any` is given",
+            "required unless `any` is given",
             "all = ['SIGSEGV', 'rocm7\\.1']",
         ),
         Key::optional(

@@ -1,4 +1,4 @@
-//! The memory that a language model needs on a GPU: its weights, and the key-value cache.
+//! The memory that a language model needs on a GPU: its weights, and the KV cache.
 //!
 //! [`read`] reads the header of a GGUF file (ggml, `docs/gguf.md`, versions 2 and 3), or a folder
 //! in Hugging Face's layout: `config.json` and safetensors files. It reads no weights.
@@ -23,7 +23,7 @@ pub struct Model {
     pub context: Option<u64>,
 }
 
-/// The key-value cache with 16-bit numbers, the default of llama.cpp and vLLM.
+/// The KV cache with 16-bit numbers, the default of llama.cpp and vLLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cache {
     /// The maximum number of bytes for each token of the context.

@@ -67,7 +67,7 @@ impl Added {
         let name = text.split('=').next().unwrap_or_default();
         check_name(name).map_err(|()| {
             Failure::new(Kind::Input, "`--env` does not start with the name of a variable")
-                .hint("write `--env NAME=VALUE`, or `--env NAME` to pass on the variable from your environment")
+                .hint("use `--env NAME=VALUE`, or `--env NAME` to pass on the variable from your environment")
         })?;
         self.variables.values.remove(name);
         self.secrets.remove(name);
@@ -142,7 +142,7 @@ fn utf8(path: &Path) -> Result<String, Failure> {
 fn volume(here: &Path, text: &str) -> Result<Folder, Failure> {
     let wrong = |what: String| {
         Failure::new(Kind::Input, what)
-            .hint("write `--volume HOST:CONTAINER`, or `--volume HOST:CONTAINER:ro`; HOST is an existing folder or file, and CONTAINER is an absolute path")
+            .hint("use `--volume HOST:CONTAINER`, or `--volume HOST:CONTAINER:ro`; HOST is an existing folder or file, and CONTAINER is an absolute path")
     };
     let words: Vec<&str> = text.split(':').collect();
     let (host, container, is_read_only) = match words.as_slice() {

@@ -19,7 +19,7 @@ pub struct Known {
     pub harmless: bool,
     /// The source of this information.
     pub evidence: String,
-    /// The day on which the source was read, `YYYY-MM-DD`, if that is known.
+    /// The date on which the source was read, `YYYY-MM-DD`, if that is known.
     pub checked: Option<String>,
     /// The number of lines that show it.
     pub count: u64,

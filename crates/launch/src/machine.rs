@@ -213,7 +213,7 @@ async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine
 }
 
 /// Returns the GPU target and its origin: `asked`, else the target of a GPU in `found`, else the
-/// default target of images. Among the GPUs in `found`, prefers the one that images are built for,
+/// default GPU target. Among the GPUs in `found`, prefers the one that images are built for,
 /// then one that is not integrated into the CPU. `tell` receives notices about an unusual choice.
 ///
 /// # Errors
@@ -238,7 +238,7 @@ pub fn choose_gpu(
         .or_else(|| targets().next());
     let Some((target, node)) = own else {
         tell(Notice::Hint(format!(
-            "no AMD GPU was found; using {default}, the default target of images; `--gpu` selects another"
+            "no AMD GPU was found; using {default}, the default GPU target; `--gpu` selects another"
         )));
         return Ok((default, "versions/tracks.toml".to_owned()));
     };

@@ -217,7 +217,7 @@ impl Prepared {
                 "`build-pipeline --track {track}{} --load` replaces it with this project's image",
                 self.gpu_option
             ))
-            .hint(format!("to keep both, load this project's image under another name with `--output engine:localhost/NAME/{track}:latest`, and start that image with `--image`")))
+            .hint(format!("to keep both, load this project's image under another name with `--output engine:localhost/NAME/{track}:latest`, and run that image with `--image`")))
     }
 
     /// Checks that the image contains code for this machine's GPU, if its label lists the GPUs that
@@ -253,7 +253,7 @@ impl Prepared {
         let what = format!("`{}` was built for {checked}, but the GPU is {gpus}", self.image);
         Err(Failure::new(Kind::Failed, what)
             .hint(format!("build the image for this GPU: `--gpu {gpus}`"))
-            .hint("`--force` starts the image anyway"))
+            .hint("`--force` runs the image anyway"))
     }
 
     /// Returns the name of the engine.
@@ -372,7 +372,7 @@ pub fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
             Kind::Input,
             format!("`--publish {text}` is not an address and port"),
         )
-        .hint("write `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
+        .hint("use `--publish 8001`, or `--publish 0.0.0.0:8001` to give other machines access")),
     }
 }
 
@@ -407,7 +407,7 @@ pub fn run_error(error: RunError) -> Failure {
     match error {
         RunError::NoDevice { .. } => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
-            .hint("`--no-gpu` starts the image without a GPU"),
+            .hint("`--no-gpu` runs the image without a GPU"),
         RunError::Path { .. } => told.hint("engines would split this name; choose another folder"),
         RunError::Quadlet => told.hint("`--engine podman` writes a quadlet for podman"),
     }

@@ -309,7 +309,7 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
             "`build-pipeline --track {track}{} --load --engine {engine}` builds and loads the image",
             prepared.gpu_option
         ))
-        .hint("`--image NAME` starts another image")
+        .hint("`--image NAME` runs another image")
     } else {
         told.hint(format!("`{engine} pull {image}` fetches it"))
     }

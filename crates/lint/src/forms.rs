@@ -132,7 +132,7 @@ const KNOWN: Key = Key::optional(
 const CHECKED: Key = Key::optional(
     "checked",
     Kind::Date,
-    "The day on which the document was read.",
+    "The date on which the document was read.",
     "the value of the rule",
     "checked = 2026-11-20",
 );
@@ -314,7 +314,7 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "variables",
                 Kind::Texts,
-                "Patterns of variables: the row applies only to stages of Dockerfiles that set one of them.",
+                "Patterns of variables: the row applies only to stages of Dockerfiles that set a matching variable.",
                 "any",
                 "variables = [\"ROCR_VISIBLE_DEVICES\"]",
             ),
@@ -328,14 +328,14 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "commands",
                 Kind::Texts,
-                "Patterns of commands: the row applies only to stages that run all of them.",
+                "Patterns of commands: the row applies only to stages that run a matching command for each of them.",
                 "any",
                 "commands = [\"cmake *\"]",
             ),
             Key::optional(
                 "except-commands",
                 Kind::Texts,
-                "Patterns of commands: the row does not apply to stages that run one of them.",
+                "Patterns of commands: the row does not apply to stages that run a matching command.",
                 "none",
                 "except-commands = [\"git *checkout *\"]",
             ),
@@ -368,14 +368,14 @@ pub const CONTAINER: Form = Form::of(
             Key::optional(
                 "needs",
                 Kind::Texts,
-                "Options, one of which the container must have as well.",
+                "Options: the row applies only to containers that also have one of them.",
                 "any",
                 "needs = [\"--ipc=host\"]",
             ),
             Key::optional(
                 "unless",
                 Kind::Texts,
-                "Options that solve the problem.",
+                "Options: the row does not apply to containers that have one of them.",
                 "none",
                 "unless = [\"--privileged\"]",
             ),
@@ -452,7 +452,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "unless",
                 Kind::Texts,
-                "Variables, or variables with values, that solve the problem.",
+                "Variables, or variables with values: the row does not apply to files that set one of them.",
                 "none",
                 "unless = [\"PYTORCH_TUNABLEOP_TUNING=0\"]",
             ),
@@ -605,7 +605,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "unless",
                 Kind::Texts,
-                "Texts, in lower case, that solve the problem if the file has one of them.",
+                "Texts, in lower case: the row does not apply to files that contain one of them.",
                 "none",
                 "unless = [\".tar.zst\"]",
             ),

@@ -65,7 +65,7 @@ pub struct Context<'a> {
     pub tracks: Option<&'a pins::Tracks>,
     /// Looks for other files.
     pub exists: Option<&'a dyn Exists>,
-    /// The GPU that the caller names. It takes precedence over all others.
+    /// The GPU that the caller specifies. It takes precedence over all others.
     pub gpu: Option<&'a GpuTarget>,
     /// The project's default target, for files that do not name a GPU.
     pub project_gpu: Option<&'a GpuTarget>,

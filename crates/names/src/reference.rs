@@ -50,7 +50,7 @@ pub enum ParseImageRefError {
     #[error("an image reference is missing")]
     Empty,
     /// The text contains a user name or password.
-    #[error("`{text}` contains a user name or password; write `HOST/NAME` without them")]
+    #[error("`{text}` contains a user name or password; use `HOST/NAME` without them")]
     Credentials {
         /// The text without its secret parts.
         text: String,

@@ -124,7 +124,7 @@ checked_text!(
 checked_text!(
     /// The SHA-256 of a file: 64 lower-case hexadecimal digits.
     Sha256,
-    "a SHA-256; it has 64 lower-case hexadecimal digits",
+    "a SHA-256; a SHA-256 has 64 lower-case hexadecimal digits",
     |text| text.len() == 64 && is_lower_hex(text)
 );
 

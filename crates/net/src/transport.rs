@@ -123,7 +123,7 @@ pub enum Route {
     Loopback,
     /// To a server that the caller named.
     Direct,
-    /// To a host that a server named. Less public addresses are refused.
+    /// To a host that a server named. Addresses that are less public than this scope are refused.
     Hop(AddressScope),
 }
 

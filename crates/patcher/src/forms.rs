@@ -104,7 +104,7 @@ pub const PROVENANCE: Form = Form::of(
         Key::required(
             "last_update",
             Kind::Date,
-            "The day of the last change.",
+            "The date of the last change.",
             "last_update = 2026-11-21",
         ),
         Key::optional(
@@ -342,7 +342,7 @@ pub const PROBE: Form = Form::of(
         Key::optional(
             "functions",
             Kind::Texts,
-            "The functions of the file to load. Required for `python-call`.",
+            "The functions to load from the file. Required for `python-call`.",
             "not used by other kinds",
             "functions = [\"is_rdna\"]",
         ),

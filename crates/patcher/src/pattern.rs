@@ -22,7 +22,7 @@ impl Pattern {
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         if source.len() > MAX_PATTERN_BYTES {
             return Err(format!(
-                "the pattern has {} bytes, more than {MAX_PATTERN_BYTES}",
+                "the pattern has {} bytes; the maximum is {MAX_PATTERN_BYTES}",
                 source.len()
             ));
         }

@@ -50,7 +50,7 @@ pub struct Provenance {
     pub forwarded: String,
     /// The upstream version or commit that includes it.
     pub applied_upstream: Option<String>,
-    /// The day it was last changed, as `YYYY-MM-DD`.
+    /// The date of the last change, as `YYYY-MM-DD`.
     pub last_update: String,
     /// What it does not achieve; shown whenever it is applied.
     pub limits: Option<String>,

@@ -51,7 +51,7 @@ impl<'t> WorkTree<'t> {
             Ok(None) => Slot::Absent,
             Err(Unreadable(reason)) => Slot::Unreadable(reason),
             Ok(Some(bytes)) if bytes.len() > MAX_FILE_BYTES => Slot::Unreadable(format!(
-                "it has {} bytes, more than {MAX_FILE_BYTES}",
+                "it has {} bytes; the maximum is {MAX_FILE_BYTES}",
                 bytes.len()
             )),
             Ok(Some(bytes)) => {

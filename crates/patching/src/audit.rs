@@ -178,7 +178,7 @@ fn releases(
     warn: &dyn Fn(&str, &str),
 ) -> Result<(), Failure> {
     let range: VersionRange = range.parse().map_err(|error: ParseVersionError| {
-        Failure::from_chain(Kind::Input, &error).hint("write `--releases '>=0.9, <0.12'`")
+        Failure::from_chain(Kind::Input, &error).hint("use `--releases '>=0.9, <0.12'`")
     })?;
     let pins = project.pins()?;
     let archive = TreePin::of_component(&pins, component).into_values().find_map(|pin| match pin {

@@ -1,7 +1,7 @@
 //! A directory as a tree to patch. Symbolic links are never followed.
 //!
 //! Every part of a path is opened relative to the one before it (`openat` with `O_NOFOLLOW`), so
-//! that no link leads out of the tree, even if it is created while the program runs.
+//! that no link can point outside the tree, even if it is created while the program runs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

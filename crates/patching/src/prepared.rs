@@ -206,7 +206,7 @@ fn pin_of<'a>(
             Kind::Input,
             format!("no pin uses `patches = \"{component}\"`, and no tree was given"),
         )
-        .hint("write `--root DIR`")),
+        .hint("use `--root DIR`")),
         [first, ..] => Err(Failure::new(
             Kind::Input,
             format!("several pins use the patches of `{component}`: {}", names.join(", ")),
@@ -265,7 +265,7 @@ fn version_of(
 ) -> Result<Option<version::Found>, Failure> {
     if let Some(text) = wanted.version {
         let version = text.parse::<Version>().map_err(|error| {
-            Failure::from_chain(Kind::Input, &error).hint("write `--version 0.11.0`")
+            Failure::from_chain(Kind::Input, &error).hint("use `--version 0.11.0`")
         })?;
         return Ok(Some(version::Found { version, from: "--version".to_owned() }));
     }

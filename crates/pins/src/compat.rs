@@ -39,7 +39,7 @@ pub struct Compat {
 pub struct Evidence {
     /// The documents, for people.
     pub source: String,
-    /// The day on which they were read, `YYYY-MM-DD`.
+    /// The date on which they were read, `YYYY-MM-DD`.
     pub checked: String,
     /// How the fact is known, if the row records it.
     pub known: Option<Known>,
@@ -478,7 +478,7 @@ fn read_kernel(report: &mut Report<'_>, table: &Table<'_>) -> Result<KernelRow, 
         Some(b'0'..=b'9') => line(100)(text),
         _ => Err(wrong(
             format!("{} is not a kernel release", quote(text)),
-            "it starts with a digit, for example `6.18.4`",
+            "a kernel release starts with a digit, for example `6.18.4`",
         )),
     });
     let distribution = table.optional(report, "distribution", line(100));

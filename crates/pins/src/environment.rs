@@ -8,7 +8,7 @@ use names::Secret;
 
 use crate::problem::{Wrong, code, nearest, quote, wrong};
 
-/// The start of the names of Ollama's variables.
+/// The prefix of Ollama's variables.
 const OLLAMA: &str = "OLLAMA_";
 
 /// All variables of Ollama that start with `OLLAMA_`.
@@ -55,10 +55,14 @@ const REFUSED: [(&str, &str, &str); 9] = [
     ),
     // These variables help to find the cause of a crash: they make the runtime wait for every
     // kernel, or log every call.
-    ("AMD_SERIALIZE_KERNEL", "is for debugging and runs kernels one by one", RUN_TIME),
-    ("AMD_SERIALIZE_COPY", "is for debugging and runs copies one by one", RUN_TIME),
-    ("HIP_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
-    ("CUDA_LAUNCH_BLOCKING", "is for debugging and waits for every kernel", RUN_TIME),
+    ("AMD_SERIALIZE_KERNEL", "is for debugging and serializes all kernels", RUN_TIME),
+    ("AMD_SERIALIZE_COPY", "is for debugging and serializes all copies", RUN_TIME),
+    ("HIP_LAUNCH_BLOCKING", "is for debugging and makes every kernel launch synchronous", RUN_TIME),
+    (
+        "CUDA_LAUNCH_BLOCKING",
+        "is for debugging and makes every kernel launch synchronous",
+        RUN_TIME,
+    ),
     ("AMD_LOG_LEVEL", "is for debugging and logs every call of the HIP runtime", RUN_TIME),
     (
         "TORCH_USE_HIP_DSA",

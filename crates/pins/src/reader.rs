@@ -18,8 +18,8 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The longest accepted file: 1 MiB. This project's files are a few kilobytes long; a larger file
-/// is a mistake.
+/// The maximum size of a data file: 1 MiB. This project's largest file has about 90 kB; a file over
+/// the limit is a mistake.
 const LONGEST_FILE: usize = 1 << 20;
 
 /// The format version of the data files that this program reads and writes.

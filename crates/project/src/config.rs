@@ -114,7 +114,7 @@ const PROXY_FORM: Form = Form::of(
 /// The content of the file. Absent keys mean the program's own defaults.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// The output of builds if the command line names none.
+    /// The output of builds if the command line specifies none.
     pub output: Option<Secret>,
     /// The value of `--engine`.
     pub engine: Option<&'static str>,
@@ -124,7 +124,7 @@ pub struct Config {
     pub mirror_only: bool,
     /// Places that keep Debian packages after the mirrors have deleted them.
     pub(crate) old_packages: Option<Vec<OldPackages>>,
-    /// The stores of builds if the command line names none.
+    /// The stores of builds if the command line specifies none.
     pub stores: Vec<Secret>,
     /// The mirrors.
     pub(crate) rules: Vec<Rule>,
@@ -137,7 +137,7 @@ pub struct Config {
 /// # Errors
 /// The file cannot be read, or something in it is wrong.
 pub fn read() -> Result<Config, Failure> {
-    // A link that leads nowhere is a mistake: it must not switch off `mirror-only`.
+    // A dangling link is a mistake: it must not switch off `mirror-only`.
     let exists = |file: &PathBuf| file.symlink_metadata().is_ok();
     let Some(file) = environment::config_file().filter(exists) else {
         return Ok(Config::default());

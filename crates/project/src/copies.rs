@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use crate::mirrors::Mirrors;
 use crate::registry;
 
-/// Opens the bundles and folders that the user's options name.
+/// Opens the bundles and folders that the user's options specify.
 ///
 /// # Errors
 /// One of them is neither a bundle nor a folder that `mirror` wrote, is damaged, or needs an older

@@ -134,7 +134,7 @@ impl Project {
     /// of the project. A path that does not exist passes.
     ///
     /// # Errors
-    /// A link leads out of the project; [`Project::unreadable`] explains it.
+    /// A link points outside the project; [`Project::unreadable`] explains it.
     pub fn check_inside(&self, name: &str) -> std::io::Result<()> {
         inside::check(&self.root, name)
     }
@@ -368,7 +368,7 @@ impl Project {
         parse(name, text).map_err(|error| {
             let what = format!("build-pipeline's own `{name}` cannot be used with this project");
             Failure::caused(Kind::Input, what, &error)
-                .hint(format!("a pin in `{VERSIONS}` may have the name of another kind of pin; rename it, or set `built-in = false`"))
+                .hint(format!("a pin in `{VERSIONS}` may have the same name as a built-in pin of another kind; rename it, or set `built-in = false`"))
         })
     }
 

@@ -552,11 +552,11 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     told.hint("pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Refuses a symbolic link that leads nowhere. Its name could also be that of an image.
+/// Refuses a dangling symbolic link. Its name could also be that of an image.
 pub(crate) fn check_links(name: &str, path: &Path) -> Result<(), Failure> {
     match std::fs::metadata(path) {
         Err(error) if path.is_symlink() => {
-            let what = format!("`{name}` is a symbolic link that leads nowhere");
+            let what = format!("`{name}` is a dangling symbolic link");
             Err(Failure::caused(Kind::Input, what, &error).hint("repair or remove the link"))
         }
         _ => Ok(()),

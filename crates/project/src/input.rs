@@ -59,7 +59,7 @@ impl Input {
         if metadata.is_err() && !is_image && looks_like_a_path(text) {
             let what = format!("there is no file or folder `{text}`");
             return Err(Failure::new(Kind::Input, what)
-                .hint("to specify an image in a registry, write `HOST/NAME:TAG`"));
+                .hint("to specify an image in a registry, use `HOST/NAME:TAG`"));
         }
         let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
             return Ok(Self::Image(Box::new(Image::to_be_read(text, folder, client).await?)));

@@ -1,4 +1,4 @@
-//! Checks that a project's files are in its folder: a symbolic link must not lead out of it.
+//! Checks that a project's files are in its folder: a symbolic link must not point outside it.
 //!
 //! A plan records only the name and the content of such a file, and git records only the link.
 //! Without this check, a cloned project could make an error message show any file of the machine.
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pins::reader::quote;
 
-/// A path in the project leads out of its folder.
+/// A path in the project points outside its folder.
 #[derive(Debug)]
 pub(crate) struct Outside {
     /// The link, as a path from the project's root.
@@ -43,11 +43,11 @@ impl Outside {
 pub(crate) const NEXT: &str =
     "replace the link with a copy; a project reads only files in its own folder";
 
-/// Checks that no symbolic link on the path `name`, which is relative to `root`, leads out of
+/// Checks that no symbolic link on the path `name`, which is relative to `root`, points outside
 /// `root`. A path that does not exist passes.
 ///
 /// # Errors
-/// A link leads out of `root`.
+/// A link points outside `root`.
 pub(crate) fn check(root: &Path, name: &str) -> io::Result<()> {
     // If the root cannot be found, opening the file fails with a better message.
     let Ok(full_root) = fs::canonicalize(root) else { return Ok(()) };

@@ -190,7 +190,7 @@ pub fn read(given: &[Secret], only: bool) -> Result<Mirrors, Failure> {
             let message = format!("cannot use `--mirror {text}`");
             let told = Failure::new(Kind::Input, message);
             EXAMPLES.iter().fold(Failure { causes: vec![because], ..told }, |told, example| {
-                told.hint(format!("write `--mirror {example}`"))
+                told.hint(format!("use `--mirror {example}`"))
             })
         })?;
         mirrors.extend([rule]);

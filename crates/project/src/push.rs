@@ -202,7 +202,7 @@ pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes the digest of an image into a file, without a line feed, as `podman push --digestfile`
+/// Writes the digest of an image to a file, without a line feed, as `podman push --digestfile`
 /// does.
 ///
 /// # Errors

@@ -218,7 +218,7 @@ enum Value {
 /// Reads `PIN=VALUE`.
 fn setting(text: &str, input: &PlanningInput) -> Result<(PinName, Value), Failure> {
     let bad = |what: String| Failure::new(Kind::Input, what);
-    let form = "write `--set PIN=sha256:…` with a digest, or `--set PIN=TAG` to resolve a tag now";
+    let form = "use `--set PIN=sha256:…` with a digest, or `--set PIN=TAG` to resolve a tag now";
     let (name, value) =
         text.split_once('=').ok_or_else(|| bad(format!("`--set {text}` has no `=`")).hint(form))?;
     let known = input.pins.names();
@@ -266,7 +266,7 @@ fn gpus(subject: &Subject, own: &GpuTarget) -> Result<Vec<Option<GpuTarget>>, Fa
     }
     if subject.gpus.iter().any(String::is_empty) {
         return Err(Failure::new(Kind::Input, "`--gpu` has an empty entry")
-            .hint("write `--gpu gfx1151`, or several targets: `--gpu gfx1151,gfx1201`"));
+            .hint("use `--gpu gfx1151`, or several targets: `--gpu gfx1151,gfx1201`"));
     }
     let gpus = subject.gpus.iter().map(|text| failure::gpu_target(text));
     gpus.map(|gpu| Ok(Some(gpu?).filter(|gpu| gpu != own))).collect()
@@ -293,7 +293,7 @@ fn slim(text: Option<&str>) -> Result<SlimChoice, Failure> {
         Some("off") => Ok(SlimChoice::Off),
         Some("") => Ok(SlimChoice::For(BTreeSet::new())),
         Some(gpus) => gpus.split(',').map(failure::gpu_target).collect::<Result<_, _>>().map(SlimChoice::For).map_err(|told| {
-            told.hint("write `--slim` to keep the code for the image's GPU, `--slim=gfx1100,gfx1151` to keep more, `--slim=off` to keep all")
+            told.hint("use `--slim` to keep the code for the image's GPU, `--slim=gfx1100,gfx1151` to keep more, `--slim=off` to keep all")
         }),
     }
 }
@@ -306,10 +306,10 @@ fn spoof(text: Option<&str>) -> Result<SpoofChoice, Failure> {
             text.parse().map(SpoofChoice::Version).map_err(|e: names::ParseGfxVersionError| {
                 let hint = match &e {
                     names::ParseGfxVersionError::TargetName { version, .. } => {
-                        format!("write `--spoof {version}`")
+                        format!("use `--spoof {version}`")
                     }
                     names::ParseGfxVersionError::Form(_) => {
-                        "write `--spoof x.y.z`, `--spoof off` or `--spoof auto`".to_owned()
+                        "use `--spoof x.y.z`, `--spoof off` or `--spoof auto`".to_owned()
                     }
                 };
                 Failure::caused(Kind::Input, format!("cannot use `--spoof {text}`"), &e).hint(hint)

@@ -130,7 +130,7 @@ fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
         Output::Registry { .. } | Output::Engine { .. } => {
             let what = format!("`slim` cannot write to `{output}`");
             Err(Failure::new(Kind::Input, what).hint(
-                "write `--output oci:DIR` or `--output oci-archive:FILE`, and copy the image from there: `skopeo copy oci:DIR docker://HOST/NAME:TAG`, `podman load -i FILE`",
+                "use `--output oci:DIR` or `--output oci-archive:FILE`, and copy the image from there: `skopeo copy oci:DIR docker://HOST/NAME:TAG`, `podman load -i FILE`",
             ))
         }
     }

@@ -23,7 +23,7 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
     for text in given {
         let store: SharedStore = text.expose().parse().map_err(|error| {
             Failure::caused(Kind::Input, format!("cannot use `--store {text}`"), &error)
-                .hint(format!("write `--store {EXAMPLE}` or `--store dir:/srv/steps`"))
+                .hint(format!("use `--store {EXAMPLE}` or `--store dir:/srv/steps`"))
         })?;
         if let (Hosts::Only(allowed), Some(host)) = (&hosts, store.host())
             && !allowed.contains(host)
@@ -41,7 +41,7 @@ pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Fa
                 .hint("specify a new or empty folder, or one that an earlier `--store` filled")
         })?;
         if stores.iter().any(|other| other.name() == store.name()) {
-            let what = format!("the store `{}` is named twice", store.name());
+            let what = format!("the store `{}` is specified twice", store.name());
             return Err(Failure::new(Kind::Input, what).hint("specify each store once"));
         }
         stores.push(store);
@@ -77,7 +77,7 @@ mod tests {
         std::fs::write(folder.path().join("letter.txt"), "of somebody").unwrap();
         let other = format!("dir:{}", folder.path().display());
         for (given, rules, only, why) in [
-            (&[registry, registry][..], &[][..], false, "is named twice"),
+            (&[registry, registry][..], &[][..], false, "is specified twice"),
             (&[registry], &[], true, "is not the target of a mirror rule"),
             (&["steps"], &[], false, "cannot use `--store steps`"),
             (&[&other], &[], false, "contains something other than"),

@@ -61,7 +61,7 @@ pub struct BuildRecord {
     pub plan_digest: Digest,
     /// The whole plan.
     pub plan: Plan,
-    /// The project files that the plan was made from, and their git history.
+    /// The project files that the plan was made from, and the last commit that changed them.
     pub recipe: Recipe,
     /// The warnings about the plan before the run, as `rule: message`.
     pub warnings: Vec<String>,
@@ -219,7 +219,7 @@ pub struct Run {
     pub began: String,
     /// The warnings about the plan, as `rule: message`.
     pub warnings: Vec<String>,
-    /// The project files that the plan was made from, and their git history.
+    /// The project files that the plan was made from, and the last commit that changed them.
     pub recipe: Recipe,
 }
 

@@ -142,7 +142,7 @@ impl Sources {
     ///
     /// # Errors
     /// Fails if a repository or commit cannot be fetched, if a submodule is not allowed, or if a
-    /// path or link in a tree leads out of it.
+    /// path or link in a tree points outside it.
     pub async fn fetch_git(&self, source: &GitSource) -> Result<FetchedGit, SourceError> {
         git::fetch_all(&self.session, source).await
     }

@@ -61,7 +61,7 @@ pub enum Fault {
     LoneZeros,
     /// There is data after the end. Only for [`Reader::strict`](crate::Reader::strict).
     #[error("there is data after its end")]
-    Behind,
+    TrailingData,
     /// A field is not a number.
     #[error("its {0} is not a number, or is out of range")]
     Number(&'static str),

@@ -360,7 +360,7 @@ impl<R: Skip> Reader<R> {
             match self.input.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(count) if buffer[..count].iter().any(|byte| *byte != 0) => {
-                    return Err(Fault::Behind.into());
+                    return Err(Fault::TrailingData.into());
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

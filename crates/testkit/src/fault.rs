@@ -124,7 +124,7 @@ impl Rule {
     }
 }
 
-/// A rule without its fault.
+/// A rule that has no fault yet.
 #[derive(Debug)]
 pub struct RuleBuilder<'a> {
     pub(crate) proxy: &'a FaultProxy,

@@ -297,7 +297,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 16,
-        promise: "No path leads out of a tree: archives, git trees, patched trees",
+        promise: "No path points outside a tree: archives, git trees, patched trees",
         promised: 48,
         holds: Holds::Tests(&[
             ("build-pipeline", "it", "patch_trees::nothing_outside_of_the_tree_is_read_or_written"),

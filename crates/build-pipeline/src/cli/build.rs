@@ -53,7 +53,7 @@ pub(crate) struct Build {
     /// {version} are replaced with the values of the image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Vec<Secret>,
-    /// Write the image's digest into this file
+    /// Write the image's digest to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) digest_file: Option<PathBuf>,
     /// Load the image into podman or docker; same as --output engine
@@ -247,7 +247,7 @@ pub(crate) struct Push {
     /// Where to push the image: `HOST/NAME:TAG`; without a tag, it is pushed by digest (repeatable)
     #[arg(value_name = "REF", required = true)]
     pub(crate) targets: Vec<Secret>,
-    /// Write the image's digest into this file
+    /// Write the image's digest to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) digest_file: Option<PathBuf>,
     /// Output format

@@ -19,7 +19,7 @@ pub(crate) struct Bundle {
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// Write the bundle into this file
+    /// Write the bundle to this file
     #[arg(short, long, value_name = "FILE", required_unless_present = "check")]
     pub(crate) output: Option<PathBuf>,
     /// Leave out the blobs that this older bundle has; a build then needs both bundles (repeatable)

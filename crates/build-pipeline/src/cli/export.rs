@@ -36,7 +36,7 @@ pub(crate) struct Export {
     /// image for GitLab and Tekton [default: debian:13]
     #[arg(long, value_name = "WHERE")]
     pub(crate) runs_on: Option<String>,
-    /// Write the workflow into this file [default: print it]; for bake, the folder
+    /// Write the workflow to this file [default: print it]; for bake, the folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Check that the file is up to date, and write nothing

@@ -8,7 +8,7 @@ use names::{EngineKind, Secret};
 
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
-/// Start a track's image with only the privileges it needs, or print a file that starts it
+/// Run a track's image with only the privileges it needs, or print a file that runs it
 #[derive(Debug, Args)]
 #[command(
     after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed to the container if it is set. versions/run.toml defines the devices, port and folders of each track."
@@ -28,7 +28,7 @@ pub(crate) struct Run {
     /// Send standard input to the command even if it is not a terminal
     #[arg(short, long)]
     pub(crate) interactive: bool,
-    /// Start the image even if it has no code for this machine's GPU
+    /// Run the image even if it has no code for this machine's GPU
     #[arg(long)]
     pub(crate) force: bool,
     /// Start this program instead of the image's entrypoint
@@ -82,7 +82,7 @@ pub(crate) enum PrintForm {
 /// Options that `run` and `smoke` share.
 #[derive(Debug, Args)]
 pub(crate) struct Given {
-    /// The image to start, by its name in the engine [default:
+    /// The image to run, by its name in the engine [default:
     /// localhost/build-pipeline/TRACK:latest]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,

@@ -166,7 +166,7 @@ pub(crate) enum Command {
     Mirror(Mirror),
     /// Patch a source tree or an installed system, or report why a patch does not apply
     Patch(Patch),
-    /// Look up a new value for a pin, check it, and write it into versions.toml
+    /// Look up a new value for a pin, check it, and write it to versions.toml
     Bump(Bump),
     /// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
     Outdated(Outdated),
@@ -183,7 +183,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// List past builds, or show one record
     Records(Records),
-    /// Start a track's image with only the privileges it needs, or print a file that starts it
+    /// Run a track's image with only the privileges it needs, or print a file that runs it
     Run(Run),
     /// Smoke-test a track's image, from an import to a served token
     Smoke(Smoke),
@@ -202,7 +202,7 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages into a folder
+    /// Write man pages to a folder
     Man {
         /// The folder
         #[arg(value_name = "DIR")]

@@ -157,11 +157,11 @@ pub(crate) struct LintSed {
     /// Dockerfiles and shell scripts
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Run the lines on copies of this tree's files; without a tree, only the text of the lines is
-    /// checked
+    /// Run the `sed -i` lines on copies of this tree's files; without a tree, only the text of the
+    /// lines is checked
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Run the lines on copies of the files in this pin's source
+    /// Run the `sed -i` lines on copies of the files in this pin's source
     #[arg(long, value_name = "PIN", conflicts_with = "root")]
     pub(crate) pin: Option<String>,
     /// The GPU target of the suggested patches

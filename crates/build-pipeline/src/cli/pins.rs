@@ -7,7 +7,7 @@ use names::Secret;
 
 use crate::cli::values::Format;
 
-/// Look up a new value for a pin, check it, and write it into versions.toml
+/// Look up a new value for a pin, check it, and write it to versions.toml
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
     /// The name of the pin in versions.toml; leave it out with --all or --unresolved

@@ -62,7 +62,7 @@ pub(crate) struct StepRun {
 /// Clean up a shared folder: remove the steps that no run has used for some time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A run that takes a step from a folder records the use, unless the store ends with `,ro`. For a registry, use the registry's own retention rules for tags: the tag of each step is its key."
+    after_help = "A run that takes a step from a folder records the use, unless the value of `--store` ends in `,ro`. For a registry, use the registry's own retention rules for tags: the tag of each step is its key."
 )]
 pub(crate) struct StepClean {
     /// The store: dir:PATH

@@ -28,13 +28,13 @@ pub(crate) enum Color {
     Never,
 }
 
-/// The engine that the command line names; `None` for `auto`.
+/// The engine that the command line specifies; `None` for `auto`.
 pub(crate) type AskedEngine = Option<EngineKind>;
 
 /// Returns the parser of `--engine`.
 pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
     let auto = PossibleValue::new("auto")
-        .help("The engine that the environment names, else podman, else docker");
+        .help("The engine from CONTAINER_HOST, DOCKER_HOST or a similar variable, else podman, else docker");
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())
 }

@@ -185,7 +185,7 @@ fn judged(report: &AuditReport) -> Result<(), Failure> {
     let failure = Failure::new(Kind::Failed, format!("{gpu} cannot run `{}`", report.input));
     Err(match (report.verdict, &report.spoof) {
         (VerdictName::Spoof, Some(spoof)) => failure.hint(format!(
-            "`HSA_OVERRIDE_GFX_VERSION={spoof}` makes ROCm use other code, but AMD does not support it"
+            "`HSA_OVERRIDE_GFX_VERSION={spoof}` makes ROCm use code for another GPU, but AMD does not support this"
         )),
         _ => failure.hint(format!("use an image or package that was built for {gpu}")),
     })

@@ -41,7 +41,7 @@ use crate::typed;
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `--track NAME`; add `--rehearse` to try the track without network access")
+            .hint("use `--track NAME`; add `--rehearse` to try the track without network access")
             .hint("`build-pipeline` lists the tracks"));
     }
     let project = global::project(global)?;

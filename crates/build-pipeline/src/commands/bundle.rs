@@ -81,7 +81,7 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
 pub(crate) fn place(text: &str) -> Result<ArtifactPlace, Failure> {
     text.parse().map_err(|why: ParsePlaceError| {
         Failure::new(Kind::Input, format!("cannot copy to `{text}`: {why}"))
-            .hint("write `dir:PATH` or `registry:HOST/NAME`, for example `registry:registry.example.org/ai/inputs`")
+            .hint("use `dir:PATH` or `registry:HOST/NAME`, for example `registry:registry.example.org/ai/inputs`")
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
         let names: Vec<&str> =
             tracks.in_order().into_iter().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `build-pipeline plan TRACK`")
+            .hint("use `build-pipeline plan TRACK`")
             .hint(format!("the tracks are {}", names.join(", "))));
     }
     let project = global::project(global)?;

@@ -61,7 +61,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
             let reference = without_kind(&text).parse().map_err(|error| {
                 let what = format!("`{text}` is not the name of an image on a registry");
                 Failure::caused(Kind::Input, what, &error).hint(
-                    "write `HOST/NAME:TAG`, which may contain `{track}`, `{gpu}`, `{version}` and `{date}`",
+                    "use `HOST/NAME:TAG`, which may contain `{track}`, `{gpu}`, `{version}` and `{date}`",
                 )
             })?;
             check_push(is_rehearsal, &reference)?;
@@ -91,7 +91,7 @@ pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     let client = global::registry(global)?;
     let wrong = |what: String| {
         Failure::new(Kind::Input, what)
-            .hint("write `build-pipeline tag HOST/NAME:TAG NEW`, for example `tag registry.example.org/ai/vllm:nightly stable`")
+            .hint("use `build-pipeline tag HOST/NAME:TAG NEW`, for example `tag registry.example.org/ai/vllm:nightly stable`")
     };
     let source: ImageRef = without_kind(args.image.expose()).parse().map_err(|error| {
         let what = format!("`{}` is not an image on a registry", args.image);

@@ -55,7 +55,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
     let folder = global::working_folder(global)?;
     let client = global::registry(global)?;
     let output = parse_output(&args.output, "slim", true).map_err(|error| {
-        let hints = vec!["write `oci:DIR` or `oci-archive:FILE`".to_owned()];
+        let hints = vec!["use `oci:DIR` or `oci-archive:FILE`".to_owned()];
         Failure { hints, ..error }
     })?;
     let slimmed = project::runtime::start()?.block_on(async {

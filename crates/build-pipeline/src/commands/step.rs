@@ -274,7 +274,7 @@ fn find(plans: &[Prepared], key: &str) -> Result<(usize, Step), Failure> {
     let why = match StepKind::of(&step.action) {
         StepKind::Kept => return Ok((number, step.clone())),
         StepKind::Input => "fetches an input, which is not kept in a store",
-        StepKind::Passing => "has no result of its own: the next step keeps it",
+        StepKind::Passing => "has an intermediate result, which is not stored",
         StepKind::Image => "writes the image",
     };
     let what = format!("step `{}` {why}", step.id);

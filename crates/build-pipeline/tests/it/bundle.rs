@@ -393,7 +393,7 @@ fn what_is_not_the_right_bundle_is_said() {
     project
         .run(&format!("mirror {line} --to x"))
         .expect(2)
-        .says("write `dir:PATH` or `registry:HOST/NAME`");
+        .says("use `dir:PATH` or `registry:HOST/NAME`");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::dsl::{Project, same};
 
 /// Command lines, with the text of the error and of the hint.
 const CASES: [(&str, &str, &str); 46] = [
-    ("--rehearse", "no track given", "write `--track NAME`"),
-    ("build", "no track given", "write `--track NAME`"),
+    ("--rehearse", "no track given", "use `--track NAME`"),
+    ("build", "no track given", "use `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
     ("plan offical", "there is no track `offical`", "did you mean `official`?"),
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
@@ -82,7 +82,7 @@ const CASES: [(&str, &str, &str); 46] = [
         "does not start with a known kind of output",
         "oci-archive:FILE",
     ),
-    ("--track locked-spoof --rehearse --output oci:", "does not name a place", "oci:DIR"),
+    ("--track locked-spoof --rehearse --output oci:", "does not specify a location", "oci:DIR"),
     (
         "--track locked-spoof,ollama --rehearse --output oci:x",
         "there are several images",

@@ -263,7 +263,7 @@ fn what_would_break_an_image_is_refused_and_nothing_is_written() {
         ("host --output oci:out --gpu gfx1151", 1, "there is nothing to remove"),
         ("image --output oci:out --gpu gfx1", 2, "`gfx1` is not a GPU target"),
         ("image --output oci:foreign --gpu gfx1151", 2, "foreign"),
-        ("image --output oci:", 2, "does not name a place"),
+        ("image --output oci:", 2, "does not specify a location"),
         ("image --output oci:image --gpu gfx1151", 2, "is the image itself"),
         ("image --output oci:./link --gpu gfx1151", 2, "is the image itself"),
         ("oci:image --output oci:image --gpu gfx1151", 2, "is the image itself"),

@@ -437,7 +437,7 @@ fn a_step_runs_by_its_key_once_and_prints_its_result() {
     run(&fourth, &format!("{line} --result {key}={digest}")).expect(0).says("cached from");
 
     for (wrong, why) in [
-        (key_of(&first, "build-tiny"), "has no result of its own"),
+        (key_of(&first, "build-tiny"), "has an intermediate result"),
         (key_of(&first, "fetch-base"), "fetches an input"),
         ("0123456789".to_owned(), "no step of these tracks has a key"),
         ("seal-tiny".to_owned(), "is not the key of a step"),

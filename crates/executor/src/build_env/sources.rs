@@ -28,7 +28,7 @@ impl PatchTree for SourceTree {
             Some(Mode::File | Mode::Executable) => {
                 let size = self.0.size(path).map_err(failed)?;
                 if size > MAX_FILE_BYTES as u64 {
-                    let detail = format!("it has {size} bytes, more than {MAX_FILE_BYTES}");
+                    let detail = format!("it has {size} bytes; the maximum is {MAX_FILE_BYTES}");
                     return Err(Unreadable(detail));
                 }
                 self.0.read_file(path).map(Some).map_err(failed)

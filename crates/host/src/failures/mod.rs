@@ -30,7 +30,7 @@ pub struct Failure {
     pub known: Known,
     /// The source.
     pub evidence: String,
-    /// The day on which the source was read, `YYYY-MM-DD`, if the row names it.
+    /// The date on which the source was read, `YYYY-MM-DD`, if the row names it.
     pub checked: Option<String>,
     /// Whether programs continue normally after it.
     pub is_harmless: bool,

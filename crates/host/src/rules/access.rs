@@ -270,9 +270,9 @@ pub(super) fn kernel(context: &Context<'_>) -> Verdict {
         Finding::new(
             severity,
             format!(
-                "containers of {} use the kernel {}, but this machine runs {own}",
-                describe(engine),
-                engine.kernel.as_deref().unwrap_or_default()
+                "containers run on kernel {}, not on this machine's kernel {own}: {}",
+                engine.kernel.as_deref().unwrap_or_default(),
+                describe(engine)
             ),
             "an engine that runs on this machine itself",
         )

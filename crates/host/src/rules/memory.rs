@@ -259,9 +259,9 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
     let spelled = match known {
         Some((_, tokens)) => {
             let most = if is_exact { "" } else { "at most " };
-            format!("{most}{} of cache for {tokens} tokens", gib(cache_bytes))
+            format!("{most}{} of KV cache for {tokens} tokens", gib(cache_bytes))
         }
-        None => "a cache of unknown size".to_owned(),
+        None => "a KV cache of unknown size".to_owned(),
     };
     let seen = format!(
         "{} has {} of weights and {spelled}; the GPU has {}",
@@ -307,7 +307,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
     }
     let Some(ModelUse { model, context: asked }) = context.model else { return String::new() };
     let Some(cache) = model.cache else {
-        return "# the size of the model's cache is unknown: leave room for it".to_owned();
+        return "# the size of the model's KV cache is unknown: leave room for it".to_owned();
     };
     if asked.or(model.context).is_none() {
         return "# give the length of the context: --context TOKENS".to_owned();

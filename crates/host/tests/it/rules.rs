@@ -534,7 +534,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
             60,
             exact(GIB / 1024),
             None,
-            "60 GiB of weights and 32 GiB of cache for 32768 tokens",
+            "60 GiB of weights and 32 GiB of KV cache for 32768 tokens",
         ),
         ("strix-halo", "gfx1151", 80, exact(GIB / 1024), note, "90 % of the GPU's memory"),
         (
@@ -546,7 +546,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
             "# use a shorter context: 8192 tokens fit",
         ),
         ("strix-halo", "gfx1151", 107, exact(GIB / 256), warning, "# use a smaller model"),
-        ("strix-halo", "gfx1151", 100, window(0), note, "at most 32 GiB of cache"),
+        ("strix-halo", "gfx1151", 100, window(0), note, "at most 32 GiB of KV cache"),
         (
             "strix-halo",
             "gfx1151",
@@ -557,7 +557,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
         ),
         ("strix-halo", "gfx1151", 100, window(32768), warning, "# use a shorter context"),
         ("strix-halo", "gfx1151", 300, window(0), warning, "# use a smaller model"),
-        ("strix-halo", "gfx1151", 300, None, warning, "a cache of unknown size"),
+        ("strix-halo", "gfx1151", 300, None, warning, "a KV cache of unknown size"),
         ("strix-halo", "gfx1151", 60, None, note, "leave room for it"),
         ("strix-halo-with-navi4", "gfx1201", 60, exact(1), warning, "# use a smaller model"),
         ("strix-halo-with-navi4", "gfx1151", 60, exact(1), None, "the GPU has 120 GiB"),
@@ -584,7 +584,7 @@ fn a_model_has_to_fit_into_the_memory_that_programs_can_use() {
     }
     let model = Model { name: "a".to_owned(), weights: 1, cache: exact(GIB), context: None };
     for (context, says) in
-        [(None, "--context TOKENS"), (Some(8), "8 GiB of cache"), (Some(500), "use a smaller")]
+        [(None, "--context TOKENS"), (Some(8), "8 GiB of KV cache"), (Some(500), "use a smaller")]
     {
         let asked = Some(ModelUse { model: &model, context });
         let checks = check_with(&machine::read("strix-halo", ""), &images(), "gfx1151", asked);

@@ -69,7 +69,7 @@ pub struct Evidence {
     pub source: String,
     /// How the fact is known.
     pub known: Known,
-    /// The day on which the documents were read, `YYYY-MM-DD`.
+    /// The date on which the documents were read, `YYYY-MM-DD`.
     pub checked: String,
 }
 
@@ -192,12 +192,12 @@ pub(crate) struct ImageRow {
     pub(crate) except: Vec<String>,
     /// A pattern of an option that its container has.
     pub(crate) option: Option<String>,
-    /// Patterns of variables, one of which its stage sets.
+    /// Patterns of variables: its stage sets a matching one.
     pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
-    /// Patterns of commands, each of which its stage runs.
+    /// Patterns of commands: its stage runs a matching command for each.
     pub(crate) commands: Vec<String>,
-    /// Patterns of commands that its stage does not run.
+    /// Patterns of commands: the row does not apply to stages that run a matching one.
     pub(crate) except_commands: Vec<String>,
     pub(crate) row: Row,
 }
@@ -208,9 +208,9 @@ pub(crate) struct ContainerRow {
     pub(crate) options: Vec<String>,
     /// Options that are no problem.
     pub(crate) except: Vec<String>,
-    /// Other options, one of which the container must have.
+    /// Other options: the row applies only to containers that have one of them.
     pub(crate) needs: Vec<String>,
-    /// Other options that solve the problem.
+    /// Other options: the row does not apply to containers that have one of them.
     pub(crate) unless: Vec<String>,
     pub(crate) images: Vec<String>,
     pub(crate) except_images: Vec<String>,
@@ -249,7 +249,7 @@ pub(crate) struct VariableRow {
     pub(crate) place: Place,
     /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.
     pub(crate) unless: Vec<String>,
-    /// Variables, one of which the file sets as well.
+    /// Variables: the row applies only to files that also set one of them.
     pub(crate) beside: Vec<String>,
     /// The package that reads the variable, and the releases that have the problem.
     pub(crate) package: Option<String>,
@@ -320,9 +320,9 @@ pub(crate) struct WordRow {
     pub(crate) in_comments: bool,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
-    /// Texts, one of which the file must contain.
+    /// Texts: the row applies only to files that contain one of them.
     pub(crate) needs: Vec<String>,
-    /// Texts anywhere in the file that solve the problem.
+    /// Texts: the row does not apply to files that contain one of them.
     pub(crate) unless: Vec<String>,
     pub(crate) files: Files,
     /// Whether a row about some GPUs also applies to files that name no GPU.

@@ -132,7 +132,7 @@ fn passes(text: &str, name: &str) -> bool {
         || facts.settings.iter().any(|one| one.name == name)
 }
 
-/// Returns whether the file sets a variable that solves the problem of a row.
+/// Returns whether the file sets a variable that is in `unless` of a row.
 fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
     row.unless.iter().any(|unless| {
         let (name, value) = unless.split_once('=').map_or((&**unless, None), |(n, v)| (n, Some(v)));

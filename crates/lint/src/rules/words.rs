@@ -58,7 +58,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// The starts of names that scripts give to functions that print messages.
+/// Prefixes of the names of shell functions that print messages.
 const PRINTS: [&str; 13] = [
     "debug", "die", "err", "fail", "info", "log", "msg", "note", "ok", "pass", "print_", "success",
     "warn",
@@ -83,7 +83,7 @@ fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     lines(is_talk).filter(|line| !others.contains(line)).collect()
 }
 
-/// The starts of names that scripts give to functions that print a message and stop.
+/// Prefixes of the names of shell functions that print a message and exit.
 const STOPS: [&str; 6] = ["abort", "die", "err", "exit_with", "fail", "fatal"];
 
 /// Returns the lines with messages about what just failed: those of `die`, and those before `exit`.

@@ -46,7 +46,7 @@ fn check_origin(report: &mut Report<'_>, origin: &Text<'_>) -> bool {
     report.add(
         &origin.span,
         message,
-        format!("it starts with one of {}, followed by a comma and the place", list(&kinds)),
+        format!("an origin starts with one of {}, followed by a comma and the place", list(&kinds)),
     );
     false
 }

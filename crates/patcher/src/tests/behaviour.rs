@@ -334,7 +334,7 @@ fn large_files_are_not_patched() {
     let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES - added + 1));
     assert_eq!(verdict.explain(), "`f`: the file would become too large");
     let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES + 1));
-    assert_eq!(verdict.explain(), "`f`: it has 4194305 bytes, more than 4194304");
+    assert_eq!(verdict.explain(), "`f`: it has 4194305 bytes; the maximum is 4194304");
 
     // Each file is small enough, but there is one too many.
     let many = MAX_TOTAL_BYTES / MAX_FILE_BYTES;

@@ -21,7 +21,7 @@ pub struct PinChange {
     pub pin: PinName,
     /// The new value.
     pub value: NewValue,
-    /// The day it was looked up, as `YYYY-MM-DD`.
+    /// The date on which it was looked up, as `YYYY-MM-DD`.
     pub checked: String,
     /// Where the value was read; `None` keeps the text in the file.
     pub evidence: Option<String>,

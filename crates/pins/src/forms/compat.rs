@@ -54,7 +54,7 @@ pub const ROW_EVIDENCE: &[Key] = &[
     Key::required(
         "checked",
         Kind::Date,
-        "The day on which the source was read.",
+        "The date on which the source was read.",
         "checked = 2026-11-20",
     ),
     KNOWN,

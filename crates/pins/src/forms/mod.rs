@@ -86,11 +86,11 @@ const EVIDENCE_OF_FACTS: Key = Key::optional(
     "evidence = \"ROCm/TheRock RELEASES.md\"",
 );
 
-/// The day on which a source was read.
+/// The date on which a source was read.
 pub const CHECKED: Key = Key::optional(
     "checked",
     Kind::Date,
-    "The day on which the source was read.",
+    "The date on which the source was read.",
     "not known",
     "checked = 2026-11-20",
 );
@@ -209,7 +209,7 @@ pub const PACKAGE_LOCK: Form = Form::of(
         Key::required(
             "checked",
             Kind::Date,
-            "The day on which the packages were looked up.",
+            "The date on which the packages were looked up.",
             "checked = 2026-11-20",
         ),
         Key::optional(

@@ -71,14 +71,14 @@ pub const BASE: &[Key] = &[
         "base",
         Kind::Text,
         "The name of an image pin in versions.toml.",
-        "`track` or `packages` is given",
+        "required unless `track` or `packages` is given",
         "base = \"vllm-openai-rocm\"",
     ),
     Key::optional(
         "track",
         Kind::Text,
         "The name of another track, whose image is the base.",
-        "`base` or `packages` is given",
+        "required unless `base` or `packages` is given",
         "track = \"official\"",
     ),
 ];
@@ -211,14 +211,14 @@ pub const BUILT: &[Key] = &[
         "variant",
         Kind::Text,
         "The default variant.",
-        "the track has no variants",
+        "required if the track has `variants`",
         "variant = \"debian\"",
     ),
     Key::optional(
         "variants",
         Kind::TableByName(&VARIANT),
         "Several ways to build the track. Each has its own base and stages. In a track without stages, a variant only has `slim`.",
-        "the track lists its stages itself",
+        "none; the stages are in `stage`",
         "variants.debian = { packages = \"debian\", stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }] }",
     ),
     Key::optional(
@@ -234,7 +234,7 @@ const PACKAGES: Key = Key::optional(
     "packages",
     Kind::Text,
     "The name of a package lock, `versions/locks/NAME.toml`. The base is a root file system made from the packages in its set `base`.",
-    "`base` or `track` is given",
+    "required unless `base` or `track` is given",
     "packages = \"debian\"",
 );
 const GPU_CODE: Key = Key::optional(
@@ -255,7 +255,7 @@ const STAGES: Key = Key::optional(
     "stage",
     Kind::Tables(&STAGE),
     "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
-    "the track only adds metadata, or has `variants`",
+    "no stages: the track only adds metadata, or `variants` has them",
     "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
 );
 

@@ -24,7 +24,7 @@ pub struct PackageLock {
     pub suite: String,
     /// The architecture in dpkg's terms, for example `amd64`.
     pub architecture: String,
-    /// The day on which the packages were looked up, as `YYYY-MM-DD`.
+    /// The date on which the packages were looked up, as `YYYY-MM-DD`.
     pub checked: String,
     /// The packages that come from another suite, by suite.
     pub from: FromSuites,

@@ -399,7 +399,7 @@ fn sha256(text: &str) -> Result<Sha256, Wrong> {
     text.parse::<Sha256>().map_err(|_| {
         wrong(
             format!("{} is not a SHA-256", quote(text)),
-            format!("it has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
+            format!("a SHA-256 has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
         )
     })
 }
@@ -455,7 +455,7 @@ fn pool_path(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} is not the path of a package file", quote(text)),
-            format!("it starts with `pool/` and ends with `.deb`; {LOCK_AGAIN}"),
+            format!("such a path starts with `pool/` and ends in `.deb`; {LOCK_AGAIN}"),
         ))
     }
 }

@@ -117,9 +117,9 @@ pub struct Release {
 /// Recorded facts about a pin of any kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The day on which the pin was last checked, as `YYYY-MM-DD`.
+    /// The date on which the pin was last checked, as `YYYY-MM-DD`.
     pub checked: Option<String>,
-    /// The day after which the pin is expected to be gone, as `YYYY-MM-DD`.
+    /// The date after which the pin is expected to be gone, as `YYYY-MM-DD`.
     pub expires: Option<String>,
     /// Where the value was read, for people.
     pub evidence: Option<String>,

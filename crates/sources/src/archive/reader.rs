@@ -59,7 +59,7 @@ impl From<TarError> for Failure {
             (Fault::Number(what), _) => damaged(&format!("a {what} is not a number")),
             (Fault::Pax | Fault::PaxValue(_), _) => damaged("a PAX header is malformed"),
             (Fault::Dangling, _) => damaged("there is an extension header at its end"),
-            (Fault::Behind, _) => Self::refused("there is data after the end of the tar"),
+            (Fault::TrailingData, _) => Self::refused("there is data after the end of the tar"),
             (Fault::Sizes, _) => {
                 Self::refused("a header and its PAX header contain different sizes")
             }

@@ -1,4 +1,4 @@
-//! Checks that no symbolic link of a tree leads out of it.
+//! Checks that no symbolic link of a tree points outside it.
 //!
 //! Links are resolved as a file system would resolve them, including other links on the path: a
 //! link that looks harmless may go up from the target of another link. A dangling link is allowed
@@ -66,7 +66,7 @@ impl Tree {
             }
             followed += 1;
             if followed > MAX_FOLLOWED {
-                // A loop leads nowhere.
+                // A loop has no target.
                 return Ok(());
             }
             let target = entry.content.read()?;

@@ -85,7 +85,7 @@ impl Tree {
     /// except for files from git, which are held completely.
     ///
     /// # Errors
-    /// Fails if a link leads out of the tree, if content is damaged, or if the writer fails.
+    /// Fails if a link points outside the tree, if content is damaged, or if the writer fails.
     pub fn write_tar(&self, epoch: u64, writer: impl Write) -> Result<TarSummary, WriteTarError> {
         self.check_links().map_err(|failure| failure.at("write the tree as", "tar"))?;
         let hasher = Hasher::new();

@@ -25,7 +25,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Returns the lines of a shell script that runs a job and writes the digest into a file.
+    /// Returns the lines of a shell script that runs a job and writes the digest to a file.
     /// `results` are the keys of steps that the job needs, each with its digest or with a shell
     /// variable that holds it. `file` is a shell word.
     pub(super) fn command_lines<'a>(

@@ -27,7 +27,7 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     let subject = global::with_names(&args.subject, &args.names);
     if subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write `build-pipeline export github vulkan --store …`"));
+            .hint("use `build-pipeline export github vulkan --store …`"));
     }
     let prepared = plans(global, &project, &subject)?;
     let command = command(args, &subject.tracks);

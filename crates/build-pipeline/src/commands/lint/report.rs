@@ -51,7 +51,7 @@ struct OneFinding {
     /// The number of independent reports, if the fact is known from reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     reports: Option<u16>,
-    /// The day on which the source was read, `YYYY-MM-DD`.
+    /// The date on which the source was read, `YYYY-MM-DD`.
     checked: String,
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn export(
             Kind::Input,
             format!("no output given for the patched tree of `{component}`"),
         )
-        .hint("write `--root DIR` to patch a folder, or `--output FILE.tar` to write the pinned source, patched"));
+        .hint("use `--root DIR` to patch a folder, or `--output FILE.tar` to write the pinned source, patched"));
     };
     let epoch = match environment::source_date_epoch()? {
         Some(epoch) => epoch,

@@ -21,7 +21,7 @@ use crate::output;
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
     let Some(root) = &args.options.root else {
         return Err(Failure::new(Kind::Input, "no system given")
-            .hint("write `--root DIR`; `--root /` is this system"));
+            .hint("use `--root DIR`; `--root /` is this system"));
     };
     let all = patches::read_all(project)?;
     let places = installed::places(prepared::open(here, root)?);

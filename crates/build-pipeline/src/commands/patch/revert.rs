@@ -13,7 +13,7 @@ use crate::output::{self, Page};
 /// Undoes applied patches.
 pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), Failure> {
     let Some(root) = &args.root else {
-        return Err(Failure::new(Kind::Input, "no tree given").hint("write `--root DIR`"));
+        return Err(Failure::new(Kind::Input, "no tree given").hint("use `--root DIR`"));
     };
     let directory = open(here, root)?;
     let trees = match &args.component {

@@ -86,7 +86,7 @@ fn row(found: RowOrigin) -> OriginRow {
 
 /// Marks the pin of one `--set`.
 fn set(text: &str, pins: &Pins, all: &mut [OriginRow]) -> Result<(), Failure> {
-    let form = "write `--set PIN=sha256:…` or `--set PIN=TAG`";
+    let form = "use `--set PIN=sha256:…` or `--set PIN=TAG`";
     let Some((pin, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty()) else {
         let what = format!("`--set {text}` has no value");
         return Err(Failure::new(Kind::Input, what).hint(form));
