@@ -19,6 +19,10 @@ use crate::dsl::{Base, Project, Ran, ran};
 
 /// The sizes of the layers, in bytes.
 const LAYERS: [usize; 3] = [12_000_000; 3];
+/// How much of a response can be lost if a run ends: hyper reads at most 408 KiB ahead of what is
+/// written (its `DEFAULT_MAX_BUFFER_SIZE`), and there are the heads of the responses. How far ahead
+/// it is depends on the speed of the machine.
+const READ_AHEAD: u64 = 512 << 10;
 const UNLIMITED: u64 = u64::MAX;
 /// The longest time between two lines, with a margin for a busy machine.
 const SILENCE: Duration = Duration::from_secs(10 + 5);
@@ -190,7 +194,8 @@ fn whatever_is_interrupted_fetches_little_more_than_the_image() {
             let line = format!("BUILD {}", output.replace("REF", &target));
             interrupted_twice(&large, &line, seed).prints("(written; ");
             let (sum, whole) = (large.received(), large.whole());
-            assert!(sum <= whole + whole / 20, "{output}: {sum} of {whole}");
+            let most_lost = 2 * LAYERS.len() as u64 * READ_AHEAD;
+            assert!(sum <= whole + most_lost, "{output}: {sum} of {whole}");
             // Nothing changed, so no layer is fetched again.
             let (proxy, _) = large.registry(UNLIMITED);
             let again = ran(large.command(&proxy, &line).output().unwrap()).expect(0);
