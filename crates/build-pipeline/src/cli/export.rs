@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use names::Secret;
 
 use crate::cli::build::Subject;
+use crate::commands::export::{BuildSystem, RUNS_ON_HELP, with_jobs};
 
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
@@ -23,18 +24,16 @@ pub(crate) struct Export {
     pub(crate) subject: Subject,
     /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all
     /// jobs share that folder
-    #[arg(long = "store", value_name = "STORE", required_if_eq_any = NEEDS_STORE)]
+    #[arg(long = "store", value_name = "STORE", required_if_eq_any = with_jobs())]
     pub(crate) stores: Vec<Secret>,
     /// Push the images to a registry. {track}, {gpu} and {version} are replaced with the values of
     /// each image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Option<Secret>,
     /// The shell command that installs build-pipeline on a runner
-    #[arg(long, value_name = "COMMAND", required_if_eq_any = NEEDS_STORE)]
+    #[arg(long, value_name = "COMMAND", required_if_eq_any = with_jobs())]
     pub(crate) install: Option<String>,
-    /// Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container
-    /// image for GitLab and Tekton [default: debian:13]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", help = RUNS_ON_HELP)]
     pub(crate) runs_on: Option<String>,
     /// Write the workflow to this file [default: print it]; for bake, the folder
     #[arg(short, long, value_name = "FILE")]
@@ -42,22 +41,4 @@ pub(crate) struct Export {
     /// Check that the file is up to date, and write nothing
     #[arg(long, requires = "output")]
     pub(crate) check: bool,
-}
-
-/// The systems whose jobs share finished steps.
-const NEEDS_STORE: [(&str, &str); 3] =
-    [("system", "github"), ("system", "gitlab"), ("system", "tekton")];
-
-/// A CI system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BuildSystem {
-    /// GitHub Actions
-    Github,
-    /// GitLab CI
-    Gitlab,
-    /// Tekton Pipelines
-    Tekton,
-    /// docker buildx bake, for builders on other machines. Write the build contexts of all ready
-    /// steps to a folder, and import the images that bake has written to it
-    Bake,
 }

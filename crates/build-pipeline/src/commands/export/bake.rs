@@ -70,7 +70,7 @@ pub(super) fn run(
     }
     ended?;
     if waiting.is_empty() {
-        if is_file_with(&file, |text| text.starts_with(super::WRITTEN_BY)) {
+        if is_file_with(&file, |text| super::is_ours(text.as_bytes())) {
             fs::remove_file(&file).map_err(|error| failed(folder, &error))?;
         }
         return output::result(&format!(

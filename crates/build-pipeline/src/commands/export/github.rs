@@ -5,30 +5,31 @@ use std::fmt::Write as _;
 
 use upkeep::ci::CHECKOUT;
 
+use super::Writer;
 use super::jobs::{Job, Jobs, Options, Work};
 
 /// The registry that accepts a workflow's token.
 const GITHUB_REGISTRY: &str = "ghcr.io";
 
-/// Returns the text of a workflow.
-pub(super) fn workflow(jobs: &Jobs, options: &Options) -> String {
-    let mut text = format!(
-        "# Written by `{command}`. Do not edit it: `--check` compares it with the plans.\n\
-         name: Images\n\
+/// Writes a workflow.
+pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "ubuntu-24.04", text: workflow };
+
+/// Returns the text of a workflow, without the first line.
+fn workflow(jobs: &Jobs, options: &Options) -> String {
+    let mut text = "name: Images\n\
          on:\n\
          \x20 push:\n\
          \x20   branches: [main]\n\
          \x20 workflow_dispatch:\n\
          \n\
-         permissions: {{}}\n\
+         permissions: {}\n\
          \n\
          concurrency:\n\
-         \x20 group: ${{{{ github.workflow }}}}-${{{{ github.ref }}}}\n\
+         \x20 group: ${{ github.workflow }}-${{ github.ref }}\n\
          \x20 cancel-in-progress: false\n\
          \n\
-         jobs:\n",
-        command = options.command,
-    );
+         jobs:\n"
+        .to_owned();
     let jobs: Vec<String> = jobs.0.iter().map(|one| job(one, options)).collect();
     text.push_str(&jobs.join("\n"));
     text

@@ -4,20 +4,23 @@ use std::fmt::Write as _;
 
 use names::Digest;
 
+use super::Writer;
 use super::jobs::{Job, Jobs, Options, Work};
 
-/// Returns the text of a pipeline.
-pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
+/// Writes a pipeline.
+pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", text: pipeline };
+
+/// Returns the text of a pipeline, without the first line.
+fn pipeline(jobs: &Jobs, options: &Options) -> String {
     let mut text = format!(
-        "# Written by `{}`. Do not edit it: `--check` compares it with the plans.\n\
-         # A job that runs a Dockerfile needs podman or docker, for example from a runner with a\n\
+        "# A job that runs a Dockerfile needs podman or docker, for example from a runner with a\n\
          # shell executor. To log in to registries, define the variable REGISTRY_AUTH_FILE with the\n\
          # type File; its content is that of podman's auth.json or docker's config.json.\n\
          default:\n\
          \x20 image: {}\n\
          \x20 before_script:\n\
          \x20   - |\n",
-        options.command, options.runs_on
+        options.runs_on
     );
     let mut line = |indent: usize, line: &str| {
         // Writing to a string cannot fail.

@@ -11,15 +11,66 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
+use clap::ValueEnum;
 use failure::{Failure, Kind};
 use upkeep::ci::Install;
 
-use crate::cli::{BuildSystem, Export, Global};
+use crate::cli::{Export, Global};
 use crate::commands::step::plans;
 use crate::global;
 use crate::output;
 
 use jobs::{Jobs, Options};
+
+/// A CI system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildSystem {
+    /// GitHub Actions
+    Github,
+    /// GitLab CI
+    Gitlab,
+    /// Tekton Pipelines
+    Tekton,
+    /// docker buildx bake, for builders on other machines. Write the build contexts of all ready
+    /// steps to a folder, and import the images that bake has written to it
+    Bake,
+}
+
+/// The help of `--runs-on`.
+pub(crate) const RUNS_ON_HELP: &str = "Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container image for GitLab and Tekton [default: debian:13]";
+
+/// How the jobs of a CI system are written.
+struct Writer {
+    /// The characters that begin a comment.
+    comment: &'static str,
+    /// Where jobs run by default.
+    runs_on: &'static str,
+    /// Returns the text of the file, without the first line.
+    text: fn(&Jobs, &Options) -> String,
+}
+
+impl BuildSystem {
+    /// Returns how jobs are written; `None` for bake, which cannot run them.
+    fn writer(self) -> Option<Writer> {
+        match self {
+            Self::Github => Some(github::WRITER),
+            Self::Gitlab => Some(gitlab::WRITER),
+            Self::Tekton => Some(tekton::WRITER),
+            Self::Bake => None,
+        }
+    }
+
+    /// Returns the name on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Returns the values of `system` that write jobs, which need a store and an installed tool.
+pub(crate) fn with_jobs() -> impl Iterator<Item = (&'static str, String)> {
+    let systems = BuildSystem::value_variants().iter();
+    systems.filter(|system| system.writer().is_some()).map(|system| ("system", system.name()))
+}
 
 /// Writes, prints or checks a workflow.
 pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
@@ -30,12 +81,11 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
             .hint("use `build-pipeline export github vulkan --store …`"));
     }
     let prepared = plans(global, &project, &subject)?;
-    let command = command(args, &subject.tracks);
-    let write_jobs = match args.system {
-        BuildSystem::Github => github::workflow,
-        BuildSystem::Gitlab => gitlab::pipeline,
-        BuildSystem::Tekton => tekton::pipeline,
-        BuildSystem::Bake => return bake::run(global, args, &command, prepared),
+    // The options that specify where the file is written are left out.
+    let command =
+        format!("build-pipeline export {} {}", args.system.name(), subject.tracks.join(" "));
+    let Some(writer) = args.system.writer() else {
+        return bake::run(global, args, &command, prepared);
     };
     let plans: Vec<_> = prepared.plans.into_iter().map(|one| one.plan).collect();
     let stores = project::stores::parse(&args.stores, &global.mirror)?;
@@ -44,11 +94,16 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
         stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
         push: args.push.as_ref().map(|push| push.expose().to_owned()),
         install: Install::new(args.install.as_deref().unwrap_or_default())?,
-        runs_on: args.runs_on.clone().unwrap_or_else(|| runs_on(args.system).to_owned()),
+        runs_on: args.runs_on.clone().unwrap_or_else(|| writer.runs_on.to_owned()),
         command,
     };
     let jobs = Jobs::of(&plans)?;
-    let text = write_jobs(&jobs, &options);
+    let text = format!(
+        "{} Written by `{}`. Do not edit it: `--check` compares it with the plans.\n{}",
+        writer.comment,
+        options.command,
+        (writer.text)(&jobs, &options)
+    );
     match (&args.output, args.check) {
         (None, _) => output::result(&text),
         (Some(file), true) => check(file, &text, &options.command),
@@ -56,33 +111,16 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     }
 }
 
-/// Returns the command that generates the file, without the options that specify where it is
-/// written.
-fn command(args: &Export, tracks: &[String]) -> String {
-    let system = match args.system {
-        BuildSystem::Github => "github",
-        BuildSystem::Gitlab => "gitlab",
-        BuildSystem::Tekton => "tekton",
-        BuildSystem::Bake => "bake",
-    };
-    format!("build-pipeline export {system} {}", tracks.join(" "))
+/// Returns whether `export` wrote a text, whatever its comments begin with.
+fn is_ours(text: &[u8]) -> bool {
+    let head = text.iter().position(u8::is_ascii_alphabetic).unwrap_or_default();
+    text[head..].starts_with(b"Written by `build-pipeline export ")
 }
-
-/// Returns where jobs run by default.
-fn runs_on(system: BuildSystem) -> &'static str {
-    match system {
-        BuildSystem::Github => "ubuntu-24.04",
-        BuildSystem::Gitlab | BuildSystem::Tekton | BuildSystem::Bake => "debian:13",
-    }
-}
-
-/// The start of every file that `export` writes.
-const WRITTEN_BY: &str = "# Written by `build-pipeline export ";
 
 /// Writes the file. Never overwrites a file that `export` did not write.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let is_other = match fs::read(file) {
-        Ok(found) => !found.starts_with(WRITTEN_BY.as_bytes()),
+        Ok(found) => !is_ours(&found),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if is_other {

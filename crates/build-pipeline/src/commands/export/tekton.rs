@@ -4,13 +4,15 @@
 
 use std::fmt::Write as _;
 
+use super::Writer;
 use super::jobs::{Job, Jobs, Options, Work};
 
-/// Returns the text of a pipeline.
-pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
-    let mut text = format!(
-        "# Written by `{}`. Do not edit it: `--check` compares it with the plans.\n\
-         # A task that runs a Dockerfile is privileged, because podman or docker runs in it.\n\
+/// Writes a pipeline.
+pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", text: pipeline };
+
+/// Returns the text of a pipeline, without the first line.
+fn pipeline(jobs: &Jobs, options: &Options) -> String {
+    let mut text = "# A task that runs a Dockerfile is privileged, because podman or docker runs in it.\n\
          apiVersion: tekton.dev/v1\n\
          kind: Pipeline\n\
          metadata:\n\
@@ -22,9 +24,8 @@ pub(super) fn pipeline(jobs: &Jobs, options: &Options) -> String {
          \x20   - name: registry-auth\n\
          \x20     description: A secret with the file config.json of docker, to log in to registries.\n\
          \x20     optional: true\n\
-         \x20 tasks:\n",
-        options.command
-    );
+         \x20 tasks:\n"
+        .to_owned();
     let mut line = |indent: usize, line: &str| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:indent$}{line}", "");
