@@ -48,6 +48,17 @@ pub struct Surroundings {
     pub podman_program: Option<PathBuf>,
 }
 
+impl Surroundings {
+    /// Returns the surroundings of a search for one engine, or for any.
+    pub fn wanting(self, wanted: Option<EngineKind>) -> Self {
+        if wanted != Some(EngineKind::Podman) {
+            return Self { wanted, ..self };
+        }
+        // Docker's settings may point to podman, but only podman's own settings do so reliably.
+        Self { wanted, docker_host: None, docker_context: None, docker_config: None, ..self }
+    }
+}
+
 /// How to reach an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {

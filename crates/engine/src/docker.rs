@@ -1,6 +1,6 @@
 //! docker: its classic builder and BuildKit, through the same call.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use names::{Builder, EngineKind};
 use tokio::sync::OnceCell;
@@ -42,6 +42,10 @@ impl Docker {
     /// Uses the daemon at a socket. Nothing is sent yet.
     pub(crate) fn at(socket: PathBuf, builder: DockerBuilder) -> Self {
         Self { socket, builder, client: OnceCell::new() }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(crate) fn builder(&self) -> DockerBuilder {

@@ -49,6 +49,39 @@ impl Engine {
         Self(Inner::Docker(Box::new(Docker::at(socket, builder))))
     }
 
+    /// Uses the engine at a socket. docker builds with `builder`, by default with BuildKit. Nothing
+    /// is sent yet.
+    pub fn at(kind: EngineKind, socket: PathBuf, builder: Option<DockerBuilder>) -> Self {
+        match kind {
+            EngineKind::Podman => Self::podman_at(socket),
+            EngineKind::Docker => {
+                Self::docker_at(socket, builder.unwrap_or(DockerBuilder::BuildKit))
+            }
+        }
+    }
+
+    /// Returns the same engine with the builder to use if its own is not available.
+    pub fn fallback(&self) -> Option<Self> {
+        match &self.0 {
+            Inner::Docker(docker) if docker.builder() == DockerBuilder::BuildKit => {
+                Some(Self::docker_at(docker.socket().to_owned(), DockerBuilder::Classic))
+            }
+            Inner::Podman(_) | Inner::Docker(_) => None,
+        }
+    }
+
+    /// Returns the builder that a build would use, given the version of the engine's API and the
+    /// docker builder that the user selected. BuildKit exists since docker 18.09 (API 1.39).
+    pub fn expected_builder(&self, api_version: &str, selected: Option<DockerBuilder>) -> Builder {
+        let minor = api_version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
+        match (&self.0, selected) {
+            (Inner::Docker(_), Some(selected)) => selected.into(),
+            (Inner::Docker(_), None) if minor.is_some_and(|minor| minor < 39) => Builder::Classic,
+            (Inner::Docker(_), None) => Builder::BuildKit,
+            (Inner::Podman(_), _) => self.builder(),
+        }
+    }
+
     /// Returns the kind of the engine.
     pub fn kind(&self) -> EngineKind {
         match &self.0 {

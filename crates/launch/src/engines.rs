@@ -11,7 +11,7 @@ use engine::{
     EngineError, PassedOver, ServiceSettings, Surroundings, Trouble, candidates, discover, retried,
 };
 use failure::{Failure, Kind, engine_hints};
-use names::{Builder, EngineKind};
+use names::EngineKind;
 use project::environment;
 use record::{EngineUse, Note};
 
@@ -114,7 +114,8 @@ pub async fn facts(
         let info = engine.info().await?;
         let (version, runtime) = (Some(info.version), Some(info.runtime));
         let is_rootless = info.is_rootless;
-        let builder = Some(docker_builder(&info.api_version));
+        let selected = environment::docker_builder();
+        let builder = Some(engine.expected_builder(&info.api_version, selected));
         let kernel = Some(info.kernel).filter(|kernel| !kernel.is_empty());
         return Ok(host::Engine {
             kind,
@@ -135,20 +136,9 @@ pub async fn facts(
     let is_rootless = owner.is_some_and(|owner| owner != 0);
     let known = machine.engines.iter().find(|one| one.kind == kind);
     let runtime = known.and_then(|known| known.runtime.clone());
-    let builder = Some(Builder::Podman);
+    let builder = Some(engine.builder());
     let kernel = None;
     Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder, kernel })
-}
-
-/// Returns the builder that a build uses: the one that `DOCKER_BUILDKIT` selects, otherwise
-/// BuildKit if docker has it (since 18.09, API 1.39).
-fn docker_builder(api_version: &str) -> Builder {
-    let minor = api_version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
-    match environment::docker_builder() {
-        Some(named) => named.into(),
-        None if minor.is_some_and(|minor| minor < 39) => Builder::Classic,
-        None => Builder::BuildKit,
-    }
 }
 
 /// Returns the engines at sockets that variables and settings name, except those in `known`.
@@ -190,9 +180,9 @@ pub async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure
 /// # Errors
 /// There is no home directory.
 pub fn private_podman() -> Result<Option<Engine>, Failure> {
-    let search = Search::new(Some(EngineKind::Podman), environment::store_folder()?)?;
+    let (sockets, store) = (environment::socket_folder()?, environment::store_folder()?);
     let program = environment::engines().podman_program;
-    Ok(program.map(|program| Engine::podman(search.service(program))))
+    Ok(program.map(|program| Engine::podman(service(program, sockets, &store))))
 }
 
 /// Returns how to start this program's podman service, with its folders below the store.
@@ -234,13 +224,7 @@ impl Search {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let mut around = Surroundings { wanted: self.asked, ..environment::engines() };
-        if self.asked == Some(EngineKind::Podman) {
-            // Docker's settings may point to podman, but only podman's own settings do so reliably.
-            (around.docker_host, around.docker_context) = (None, None);
-            around.docker_config = None;
-        }
-        around
+        environment::engines().wanting(self.asked)
     }
 
     fn service(&self, program: PathBuf) -> ServiceSettings {
@@ -275,12 +259,7 @@ impl Search {
         if let Some(asked) = self.asked.filter(|asked| *asked != kind) {
             return Err(Trouble::Absent(format!("{kind} answers there instead of {asked}")));
         }
-        Ok(match kind {
-            EngineKind::Podman => Engine::podman_at(socket.clone()),
-            EngineKind::Docker => {
-                Engine::docker_at(socket.clone(), self.builder.unwrap_or(DockerBuilder::BuildKit))
-            }
-        })
+        Ok(Engine::at(kind, socket.clone(), self.builder))
     }
 
     /// Connects to a candidate and tests it.
@@ -290,12 +269,11 @@ impl Search {
         address: &Address,
     ) -> Result<Tried, Trouble<Failure>> {
         let engine = self.connect(candidate, address).await?;
-        let (engine, probed, fallback) = match (engine.probe().await, address) {
-            (Err(EngineError::Unavailable { detail, .. }), Address::Socket(socket)) => {
+        let (engine, probed, fallback) = match (engine.probe().await, engine.fallback()) {
+            (Err(EngineError::Unavailable { detail, .. }), Some(classic)) => {
                 if self.builder.is_some() {
                     return Err(Trouble::Failed(no_buildkit(candidate, detail)));
                 }
-                let classic = Engine::docker_at(socket.clone(), DockerBuilder::Classic);
                 let probed = classic.probe().await;
                 (classic, probed, Some(fallback(candidate, &detail)))
             }

@@ -6,12 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine::{DockerBuilder, Engine};
+use engine::Engine;
 use failure::{Failure, Kind};
 use host::failures::{Failures, parse_failures_over};
 use host::run::{Rows, parse_rows};
 use host::{Caller, Gpu, Snapshot};
-use names::{EngineKind, GpuTarget, TrackName};
+use names::{GpuTarget, TrackName};
 use pins::{Compat, Gpus, Pins, Setting, Tracks, When};
 use project::{Project, environment, state};
 
@@ -202,10 +202,9 @@ pub fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
 }
 
 async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine> {
-    let asked = match (&engine.socket, engine.kind) {
-        (Some(path), EngineKind::Podman) => Engine::podman_at(path.into()),
-        (Some(path), EngineKind::Docker) => Engine::docker_at(path.into(), DockerBuilder::Classic),
-        (None, _) => engines::private_podman().ok()??,
+    let asked = match &engine.socket {
+        Some(path) => Engine::at(engine.kind, path.into(), None),
+        None => engines::private_podman().ok()??,
     };
     let facts = engines::facts(&asked, engine.socket.clone(), machine).await.ok();
     asked.stop().await;

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::{
-    Address, Client, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, RunId,
-    Surroundings, candidates,
+    Address, Client, Engine, EngineError, Leftover, LeftoverKind, RunId, Surroundings, candidates,
 };
 use names::EngineKind;
 use project::{environment, state};
@@ -18,12 +17,13 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut seen = BTreeSet::new();
     let around = Surroundings { wanted: task.wanted, ..environment::engines() };
     let is_told = around.own_host.is_some();
-    let mut is_podman_asked = false;
+    // The engine whose program was asked.
+    let mut started = None;
     for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
         let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
         // A socket of podman uses the same store as its program.
-        let is_again = !candidate.is_named && candidate.kind == Some(EngineKind::Podman);
-        if is_other || (is_again && is_podman_asked) {
+        let is_again = !candidate.is_named && started.is_some() && candidate.kind == started;
+        if is_other || is_again {
             continue;
         }
         let address = match candidate.address {
@@ -45,7 +45,9 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
         }
         match one(task, &address, &mut seen, report).await {
             Ok(()) => {
-                is_podman_asked |= matches!(address, Address::PodmanProgram(_));
+                if matches!(address, Address::PodmanProgram(_)) {
+                    started = candidate.kind;
+                }
                 let origin = candidate.origin;
                 report.engines.push(origin.strip_prefix("the ").unwrap_or(&origin).to_owned());
             }
@@ -69,10 +71,7 @@ async fn one(
             let Some(settings) = task.service(program) else { return Ok(()) };
             Engine::podman(settings)
         }
-        Address::Socket(socket) => match Client::kind_at(socket).await? {
-            EngineKind::Podman => Engine::podman_at(socket.clone()),
-            EngineKind::Docker => Engine::docker_at(socket.clone(), DockerBuilder::Classic),
-        },
+        Address::Socket(socket) => Engine::at(Client::kind_at(socket).await?, socket.clone(), None),
     };
     let done = each(task, &engine, seen, report).await;
     engine.stop().await;
