@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use executor::Output;
 use failure::{Failure, Kind};
-use names::ImageRef;
+use names::{EngineKind, ImageRef};
 use plan::Plan;
 use project::image::name_in_engine;
 use record::OutputOutcome;
@@ -45,13 +45,15 @@ pub(crate) fn next(plan: &Plan, output: &Output) -> String {
             };
             let image = image_option(plan, &name_in_engine(&plan.name));
             format!(
-                "{load} loads it into podman or docker, and `build-pipeline run {track}{image}` starts it; `--push HOST/NAME:TAG` pushes it"
+                "{load} loads it into {}, and `build-pipeline run {track}{image}` starts it; `--push HOST/NAME:TAG` pushes it",
+                EngineKind::list("or", |kind| kind.to_string())
             )
         }
         Output::Archive { path } => {
             let path = path.display();
             format!(
-                "`podman load -i {path}` or `docker load -i {path}` loads it; `build-pipeline push {path} HOST/NAME:TAG` pushes it"
+                "{} loads it; `build-pipeline push {path} HOST/NAME:TAG` pushes it",
+                EngineKind::list("or", |kind| format!("`{kind} load -i {path}`"))
             )
         }
         Output::Registry { reference } => format!(

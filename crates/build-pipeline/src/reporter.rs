@@ -83,7 +83,10 @@ impl Reporter {
     pub(crate) fn test_engine(&self, asked: Option<EngineKind>) {
         let line = match asked {
             Some(kind) => format!("· testing {kind}"),
-            None => "· looking for podman or docker, and testing it".to_owned(),
+            None => {
+                let all = EngineKind::list("or", |kind| kind.to_string());
+                format!("· looking for {all}, and testing it")
+            }
         };
         match self {
             Self::Plain(_) | Self::Tty(_) => output::say(&line),

@@ -144,6 +144,14 @@ fn listed_groups(text: &str, user: Option<&str>) -> Vec<String> {
     text.lines().filter(lists).filter_map(name).collect()
 }
 
+/// Returns a path relative to `/`, with `~` replaced by the home folder; `None` if there is none.
+pub(crate) fn at_home(path: &str, home: Option<&str>) -> Option<String> {
+    match path.strip_prefix("~/") {
+        Some(rest) => home.map(|home| format!("{}/{rest}", home.trim_matches('/'))),
+        None => Some(path.to_owned()),
+    }
+}
+
 /// Reads `/dev/kfd` and the nodes in `/dev/dri`.
 fn devices(root: &Root) -> Vec<DeviceNode> {
     if root.is_recorded() {
@@ -204,43 +212,31 @@ fn compose(root: &Root, home: Option<&str>) -> Option<String> {
 
 /// Finds engines by their sockets and executables, without calling any.
 fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
-    let runtime = runtime(root, home);
-    let own = format!("run/user/{}/podman/podman.sock", user.uid);
+    let engine = |kind: EngineKind, socket: Option<&String>, is_rootless| Engine {
+        kind,
+        socket: socket.map(|path| format!("/{path}")),
+        is_rootless: is_rootless && user.uid != 0,
+        may_connect: socket.and_then(|path| may_connect(root, path, user)),
+        version: None,
+        runtime: runtime(root, kind.facts().runtime_files, home),
+        builder: None,
+        kernel: None,
+    };
     let mut all = Vec::new();
-    for (kind, path, is_rootless) in [
-        (EngineKind::Podman, own.as_str(), user.uid != 0),
-        (EngineKind::Podman, "run/podman/podman.sock", false),
-        (EngineKind::Docker, "run/docker.sock", false),
-        (EngineKind::Docker, "var/run/docker.sock", false),
-    ] {
-        let known = |engine: &Engine| engine.kind == kind && kind == EngineKind::Docker;
-        if !root.has(path) || all.iter().any(known) {
-            continue;
+    for kind in EngineKind::ALL {
+        for paths in kind.facts().sockets {
+            let own = |path: &&str| path.replace("{uid}", &user.uid.to_string());
+            let is_rootless = paths.iter().any(|path| path.contains("{uid}"));
+            let socket = paths.iter().map(own).find(|path| root.has(path));
+            all.extend(socket.map(|path| engine(kind, Some(&path), is_rootless)));
         }
-        all.push(Engine {
-            kind,
-            socket: Some(format!("/{path}")),
-            is_rootless,
-            may_connect: may_connect(root, path, user),
-            version: None,
-            runtime: runtime.clone().filter(|_| kind == EngineKind::Podman),
-            builder: None,
-            kernel: None,
-        });
     }
-    if all.iter().all(|engine| engine.kind != EngineKind::Podman)
-        && program(root, "podman").is_some()
-    {
-        all.push(Engine {
-            kind: EngineKind::Podman,
-            socket: None,
-            is_rootless: user.uid != 0,
-            may_connect: None,
-            version: None,
-            runtime,
-            builder: None,
-            kernel: None,
-        });
+    for kind in EngineKind::ALL {
+        let facts = kind.facts();
+        let is_known = all.iter().any(|engine: &Engine| engine.kind == kind);
+        if facts.is_daemonless && !is_known && program(root, facts.name).is_some() {
+            all.push(engine(kind, None, true));
+        }
     }
     all
 }
@@ -260,15 +256,14 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     Some(node.is_open_to(user))
 }
 
-/// Returns podman's OCI runtime: the one in containers.conf, otherwise the first installed one in
-/// podman's search order (containers.conf(5)).
-fn runtime(root: &Root, home: Option<&str>) -> Option<String> {
-    let own =
-        home.map(|home| format!("{}/.config/containers/containers.conf", home.trim_matches('/')));
-    let files = ["etc/containers/containers.conf", "usr/share/containers/containers.conf"];
-    let files = own.into_iter().chain(files.map(str::to_owned));
-    let configured = files.into_iter().find_map(|file| {
-        root.text(&file)?.lines().find_map(|line| {
+/// Returns the OCI runtime of an engine: the one in its files, otherwise the first installed one in
+/// podman's search order (containers.conf(5)). `None` if the engine has no such files.
+fn runtime(root: &Root, files: &[&str], home: Option<&str>) -> Option<String> {
+    if files.is_empty() {
+        return None;
+    }
+    let configured = files.iter().find_map(|file| {
+        root.text(&at_home(file, home)?)?.lines().find_map(|line| {
             let value = line.trim().strip_prefix("runtime")?.trim_start().strip_prefix('=')?;
             Some(value.trim().trim_matches('"').to_owned())
         })

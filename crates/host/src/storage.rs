@@ -2,6 +2,9 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use names::EngineKind;
+
+use crate::access::at_home;
 use crate::root::Root;
 
 /// A place where images are stored.
@@ -35,15 +38,12 @@ pub(crate) struct Storage {
 const LEFTOVERS: [&str; 4] = ["libpod_builder", "buildah", "container_images_", "storage"];
 
 pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
-    let own =
-        home.map(|home| format!("{}/.local/share/containers/storage", home.trim_matches('/')));
-    let podman: Vec<String> =
-        own.into_iter().chain(["var/lib/containers/storage".to_owned()]).collect();
-    let docker = ["var/lib/docker".to_owned()];
+    let stores = EngineKind::ALL.into_iter().flat_map(|kind| kind.facts().stores);
+    let stores: Vec<String> = stores.filter_map(|store| at_home(store, home)).collect();
     let disks = if root.is_recorded() {
         root.recorded("disk").filter_map(recorded_disk).collect()
     } else {
-        podman.iter().chain(&docker).filter_map(|path| disk(root, path)).collect()
+        stores.iter().filter_map(|path| disk(root, path)).collect()
     };
     let leftovers = root.names("var/tmp").into_iter().filter(|name| {
         let is_ours = || {
@@ -55,7 +55,7 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
     Storage {
         disks,
         leftovers: leftovers.map(|name| format!("/var/tmp/{name}")).collect(),
-        broken: podman.iter().flat_map(|store| broken(root, store)).collect(),
+        broken: stores.iter().flat_map(|store| broken(root, store)).collect(),
     }
 }
 
@@ -70,7 +70,7 @@ fn recorded_disk(line: &str) -> Option<Disk> {
     Some(Disk { path: path.to_owned(), free: free.parse().ok()? })
 }
 
-/// Returns the listed images of a store that have no manifest; a `podman build` that was killed
+/// Returns the listed images of a store of podman that have no manifest; a `podman build` that was killed
 /// during a commit leaves them.
 fn broken(root: &Root, store: &str) -> Vec<BrokenImage> {
     let folder = format!("{store}/overlay-images");

@@ -110,7 +110,7 @@ pub async fn facts(
 ) -> Result<host::Engine, EngineError> {
     let kind = engine.kind();
     let may_connect = socket.is_some().then_some(true);
-    if kind == EngineKind::Docker {
+    if kind.facts().runtime_files.is_empty() {
         let info = engine.info().await?;
         let (version, runtime) = (Some(info.version), Some(info.runtime));
         let is_rootless = info.is_rootless;
@@ -319,8 +319,10 @@ impl Search {
         let what = match self.asked {
             Some(asked) if is_broken => format!("{asked} does not work"),
             Some(asked) => format!("{asked} does not answer"),
-            None if is_broken => "podman and docker do not work".to_owned(),
-            None => "podman and docker do not answer".to_owned(),
+            None => {
+                let all = EngineKind::list("and", |kind| kind.to_string());
+                format!("{all} do not {}", if is_broken { "work" } else { "answer" })
+            }
         };
         format!("{what} ({})", reasons.join("; "))
     }
@@ -331,8 +333,12 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
     let what = format!("cannot test the engine (found through {})", candidate.origin);
     let told = Failure::caused(Kind::Machine, what, error);
     Trouble::Failed(
-        told.hint("several attempts failed; check the engine, then rerun the command")
-            .hint("`--engine podman` or `--engine docker` selects another engine"),
+        told.hint("several attempts failed; check the engine, then rerun the command").hint(
+            format!(
+                "{} selects another engine",
+                EngineKind::list("or", |kind| format!("`--engine {kind}`"))
+            ),
+        ),
     )
 }
 

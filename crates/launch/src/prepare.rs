@@ -256,9 +256,9 @@ impl Prepared {
             .hint("`--force` runs the image anyway"))
     }
 
-    /// Returns the name of the engine.
-    pub fn engine_name(&self) -> &'static str {
-        self.facts.kind.as_str()
+    /// Returns the kind of the engine.
+    pub fn engine_kind(&self) -> EngineKind {
+        self.facts.kind
     }
 
     /// Returns the owner of files: `LOCAL_UID` and `LOCAL_GID`, or else the caller.
@@ -289,16 +289,15 @@ async fn engine(
     if let Some(engine) = machine.engines.iter().find(is_wanted) {
         return Ok((None, engine.clone()));
     }
-    let kind = wanted.unwrap_or(EngineKind::Podman);
-    let (is_podman, is_root) = (kind == EngineKind::Podman, machine.user.uid == 0);
+    let kind = wanted.unwrap_or(EngineKind::ALL[0]);
     tell(Notice::Hint("no engine was found; assuming one with default settings".to_owned()));
     let facts = host::Engine {
         kind,
         socket: None,
-        is_rootless: is_podman && !is_root,
+        is_rootless: kind.facts().is_daemonless && machine.user.uid != 0,
         may_connect: None,
         version: None,
-        runtime: Some(if is_podman { "crun" } else { "runc" }.to_owned()),
+        runtime: Some(kind.facts().usual_runtime.to_owned()),
         builder: None,
         kernel: None,
     };
@@ -401,7 +400,7 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
 pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
         RunError::NoDevice { .. } => Kind::Machine,
-        RunError::Path { .. } | RunError::Quadlet => Kind::Input,
+        RunError::Path { .. } | RunError::Quadlet { .. } => Kind::Input,
     };
     let told = Failure::from_chain(code, &error);
     match error {
@@ -409,7 +408,7 @@ pub fn run_error(error: RunError) -> Failure {
             .hint("`build-pipeline doctor` shows the reason and the fix")
             .hint("`--no-gpu` runs the image without a GPU"),
         RunError::Path { .. } => told.hint("engines would split this name; choose another folder"),
-        RunError::Quadlet => told.hint("`--engine podman` writes a quadlet for podman"),
+        RunError::Quadlet { .. } => told.hint("`--engine podman` writes a quadlet for podman"),
     }
 }
 

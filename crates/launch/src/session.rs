@@ -271,11 +271,12 @@ fn request(
     })
 }
 
-/// Returns the limits to request from podman when it runs as root. By default, it requests more
-/// than a machine may allow, and then cannot start the container; its service also raises its own
-/// process limit to the maximum. Other engines choose valid limits themselves.
+/// Returns the limits to request from an engine that needs them, such as podman, when it runs as
+/// root. By default, podman requests more than a machine may allow, and then cannot start the
+/// container; its service also raises its own process limit to the maximum. Other engines choose
+/// valid limits themselves.
 fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
-    if prepared.engine_name() != "podman" || prepared.machine.user.uid != 0 {
+    if !prepared.engine_kind().facts().needs_limits || prepared.machine.user.uid != 0 {
         return (None, None);
     }
     let numbers = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
@@ -302,7 +303,7 @@ fn no_image(error: &EngineError, prepared: &Prepared, container: &Container) -> 
     let EngineError::NotFound { .. } = error else {
         return Failure::from_chain(Kind::Machine, error);
     };
-    let engine = prepared.engine_name();
+    let engine = prepared.engine_kind();
     let told = Failure::new(Kind::Machine, format!("{engine} has no image `{image}`"));
     if image.starts_with("localhost/") {
         told.hint(format!(

@@ -145,7 +145,7 @@ impl Session<'_> {
             schema: 1,
             track: self.prepared.track.clone(),
             image: self.prepared.wish()?.image,
-            engine: self.prepared.engine_name(),
+            engine: self.prepared.engine_kind().as_str(),
             gpu: self.prepared.has_gpu,
             passed: failed.is_none(),
             levels,

@@ -29,18 +29,97 @@ pub enum EngineKind {
 
 /// The text is not the name of a container engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an engine; the engines are `podman` and `docker`")]
+#[error("`{0}` is not an engine; the engines are {all}", all = EngineKind::list("and", |kind| format!("`{kind}`")))]
 pub struct ParseEngineKindError(String);
+
+/// What is known about an engine without asking it.
+#[derive(Debug)]
+pub struct EngineFacts {
+    /// The name, which is also the name of its executable.
+    pub name: &'static str,
+    /// Its package in Debian.
+    pub debian_package: &'static str,
+    /// The paths of its sockets, relative to `/`. A list contains the paths of one socket. `{uid}`
+    /// stands for the ID of the user, for whom the engine then runs.
+    pub sockets: &'static [&'static [&'static str]],
+    /// The folders of its images, relative to `/`, or below the home folder `~`.
+    pub stores: &'static [&'static str],
+    /// The files that name its OCI runtime, in order of precedence, in the same form. If there are
+    /// any, this tool asks the engine only for its version, because the rest takes long.
+    pub runtime_files: &'static [&'static str],
+    /// Its usual OCI runtime.
+    pub usual_runtime: &'static str,
+    /// The OCI runtime with which a rootless engine can keep the user's groups (`keep-groups`).
+    pub keeps_groups_with: Option<&'static str>,
+    /// Whether it works without a socket, as the user who starts it.
+    pub is_daemonless: bool,
+    /// Whether systemd can start its containers from quadlets.
+    pub has_quadlets: bool,
+    /// Whether its containers get higher limits than a machine may allow, if it runs as root.
+    pub needs_limits: bool,
+    /// How to use it instead of another engine.
+    pub selected_by: &'static str,
+}
+
+const PODMAN: EngineFacts = EngineFacts {
+    name: "podman",
+    debian_package: "podman",
+    sockets: &[&["run/user/{uid}/podman/podman.sock"], &["run/podman/podman.sock"]],
+    stores: &["~/.local/share/containers/storage", "var/lib/containers/storage"],
+    // containers.conf(5)
+    runtime_files: &[
+        "~/.config/containers/containers.conf",
+        "etc/containers/containers.conf",
+        "usr/share/containers/containers.conf",
+    ],
+    usual_runtime: "crun",
+    keeps_groups_with: Some("crun"),
+    is_daemonless: true,
+    has_quadlets: true,
+    needs_limits: true,
+    selected_by: "# add `--engine podman` to `run`, `smoke` and `build`",
+};
+
+const DOCKER: EngineFacts = EngineFacts {
+    name: "docker",
+    debian_package: "docker.io",
+    sockets: &[&["run/docker.sock", "var/run/docker.sock"]],
+    stores: &["var/lib/docker"],
+    runtime_files: &[],
+    usual_runtime: "runc",
+    keeps_groups_with: None,
+    is_daemonless: false,
+    has_quadlets: false,
+    needs_limits: false,
+    selected_by: "docker context use default",
+};
 
 impl EngineKind {
     /// All engines, in the order in which they are tried.
     pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    /// Returns the name, which is also the name of the engine's executable.
-    pub fn as_str(self) -> &'static str {
+    /// Returns what is known about the engine without asking it.
+    pub const fn facts(self) -> &'static EngineFacts {
         match self {
-            Self::Podman => "podman",
-            Self::Docker => "docker",
+            Self::Podman => &PODMAN,
+            Self::Docker => &DOCKER,
+        }
+    }
+
+    /// Returns the name, which is also the name of the engine's executable.
+    pub const fn as_str(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Returns a list of all engines, such as "podman or docker". `shown` gives the form of each,
+    /// and `word` comes before the last.
+    pub fn list(word: &str, shown: impl Fn(Self) -> String) -> String {
+        let all = Self::ALL.map(shown);
+        match all.as_slice() {
+            [first @ .., last] if !first.is_empty() => {
+                format!("{} {word} {last}", first.join(", "))
+            }
+            all => all.concat(),
         }
     }
 }
@@ -95,6 +174,7 @@ mod tests {
         for builder in [Builder::Podman, Builder::Classic, Builder::BuildKit] {
             assert_eq!(serde_json::to_value(builder).unwrap(), builder.to_string());
         }
+        assert_eq!(EngineKind::list("or", |kind| kind.to_string()), "podman or docker");
         for other in ["auto", "Podman", "", "docker "] {
             let error = other.parse::<EngineKind>().unwrap_err().to_string();
             assert!(error.contains("`podman` and `docker`"), "{error}");

@@ -31,7 +31,7 @@ mod text;
 mod version;
 
 pub use digest::{Digest, ParseDigestError};
-pub use engine::{Builder, EngineKind, ParseEngineKindError};
+pub use engine::{Builder, EngineFacts, EngineKind, ParseEngineKindError};
 pub use file_mode::{CONTEXT_NAMES, FileMode, ParseFileModeError};
 pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;

@@ -16,6 +16,17 @@ use crate::environment;
 use crate::folder::read_text;
 use crate::mirrors::{Rule, rules};
 
+/// The values of `engine`: `auto`, and the names of all engines.
+const ENGINES: [&str; 1 + EngineKind::ALL.len()] = {
+    let mut names = ["auto"; 1 + EngineKind::ALL.len()];
+    let mut at = 0;
+    while at < EngineKind::ALL.len() {
+        names[at + 1] = EngineKind::ALL[at].as_str();
+        at += 1;
+    }
+    names
+};
+
 /// The form of the file.
 pub const FORM: Form = Form::of(
     "Your defaults: `~/.config/build-pipeline/config.toml`. The command line and environment variables \
@@ -31,7 +42,7 @@ pub const FORM: Form = Form::of(
         ),
         Key::optional(
             "engine",
-            pins::form::Kind::OneOf(&["auto", "podman", "docker"]),
+            pins::form::Kind::OneOf(&ENGINES),
             "The engine that builds and runs images.",
             "`auto`",
             "engine = \"docker\"",
@@ -215,9 +226,8 @@ fn output(text: &str) -> Result<Secret, Wrong> {
 }
 
 fn engine(text: &str) -> Result<&'static str, Wrong> {
-    let known = || std::iter::once("auto").chain(EngineKind::ALL.iter().map(|one| one.as_str()));
-    known().find(|one| *one == text).ok_or_else(|| {
-        let all = pins::reader::list(known());
+    ENGINES.into_iter().find(|one| *one == text).ok_or_else(|| {
+        let all = pins::reader::list(ENGINES);
         wrong(format!("{} is not an engine", quote(text)), format!("the engines are {all}"))
     })
 }

@@ -168,7 +168,7 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     let severity = if is_needed { Severity::Error } else { Severity::Note };
     Finding::new(
         severity,
-        "no podman and no docker",
+        EngineKind::list("and", |kind| format!("no {kind}")),
         "podman, to run images and to build tracks with Dockerfiles",
     )
     .because("tracks without Dockerfiles are built without an engine", "README.md")
@@ -230,8 +230,8 @@ pub(super) fn version(context: &Context<'_>) -> Verdict {
         context.compat.bad(name, release, &alone).map(move |(_, row)| {
             Finding::new(Severity::Note, format!("{name} {version}"), row.instead.clone())
                 .because(row.why.clone(), row.evidence.to_string())
-                .repair(context.update(match (context.system(), engine.kind) {
-                    (System::Debian, EngineKind::Docker) => "docker.io",
+                .repair(context.update(match context.system() {
+                    System::Debian => engine.kind.facts().debian_package,
                     _ => name,
                 }))
         })
@@ -261,10 +261,7 @@ pub(super) fn kernel(context: &Context<'_>) -> Verdict {
     }
     let (severity, repair) = match engines.iter().find(|engine| !is_elsewhere(engine)) {
         None => (Severity::Error, context.install("podman crun")),
-        Some(here) if here.kind == EngineKind::Podman => {
-            (Severity::Warning, "# add `--engine podman` to `run`, `smoke` and `build`".to_owned())
-        }
-        Some(_) => (Severity::Warning, "docker context use default".to_owned()),
+        Some(here) => (Severity::Warning, here.kind.facts().selected_by.to_owned()),
     };
     let findings = engines.iter().filter(|engine| is_elsewhere(engine)).map(|engine| {
         Finding::new(
@@ -294,12 +291,9 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no device nodes");
     }
     let numbers: Vec<String> = gids.iter().map(|gid| format!("--group-add {gid}")).collect();
-    let Some(podman) = context
-        .machine
-        .engines
-        .iter()
-        .find(|engine| engine.kind == EngineKind::Podman && engine.is_rootless)
-    else {
+    let keeper = |engine: &Engine| engine.kind.facts().keeps_groups_with;
+    let mut engines = context.machine.engines.iter().filter(|engine| engine.is_rootless);
+    let Some((engine, keeper)) = engines.find_map(|one| Some((one, keeper(one)?))) else {
         return if context.machine.engines.is_empty() {
             Verdict::skipped("no engine")
         } else {
@@ -308,22 +302,23 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
             Verdict::fine(format!("start containers with `{}`", numbers.join(" ")))
         };
     };
-    match podman.runtime.as_deref() {
-        Some("crun") => {
-            Verdict::fine("start containers with `--group-add keep-groups` (rootless podman, crun)")
-        }
-        None => Verdict::skipped("podman's OCI runtime is unknown"),
+    let name = engine.kind.as_str();
+    match engine.runtime.as_deref() {
+        Some(runtime) if runtime == keeper => Verdict::fine(format!(
+            "start containers with `--group-add keep-groups` (rootless {name}, {keeper})"
+        )),
+        None => Verdict::skipped(format!("{name}'s OCI runtime is unknown")),
         Some(runtime) => Finding::new(
             Severity::Warning,
-            format!("rootless podman with the runtime {runtime}"),
-            "crun, which can keep the user's groups",
+            format!("rootless {name} with the runtime {runtime}"),
+            format!("{keeper}, which can keep the user's groups"),
         )
         .because(
             "without `--group-add keep-groups`, opening /dev/kfd in the container fails with `Permission denied`; a group name is looked up in the image and grants nothing",
             "kyuz0/amd-strix-halo-toolboxes#53; podman-run(1)",
         )
-        .repair(context.install("crun"))
-        .repair("podman --runtime crun run --group-add keep-groups --device /dev/kfd --device /dev/dri …")
+        .repair(context.install(keeper))
+        .repair(format!("{name} --runtime {keeper} run --group-add keep-groups --device /dev/kfd --device /dev/dri …"))
         .into(),
     }
 }

@@ -216,9 +216,12 @@ pub enum RunError {
         /// The path.
         path: String,
     },
-    /// docker does not support quadlets.
-    #[error("quadlets work only with podman, but the engine is docker")]
-    Quadlet,
+    /// The engine does not support quadlets.
+    #[error("quadlets work only with podman, but the engine is {engine}")]
+    Quadlet {
+        /// The engine.
+        engine: EngineKind,
+    },
 }
 
 /// Decides every detail of the requested container.
@@ -331,8 +334,8 @@ fn devices(way: GpuWay, has_gpu: bool) -> Vec<&'static str> {
 /// groups.
 fn groups(wish: &Wish<'_>) -> Groups {
     let Engine { kind, is_rootless, runtime, .. } = wish.engine;
-    let is_crun = runtime.as_deref() == Some("crun");
-    if *kind == EngineKind::Podman && *is_rootless && is_crun {
+    let keeper = kind.facts().keeps_groups_with;
+    if *is_rootless && keeper.is_some() && keeper == runtime.as_deref() {
         return Groups::Keep;
     }
     let is_opened = |node: &&DeviceNode| {
@@ -383,7 +386,9 @@ impl Container {
     pub fn print(&self, form: Form) -> Result<String, RunError> {
         match form {
             Form::Shell => Ok(shell::print(self)),
-            Form::Quadlet if self.engine == EngineKind::Docker => Err(RunError::Quadlet),
+            Form::Quadlet if !self.engine.facts().has_quadlets => {
+                Err(RunError::Quadlet { engine: self.engine })
+            }
             Form::Quadlet => Ok(quadlet::print(self)),
             Form::Compose => Ok(compose::print(self)),
             Form::Distrobox => Ok(distrobox::print(self)),

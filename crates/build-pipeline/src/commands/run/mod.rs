@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
             if form == PrintForm::Compose && is_here && prepared.machine.compose.is_none() {
                 output::hint(&format!(
                     "`{} compose` needs a program that is not installed here: docs.docker.com/compose/install/linux explains how to install docker's plugin; podman can also use podman-compose",
-                    prepared.engine_name()
+                    prepared.engine_kind()
                 ));
             }
             return Ok(0);
@@ -106,7 +106,7 @@ fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
 
 /// Prints the name of a container in the background, and how to use it.
 fn show_detached(prepared: &Prepared, name: &str) -> Result<(), Failure> {
-    let engine = prepared.engine_name();
+    let engine = prepared.engine_kind();
     output::result(&format!("{name}\n"))?;
     output::hint(&format!("`{engine} logs --follow {name}` shows its output"));
     output::hint(&format!("`{engine} rm --force {name}` stops and removes it"));
