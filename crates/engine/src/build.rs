@@ -9,7 +9,6 @@ use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::Incoming;
-use names::Builder;
 use tokio::time::Instant;
 use url::form_urlencoded;
 
@@ -105,19 +104,20 @@ pub struct Built {
 /// Receives the events of a build, in the order in which the engine reports them.
 pub type OnEvent<'a> = &'a mut (dyn FnMut(BuildEvent) + Send);
 
-/// Returns the path and query of the request, in the form that each builder expects.
-fn path_of(request: &BuildRequest, builder: Builder) -> String {
+/// Returns the part of a build request that all builders expect in the same form. `network` is the
+/// builder's name for the network of the request.
+pub(crate) fn query_of(
+    request: &BuildRequest,
+    build_args: &BTreeMap<String, String>,
+    network: &str,
+) -> form_urlencoded::Serializer<'static, String> {
     let mut labels = request.labels.clone();
     labels.insert(RUN_LABEL.to_owned(), request.run.0.clone());
-    let mut build_args = request.build_args.clone();
-    if builder == Builder::Podman {
-        build_args.insert(RUN_ARGUMENT.to_owned(), request.run.0.clone());
-    }
     let json = |map: &BTreeMap<String, String>| serde_json::json!(map).to_string();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("dockerfile", &request.dockerfile);
-    query.append_pair("buildargs", &json(&build_args));
+    query.append_pair("buildargs", &json(build_args));
     query.append_pair("labels", &json(&labels));
     query.append_pair("nocache", flag(!request.use_cache));
     // Without both, the container of an interrupted build stays.
@@ -125,26 +125,8 @@ fn path_of(request: &BuildRequest, builder: Builder) -> String {
     if let Some(target) = &request.target {
         query.append_pair("target", target);
     }
-    if builder != Builder::Podman {
-        let network = if request.network == Network::None { "none" } else { "host" };
-        query.append_pair("networkmode", network);
-        query.append_pair("version", if builder == Builder::BuildKit { "2" } else { "1" });
-        return format!("/build?{}", query.finish());
-    }
-    // podman expects a number here. It treats every word, even `none`, as the host's network
-    // (pkg/api/handlers/compat/images_build.go). 0 is its default, 1 is none.
-    let network = if request.network == Network::None { "1" } else { "0" };
     query.append_pair("networkmode", network);
-    // If all instructions shared one layer, a RUN that changes a file would change all of its hard
-    // links.
-    query.append_pair("layers", "1");
-    // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first and
-    // the last, and executes RUN without SHELL.
-    query.append_pair("outputformat", "application/vnd.docker.distribution.manifest.v2+json");
-    query.append_pair("identitylabel", "false");
-    // Bases are pulled by digest before a build. The engine must not fetch anything else.
-    query.append_pair("pullpolicy", "never");
-    format!("/v4.0.0/libpod/build?{}", query.finish())
+    query
 }
 
 /// The response of a build. It may have to be kept open after the build ends: see
@@ -154,17 +136,15 @@ pub(crate) type Answer = Arc<tokio::sync::Mutex<Option<Incoming>>>;
 /// Builds an image, and judges the outcome by the stream and by inspecting the image.
 pub(crate) async fn build(
     client: &Client,
-    builder: Builder,
     request: &BuildRequest,
     context: ByteStream,
     held: &Answer,
     on_event: OnEvent<'_>,
 ) -> Result<Built, EngineError> {
-    let silent = (builder == Builder::Podman).then_some(UNUSED_ARGUMENT);
-    let mut transcript = Transcript::new(builder, &request.dockerfile_text, silent);
+    let mut transcript = Transcript::new(client.dialect(), &request.dockerfile_text);
     let watch = Watch::new(request.idle_limit);
     let context = watch.over(context);
-    let path = path_of(request, builder);
+    let path = client.dialect().build_path(request);
     let call = Call { action: ACTION, method: Method::POST, path };
     let opened = watch.limit(client.wire().open(&call, Some(context))).await?;
     let answer = match opened {
@@ -195,9 +175,6 @@ pub(crate) async fn build(
     }
     confirm(client, &request.run, &named?).await
 }
-
-/// podman's warning about [`RUN_ARGUMENT`], which no Dockerfile uses.
-const UNUSED_ARGUMENT: &str = "[BUILD_PIPELINE_RUN]";
 
 /// Turns a refusal that comes before the stream into an error about the Dockerfile or the base.
 fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {

@@ -14,16 +14,16 @@ use bollard::models::{ContainerSummary, ImageSummary};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use bytes::Bytes;
 use hyper::Method;
-use names::EngineKind;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::build::{
     ADOPTED_LABEL, BASE_LABEL, CONTAINER_LABEL, NAMESPACE, RUN_ARGUMENT, RUN_LABEL, RunId,
 };
-use crate::client::{Client, EngineInfo, LIBPOD, get, label_filter};
+use crate::client::{Client, EngineInfo, get, label_filter};
 use crate::error::EngineError;
 use crate::image::ImageId;
+use crate::podman::LIBPOD;
 use crate::unfinished;
 use crate::wire::{Call, LONG, SHORT};
 
@@ -73,7 +73,7 @@ pub(crate) async fn leftovers(
             Some(Leftover { kind, id, run: Some(owner), ports: Vec::new(), bytes })
         })
         .collect();
-    if client.kind() == EngineKind::Podman {
+    if client.dialect().uses_buildah() {
         found.extend(build_containers(client, run).await?);
     }
     found.extend(client.images_with(&label_filter(RUN_LABEL, run)).await?.iter().filter_map(image));
@@ -113,7 +113,7 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     let listed = listed.iter().filter(|image| !is_adopted_lately(image));
     let mut found: Vec<Leftover> =
         listed.filter_map(image).filter(|image| image.run.is_none()).collect();
-    if client.kind() == EngineKind::Podman {
+    if client.dialect().uses_buildah() {
         let containers = build_containers(client, None).await?.into_iter();
         found.extend(containers.filter(|container| container.run.is_none()));
     } else {
@@ -214,24 +214,12 @@ pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, Engine
     remove_all(client, list).await
 }
 
-/// How long docker may take to remove the container of an interrupted `RUN`. Until then, the image
-/// of the previous step cannot be removed.
-const SETTLING_DOCKER: Duration = Duration::from_secs(60);
-
-/// How long a killed podman may take to end. Until then, it may create the container of a step,
-/// and the image of that step cannot be removed.
-const SETTLING_PODMAN: Duration = Duration::from_secs(20);
-
 /// Removes everything in a list, and returns what was removed. Lists again while the engine refuses
 /// to remove something, because a container that uses it may have appeared since.
 async fn remove_all(
     client: &Client,
     list: impl AsyncFn() -> Result<Vec<Leftover>, EngineError>,
 ) -> Result<Vec<Leftover>, EngineError> {
-    let settling = match client.kind() {
-        EngineKind::Podman => SETTLING_PODMAN,
-        EngineKind::Docker => SETTLING_DOCKER,
-    };
     let begin = Instant::now();
     let mut removed = Vec::new();
     loop {
@@ -243,7 +231,7 @@ async fn remove_all(
                 removed.dedup();
                 return Ok(removed);
             }
-            Some(refusal) if begin.elapsed() > settling => return Err(refusal),
+            Some(refusal) if begin.elapsed() > client.dialect().settling() => return Err(refusal),
             Some(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
@@ -283,7 +271,7 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
     let id = leftover.id.as_str();
     match leftover.kind {
         LeftoverKind::Container => remove_container(client, id).await,
-        LeftoverKind::BuildContainer if client.kind() == EngineKind::Podman => {
+        LeftoverKind::BuildContainer if client.dialect().uses_buildah() => {
             remove_build_container(client, id).await
         }
         LeftoverKind::BuildContainer => remove_container(client, id).await,
@@ -443,7 +431,7 @@ const ADOPTED: Duration = Duration::from_secs(3600);
 /// Creates images for the layers of this tool for which a killed podman did not create one. When
 /// such an image is removed later, its layers are removed too, unless somebody else uses them.
 async fn adopt_stray_layers(client: &Client) -> Result<(), EngineError> {
-    if client.kind() != EngineKind::Podman {
+    if !client.dialect().uses_buildah() {
         return Ok(());
     }
     let info = client.info().await?;
@@ -473,7 +461,7 @@ fn is_adopted_lately(image: &ImageSummary) -> bool {
 
 /// Removes this tool's images that a killed podman did not finish.
 async fn remove_unfinished(client: &Client) -> Result<(), EngineError> {
-    if client.kind() != EngineKind::Podman {
+    if !client.dialect().uses_buildah() {
         return Ok(());
     }
     let info = client.info().await?;

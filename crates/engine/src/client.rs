@@ -1,4 +1,4 @@
-//! API calls that are the same for both engines, or differ only in their path.
+//! API calls that are the same for all engines, or differ only as their [`Dialect`] says.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,12 +12,14 @@ use bollard::query_parameters::{
 use bollard::{ClientVersion, Docker};
 use futures_util::TryStreamExt as _;
 use http_body_util::BodyExt as _;
-use hyper::Method;
+use hyper::{HeaderMap, Method};
 use names::{EngineKind, ImageRef, Tag};
 use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::build::RunId;
+use crate::dialect::{Dialect, text_of};
+use crate::engine::DIALECTS;
 use crate::error::{EngineError, judge};
 use crate::image::{ImageId, Inspect};
 use crate::records::RecordReader;
@@ -27,13 +29,10 @@ use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
 /// The compatibility API of podman 4 and 5. Newer docker versions support it too.
 const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
-/// The path of podman's own API. podman 5 accepts it as well.
-pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
-
 /// A connection to one engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
-    kind: EngineKind,
+    dialect: &'static dyn Dialect,
     wire: Wire,
     docker: Docker,
 }
@@ -63,10 +62,13 @@ pub struct EngineInfo {
 
 impl Client {
     /// Prepares a connection. Nothing is sent yet.
-    pub(crate) fn new(kind: EngineKind, socket: &std::path::Path) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        dialect: &'static dyn Dialect,
+        socket: &std::path::Path,
+    ) -> Result<Self, EngineError> {
         let wire = Wire::new(socket);
         let docker = wire.docker(PODMAN_COMPAT)?;
-        Ok(Self { kind, wire, docker })
+        Ok(Self { dialect, wire, docker })
     }
 
     /// Negotiates the newest API version that both sides support.
@@ -85,30 +87,37 @@ impl Client {
         &self.docker
     }
 
-    /// Returns the kind of the engine.
-    pub fn kind(&self) -> EngineKind {
-        self.kind
+    pub(crate) fn dialect(&self) -> &'static dyn Dialect {
+        self.dialect
     }
 
-    /// Determines which engine answers on a socket. podman identifies itself in a header.
+    /// Returns the kind of the engine.
+    pub fn kind(&self) -> EngineKind {
+        self.dialect.kind()
+    }
+
+    /// Determines which engine answers on a socket. Every engine except docker identifies itself in
+    /// a header.
     ///
     /// # Errors
     /// Fails if no engine answers.
     pub async fn kind_at(socket: &std::path::Path) -> Result<EngineKind, EngineError> {
-        let is_podman = podman_version(&Wire::new(socket)).await?.is_some();
-        Ok(if is_podman { EngineKind::Podman } else { EngineKind::Docker })
+        let headers = ping(&Wire::new(socket)).await?;
+        let named = DIALECTS.into_iter().find(|dialect| dialect.is_named_in(&headers));
+        Ok(named.map_or(EngineKind::Docker, Dialect::kind))
     }
 
     /// Requests only the version. podman's `info` is slow, because it queries the system's package
     /// manager about podman.
     pub(crate) async fn version(&self) -> Result<String, EngineError> {
         let action = "read the version";
-        if self.kind == EngineKind::Podman {
+        if let Some(header) = self.dialect.version_header() {
+            let headers = ping(&self.wire).await?;
             let nonsense = || EngineError::Nonsense {
                 action: action.to_owned(),
-                detail: "the response does not come from podman".to_owned(),
+                detail: format!("the response does not come from {}", self.kind()),
             };
-            return podman_version(&self.wire).await?.ok_or_else(nonsense);
+            return text_of(&headers, header).map(str::to_owned).ok_or_else(nonsense);
         }
         let version = self.wire.ask(&get(action, "/version".to_owned()), SHORT).await?;
         Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
@@ -118,53 +127,28 @@ impl Client {
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
         let action = "read the engine's info";
-        let path = match self.kind {
-            EngineKind::Podman => format!("{LIBPOD}/info"),
-            EngineKind::Docker => "/info".to_owned(),
-        };
-        let info = self.wire.ask(&get(action, path), SHORT).await?;
+        let fields = self.dialect.info();
+        let info = self.wire.ask(&get(action, fields.path.to_owned()), SHORT).await?;
         let text = |json: &Value, pointer: &str| {
             json.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        let is_rootless = match self.kind {
-            EngineKind::Podman => {
-                info.pointer("/host/security/rootless") == Some(&Value::Bool(true))
-            }
-            EngineKind::Docker => {
-                let options = info.get("SecurityOptions").and_then(Value::as_array);
-                let mut options = options.into_iter().flatten().filter_map(Value::as_str);
-                options.any(|option| option == "name=rootless")
-            }
-        };
-        let [driver, root, runtime, cgroups, kernel] = match self.kind {
-            EngineKind::Podman => [
-                "/store/graphDriverName",
-                "/store/graphRoot",
-                "/host/ociRuntime/name",
-                "/host/cgroupVersion",
-                "/host/kernel",
-            ],
-            EngineKind::Docker => {
-                ["/Driver", "/DockerRootDir", "/DefaultRuntime", "/CgroupVersion", "/KernelVersion"]
-            }
-        };
         Ok(EngineInfo {
-            kind: self.kind,
+            kind: self.kind(),
             version: text(&version, "/Version"),
             api_version: text(&version, "/ApiVersion"),
-            is_rootless,
-            storage_driver: text(&info, driver),
-            storage_root: PathBuf::from(text(&info, root)),
-            runtime: text(&info, runtime),
-            cgroup_version: text(&info, cgroups).trim_start_matches('v').to_owned(),
-            kernel: text(&info, kernel),
+            is_rootless: self.dialect.is_rootless(&info),
+            storage_driver: text(&info, fields.storage_driver),
+            storage_root: PathBuf::from(text(&info, fields.storage_root)),
+            runtime: text(&info, fields.runtime),
+            cgroup_version: text(&info, fields.cgroup_version).trim_start_matches('v').to_owned(),
+            kernel: text(&info, fields.kernel),
         })
     }
 
     /// Requests the size of BuildKit's cache. Older versions of docker also return the disk usage
     /// of everything else.
     pub(crate) async fn build_cache(&self) -> Result<u64, EngineError> {
-        if self.kind == EngineKind::Podman {
+        if !self.dialect.has_build_cache() {
             return Ok(0);
         }
         let path = "/system/df?type=build-cache".to_owned();
@@ -217,31 +201,18 @@ impl Client {
     ) -> Result<(), EngineError> {
         let action = format!("push the image to `{to}`");
         let silent = || EngineError::Silent { action: action.clone(), after: limit };
-        let pushed = match self.kind {
-            EngineKind::Podman => {
-                // podman 4.3 reports nothing until it is done. Later versions report progress only
-                // with `quiet=false`.
-                let query = query(&[
-                    ("destination", &to.to_string()),
-                    ("tlsVerify", "false"),
-                    ("quiet", "false"),
-                ]);
-                let path = format!("{LIBPOD}/images/{}/push?{query}", part(image.as_str()));
-                let call = Call { action: &action, method: Method::POST, path };
-                tokio::time::timeout(limit, self.streamed(&call, None))
-                    .await
-                    .map(|end| end.map(drop))
+        let pushed = if let Some(path) = self.dialect.push_path(image, to) {
+            let call = Call { action: &action, method: Method::POST, path };
+            tokio::time::timeout(limit, self.streamed(&call, None)).await.map(|end| end.map(drop))
+        } else {
+            self.tag(image, to).await?;
+            let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
+            // The name was only for the push. If it were the only name, docker would remove the
+            // image along with it.
+            if self.inspect(image.as_str()).await?.tags.len() > 1 {
+                self.remove_image(&to.to_string(), false).await?;
             }
-            EngineKind::Docker => {
-                self.tag(image, to).await?;
-                let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-                // The name was only for the push. If it were the only name, docker would remove the
-                // image along with it.
-                if self.inspect(image.as_str()).await?.tags.len() > 1 {
-                    self.remove_image(&to.to_string(), false).await?;
-                }
-                pushed
-            }
+            pushed
         };
         pushed.map_err(|_| silent())?
     }
@@ -263,16 +234,7 @@ impl Client {
         limit: Duration,
     ) -> Result<Inspect, EngineError> {
         let action = format!("pull the image `{name}`");
-        let verify = if is_plain { "false" } else { "true" };
-        let reference = name.to_string();
-        let path = match self.kind {
-            EngineKind::Podman => {
-                let query = query(&[("reference", &reference), ("tlsVerify", verify)]);
-                format!("{LIBPOD}/images/pull?{query}")
-            }
-            // docker uses plain HTTP for loopback addresses by default, and only for those.
-            EngineKind::Docker => format!("/images/create?{}", query(&[("fromImage", &reference)])),
-        };
+        let path = self.dialect.pull_path(name, is_plain);
         let call = Call { action: &action, method: Method::POST, path };
         let pulled = tokio::time::timeout(limit, self.streamed(&call, None)).await;
         pulled.map_err(|_| EngineError::Silent { action: action.clone(), after: limit })??;
@@ -348,15 +310,14 @@ impl Client {
     }
 }
 
-/// Returns podman's version, or `None` if another engine answers.
-async fn podman_version(wire: &Wire) -> Result<Option<String>, EngineError> {
+/// Returns the headers of the response to `/_ping`.
+async fn ping(wire: &Wire) -> Result<HeaderMap, EngineError> {
     let action = "determine which engine answers";
     let call = get(action, "/_ping".to_owned());
     let answer = tokio::time::timeout(SHORT, wire.open(&call, None)).await;
     let answer =
         answer.map_err(|_| EngineError::Silent { action: action.to_owned(), after: SHORT })??;
-    let version = answer.headers().get("Libpod-API-Version");
-    Ok(version.and_then(|version| version.to_str().ok()).map(str::to_owned))
+    Ok(answer.headers().clone())
 }
 
 pub(crate) fn label_filter(label: &str, run: Option<&RunId>) -> String {

@@ -12,12 +12,10 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt as _;
 use hyper::Method;
-use names::EngineKind;
 
 use crate::build::{CONTAINER_LABEL, Network, RunId};
-use crate::client::{Client, LIBPOD, part, query};
+use crate::client::{Client, part, query};
 use crate::error::EngineError;
-use crate::specgen;
 use crate::wire::{Call, SHORT};
 
 /// A container to create.
@@ -208,10 +206,9 @@ pub(crate) async fn create(
     request: &ContainerRequest,
 ) -> Result<String, EngineError> {
     let action = format!("create a container of `{}`", request.image);
-    if client.kind() == EngineKind::Podman {
-        let path = format!("{LIBPOD}/containers/create");
+    if let Some((path, body)) = client.dialect().own_container(request)? {
         let call = Call { action: &action, method: Method::POST, path };
-        let created = client.wire().send(&call, &specgen::body(request)?, SHORT).await?;
+        let created = client.wire().send(&call, &body, SHORT).await?;
         let id = created.get("Id").and_then(serde_json::Value::as_str);
         let nonsense = || EngineError::Nonsense { action, detail: "it lacks an ID".to_owned() };
         return id.map(str::to_owned).ok_or_else(nonsense);

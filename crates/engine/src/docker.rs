@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 
 use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
 use crate::client::Client;
+use crate::dialect::Dialect;
 use crate::error::EngineError;
 use crate::wire::ByteStream;
 
@@ -27,6 +28,73 @@ impl From<DockerBuilder> for Builder {
         }
     }
 }
+
+impl Dialect for DockerBuilder {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Docker
+    }
+
+    fn builder(&self) -> Builder {
+        (*self).into()
+    }
+
+    fn has_cache_mounts(&self) -> bool {
+        *self == Self::BuildKit
+    }
+
+    fn builder_version(&self) -> &'static str {
+        match self {
+            Self::BuildKit => "2",
+            Self::Classic => "1",
+        }
+    }
+
+    fn uncoloured<'a>(&self, text: &'a str) -> &'a str {
+        match self {
+            Self::BuildKit => text,
+            // The classic builder colours standard error.
+            Self::Classic => {
+                let text = text.strip_prefix("\x1b[91m").unwrap_or(text);
+                text.strip_suffix("\x1b[0m").unwrap_or(text)
+            }
+        }
+    }
+
+    fn probe_options(&self) -> &'static str {
+        match self {
+            // The Dockerfiles of stages use RUN --mount, which BuildKit in early versions of docker
+            // rejects.
+            Self::BuildKit => "--mount=type=cache,target=/cache ",
+            Self::Classic => "",
+        }
+    }
+
+    fn missing(&self, said: &str) -> Option<&'static str> {
+        let contains = |known: &&str| said.contains(known);
+        let is_without = NO_BUILDKIT.iter().any(contains)
+            || said.contains(NO_CONTEXT) && NO_CONTEXT_REASONS.iter().any(contains);
+        (*self == Self::BuildKit && is_without).then_some("BuildKit")
+    }
+}
+
+/// Messages of daemons that do not have BuildKit. The first two come from the classic builder when
+/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others are
+/// responses to a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
+/// `api/server/router/build`).
+const NO_BUILDKIT: [&str; 5] = [
+    "the --mount option requires buildkit",
+    "unknown flag: mount",
+    "buildkit is only supported with experimental mode",
+    "buildkit not supported",
+    "buildkit is not supported",
+];
+
+/// The error of docker 26 with the containerd image store if the context of a BuildKit build is in
+/// the request (moby#47717): docker then tries to fetch the context from a host that does not
+/// exist, or through a proxy, which refuses the request.
+const NO_CONTEXT: &str = "failed to read downloaded context";
+const NO_CONTEXT_REASONS: [&str; 3] =
+    ["lookup build-context-", "proxyconnect tcp", "invalid response status"];
 
 /// docker.
 #[derive(Debug)]
@@ -52,10 +120,17 @@ impl Docker {
         self.builder
     }
 
+    pub(crate) fn dialect(&self) -> &'static DockerBuilder {
+        match self.builder {
+            DockerBuilder::BuildKit => &DockerBuilder::BuildKit,
+            DockerBuilder::Classic => &DockerBuilder::Classic,
+        }
+    }
+
     pub(crate) async fn client(&self) -> Result<Client, EngineError> {
         self.client
             .get_or_try_init(|| async {
-                Client::new(EngineKind::Docker, &self.socket)?.negotiated().await
+                Client::new(self.dialect(), &self.socket)?.negotiated().await
             })
             .await
             .cloned()
@@ -68,7 +143,6 @@ impl Docker {
         on_event: OnEvent<'_>,
     ) -> Result<Built, EngineError> {
         let client = self.client().await?;
-        build::build(&client, self.builder.into(), request, context, &Answer::default(), on_event)
-            .await
+        build::build(&client, request, context, &Answer::default(), on_event).await
     }
 }

@@ -10,10 +10,11 @@ use crate::build::{BuildRequest, Built, OnEvent, RunId};
 use crate::clean::{self, Leftover};
 use crate::client::{Client, EngineInfo};
 use crate::container::{self, ContainerRequest};
+use crate::dialect::Dialect;
 use crate::docker::{Docker, DockerBuilder};
 use crate::error::EngineError;
 use crate::image::{ImageId, Inspect};
-use crate::podman::Podman;
+use crate::podman::{Libpod, Podman};
 use crate::probe::{self, Capabilities};
 use crate::retry::Retries;
 use crate::service::ServiceSettings;
@@ -25,6 +26,10 @@ use crate::wire::ByteStream;
 /// are the same. Every call fails with [`EngineError::Unreachable`] if no engine answers.
 #[derive(Debug)]
 pub struct Engine(Inner);
+
+/// All dialects.
+pub(crate) const DIALECTS: [&dyn Dialect; 3] =
+    [&Libpod, &DockerBuilder::Classic, &DockerBuilder::BuildKit];
 
 #[derive(Debug)]
 enum Inner {
@@ -82,20 +87,22 @@ impl Engine {
         }
     }
 
+    /// Returns what the engine and its builder do differently.
+    pub(crate) fn dialect(&self) -> &'static dyn Dialect {
+        match &self.0 {
+            Inner::Podman(_) => &Libpod,
+            Inner::Docker(docker) => docker.dialect(),
+        }
+    }
+
     /// Returns the kind of the engine.
     pub fn kind(&self) -> EngineKind {
-        match &self.0 {
-            Inner::Podman(_) => EngineKind::Podman,
-            Inner::Docker(_) => EngineKind::Docker,
-        }
+        self.dialect().kind()
     }
 
     /// Returns the builder of this engine.
     pub fn builder(&self) -> Builder {
-        match &self.0 {
-            Inner::Podman(_) => Builder::Podman,
-            Inner::Docker(docker) => docker.builder().into(),
-        }
+        self.dialect().builder()
     }
 
     /// Returns whether cancelling a build ends its `RUN`.
@@ -108,7 +115,7 @@ impl Engine {
 
     /// Returns whether it supports `RUN --mount=type=cache`, a folder that persists between builds.
     pub fn has_cache_mounts(&self) -> bool {
-        self.builder() != Builder::Classic
+        self.dialect().has_cache_mounts()
     }
 
     /// Returns a connection. Starts podman's service first if necessary.

@@ -1,10 +1,10 @@
 //! Fuzzes the build output of engines, and the Dockerfiles that it is compared with.
 
-use names::Builder;
 use testkit::{Corpus, fuzz_some};
 
 use crate::LINE_CAP;
 use crate::dockerfile::{instructions, without_cache_mounts};
+use crate::engine::DIALECTS;
 use crate::portable::{check_dockerfile, has_health_check, portable_dockerfile, unclear_owners};
 use crate::records::RecordReader;
 use crate::transcript::{BuildEvent, Transcript};
@@ -60,14 +60,14 @@ fn fuzzed_streams_never_succeed_without_an_image() {
     fuzz_some(&corpus, |bytes, random| {
         runs += 1;
         let cut = random.below(bytes.len() + 1);
-        for builder in [Builder::Podman, Builder::Classic, Builder::BuildKit] {
+        for dialect in DIALECTS {
             let (mut reader, mut pieces) = (RecordReader::default(), Vec::new());
             let mut take = |piece| pieces.push(piece);
             let read = [&bytes[..cut], &bytes[cut..]]
                 .iter()
                 .try_for_each(|part| reader.push(part, &mut take))
                 .and_then(|()| reader.finish(&mut take));
-            let mut transcript = Transcript::new(builder, DOCKERFILE, None);
+            let mut transcript = Transcript::new(dialect, DOCKERFILE);
             let mut emit = |event| match event {
                 BuildEvent::Line(line) => {
                     assert!(line.text.len() <= 3 * LINE_CAP && !line.text.contains('\n'));

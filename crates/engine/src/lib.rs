@@ -29,6 +29,7 @@ mod buildkit;
 mod clean;
 mod client;
 mod container;
+mod dialect;
 mod discover;
 mod docker;
 mod dockerfile;

@@ -2,16 +2,131 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use names::{Builder, EngineKind};
+use names::{Builder, EngineKind, ImageRef};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::build::{self, Answer, BuildRequest, Built, OnEvent};
-use crate::client::Client;
+use crate::build::{self, Answer, BuildRequest, Built, Network, OnEvent, RUN_ARGUMENT};
+use crate::client::{Client, part, query};
+use crate::container::ContainerRequest;
+use crate::dialect::{Dialect, InfoFields};
 use crate::error::EngineError;
+use crate::image::ImageId;
 use crate::service::{self, Purpose, Service, ServiceSettings};
+use crate::specgen;
+use crate::transcript::{StepMarker, podman_marker};
 use crate::wire::ByteStream;
+
+/// The path of podman's own API. podman 5 accepts it as well.
+pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
+
+/// podman's own API.
+#[derive(Debug)]
+pub(crate) struct Libpod;
+
+impl Dialect for Libpod {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Podman
+    }
+
+    fn builder(&self) -> Builder {
+        Builder::Podman
+    }
+
+    fn version_header(&self) -> Option<&'static str> {
+        Some("Libpod-API-Version")
+    }
+
+    fn info(&self) -> &'static InfoFields {
+        &INFO
+    }
+
+    fn is_rootless(&self, info: &Value) -> bool {
+        info.pointer("/host/security/rootless") == Some(&Value::Bool(true))
+    }
+
+    fn has_build_cache(&self) -> bool {
+        false
+    }
+
+    fn push_path(&self, image: &ImageId, to: &ImageRef) -> Option<String> {
+        // podman 4.3 reports nothing until it is done. Later versions report progress only with
+        // `quiet=false`.
+        let query =
+            query(&[("destination", &to.to_string()), ("tlsVerify", "false"), ("quiet", "false")]);
+        Some(format!("{LIBPOD}/images/{}/push?{query}", part(image.as_str())))
+    }
+
+    fn pull_path(&self, name: &ImageRef, is_plain: bool) -> String {
+        let verify = if is_plain { "false" } else { "true" };
+        let query = query(&[("reference", &name.to_string()), ("tlsVerify", verify)]);
+        format!("{LIBPOD}/images/pull?{query}")
+    }
+
+    fn own_container(
+        &self,
+        request: &ContainerRequest,
+    ) -> Result<Option<(String, Value)>, EngineError> {
+        Ok(Some((format!("{LIBPOD}/containers/create"), specgen::body(request)?)))
+    }
+
+    fn build_path(&self, request: &BuildRequest) -> String {
+        let mut build_args = request.build_args.clone();
+        build_args.insert(RUN_ARGUMENT.to_owned(), request.run.as_str().to_owned());
+        // podman expects a number here. It treats every word, even `none`, as the host's network
+        // (pkg/api/handlers/compat/images_build.go). 0 is its default, 1 is none.
+        let network = match request.network {
+            Network::None => "1",
+            Network::Host => "0",
+        };
+        let mut query = build::query_of(request, &build_args, network);
+        // If all instructions shared one layer, a RUN that changes a file would change all of its
+        // hard links.
+        query.append_pair("layers", "1");
+        // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first
+        // and the last, and executes RUN without SHELL.
+        query.append_pair("outputformat", "application/vnd.docker.distribution.manifest.v2+json");
+        query.append_pair("identitylabel", "false");
+        // Bases are pulled by digest before a build. The engine must not fetch anything else.
+        query.append_pair("pullpolicy", "never");
+        format!("{LIBPOD}/build?{}", query.finish())
+    }
+
+    fn hidden(&self) -> Option<&'static str> {
+        // podman's warning about `RUN_ARGUMENT`, which no Dockerfile uses.
+        Some("[BUILD_PIPELINE_RUN]")
+    }
+
+    fn marker(&self, text: &str) -> Option<StepMarker> {
+        podman_marker(text)
+    }
+
+    fn ends_with_id(&self) -> bool {
+        true
+    }
+
+    fn uses_buildah(&self) -> bool {
+        true
+    }
+
+    /// Returns how long a killed podman may take to end. Until then, it may create the container of
+    /// a step, and the image of that step cannot be removed.
+    fn settling(&self) -> Duration {
+        Duration::from_secs(20)
+    }
+}
+
+const INFO: InfoFields = InfoFields {
+    path: "/v4.0.0/libpod/info",
+    storage_driver: "/store/graphDriverName",
+    storage_root: "/store/graphRoot",
+    runtime: "/host/ociRuntime/name",
+    cgroup_version: "/host/cgroupVersion",
+    kernel: "/host/kernel",
+};
 
 /// podman.
 #[derive(Debug)]
@@ -110,7 +225,7 @@ impl Drop for Ending {
 impl Podman {
     pub(crate) async fn client(&self) -> Result<Client, EngineError> {
         let settings = match &self.connection {
-            Connection::Socket(socket) => return Client::new(EngineKind::Podman, socket),
+            Connection::Socket(socket) => return Client::new(&Libpod, socket),
             Connection::Private(settings) => settings,
         };
         let mut held = self.service.lock().await;
@@ -119,7 +234,7 @@ impl Podman {
             *held = Some(Service::start(settings, Purpose::Calls).await?);
         }
         match held.as_ref() {
-            Some(service) => Client::new(EngineKind::Podman, service.socket()),
+            Some(service) => Client::new(&Libpod, service.socket()),
             None => Err(EngineError::Service {
                 program: settings.program.display().to_string(),
                 reason: "it has ended".to_owned(),
@@ -135,19 +250,18 @@ impl Podman {
     ) -> Result<Built, EngineError> {
         match &self.connection {
             Connection::Socket(socket) => {
-                let client = Client::new(EngineKind::Podman, socket)?;
+                let client = Client::new(&Libpod, socket)?;
                 let held = Answer::default();
-                build::build(&client, Builder::Podman, request, context, &held, on_event).await
+                build::build(&client, request, context, &held, on_event).await
             }
             Connection::Private(settings) => {
                 let started = Service::start(settings, Purpose::Build).await?;
-                let client = Client::new(EngineKind::Podman, started.socket())?;
+                let client = Client::new(&Libpod, started.socket())?;
                 let held = Answer::default();
                 let endings = Arc::clone(&self.endings);
                 let mut ending =
                     Ending { service: Some(started), held: Arc::clone(&held), endings };
-                let built =
-                    build::build(&client, Builder::Podman, request, context, &held, on_event).await;
+                let built = build::build(&client, request, context, &held, on_event).await;
                 if let Some(service) = ending.service.take() {
                     service.stop().await;
                 }

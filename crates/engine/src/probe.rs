@@ -13,6 +13,7 @@ use bytes::Bytes;
 use names::Builder;
 
 use crate::build::{BuildRequest, Network, RUN_LABEL, RunId};
+use crate::dialect::Dialect;
 use crate::error::EngineError;
 use crate::retry::retried;
 use crate::transcript::BuildEvent;
@@ -93,15 +94,10 @@ pub(crate) fn executable(salt: &str) -> Vec<u8> {
 }
 
 /// Returns the Dockerfile of the probe. Each of its steps gets the label of the run.
-fn dockerfile(builder: Builder, run: &RunId) -> String {
-    let mount = match builder {
-        // The Dockerfiles of stages use RUN --mount, which BuildKit in early versions of docker rejects.
-        Builder::BuildKit => "--mount=type=cache,target=/cache ",
-        Builder::Podman | Builder::Classic => "",
-    };
+fn dockerfile(options: &str, run: &RunId) -> String {
     let run = run.as_str();
     format!(
-        "FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY {FILE} /{FILE}\nRUN {mount}[\"/{FILE}\"]\n"
+        "FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY {FILE} /{FILE}\nRUN {options}[\"/{FILE}\"]\n"
     )
 }
 
@@ -170,7 +166,7 @@ async fn run(engine: &Engine) -> Result<RunProbe, EngineError> {
 
 /// Builds the probe without a network and removes it again.
 async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError> {
-    let dockerfile = dockerfile(engine.builder(), run);
+    let dockerfile = dockerfile(engine.dialect().probe_options(), run);
     let context = context(&dockerfile, &unique())
         .map_err(|source| EngineError::Input { action: ACTION.to_owned(), source })?;
     let request = BuildRequest {
@@ -192,7 +188,7 @@ async fn run_once(engine: &Engine, run: &RunId) -> Result<RunProbe, EngineError>
         }
     };
     let built = engine.build(&request, stream, &mut on_event).await;
-    let built = built.map_err(|error| judged(error, engine.builder()))?;
+    let built = built.map_err(|error| judged(error, engine.dialect()))?;
     engine.client().await?.remove_image(built.image.as_str(), true).await?;
     let own = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     read(&lines, &own).ok_or_else(|| nonsense(format!("the probe printed: {}", lines.join(" / "))))
@@ -205,42 +201,19 @@ fn nonsense(detail: String) -> EngineError {
     EngineError::Nonsense { action: ACTION.to_owned(), detail }
 }
 
-/// Messages of daemons that do not have BuildKit. The first two come from the classic builder when
-/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others are
-/// responses to a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
-/// `api/server/router/build`).
-const NO_BUILDKIT: [&str; 5] = [
-    "the --mount option requires buildkit",
-    "unknown flag: mount",
-    "buildkit is only supported with experimental mode",
-    "buildkit not supported",
-    "buildkit is not supported",
-];
-
-/// The error of docker 26 with the containerd image store if the context of a BuildKit build is in
-/// the request (moby#47717): docker then tries to fetch the context from a host that does not
-/// exist, or through a proxy, which refuses the request.
-const NO_CONTEXT: &str = "failed to read downloaded context";
-const NO_CONTEXT_REASONS: [&str; 3] =
-    ["lookup build-context-", "proxyconnect tcp", "invalid response status"];
-
-/// Maps a failed probe with BuildKit to [`EngineError::Unavailable`] if the engine reported that it
-/// does not have BuildKit, or that its BuildKit cannot read the context.
-fn judged(error: EngineError, builder: Builder) -> EngineError {
+/// Maps a failed probe to [`EngineError::Unavailable`] if the engine reported that it does not have
+/// its builder, or that the builder cannot read the context.
+fn judged(error: EngineError, dialect: &dyn Dialect) -> EngineError {
     let detail = match &error {
         EngineError::Dockerfile { detail, .. }
         | EngineError::BaseMissing { detail }
         | EngineError::Refused { detail, .. } => detail.clone(),
         _ => return error,
     };
-    let words = detail.to_lowercase();
-    let contains = |known: &&str| words.contains(known);
-    let is_without = NO_BUILDKIT.iter().any(contains)
-        || words.contains(NO_CONTEXT) && NO_CONTEXT_REASONS.iter().any(contains);
-    if builder == Builder::BuildKit && is_without {
-        return EngineError::Unavailable { what: "BuildKit", detail };
+    match dialect.missing(&detail.to_lowercase()) {
+        Some(what) => EngineError::Unavailable { what, detail },
+        None => error,
     }
-    error
 }
 
 /// Reads the probe's output.
@@ -261,6 +234,7 @@ fn read(lines: &[String], own: &Path) -> Option<RunProbe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DockerBuilder;
 
     #[test]
     fn the_probe_runs_here_and_sees_our_own_network() {
@@ -321,11 +295,11 @@ mod tests {
             "failed to read downloaded context: failed to load cache key: invalid response status 403",
         ];
         for answer in answers {
-            let error = judged(refused(answer), Builder::BuildKit);
+            let error = judged(refused(answer), &DockerBuilder::BuildKit);
             assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
             assert!(error.is_definitive() && error.to_string().contains(answer), "{error}");
             // The classic builder's own probe has no mount, so it shows nothing about BuildKit.
-            assert!(!judged(refused(answer), Builder::Classic).is_definitive());
+            assert!(!judged(refused(answer), &DockerBuilder::Classic).is_definitive());
         }
         for other in [
             "rpc error: code = Unavailable desc = transport is closing",
@@ -334,10 +308,10 @@ mod tests {
             "failed to prepare 3cx: parent snapshot does not exist: not found",
             "Server is shutting down",
         ] {
-            assert!(!judged(refused(other), Builder::BuildKit).is_definitive(), "{other}");
+            assert!(!judged(refused(other), &DockerBuilder::BuildKit).is_definitive(), "{other}");
         }
         let lost = EngineError::Lost { action: String::new(), reason: String::new() };
-        assert!(!judged(lost, Builder::BuildKit).is_definitive());
+        assert!(!judged(lost, &DockerBuilder::BuildKit).is_definitive());
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use names::Builder;
-
+use crate::dialect::Dialect;
 use crate::dockerfile::{self, Instruction};
 use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full};
 use crate::lines::{Line, LineAssembler};
@@ -50,7 +49,7 @@ pub(crate) enum Piece {
 
 /// The state of the reader.
 pub(crate) struct Transcript {
-    builder: Builder,
+    dialect: &'static dyn Dialect,
     instructions: Vec<Instruction>,
     /// The index in `instructions` after the last step that was found.
     next: usize,
@@ -61,8 +60,6 @@ pub(crate) struct Transcript {
     tail: VecDeque<String>,
     image: Option<String>,
     error: Option<String>,
-    /// Hides lines that contain this text: the warning that this tool's build argument is unused.
-    silent: Option<&'static str>,
 }
 
 /// A BuildKit vertex.
@@ -77,9 +74,9 @@ struct Vertex {
 }
 
 impl Transcript {
-    pub(crate) fn new(builder: Builder, dockerfile: &str, silent: Option<&'static str>) -> Self {
+    pub(crate) fn new(dialect: &'static dyn Dialect, dockerfile: &str) -> Self {
         Self {
-            builder,
+            dialect,
             instructions: dockerfile::instructions(dockerfile),
             next: 0,
             step: None,
@@ -88,7 +85,6 @@ impl Transcript {
             tail: VecDeque::new(),
             image: None,
             error: None,
-            silent,
         }
     }
 
@@ -132,27 +128,16 @@ impl Transcript {
 
     fn text(&mut self, text: &str, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
         let mut done = Vec::new();
-        let marker = match self.builder {
-            Builder::Podman => podman_marker(text),
-            _ => classic_marker(text),
-        };
-        if let Some(marker) = marker {
+        if let Some(marker) = self.dialect.marker(text) {
             self.lines.finish(&mut |line| done.push(line));
             done.into_iter().for_each(|line| self.line(line, emit));
             self.begin(marker, emit);
             return;
         }
-        let text = match self.builder {
-            // The classic builder colours standard error.
-            Builder::Classic => {
-                let text = text.strip_prefix("\x1b[91m").unwrap_or(text);
-                text.strip_suffix("\x1b[0m").unwrap_or(text)
-            }
-            _ => text,
-        };
-        if self.builder == Builder::Podman {
-            // The ID is the last line of podman's output, so any later line invalidates it.
-            self.image = podman_id(text);
+        let text = self.dialect.uncoloured(text);
+        if self.dialect.ends_with_id() {
+            // The ID is the last line of the output, so any later line invalidates it.
+            self.image = bare_id(text);
         }
         self.lines.push(text.as_bytes(), &mut |line| done.push(line));
         done.into_iter().for_each(|line| self.line(line, emit));
@@ -176,7 +161,7 @@ impl Transcript {
     }
 
     fn line(&mut self, line: Line, emit: &mut (dyn FnMut(BuildEvent) + Send)) {
-        if self.silent.is_some_and(|silent| line.text.contains(silent)) {
+        if self.dialect.hidden().is_some_and(|hidden| line.text.contains(hidden)) {
             return;
         }
         // Reuses the memory of the oldest line: this runs for each line of logs that may be
@@ -309,7 +294,7 @@ fn exit_status(detail: &str) -> Option<i64> {
 }
 
 /// Parses `STEP 2/3: RUN true`, with `[1/2] ` in front if there are several stages.
-fn podman_marker(text: &str) -> Option<StepMarker> {
+pub(crate) fn podman_marker(text: &str) -> Option<StepMarker> {
     let rest = match text.strip_prefix('[') {
         Some(stages) => {
             let (numbers, rest) = stages.split_once("] ")?;
@@ -323,7 +308,7 @@ fn podman_marker(text: &str) -> Option<StepMarker> {
 }
 
 /// Parses `Step 2/3 : RUN true`.
-fn classic_marker(text: &str) -> Option<StepMarker> {
+pub(crate) fn classic_marker(text: &str) -> Option<StepMarker> {
     let (numbers, instruction) = text.strip_prefix("Step ")?.split_once(" : ")?;
     marker(numbers, instruction)
 }
@@ -345,7 +330,8 @@ fn fraction(text: &str) -> Option<(u32, u32)> {
     Some((number.trim().parse().ok()?, total.trim().parse().ok()?))
 }
 
-fn podman_id(text: &str) -> Option<String> {
+/// Returns the ID of an image without `sha256:`, if the text is nothing else.
+fn bare_id(text: &str) -> Option<String> {
     let text = text.trim_end();
     let is_hex_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == 64 && text.bytes().all(is_hex_digit)).then(|| text.to_owned())
@@ -354,12 +340,14 @@ fn podman_id(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DockerBuilder::{BuildKit, Classic};
+    use crate::podman::Libpod;
 
     fn transcript(
-        builder: Builder,
+        dialect: &'static dyn Dialect,
         pieces: Vec<Piece>,
     ) -> (Vec<BuildEvent>, Result<String, EngineError>) {
-        let mut transcript = Transcript::new(builder, "FROM a\nRUN x\n\nRUN y\n", None);
+        let mut transcript = Transcript::new(dialect, "FROM a\nRUN x\n\nRUN y\n");
         let mut events = Vec::new();
         for piece in pieces {
             transcript.read(piece, &mut |event| events.push(event));
@@ -393,7 +381,7 @@ mod tests {
                 Piece::Error(gone.into()),
             ],
         ] {
-            let (events, end) = transcript(Builder::BuildKit, pieces);
+            let (events, end) = transcript(&BuildKit, pieces);
             assert_eq!(events.len(), 2, "{events:?}");
             let is_at_2 = matches!(end, Err(EngineError::Dockerfile { line: Some(2), .. }));
             assert!(is_at_2, "{end:?}");
@@ -403,25 +391,25 @@ mod tests {
         for at in [Some("[1/2] FROM a"), Some("exporting to image"), None] {
             let named = at.map(|name| vertex("x", name, lost)).into_iter();
             let (_, end) =
-                transcript(Builder::BuildKit, named.chain([Piece::Error(lost.into())]).collect());
+                transcript(&BuildKit, named.chain([Piece::Error(lost.into())]).collect());
             assert!(matches!(end, Err(EngineError::CacheGone { .. })), "{at:?}: {end:?}");
         }
         let missing = "failed to solve: a: not found";
         let pieces = vec![vertex("from", "[1/2] FROM a", missing), Piece::Error(missing.into())];
-        let (_, end) = transcript(Builder::BuildKit, pieces);
+        let (_, end) = transcript(&BuildKit, pieces);
         assert!(matches!(end, Err(EngineError::BaseMissing { .. })), "{end:?}");
     }
 
     #[test]
     fn steps_are_found_in_all_builders() {
-        for (builder, piece) in [
-            (Builder::Podman, text("STEP 3/3: RUN y\n")),
-            (Builder::Podman, text("[1/2] STEP 3/3: RUN y\n")),
-            (Builder::Classic, text("Step 3/3 : RUN y")),
-            (Builder::BuildKit, vertex("d", "[3/3] RUN y", "")),
-            (Builder::BuildKit, vertex("d", "[stage-1 3/3] RUN y", "")),
+        for (dialect, piece) in [
+            (&Libpod as &dyn Dialect, text("STEP 3/3: RUN y\n")),
+            (&Libpod, text("[1/2] STEP 3/3: RUN y\n")),
+            (&Classic, text("Step 3/3 : RUN y")),
+            (&BuildKit, vertex("d", "[3/3] RUN y", "")),
+            (&BuildKit, vertex("d", "[stage-1 3/3] RUN y", "")),
         ] {
-            let (events, _) = transcript(builder, vec![piece]);
+            let (events, _) = transcript(dialect, vec![piece]);
             let instruction = "RUN y".to_owned();
             let marker = StepMarker { number: 3, total: 3, instruction, line: Some(4) };
             assert_eq!(events, [BuildEvent::Step(marker)]);
@@ -430,8 +418,7 @@ mod tests {
 
     #[test]
     fn an_open_line_ends_where_a_step_begins() {
-        let (events, _) =
-            transcript(Builder::Podman, vec![text("no end"), text("STEP 2/3: RUN x\n")]);
+        let (events, _) = transcript(&Libpod, vec![text("no end"), text("STEP 2/3: RUN x\n")]);
         assert_eq!(events.len(), 2);
         let line = Line { text: "no end".to_owned(), dropped: 0 };
         assert_eq!(events[0], BuildEvent::Line(line));
@@ -441,12 +428,12 @@ mod tests {
     fn only_the_last_word_of_podman_is_an_id() {
         let id = "a".repeat(64);
         let said = || text(&format!("{id}\n"));
-        assert_eq!(transcript(Builder::Podman, vec![said()]).1.unwrap(), id);
-        let (_, end) = transcript(Builder::Podman, vec![said(), text("more\n")]);
+        assert_eq!(transcript(&Libpod, vec![said()]).1.unwrap(), id);
+        let (_, end) = transcript(&Libpod, vec![said(), text("more\n")]);
         assert!(matches!(end, Err(EngineError::NoImageId)));
-        let (_, end) = transcript(Builder::Classic, vec![said()]);
+        let (_, end) = transcript(&Classic, vec![said()]);
         assert!(matches!(end, Err(EngineError::NoImageId)));
-        let (_, end) = transcript(Builder::Podman, vec![said(), Piece::Error("late".into())]);
+        let (_, end) = transcript(&Libpod, vec![said(), Piece::Error("late".into())]);
         assert!(matches!(end, Err(EngineError::Dockerfile { .. })));
     }
 
@@ -455,7 +442,7 @@ mod tests {
         let end = |detail: &str| {
             let pieces =
                 vec![text("STEP 2/3: RUN x\n"), text("said\n"), Piece::Error(detail.to_owned())];
-            transcript(Builder::Podman, pieces).1.unwrap_err()
+            transcript(&Libpod, pieces).1.unwrap_err()
         };
         for detail in [
             "building at STEP \"RUN x\": while running runtime: exit status 7",
@@ -504,7 +491,7 @@ mod tests {
 
     #[test]
     fn the_paint_of_the_classic_builder_comes_off() {
-        let (events, _) = transcript(Builder::Classic, vec![text("\x1b[91mred\n\x1b[0m")]);
+        let (events, _) = transcript(&Classic, vec![text("\x1b[91mred\n\x1b[0m")]);
         assert_eq!(events, [BuildEvent::Line(Line { text: "red".to_owned(), dropped: 0 })]);
     }
 }
