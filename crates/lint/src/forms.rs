@@ -138,36 +138,37 @@ const CHECKED: Key = Key::optional(
 );
 const SEVERITIES: &[&str] = &["error", "warning", "information"];
 
-/// The keys that every row about a problem has.
+const RULE_OF_ROW: Key = Key::required(
+    "rule",
+    Kind::Text,
+    "The rule that reports the problem.",
+    "rule = \"image-latest\"",
+);
+const SEVERITY_OF_ROW: Key = Key::optional(
+    "severity",
+    Kind::OneOf(SEVERITIES),
+    "The severity.",
+    "the value of the rule",
+    "severity = \"warning\"",
+);
+const GPUS: Key = Key::optional(
+    "gpus",
+    Kind::Texts,
+    "The GPU targets that the row applies to.",
+    "all",
+    "gpus = [\"gfx1151\"]",
+);
+
+/// The keys of a row about a problem.
 const ROW: &[Key] = &[
-    Key::required(
-        "rule",
-        Kind::Text,
-        "The rule that reports the problem.",
-        "rule = \"image-latest\"",
-    ),
-    Key::optional(
-        "message",
-        Kind::Text,
-        "The message.",
-        "the rule supplies the message",
-        "message = \"the tag moves\"",
-    ),
-    Key::optional(
-        "severity",
-        Kind::OneOf(SEVERITIES),
-        "The severity.",
-        "the value of the rule",
-        "severity = \"warning\"",
-    ),
-    Key::optional(
-        "gpus",
-        Kind::Texts,
-        "The GPU targets that the row applies to.",
-        "all",
-        "gpus = [\"gfx1151\"]",
-    ),
+    RULE_OF_ROW,
+    Key::required("message", Kind::Text, "The message.", "message = \"the tag moves\""),
+    SEVERITY_OF_ROW,
+    GPUS,
 ];
+
+/// The keys of a row about a problem for which the rule's code writes the message.
+const ROW_WITHOUT_MESSAGE: &[Key] = &[RULE_OF_ROW, SEVERITY_OF_ROW, GPUS];
 
 const PACKAGE: Key = Key::required("package", Kind::Text, "The package.", "package = \"torch\"");
 const RELEASES: Key = Key::optional(
@@ -218,7 +219,7 @@ pub const ROCM: Form = Form::of(
                 "needs = \"a newer release\"",
             ),
         ],
-        ROW,
+        ROW_WITHOUT_MESSAGE,
         EVIDENCE,
     ],
 );
@@ -259,7 +260,7 @@ pub const EXTRA: Form = Form::of(
                 "unless = [\"transformers 4 or older\"]",
             ),
         ],
-        ROW,
+        ROW_WITHOUT_MESSAGE,
         EVIDENCE,
     ],
 );
@@ -273,7 +274,7 @@ pub const WHEEL: Form = Form::of(
             RELEASES,
             Key::required("python", Kind::Text, "The version of Python.", "python = \"3.12\""),
         ],
-        ROW,
+        ROW_WITHOUT_MESSAGE,
         EVIDENCE,
     ],
 );

@@ -3,8 +3,9 @@
 //!
 //! Start at [`check`]. It first extracts the [`Facts`] of a file ([`shell`], `compose`, `units`,
 //! `containers`, `python`, `tracks`), which each module of `rules` then checks. The rules, with
-//! their reasons and sources, and all facts about versions are data: `versions/lint.toml`, which
-//! `data` reads. `target` decides whether a row about a GPU applies to a file.
+//! their reasons and sources, and the facts about versions are data in `versions/lint.toml`; moved
+//! indexes, known-bad versions and packages that must fit each other are in `versions/compat.toml`.
+//! Both are compiled in, and `data` reads the first. `target` decides whether a row about a GPU applies to a file.
 //! `build-pipeline: allow RULE` in a comment, on the line or on the line above, allows one
 //! exception.
 //!
@@ -241,13 +242,16 @@ impl<'a> Findings<'a> {
         self.releases.insert((stage, release.to_owned()))
     }
 
-    /// Adds a violation.
+    /// Adds a violation. Its rule exists: the reader of the data checks the rules of rows, and a test
+    /// those in the code.
     pub(crate) fn hit(&mut self, hit: Hit<'_>) {
         let Hit { rule: id, line, message, help, severity, evidence } = hit;
         if self.only.is_some_and(|only| !only.contains(&id)) {
             return;
         }
-        let Some(rule) = rule(id) else { return };
+        let found = rule(id);
+        debug_assert!(found.is_some(), "there is no rule `{id}`");
+        let Some(rule) = found else { return };
         self.all.push(Finding {
             rule,
             severity: severity.map_or(rule.severity, |most| most.max(rule.severity)),

@@ -82,6 +82,25 @@ fn every_rule_is_broken_by_a_file() {
     assert!(unbroken.is_empty(), "no file violates {unbroken:?}");
 }
 
+/// `Findings::hit` finds the rule of a row by its name. For names in the code, this test ensures
+/// that they exist.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test reads the source of the rules")]
+fn every_rule_that_the_code_names_exists() {
+    let mut names = BTreeSet::new();
+    for file in std::fs::read_dir("src/rules").unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for call in [".add(", ".add_with(", "Hit::new("] {
+            let arguments = text.split(call).skip(1).map(str::trim_start);
+            let quoted = arguments.filter_map(|rest| rest.strip_prefix('"')?.split('"').next());
+            names.extend(quoted.map(str::to_owned));
+        }
+    }
+    assert!(names.len() > 20, "{names:?}");
+    let unknown: Vec<&String> = names.iter().filter(|name| lint::rule(name).is_none()).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
 #[test]
 fn every_row_of_the_catalogue_has_a_rule_that_a_file_breaks() {
     let rows: BTreeSet<&str> =

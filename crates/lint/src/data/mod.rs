@@ -139,6 +139,7 @@ pub struct Data {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) rule: String,
+    /// The message; empty if the rule's code writes it.
     pub(crate) message: String,
     pub(crate) severity: Option<Severity>,
     pub(crate) gpus: Vec<GpuTarget>,

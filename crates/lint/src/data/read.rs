@@ -134,17 +134,23 @@ struct Named<'t> {
 }
 
 impl Named<'_> {
-    /// Reads the keys that every row about a problem has. If `message` is missing, the rule's code
-    /// writes the message.
+    /// Reads the keys of a row about a problem.
     fn row(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
+        let example = "message = \"the tag moves\"";
+        let message = self.table.required(report, "message", example, line);
+        let row = self.row_without_message(report);
+        Ok(Row { message: message?, ..row? })
+    }
+
+    /// Reads the keys of a row for which the rule's code writes the message.
+    fn row_without_message(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
         let rule = self.table.required(report, "rule", "rule = \"image-latest\"", line);
-        let message = self.table.optional(report, "message", line);
         let severity = self.table.optional(report, "severity", severity);
         let gpus = self.table.texts(report, "gpus", "gfx1151", gpu);
         let evidence = self.evidence(report);
         Ok(Row {
             rule: rule?,
-            message: message?.unwrap_or_default(),
+            message: String::new(),
             severity: severity?,
             gpus: gpus?,
             evidence: evidence?,
@@ -200,7 +206,7 @@ fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Repo
     named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
     let needs = named.table.optional(report, "needs", line);
-    let row = named.row(report);
+    let row = named.row_without_message(report);
     Ok(RocmRow { releases: releases?, needs: needs?, row: row? })
 }
 
@@ -227,7 +233,7 @@ fn read_extra(report: &mut Report<'_>, named: &Named<'_>) -> Result<ExtraRow, Re
     let extras = named.table.texts(report, "extras", "cli", line);
     let releases = named.releases(report);
     let unless = named.table.texts(report, "unless", "transformers 4 or older", package_releases);
-    let row = named.row(report);
+    let row = named.row_without_message(report);
     Ok(ExtraRow {
         package: package?,
         extras: extras?,
@@ -242,7 +248,7 @@ fn read_wheel(report: &mut Report<'_>, named: &Named<'_>) -> Result<WheelRow, Re
     let package = named.package(report);
     let releases = named.releases(report);
     let python = named.table.required(report, "python", "python = \"3.12\"", line);
-    let row = named.row(report);
+    let row = named.row_without_message(report);
     Ok(WheelRow { package: package?, releases: releases?, python: python?, row: row? })
 }
 
@@ -520,12 +526,18 @@ mod tests {
             (RULE.to_owned(), "lint.toml:2:7: `known` is missing from `[rule.a]`"),
             (format!("{RULE}known = \"1 reports\"\n"), "`1 reports` is not a value of `known`"),
             (
-                format!("{RULE}known = \"vendor\"\n[override.x]\nvalues = [\"7\"]\nrule = \"b\"\n"),
+                format!(
+                    "{RULE}known = \"vendor\"\n[override.x]\nvalues = [\"7\"]\nrule = \"b\"\nmessage = \"m\"\n"
+                ),
                 "lint.toml:12:8: there is no rule `b`",
             ),
             (
                 "[word.x]\npattern = 'A'\nrule = 'a'\nmessage = 'm'\n".to_owned(),
                 "lint.toml:3:11: `A` has capital letters",
+            ),
+            (
+                format!("{RULE}known = \"vendor\"\n[override.x]\nvalues = [\"7\"]\nrule = \"a\"\n"),
+                "lint.toml:10:11: `message` is missing from `[override.x]`",
             ),
             ("[gpu.radeon]\nwords = ['x']\n".to_owned(), "`radeon` is not a GPU target"),
             ("[image.x]\ntag = ['a']\n".to_owned(), "`tag` is not a key of `[image.x]`"),

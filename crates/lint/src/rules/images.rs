@@ -1,7 +1,7 @@
 //! Rules for images: names, tags, and known problems.
 
 use super::{for_gpu, rocm};
-use crate::data::{ReleaseRow, data, matches, matches_any};
+use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
 use crate::facts::Image;
 use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
@@ -160,12 +160,9 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let has_rocm = row.old_rocm.is_empty()
             || rocm::amd_releases(facts, image.stage)
                 .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
-        let is_named = row.repositories.iter().any(|one| one == path)
-            && matches_any(&row.tags, tag)
-            && !matches_any(&row.except, tag);
         let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
             && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
-        if !(is_named && has_option && has_variable && has_rocm && is_its_build) {
+        if !(is_about(row, path, tag) && has_option && has_variable && has_rocm && is_its_build) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
@@ -181,6 +178,14 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let named = rocm::Named { release, line, is_series: false, stage: image.stage, message };
         rocm::judge(named, facts, context, found);
     }
+}
+
+/// Returns whether a row is about an image with this repository and tag.
+fn is_about(row: &ImageRow, path: &str, tag: &str) -> bool {
+    let has_repository =
+        row.repositories.is_empty() || row.repositories.iter().any(|one| one == path);
+    let has_tag = row.tags.is_empty() || matches_any(&row.tags, tag);
+    has_repository && has_tag && !matches_any(&row.except, tag)
 }
 
 /// Returns whether a stage runs a command that matches a pattern.
@@ -218,4 +223,28 @@ fn rocm_of<'a>(path: &str, tag: &'a str) -> Option<&'a str> {
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let release = rest[..end].trim_end_matches('.');
     release.contains('.').then_some(release)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_repositories_or_tags_is_about_all() {
+        let rule = "[rule.a]\nseverity = \"error\"\ntitle = \"t\"\nfact = \"F.\"\nadvice = \"a\"\nsource = \"s\"\nknown = \"vendor\"\nchecked = 2026-11-20\n";
+        let cases = [
+            ("", [true, true, true]),
+            ("repositories = [\"a/b\"]\n", [true, true, false]),
+            ("tags = [\"1*\"]\n", [true, false, true]),
+            ("except = [\"1*\"]\n", [false, true, false]),
+        ];
+        for (keys, expected) in cases {
+            let text =
+                format!("schema = 1\n{rule}[image.x]\n{keys}rule = \"a\"\nmessage = \"m\"\n");
+            let data = crate::data::parse("lint.toml", &text).unwrap();
+            let found = [("a/b", "1.2"), ("a/b", ""), ("c", "1.2")];
+            let found = found.map(|(path, tag)| is_about(&data.images[0], path, tag));
+            assert_eq!(found, expected, "{keys}");
+        }
+    }
 }
