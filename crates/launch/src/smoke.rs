@@ -24,7 +24,7 @@ pub struct SmokeReport {
     pub track: TrackName,
     /// The image.
     pub image: String,
-    /// `podman` or `docker`.
+    /// The engine, such as `podman`.
     pub engine: &'static str,
     /// Whether the containers had a GPU.
     pub gpu: bool,

@@ -69,7 +69,7 @@ struct MachineGpu {
 /// A container engine of the machine.
 #[derive(Debug, Serialize, JsonSchema)]
 struct MachineEngine {
-    /// `podman` or `docker`.
+    /// Its name, such as `podman`.
     kind: &'static str,
     /// Its socket.
     socket: Option<String>,
@@ -79,9 +79,9 @@ struct MachineEngine {
     version: Option<String>,
     /// The OCI runtime.
     runtime: Option<String>,
-    /// What builds Dockerfiles, if the engine answered: `podman`, `classic` or `buildkit`.
+    /// What builds Dockerfiles, if the engine answered, such as `buildkit`.
     builder: Option<String>,
-    /// The release of the kernel that its containers use, if docker answered.
+    /// The release of the kernel that its containers use, if the engine reports it.
     kernel: Option<String>,
 }
 

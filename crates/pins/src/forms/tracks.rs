@@ -22,7 +22,7 @@ pub const TRACKS: Form = Form {
 /// A track.
 pub const TRACK: Form = Form::of(
     "A track. `base`, `track` or `packages` specifies what its image is based on. A track with `stage` \
-     tables is built by podman or docker; any other track only adds metadata to its base.",
+     tables is built by an engine; any other track only adds metadata to its base.",
     &[TRACK_ABOUT, BASE, IMAGE, &[SPOOF], BUILT],
 );
 
