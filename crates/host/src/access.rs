@@ -233,7 +233,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     }
     for kind in EngineKind::ALL {
         let facts = kind.facts();
-        let is_known = all.iter().any(|engine: &Engine| engine.kind == kind);
+        let is_known = all.iter().any(|one: &Engine| one.kind == kind);
         if facts.is_daemonless && !is_known && program(root, facts.name).is_some() {
             all.push(engine(kind, None, true));
         }
