@@ -138,6 +138,11 @@ mod tests {
     }
 
     #[test]
+    fn the_short_form_has_12_digits() {
+        assert_eq!(Digest::of(b"").short(), "sha256:e3b0c44298fc");
+    }
+
+    #[test]
     fn parse_refuses_what_is_not_a_sha256_digest() {
         let hex = "a".repeat(64);
         for (text, wanted) in [

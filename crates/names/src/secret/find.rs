@@ -355,3 +355,30 @@ fn value_after(text: &str, name: Range<usize>, extent: Extent) -> Option<Range<u
 fn is_name_start(character: char) -> bool {
     character.is_ascii_alphabetic() || "_{(".contains(character)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_host;
+
+    #[test]
+    fn hosts_are_told_from_users() {
+        for host in
+            ["a.example", "a.example:443", "localhost:5000", "[::1]", "[::1]:80", "10.0.0.1"]
+        {
+            assert!(is_host("https", host), "{host}");
+        }
+        for other in [
+            "",
+            "user",
+            "user:pass",
+            "a.example:pass",
+            "a.example:123456",
+            "[::1",
+            "::1]",
+            "a%2e.b",
+        ] {
+            assert!(!is_host("https", other), "{other}");
+        }
+        assert!(is_host("file", ""));
+    }
+}
