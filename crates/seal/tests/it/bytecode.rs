@@ -80,17 +80,19 @@ fn what_is_not_valid_is_not_made_valid() {
 
 #[test]
 fn a_source_in_an_earlier_layer_counts_with_the_time_it_had_in_the_build() {
+    // Larger than the buffer with which content is read: only its beginning has a header.
+    let long = |mtime| [timed(mtime, 4), vec![7; 200_000]].concat();
     let mut sealer = Sealer::new(rules(&[]), Index::new()).unwrap();
     let source = Tar::new().file("a.py", b"1234").end();
     sealer.layer(Cursor::new(source), std::io::sink()).unwrap();
-    let bytecode = Tar::new().file("__pycache__/a.cpython-313.pyc", &timed(LATER, 4)).end();
+    let bytecode = Tar::new().file("__pycache__/a.cpython-313.pyc", &long(LATER)).end();
     let sealed = sealer.layer(Cursor::new(bytecode), std::io::sink()).unwrap();
     assert_eq!(sealed.report.bytecode.patched, 1);
     // Touching the source without changing it is not a change, and neither is recompiling the
     // bytecode.
     let again = Tar::new()
         .file_at("a.py", b"1234", LATER + 60)
-        .file("__pycache__/a.cpython-313.pyc", &timed(LATER + 60, 4))
+        .file("__pycache__/a.cpython-313.pyc", &long(LATER + 60))
         .end();
     let sealed = sealer.layer(Cursor::new(again), std::io::sink()).unwrap();
     assert_eq!((sealed.layer, sealed.report.bytecode.patched), (None, 1));
