@@ -333,6 +333,8 @@ fn large_files_are_not_patched() {
     assert_eq!((verdict.to_string().as_str(), file.len()), ("applied(1)", MAX_FILE_BYTES));
     let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES - added + 1));
     assert_eq!(verdict.explain(), "`f`: the file would become too large");
+    let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES));
+    assert_eq!(verdict.explain(), "`f`: the file would become too large");
     let (verdict, _) = one(APPEND, &padded(MAX_FILE_BYTES + 1));
     assert_eq!(verdict.explain(), "`f`: it has 4194305 bytes; the maximum is 4194304");
 
