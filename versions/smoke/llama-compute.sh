@@ -1,5 +1,6 @@
-# Computes one token with the model in MODEL, a file in /models, with all layers on the GPU. Without a device, ggml computes
-# on the processor and exits with 0, so its line about devices must be present.
+# Computes one token with the model in MODEL, a file in /models, with all layers on the GPU. Without
+# a device, ggml computes on the CPU and exits with 0, so the output must contain ggml's line about
+# devices.
 case $MODEL in /*) ;; *) MODEL=/models/$MODEL ;; esac
 if [ "${SOFTWARE-}" = 1 ]; then
     GGML_VK_VISIBLE_DEVICES=0

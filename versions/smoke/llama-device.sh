@@ -1,5 +1,5 @@
-# Lists the devices that llama.cpp computes on. ggml skips software devices unless they are
-# named, so SOFTWARE=1 names the first one.
+# Lists the devices that llama.cpp computes on. ggml skips software devices unless a variable
+# selects them; SOFTWARE=1 selects the first one.
 if [ "${SOFTWARE-}" = 1 ]; then
     GGML_VK_VISIBLE_DEVICES=0
     export GGML_VK_VISIBLE_DEVICES

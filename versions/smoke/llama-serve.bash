@@ -1,5 +1,5 @@
-# Starts llama.cpp's server with the model in MODEL, a file in /models, requests one token, and ends the server. The image
-# has no curl; bash itself opens the connection.
+# Starts llama.cpp's server with the model in MODEL, a file in /models, requests one token, and stops
+# the server. The image has no curl, so bash opens the connection.
 case $MODEL in /*) ;; *) MODEL=/models/$MODEL ;; esac
 if [ "${SOFTWARE-}" = 1 ]; then
     export GGML_VK_VISIBLE_DEVICES=0
@@ -16,7 +16,7 @@ ask() { # method path body
 }
 
 for ((second = 0; second < 900; second++)); do
-    kill -0 "$server" 2>/dev/null || { echo "the server ended" >&2; exit 1; }
+    kill -0 "$server" 2>/dev/null || { echo "the server exited" >&2; exit 1; }
     [[ "$(ask GET /health '' 2>/dev/null)" == *'"ok"'* ]] && break
     sleep 1
 done

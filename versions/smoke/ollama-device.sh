@@ -1,4 +1,4 @@
-# Starts the server and waits for its message about GPUs, which it prints once at the start.
+# Starts the server and waits for the message about GPUs that the server prints once at startup.
 export OLLAMA_HOST=127.0.0.1:18434
 log=/tmp/ollama.log
 ollama serve >"$log" 2>&1 &

@@ -1,4 +1,4 @@
-# Starts the server, lets the model in MODEL generate text, and ends the server.
+# Starts the server, generates text with the model in MODEL, and stops the server.
 export OLLAMA_HOST=127.0.0.1:18434
 ollama serve >/tmp/ollama.log 2>&1 &
 server=$!

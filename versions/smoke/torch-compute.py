@@ -1,4 +1,4 @@
-"""Multiplies matrices on the GPU and compares the result with that of the processor."""
+"""Multiplies matrices on the GPU and compares the results with those of the CPU."""
 
 import sys
 

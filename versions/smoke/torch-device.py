@@ -1,4 +1,4 @@
-"""Names the GPUs that PyTorch finds."""
+"""Lists the GPUs that PyTorch finds."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Imports PyTorch and says its version, and the GPUs it has code for."""
+"""Imports PyTorch, and prints its version and the GPUs that it has code for."""
 
 import torch
 

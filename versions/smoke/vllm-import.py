@@ -1,4 +1,4 @@
-"""Imports vLLM and what it stands on, and says their versions."""
+"""Imports vLLM and PyTorch, and prints their versions."""
 
 import torch
 import vllm

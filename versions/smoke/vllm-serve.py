@@ -1,4 +1,4 @@
-"""Starts vLLM's server with the model in MODEL, asks it for one token, and ends it."""
+"""Starts vLLM's server with the model in MODEL, requests one token, and stops the server."""
 
 import json
 import os
@@ -14,7 +14,7 @@ server = subprocess.Popen(["vllm", "serve", MODEL, *options])
 try:
     for _ in range(900):
         if server.poll() is not None:
-            sys.exit(f"the server ended with {server.returncode}")
+            sys.exit(f"the server exited with {server.returncode}")
         try:
             urllib.request.urlopen(f"{ADDRESS}/health", timeout=2)
             break

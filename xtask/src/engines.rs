@@ -1,7 +1,7 @@
 //! `cargo xtask engines`: tests engines and hosts, and writes tables of the results into README.md.
 //!
 //! The tables come from tests of `build-pipeline`. `conformance` tests every engine of the machines
-//! that testkit makes. If only some machines are tested, only their rows are replaced. `hosts`
+//! that testkit creates. If only some machines are tested, only their rows are replaced. `hosts`
 //! builds track `vulkan` on hosts of several releases and on one without apt, and rehearses
 //! `source` on two of them.
 

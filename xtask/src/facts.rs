@@ -1,7 +1,7 @@
 //! `facts [DAYS]`: lists the facts of the data files that have not been checked for a while.
 //!
-//! A fact is a table with the key `checked`. When you check its source again, set the key to that
-//! day.
+//! A fact is a table with the key `checked`. When you check its source again, set the key to the
+//! current date.
 
 use std::fmt::Write as _;
 use std::path::Path;

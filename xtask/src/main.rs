@@ -60,7 +60,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
                 REPOSITORY/PATH, and compare the findings with the recorded verdicts
   corpus diagnose FOLDER  run `diagnose` on the logs of xtask/corpus/diagnose.toml, which are in FOLDER
                 as OWNER+NAME+NUMBER.log, and compare the results with the expected ones
-  facts [DAYS]  list the facts in versions/*.toml that were not checked for DAYS days [default: 90]
+  facts [DAYS]  list the facts in versions/*.toml that have not been checked for DAYS days [default: 90]
   bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
                 do, and compare with other tools
   bench sources only measure the preparation and patching of sources

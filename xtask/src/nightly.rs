@@ -4,10 +4,11 @@
 //! `outdated` → propose bumps → `lint` → `lock --check` → build the tracks whose plan changed →
 //! `verify` → `smoke`, if there is a GPU → summary, with old facts. A track with a rehearsal is
 //! rehearsed.
+//!
 //! Nothing is committed or pushed: proposed bumps are files in `target/nightly`. In a GitHub
-//! workflow, the summary and the outputs go to the files that GitHub's variables name, and GitHub
-//! does not interpret the output of builds as workflow commands. The arguments after `nightly` are
-//! passed to every call of the tool, for example `--mirror FROM=TO`.
+//! workflow, the summary and the outputs go to the files that GitHub's variables name, and the
+//! output of builds is quoted, so that GitHub does not interpret it as workflow commands. The
+//! arguments after `nightly` are passed to every call of the tool, for example `--mirror FROM=TO`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -71,7 +72,7 @@ impl Tool<'_> {
     }
 }
 
-/// Runs all steps. If they find problems, the first line of the error is the worst one.
+/// Runs all steps. If they find problems, the first line of the error is the worst problem.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);

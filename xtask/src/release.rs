@@ -18,7 +18,7 @@ const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 /// Writes the package for Fedora.
 const CARGO_GENERATE_RPM: (&str, &str) = ("cargo-generate-rpm", "0.21.1");
 
-/// The targets, and the names of their processors for file names.
+/// The targets, and the names of their architectures in file names.
 const TARGETS: [(&str, &str); 2] =
     [("x86_64-unknown-linux-musl", "x86_64"), ("aarch64-unknown-linux-musl", "aarch64")];
 
@@ -47,7 +47,7 @@ fn build() -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot empty `target/release-files`")?;
     }
-    fs::create_dir_all(&folder).context("cannot make `target/release-files`")?;
+    fs::create_dir_all(&folder).context("cannot create `target/release-files`")?;
     // Files in packages and the SBOM get the time of the commit.
     let time = output("git", &["log", "-1", "--format=%ct"])?.trim().to_owned();
     let mut has_documents = false;

@@ -99,7 +99,7 @@ fn unslimmed(tool: &str) -> Result<u64> {
         serde_json::from_str(&output(tool, &["records", "--last", "--format", "json"])?)?;
     ensure!(record["plan"]["name"] == TRACK, "the last record is of {}", record["plan"]["name"]);
     let before = record["image"]["slim"]["layer_bytes_before"].as_u64();
-    before.context("the record does not tell what `slim` removed")
+    before.context("the record does not say what `slim` removed")
 }
 
 /// Checks the compressed size of the image, and prints it with its other sizes: unpacked, and

@@ -110,10 +110,11 @@ const LONGEST_FILE: usize = 700;
 /// source.
 const LINT_RULES: &str = "crates/lint/src/rules/";
 
-/// The built-in tracks. No code knows their names: a project can replace them, or have none of them.
+/// The built-in tracks. Code must not contain their names: a project can replace or omit them.
 const TRACKS: &str = "versions/tracks.toml";
 
-/// Names of built-in tracks that are also other words, with the start of the paths where they are.
+/// Names of built-in tracks that also have another meaning, with the prefixes of the paths in which
+/// they are allowed.
 const OTHER_WORDS: [(&str, &str); 6] = [
     // A kind of pin, and the origin of a fact.
     ("source", "crates/"),
@@ -277,7 +278,7 @@ fn rust(file: &str, text: &str, tracks: &[String], breaches: &mut Vec<String>) {
             format!("{file}: `{call}`: panics if the machine allows no more threads; use std::thread::Builder")
         }));
         breaches.extend(named(file, product, tracks).map(|(line, name)| {
-            format!("{file}:{line}: \"{name}\": code does not know the names of tracks; they are data in {TRACKS}")
+            format!("{file}:{line}: \"{name}\": code must not contain the names of tracks; they are data in {TRACKS}")
         }));
     }
     // Cargo passes values to build scripts in environment variables.

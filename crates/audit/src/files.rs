@@ -21,7 +21,7 @@ pub struct Found {
 /// The GPU code of a file.
 #[derive(Debug, Clone, Default)]
 pub struct FileCode {
-    /// The amount for each target.
+    /// The amount of code for each target.
     pub(crate) targets: BTreeMap<CodeTarget, Amount>,
     /// The targets for which there is code, not only data about code.
     pub(crate) code: BTreeSet<CodeTarget>,
@@ -75,7 +75,7 @@ pub fn head(file: &Spool) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Scans a file. `path` matters for files whose names tell which GPU they are for.
+/// Scans a file. `path` matters for files whose names contain their GPU target.
 ///
 /// # Errors
 /// Fails if the file is damaged; the text is the reason.

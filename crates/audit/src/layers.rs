@@ -18,7 +18,7 @@ pub struct Layers {
     links: BTreeSet<EntryPath>,
     /// The results for the files of all layers.
     scanned: Vec<Scanned>,
-    /// The number of the result for the file at a path.
+    /// The index of the result for the file at each path.
     results: BTreeMap<EntryPath, usize>,
 }
 
@@ -26,7 +26,7 @@ pub struct Layers {
 #[derive(Debug, Default)]
 pub struct Layer {
     listing: Listing,
-    /// The results, in the order of the listing, with the number of the entry.
+    /// The results, in the order of the listing, with the index of the entry.
     scanned: Vec<(usize, EntryPath, Scanned)>,
     current: Option<Current>,
     /// The folder for temporary files.

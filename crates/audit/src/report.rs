@@ -16,7 +16,7 @@ const SCHEMA: u32 = 1;
 pub struct AuditReport {
     /// The version of this JSON format.
     pub schema: u32,
-    /// The input, as it was named.
+    /// The input, as the user specified it.
     pub input: String,
     /// The GPU target.
     pub gpu: String,

@@ -14,7 +14,7 @@ pub(crate) const TABLE: [(u8, &str); 21] = [
         3,
         "the machine lacks something: disk space, a permission, a home directory; doctor: something does not work",
     ),
-    (4, "a registry or another server needs valid credentials, or yours do not permit this"),
+    (4, "a registry or another server needs valid credentials, or denies access with yours"),
     (
         5,
         "a registry or another server cannot be reached, limits the request rate, or failed after all retries; verify: not everything could be compared",
@@ -23,7 +23,7 @@ pub(crate) const TABLE: [(u8, &str); 21] = [
     (7, "a patch did not apply; its tree was not changed"),
     (
         8,
-        "verify: the image was made from pins other than the current ones; lock --check, build: a lock does not match the current requirements",
+        "verify: the image was not built from the current pins; lock --check, build: a lock does not match the current requirements",
     ),
     (10, "another run held a needed lock for longer than --lock-timeout"),
     (

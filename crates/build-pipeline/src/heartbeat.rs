@@ -137,10 +137,10 @@ impl Heartbeat {
     }
 }
 
-/// Starts a thread. Without it, the command works, but prints no lines while it is silent.
+/// Starts a thread. If that fails, the command still works, but prints no heartbeat lines.
 fn start(body: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().spawn(body) {
-        tracing::debug!(%error, "no thread for the lines of a silent command");
+        tracing::debug!(%error, "cannot start a thread for heartbeat lines");
     }
 }
 
@@ -152,7 +152,7 @@ impl Drop for Heartbeat {
 }
 
 /// From now on, prints a line whenever the command has been silent for too long and none of its
-/// steps and outputs is running. These have lines of their own.
+/// steps and outputs is running. Running steps and outputs have separate lines.
 pub(crate) fn watch(command: &str) {
     let (command, started) = (command.to_owned(), Instant::now());
     start(move || {
@@ -168,7 +168,7 @@ pub(crate) fn watch(command: &str) {
     });
 }
 
-/// Returns a line about something whose end is not known.
+/// Returns a line about something with an unknown duration.
 fn running_for(name: &str, elapsed: Duration, received: u64) -> String {
     let elapsed = long(elapsed.as_secs());
     match received {

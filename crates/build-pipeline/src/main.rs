@@ -2,7 +2,7 @@
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
 //! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
-//! and know nothing about arguments or the terminal. `typed` writes the command line for records
+//! and do not depend on arguments or the terminal. `typed` writes the command line for records
 //! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
 //! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
 //! an image again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's
@@ -189,7 +189,7 @@ fn hide_secrets_in_panics() {
 
 /// Runs the command. If the command runs another program, returns that program's exit code.
 fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
-    // The output of a container is not mixed with lines of this program.
+    // This program's lines must not mix with the output of a container.
     let is_container = matches!(cli.command, Some(Command::Run(_)));
     if !is_container && reporter::Reporter::is_log(cli.global.progress) {
         heartbeat::watch(&cli.global.command);

@@ -43,7 +43,7 @@ pub(crate) async fn rebuild(
         is_fresh: true,
         keeps_failed: false,
         store: store.clone(),
-        // A rebuild proves nothing if it uses what others have built.
+        // A rebuild proves nothing if it uses results that others have built.
         shared: stores::open(client.clone(), Vec::new())?,
         old_packages: global.mirror.old_packages(),
     };

@@ -67,7 +67,7 @@ fn example(error: &clap::Error) -> Option<String> {
     let (shown, value) = (text_of(error, ContextKind::InvalidArg)?, values.first()?);
     let option = shown.split([' ', '=', '[']).next().filter(|name| name.starts_with('-'));
     let example = option.map_or_else(|| value.clone(), |option| format!("{option} {value}"));
-    Some(format!("write one of the possible values, for example `{example}`"))
+    Some(format!("use one of the possible values, for example `{example}`"))
 }
 
 /// A command line with an error.
@@ -96,8 +96,8 @@ impl<'a> Line<'a> {
         Self { words, matches, command }
     }
 
-    /// Returns the variable that gave an argument its value, if it was not typed. `shown` is clap's
-    /// name of the argument, such as `--color <COLOR>`.
+    /// Returns the variable that gave an argument its value, unless the user typed the argument.
+    /// `shown` is clap's name for the argument, such as `--color <COLOR>`.
     fn variable(&self, shown: &str) -> Option<String> {
         let long = shown.split([' ', '=', '[']).next()?;
         let is_shown =

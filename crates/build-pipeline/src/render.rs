@@ -93,7 +93,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}└─ lock {name}{}", short_digest(input)));
         }
         Action::BootstrapBase { set, seal, .. } => {
-            out.line(format_args!("{bar}├─ a root file system of the packages `{set}`"));
+            out.line(format_args!("{bar}├─ a root file system from the package set `{set}`"));
             self::seal(out, bar, "└─", seal);
         }
         Action::BuildImage { base, dockerfile, args, context, files, network } => {
@@ -121,7 +121,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         }
         Action::SealImage { seal, edit, .. } => {
             self::seal(out, bar, "├─", seal);
-            // An intermediate stage has no labels of its own.
+            // An intermediate stage does not set labels.
             let none = BTreeMap::new();
             self::edit(out, bar, edit, if edit.labels.is_empty() { &none } else { labels });
         }
@@ -131,7 +131,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
                 targets.iter().map(GpuTarget::as_str).collect::<Vec<_>>().join(" and ")
             };
             out.line(format_args!(
-                "{bar}├─ code that {} can run is kept, and must exist",
+                "{bar}├─ code that {} can run is kept; the image must contain some",
                 both(gpus)
             ));
             if !if_present.is_empty() {
@@ -152,7 +152,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}└─ {image} must contain code for {gpu}"));
         }
         Action::AuditWheels { wheels, gpu } => {
-            out.line(format_args!("{bar}└─ GPU code in {wheels} must be for {gpu}, too"));
+            out.line(format_args!("{bar}└─ GPU code in {wheels} must include code for {gpu}"));
         }
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));

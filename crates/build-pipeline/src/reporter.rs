@@ -94,7 +94,7 @@ impl Reporter {
         }
     }
 
-    /// Returns whether the requested progress is lines of a log.
+    /// Returns whether progress is printed as log lines.
     pub(crate) fn is_log(asked: Progress) -> bool {
         matches!(Self::new(asked), Self::Plain(_))
     }
@@ -145,7 +145,7 @@ impl Teller {
         }
     }
 
-    /// Tells the heartbeat about an event.
+    /// Passes an event to the heartbeat.
     fn beat(&self, heartbeat: &Heartbeat, event: &Event) {
         match event {
             Event::StepBegun { step, what } => {

@@ -13,13 +13,13 @@ impl Signals {
             (SignalKind::terminate(), Kind::Terminated),
             (SignalKind::hangup(), Kind::Terminated),
         ];
-        // A signal that cannot be handled keeps its default, which ends the process.
+        // A signal that cannot be handled keeps its default action, which ends the process.
         Self(
             codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
         )
     }
 
-    /// Waits for one of the signals. Returns its exit code.
+    /// Waits for one of the signals. Returns the kind of failure that it causes.
     pub(crate) async fn next(&mut self) -> Kind {
         std::future::poll_fn(|context| {
             for (signal, code) in &mut self.0 {

@@ -86,7 +86,7 @@ pub enum FetchError {
 /// A file is taken from the cache, else from a folder with old files, else from a mirror. The
 /// mirrors of an archive are tried in order: the next one is tried if a mirror does not have the
 /// file, does not respond or must not be contacted. If at least one mirror responded that it does
-/// not have the file, the servers that keep old files are tried. `days` are the days of the lock
+/// not have the file, the servers that keep old files are tried. `days` are the dates in the lock
 /// ([`pins::PackageLock::days`]). A wrong hash is an immediate error.
 ///
 /// # Errors
@@ -151,7 +151,7 @@ async fn fetch_one(
         let old = searched(&mirrors.old, failed.map(|(_, error)| error));
         return Err(FetchError::Superseded { file, old, source });
     }
-    // The failure of a server that was asked says more than that of one that must not be asked.
+    // The failure of a contacted server says more than the refusal to contact another one.
     let was_asked = |(_, error): &(Place, SourceError)| error.kind() != ErrorKind::NoMirror;
     let first = failed.iter().position(was_asked).unwrap_or_default();
     if let Some((_, source)) = failed.into_iter().nth(first) {

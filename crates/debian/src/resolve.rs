@@ -154,8 +154,8 @@ impl ResolveError {
         }
     }
 
-    /// Returns the URL that a mirror did not serve as it should, with the kind of failure, if apt
-    /// reported one.
+    /// Returns the URL of the first index that apt could not download, with the kind of failure,
+    /// if apt reported one.
     pub fn refused(&self) -> Option<(SourceUrl, ErrorKind)> {
         match self {
             Self::Update { source, .. } => refused(source.last_lines()),
@@ -180,7 +180,7 @@ fn refused(lines: &[String]) -> Option<(SourceUrl, ErrorKind)> {
     })
 }
 
-/// Returns the kind of failure that apt gives as the reason: a status of HTTP, or a message.
+/// Returns the kind of failure that apt gives as the reason: an HTTP status, or a message.
 fn kind_of(reason: &str) -> Option<ErrorKind> {
     let status = reason.split_whitespace().next().and_then(|word| word.parse::<u16>().ok());
     match status {

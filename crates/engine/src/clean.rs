@@ -191,7 +191,7 @@ fn loopback_port(name: &str) -> Option<u16> {
 }
 
 /// Returns whether buildah assigned this name to the image of an unfinished step (`nameToRemove` in
-/// buildah's `commit.go`). The name stays if podman is killed at that moment.
+/// buildah's `commit.go`). The name remains if podman is killed before it removes the name.
 fn is_name_of_buildah(name: &str) -> bool {
     let name = name.strip_prefix("docker.io/library/").unwrap_or_default();
     let digits = name.strip_suffix("-tmp:latest").unwrap_or_default();
@@ -360,7 +360,7 @@ async fn build_containers(
 }
 
 /// Returns whether a container could be that of a probe whose podman was killed while creating it:
-/// it has no image, the name that buildah gives to such containers, and no content. Without a
+/// it has the name that buildah gives to such containers, but no image and no content. Without a
 /// record, buildah cannot use it.
 fn is_empty_without_base(info: &EngineInfo, container: &Value, id: &str) -> bool {
     let names = container["Names"].as_array().cloned().unwrap_or_default();
@@ -425,7 +425,7 @@ fn run_of(records: &Path, id: &str) -> Record {
 const FINISHING: Duration = Duration::from_secs(5);
 
 /// How long an image of stray layers is kept. Somebody else may be loading or pulling an image with
-/// such a layer, which takes minutes; if the layer disappeared in the meantime, that would fail.
+/// such a layer, which takes minutes and would fail if the layer disappeared in the meantime.
 const ADOPTED: Duration = Duration::from_secs(3600);
 
 /// Creates images for the layers of this tool for which a killed podman did not create one. When

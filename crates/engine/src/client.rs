@@ -1,4 +1,4 @@
-//! API calls that are the same for all engines, or differ only as their [`Dialect`] says.
+//! API calls that are the same for all engines, or differ only as their [`Dialect`] specifies.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

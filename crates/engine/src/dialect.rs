@@ -33,13 +33,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns whether the headers of `/_ping` show that this engine answers. docker's show
-    /// nothing.
+    /// Returns whether the headers of `/_ping` show that this engine answers. docker's headers do
+    /// not identify it.
     fn is_named_in(&self, ping: &HeaderMap) -> bool {
         self.version_header().is_some_and(|header| text_of(ping, header).is_some())
     }
 
-    /// Returns where the engine's description of itself is, and where it contains what.
+    /// Returns the path of the engine's description of itself, and the positions of its fields.
     fn info(&self) -> &'static InfoFields {
         &DOCKER_INFO
     }
@@ -95,7 +95,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         format!("/build?{}", query.finish())
     }
 
-    /// Returns a text that marks lines of a build's output to hide.
+    /// Returns a text. Lines of a build's output that contain it are hidden.
     fn hidden(&self) -> Option<&'static str> {
         None
     }
@@ -120,14 +120,15 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         ""
     }
 
-    /// Returns the missing feature of which the error message of a failed probe, in lower case,
-    /// says that the engine does not have it.
+    /// Returns the feature that the engine lacks according to the error message of a failed probe,
+    /// which is passed in lower case.
     fn missing(&self, _said: &str) -> Option<&'static str> {
         None
     }
 
-    /// Returns whether buildah builds, in the process of the engine. If that is killed, it leaves
-    /// containers, layers and images that only its own API and the files of its store show.
+    /// Returns whether buildah builds the images, inside the engine's process. If that process is
+    /// killed, it leaves containers, layers and images that appear only in the engine's own API and
+    /// in the files of its store.
     fn uses_buildah(&self) -> bool {
         false
     }

@@ -216,7 +216,7 @@ fn socket_of(host: &str) -> Result<Address, String> {
         Some(("unix", path)) => path,
         Some((scheme, _)) => {
             return Err(format!(
-                "`{scheme}://` addresses another machine, and only local Unix sockets are \
+                "`{scheme}://` refers to another machine, but only local Unix sockets are \
                  supported; forward the remote socket: `ssh -L /path/local.sock:/path/remote.sock \
                  host`"
             ));

@@ -102,7 +102,7 @@ pub(crate) struct Docker {
     socket: PathBuf,
     builder: DockerBuilder,
     /// Created once, with a negotiated API version: the daemon refuses versions that it does not
-    /// know.
+    /// support.
     client: OnceCell<Client>,
 }
 

@@ -1,6 +1,6 @@
 //! Finds the line of an instruction in a Dockerfile, so that an error can name it.
 //!
-//! The parser knows only comments, continuations, the escape directive and heredocs. The engine
+//! The parser handles only comments, continuations, the escape directive and heredocs. The engine
 //! decides whether the Dockerfile is valid.
 
 /// One instruction of a Dockerfile.

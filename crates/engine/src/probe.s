@@ -1,4 +1,5 @@
-# The probe of probe.rs: as probe.s -o probe.o && objcopy -O binary -j .text probe.o probe.bin
+# The probe of probe.rs. To build it:
+# as probe.s -o probe.o && objcopy -O binary -j .text probe.o probe.bin
 .intel_syntax noprefix
 .globl _start
 _start:

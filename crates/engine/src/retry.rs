@@ -1,4 +1,4 @@
-//! Repeats calls to an engine that failed for a reason that may pass.
+//! Retries calls to an engine if the reason for their failure may be temporary.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Retries {
             return false;
         }
         self.left -= 1;
-        tracing::info!(%error, pause = ?self.pause, "repeating a call to an engine");
+        tracing::info!(%error, pause = ?self.pause, "retrying a call to an engine");
         tokio::time::sleep(self.pause).await;
         self.pause *= 2;
         true

@@ -147,7 +147,7 @@ impl Service {
     pub(crate) async fn stop(mut self) {
         drop(self.input.take());
         if tokio::time::timeout(STOP, self.child.wait()).await.is_err() {
-            tracing::warn!(socket = %self.socket.display(), "a podman service does not stop");
+            tracing::warn!(socket = %self.socket.display(), "a podman service did not stop");
         }
     }
 

@@ -224,7 +224,7 @@ pub(crate) fn containers(info: &EngineInfo) -> Vec<Value> {
 }
 
 /// Reads records. Those that need not survive a crash of the machine, such as those of build
-/// containers, have a file of their own.
+/// containers, are in a separate file.
 fn read_both(folder: &Path, name: &str) -> Vec<Value> {
     let files = [format!("{name}.json"), format!("volatile-{name}.json")];
     files.iter().flat_map(|file| read(&folder.join(file))).collect()

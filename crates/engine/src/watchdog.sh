@@ -6,7 +6,7 @@
 #
 # podman cannot be relied on to end its RUN. On SIGTERM, it forwards the signal once to the process
 # that runs the OCI runtime. If the RUN has not started yet, that process dies and leaves a RUN that
-# continues, or a container that waits to be started. If there is no RUN at that moment, the signal
+# continues, or a container that was never started. If there is no RUN at that moment, the signal
 # is lost and the next RUN may start. So the watchdog kills RUNs itself, repeatedly, until podman
 # has exited. It recognises them by their mounts: files of their bundles, which are in FOLDER.
 folder=$1
@@ -85,7 +85,7 @@ done
 forget_containers
 # podman mounts onto the files that it has unpacked, and the mounts stay if it is killed. The deepest
 # mounts in FOLDER are removed first; `rm` would delete files through a remaining mount. Special
-# characters of the paths in the list are octal numbers.
+# characters in the listed paths are written as octal escapes.
 # shellcheck disable=SC2016 # The variables belong to the inner shell.
 remove='cut -d " " -f 5 /proc/self/mountinfo | grep -F "/$1/" | sort -r |
     while read -r point; do umount "$(printf "%b" "$point")"; done

@@ -24,7 +24,7 @@ pub struct BaseImage {
     /// The layers on top, made on this machine from the project's own files. The base's registry
     /// does not have them.
     pub own_layers: Vec<Descriptor>,
-    /// Whether nothing had to be fetched.
+    /// Whether the cache contained all of these documents.
     pub was_cached: bool,
 }
 

@@ -476,8 +476,8 @@ impl Run {
         Ok(())
     }
 
-    /// Claims the image that a step begins to make. Returns the image if another run has made it in
-    /// the meantime.
+    /// Claims the image that a step is about to make. Returns the image if another run has made it
+    /// in the meantime.
     pub(crate) async fn claim(&self, step: &Step) -> Option<StoredImage> {
         let build_env = self.settings.build_env.as_ref()?;
         let result = self.result_step(step)?;

@@ -38,8 +38,9 @@ impl BlobCache {
         self.folder.as_ref().map(|folder| folder.join("sha256").join(digest.hex()))
     }
 
-    /// Opens the beginning of a layer that `client` is about to read. Returns `None` if it is not
-    /// kept: the layer is in a file on this machine, or see [`KeptPart::open`].
+    /// Opens the kept beginning of a layer that `client` is about to read. Returns `None` if the
+    /// layer is in a file on this machine, if this cache stores nothing, or for the reasons that
+    /// [`KeptPart::open`] lists.
     pub(crate) fn part(
         &self,
         layer: &Descriptor,
@@ -52,7 +53,7 @@ impl BlobCache {
         KeptPart::open(&self.path(&layer.digest)?, layer.size, room).map(Arc::new)
     }
 
-    /// Returns the layers of which an interrupted transfer left the beginning.
+    /// Returns the layers whose beginning was kept when a transfer was interrupted.
     pub(crate) fn partial<'a>(&self, layers: &'a [Descriptor]) -> Vec<&'a Descriptor> {
         let is_partial = |layer: &&Descriptor| {
             let part = self.path(&layer.digest).map(|path| part_of(&path));

@@ -31,9 +31,9 @@ pub(crate) struct LayerCopy {
 
 /// Copies layers into files, several at once. `done` is called for each.
 ///
-/// Each copy is a task of `running`, so that the caller can wait for it. If one copy fails, the
-/// others are stopped, but a stopped copy may run for another moment and write into a file that the
-/// next run continues.
+/// Each copy is spawned on `running`, so that the caller can wait for it. If one copy fails, the
+/// others are stopped, but a stopped copy may keep running for a moment and write to a file that
+/// the next run continues.
 pub(crate) async fn copy_into_files(
     layers: Vec<(LayerCopy, PathBuf)>,
     running: &TaskTracker,

@@ -381,7 +381,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Returns the number of different blobs that older bundles do not have, and their bytes.
+    /// Returns the number of distinct blobs that older bundles do not have, and their total size.
     pub fn size(&self, since: &InputFiles) -> (usize, u64) {
         let index = self.index(since);
         let new: BTreeSet<_> = index

@@ -17,7 +17,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The buffer size for reading layers, in bytes.
 pub(crate) const PIECE: usize = 256 << 10;
-/// The number of pieces that may wait to be hashed.
+/// The number of pieces that may be queued for hashing.
 const PIECES_AHEAD: usize = 8;
 
 /// Why a layer cannot be listed.
@@ -160,7 +160,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// Hashes data on another thread. The thread that reads a layer hashes its files.
+/// Hashes data on another thread, because the thread that reads a layer also hashes its files.
 struct Hashing {
     piece: Vec<u8>,
     pieces: SyncSender<Vec<u8>>,
@@ -192,7 +192,7 @@ impl Hashing {
     fn finish(self) -> io::Result<Digest> {
         drop(self.pieces.send(self.piece));
         drop(self.pieces);
-        self.thread.join().map_err(|_| io::Error::other("the thread that hashes panicked"))
+        self.thread.join().map_err(|_| io::Error::other("the hashing thread panicked"))
     }
 }
 

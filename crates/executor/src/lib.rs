@@ -1,7 +1,7 @@
 //! Executes a plan and reports every step as an event.
 //!
-//! Start at [`Executor::execute`]. The executor makes no choices: the plan contains what to fetch,
-//! what to write and every label, and [`Settings`] contains the outputs. The module `run` starts
+//! Start at [`Executor::execute`]. The executor makes no choices: the plan specifies what to fetch,
+//! what to write and every label, and [`Settings`] lists the outputs. The module `run` starts
 //! each step as soon as its dependencies are finished. The result is always an [`Execution`], even
 //! after a failure or a signal, so that a record can always be written. This crate prints nothing
 //! and reads no environment variables.
@@ -151,7 +151,7 @@ pub enum End {
 }
 
 impl Execution {
-    /// Returns the execution of a plan of which no step was started.
+    /// Returns an execution in which no step of the plan was started.
     pub fn not_begun(plan: &Plan, end: End) -> Self {
         let steps = in_order(plan, &[]);
         Self {
@@ -209,9 +209,9 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Creates an executor for a run, whose plans share `engine`. It must be set if one of them needs
-    /// an engine ([`needs_engine`]): the caller finds and tests the engine before anything is fetched
-    /// for the plans.
+    /// Creates an executor for a run. All its plans share `engine`, which must be set if one of
+    /// them needs an engine ([`needs_engine`]): the caller finds and tests the engine before
+    /// anything is fetched for the plans.
     pub fn new(engine: Option<Engine>) -> Self {
         Self { shared: Arc::new(Shared::new(engine)), build_envs: Mutex::default() }
     }

@@ -19,7 +19,8 @@ use crate::{BlobCache, Event, ExecuteError, OnEvent};
 /// registries limit connections (podman and skopeo copy 6, docker 3).
 pub(crate) const LAYERS_AT_ONCE: usize = 4;
 
-/// How many times the rest of a layer must fit on the disk before its beginning is kept there.
+/// The beginning of a layer is kept only if the free disk space is at least this many times the
+/// size of the rest.
 const ROOM: u64 = 2;
 
 /// The number of bytes of a layer between two progress reports.

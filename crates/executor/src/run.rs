@@ -206,7 +206,8 @@ impl Run {
             let ended = tokio::select! {
                 biased;
                 ended = running.join_next() => ended,
-                // Without steps that make layers, the base may fail at the same time.
+                // Not in plans without steps that make layers: there, the fetch of the base may
+                // fail at the same time, and either error could be reported.
                 error = targets::refused(self, &mut found), if makes_image && is_long => {
                     return Err(Arc::new(error));
                 }

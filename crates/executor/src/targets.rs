@@ -19,7 +19,7 @@ use crate::{Event, ExecuteError, Output};
 /// folder.
 ///
 /// # Errors
-/// There is something else at its path, or it cannot be written.
+/// Fails if there is something else at the output's path, or if the output cannot be written.
 pub fn check_copy_target(output: &Output) -> Result<(), ExecuteError> {
     check(output, |path| ArtifactFolder::new(path.to_owned()).check(Some(INPUTS)))
 }
@@ -33,7 +33,7 @@ pub(crate) fn check_outputs(run: &Run) -> Result<(), ExecuteError> {
     Ok(())
 }
 
-/// Waits until a registry refuses a target. Never ends if none does.
+/// Waits until a registry refuses a target. Never completes if none does.
 pub(crate) async fn refused(run: &Run, targets: &mut [Target]) -> ExecuteError {
     poll_fn(|context| {
         for (target, output) in targets.iter_mut().zip(&run.settings.outputs) {

@@ -9,7 +9,7 @@ use sources::{Asked, ErrorKind as SourceKind, Service, SourceError};
 
 use crate::{Failure, Kind, unknown_gpu};
 
-/// Adds hints if `--set` names a pin that the plan does not use. They name the pins that it uses.
+/// Adds hints if `--set` names a pin that the plan does not use: they list the pins that it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
         [] => told.hint(
@@ -117,7 +117,7 @@ impl From<PlanError> for Failure {
             PlanError::UnknownSlimGpu { gpu, known } => told.did_you_mean(
                 gpu,
                 known.iter().map(String::as_str),
-                format!("it contains {}", known.join(", ")),
+                format!("the file contains {}", known.join(", ")),
             ),
             PlanError::NoSpoof { gpu } => told
                 .hint("`--spoof off` builds without a spoof, `--spoof x.y.z` builds with that version")
@@ -304,7 +304,7 @@ pub const MIRROR_ONLY: &str = "`--mirror-only`, `BUILD_PIPELINE_MIRROR_ONLY` or 
 
 /// Adds hints for a source server without a mirror, when only mirrors may be contacted.
 pub fn no_mirror_hint(told: Failure, server: &str) -> Failure {
-    // FROM is named separately, because a port in front of `=` looks like a password.
+    // FROM is written separately, because a port before `=` looks like a password.
     told.hint(format!(
         "set a mirror with `--mirror FROM=URL`, where FROM is `{server}`; `--mirror FROM=FROM` allows the server itself"
     ))
@@ -440,7 +440,7 @@ fn server_hints(told: Failure, kind: SourceKind, server: &Asked) -> Failure {
     }
 }
 
-/// Returns the claim that a URL is the address of its service.
+/// Returns a clause that says what the URL should be the address of.
 fn is_service(asked: &Asked) -> String {
     let what = match asked.service {
         Service::Git => "a git repository",
@@ -453,7 +453,7 @@ fn is_service(asked: &Asked) -> String {
 
 /// Returns the option that names a mirror for a server.
 fn rule(server: &Asked) -> String {
-    // A port in front of `=` looks like a password.
+    // A port before `=` looks like a password.
     match server.url.url().port() {
         None => format!("`--mirror {}=URL`", server.url.server()),
         Some(_) => format!("`--mirror FROM=URL`, where FROM is `{}`,", server.url.server()),

@@ -11,15 +11,15 @@ pub enum Kind {
     Input,
     /// The machine lacks something.
     Machine,
-    /// A registry needs other credentials.
+    /// A registry or another server needs valid credentials, or denies access.
     Authentication,
-    /// A registry cannot be reached, or failed on every try.
+    /// A registry or another server cannot be reached, or failed on every attempt.
     Network,
     /// Content does not match its digest or pin.
     Integrity,
     /// A patch did not apply.
     Patch,
-    /// The image was made from pins other than the current ones.
+    /// The image was not built from the current pins, or a lock is stale.
     OutOfDate,
     /// Another run held a needed lock for too long.
     Busy,

@@ -1,7 +1,7 @@
 //! Failures, as a person sees them: what went wrong, why, and what to do next.
 //!
-//! Library errors know nothing about flags and commands. `conversions` turns them into failures,
-//! and adds the hints. `kind` lists the kinds of failure; the command gives each of them an exit
+//! Library errors do not mention flags or commands. `conversions` turns them into failures, and
+//! adds the hints. `kind` lists the kinds of failure; the command gives each of them an exit
 //! code. `unknown` creates the failures for unknown names.
 
 mod conversions;
@@ -72,7 +72,7 @@ impl Failure {
         Self { message: Message::Told, ..Self::new(kind, "") }
     }
 
-    /// Creates an error from the problems in a data file with that text.
+    /// Creates an error from the problems in a data file and the text of that file.
     pub fn places(error: pins::ParseError, text: String) -> Self {
         Self::all_places(vec![(error, text)])
     }
@@ -94,7 +94,7 @@ impl Failure {
         self
     }
 
-    /// Adds a hint in front of the other hints.
+    /// Adds a hint before the other hints.
     pub fn first_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.insert(0, hint.into());
         self

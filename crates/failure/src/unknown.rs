@@ -57,8 +57,8 @@ pub fn unknown_gpu<'a>(gpu: &str, known: impl IntoIterator<Item = &'a str>) -> F
 }
 
 /// Returns whether a name has the form of the targets that LLVM lists (AMDGPUUsage): `gfx`, the
-/// major version, and two digits, the last of them hexadecimal. Such a name is that of another GPU
-/// rather than a typo, and code for a similar GPU would not run on it.
+/// major version, and two digits, the last of them hexadecimal. Such a name probably means another
+/// GPU and is not a typo, and code for a similar GPU would not run on that GPU.
 fn is_well_formed(gpu: &str) -> bool {
     let Some(version) = gpu.strip_prefix("gfx") else { return false };
     let length = if version.starts_with('1') { 4 } else { 3 };

@@ -424,12 +424,12 @@ fn checked(head: &[u8], owner: Owner) -> Result<Owner, String> {
         Some(Elf::CodeObject(found)) => (found, true),
         Some(Elf::OtherCode(found)) => (found, false),
         Some(Elf::Host) => {
-            return Err(format!("its ID names {target}, but it is not code for an AMD GPU"));
+            return Err(format!("its ID specifies {target}, but it is not code for an AMD GPU"));
         }
-        None => return Err(format!("its ID names {target}, but it is not a code object")),
+        None => return Err(format!("its ID specifies {target}, but it is not a code object")),
     };
     if found.is_known() && target.is_known() && found.processor() != target.processor() {
-        return Err(format!("its ID names {target}, but its code is for {found}"));
+        return Err(format!("its ID specifies {target}, but its code is for {found}"));
     }
     Ok(if is_loaded { Owner::Gpu(target) } else { Owner::Data(target) })
 }

@@ -67,7 +67,9 @@ pub(crate) fn fat_sections(file: &Spool) -> Result<Vec<(u64, u64)>, ScanError> {
     if table == 0 {
         return match bundle::find(file)? {
             None => Ok(Vec::new()),
-            Some(at) => Err(ScanError::at(at, "there is a bundle, but no section headers")),
+            Some(at) => {
+                Err(ScanError::at(at, "there is a bundle, but there are no section headers"))
+            }
         };
     }
     let entry = size_of::<Section>();

@@ -1,4 +1,4 @@
-//! Kernel files, whose names tell which GPU they are for.
+//! Kernel files, whose names contain their GPU target.
 
 use crate::target::CodeTarget;
 
@@ -38,19 +38,20 @@ pub(crate) struct Named {
     pub(crate) content: Content,
 }
 
-/// Returns the target and the kind of content that the path of a file names. Returns `None` if it
-/// is not a kernel file, or if it names no known target.
+/// Returns the target and the kind of content that the path of a file specifies. Returns `None` if
+/// it is not a kernel file, or if the path contains no known target.
 pub(crate) fn named(path: &str) -> Option<Named> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let (end, content) = *ENDS.iter().find(|(end, _)| name.ends_with(end))?;
     if end == AOTRITON {
-        // A family of processors is the name of a folder: `amd-gfx11xx`.
+        // The name of a folder contains a family of processors: `amd-gfx11xx`.
         let family = folder.split('/').find_map(|part| part.strip_prefix("amd-"))?;
         let target = CodeTarget::of_family(family).or_else(|| family.parse().ok())?;
         return Some(Named { target, content });
     }
     let stem = name.strip_suffix(end)?;
-    // The last target counts, because a fallback may first name the target that it replaces.
+    // The last target counts, because the name of a fallback may first contain the target that it
+    // replaces.
     let target = stem.rmatch_indices("gfx").find_map(|(at, _)| target_at(&stem[at..]))?;
     Some(Named { target, content })
 }

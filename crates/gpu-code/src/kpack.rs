@@ -16,7 +16,7 @@ pub(crate) const MAGIC: &[u8] = b"KPAK";
 const VERSION: u32 = 1;
 /// The size of the header, in bytes.
 const HEAD: usize = 16;
-/// The largest table, in bytes. A kernel takes about 120 bytes of it.
+/// The largest table, in bytes. The entry of a kernel takes about 120 bytes.
 const LARGEST_TABLE: u64 = 4 << 20;
 
 /// The maximum nesting depth of a table. Its kernels are on the fourth level; the library's default
@@ -39,8 +39,8 @@ struct Kernel {
     original_size: Option<u64>,
 }
 
-/// A map, in the order of the file. Unlike the maps of the standard library, it needs little memory
-/// for many maps with one entry.
+/// A map, in the order of the file. Unlike a map of the standard library, it needs little memory if
+/// it has only one entry, as many maps in a table do.
 struct Pairs<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {

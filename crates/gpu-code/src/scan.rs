@@ -35,7 +35,7 @@ pub struct CodeObject {
 /// The processor or GPU that uses a part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
-    /// A processor that is not a GPU. Bundles have such an entry, which is usually empty.
+    /// A processor that is not a GPU. Bundles have an entry for it, which is usually empty.
     Host,
     /// A GPU. The part is code.
     Gpu(CodeTarget),
@@ -102,7 +102,7 @@ pub(crate) enum Form {
     Archive(Vec<CodeObject>),
     /// A code object.
     Object(Owner),
-    /// None of these. Its name may still tell which GPU it is for.
+    /// None of these. The file's name may still contain a GPU target.
     Other,
 }
 
@@ -165,7 +165,7 @@ impl Form {
 }
 
 /// Lists the code objects of a file, in the order of the file. `path` matters for files whose names
-/// tell which GPU they are for.
+/// contain their GPU target.
 ///
 /// # Errors
 /// Fails if the file cannot be read, violates its format, or contains code for a GPU other than the

@@ -169,7 +169,7 @@ impl CodeTarget {
         Some((Self::of_processor(longest)?, &text[longest.len()..]))
     }
 
-    /// Returns the target that the header of a code object names. `None` if this program
+    /// Returns the target that the header of a code object specifies. `None` if this program
     /// does not know its number.
     ///
     /// `version` is `e_ident[EI_ABIVERSION]`. Since version 2 (code object V4), each feature has two

@@ -1,5 +1,5 @@
 //! Who may use the GPU: device nodes, the user, the groups, and the installed container engines.
-//! All of it is read from files; the caller adds what the engines report.
+//! All of this is read from files; the caller adds the facts that the engines report.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -56,7 +56,7 @@ pub struct Engine {
     /// The builder for Dockerfiles, if the engine reported it.
     pub builder: Option<Builder>,
     /// The release of the kernel that its containers use. Docker reports it; podman is not queried,
-    /// because its response takes long.
+    /// because it responds slowly.
     pub kernel: Option<String>,
 }
 
@@ -144,7 +144,8 @@ fn listed_groups(text: &str, user: Option<&str>) -> Vec<String> {
     text.lines().filter(lists).filter_map(name).collect()
 }
 
-/// Returns a path relative to `/`, with `~` replaced by the home folder; `None` if there is none.
+/// Returns a path relative to `/`, with `~` replaced by the home folder; `None` if the path needs a
+/// home folder and there is none.
 pub(crate) fn at_home(path: &str, home: Option<&str>) -> Option<String> {
     match path.strip_prefix("~/") {
         Some(rest) => home.map(|home| format!("{}/{rest}", home.trim_matches('/'))),
@@ -256,8 +257,9 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     Some(node.is_open_to(user))
 }
 
-/// Returns the OCI runtime of an engine: the one in its files, otherwise the first installed one in
-/// podman's search order (containers.conf(5)). `None` if the engine has no such files.
+/// Returns the OCI runtime of an engine: the one in its configuration files, otherwise the first
+/// installed one in podman's search order (containers.conf(5)). `None` if the engine has no such
+/// files.
 fn runtime(root: &Root, files: &[&str], home: Option<&str>) -> Option<String> {
     if files.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use pins::forms::CHECKED;
 /// `versions/run.toml`.
 pub const RUN: Form = Form {
     about: "What a container of each track needs to run, and how it is smoke-tested. `run`, `smoke` \
-            and the files of `run --print` use this file; nothing in it goes into an image.",
+            and `run --print` use this file; nothing in it goes into an image.",
     keys: &[&[Key::schema()]],
     named: Some(("the name of a track", &ROW)),
 };

@@ -39,7 +39,7 @@ impl Gpu {
 const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
 /// The directory of PCI devices.
 const PCI: &str = "sys/bus/pci/devices";
-/// AMD's PCI vendor id.
+/// AMD's PCI vendor ID.
 const AMD: u64 = 0x1002;
 
 /// Returns the GPUs of the machine at `root`. Those that KFD lists come first, in KFD's order,

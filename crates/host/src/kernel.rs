@@ -21,7 +21,7 @@ pub struct Kernel {
     pub words: Vec<String>,
     /// The modules of interest that are loaded: those with a folder in `/sys/module`.
     pub modules: Vec<String>,
-    /// Parameters that the loaded module does not have, so that the kernel ignores them.
+    /// Parameters that the loaded module does not have. The kernel ignores them.
     pub unknown: Vec<Parameter>,
 }
 
@@ -220,7 +220,8 @@ impl Firmware {
         mes.dedup();
         let mut packages = debian_packages(&root.text("var/lib/dpkg/status").unwrap_or_default());
         packages.extend(root.names("var/lib/pacman/local").iter().filter_map(|folder| {
-            // `linux-firmware-amdgpu-20260110-1`: the version and the build follow the last dashes.
+            // `linux-firmware-amdgpu-20260110-1`: the last two dashes separate the version and the
+            // build.
             let (rest, build) = folder.rsplit_once('-')?;
             let (name, version) = rest.rsplit_once('-')?;
             let is_wanted = matches!(name, "linux-firmware" | "linux-firmware-amdgpu");

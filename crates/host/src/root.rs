@@ -32,7 +32,7 @@ impl Root {
         self.path == Path::new("/")
     }
 
-    /// Returns whether the machine was recorded, so that no fact of this machine may be used.
+    /// Returns whether the machine was recorded. If so, no fact of the running machine may be used.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.recorded.is_empty()
     }

@@ -42,9 +42,9 @@ pub struct Snapshot {
     pub kernel: Kernel,
     /// The container that the tool runs in, for example `lxc`, `podman` or `docker`.
     pub container: Option<String>,
-    /// Whether it is a virtual machine, or a container in one.
+    /// Whether the machine is a virtual machine, or a container in one.
     pub is_virtual: bool,
-    /// WSL2, if the machine is one.
+    /// The facts about WSL2, if this is WSL2.
     pub wsl: Option<Wsl>,
     /// The GPU's firmware.
     pub firmware: Firmware,
@@ -75,8 +75,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the machine whose root directory is `root`. For a recorded machine (with a file
-    /// `recorded` in it), no fact of this machine is used.
+    /// Reads the machine whose root directory is `root`. For a recorded machine, whose root
+    /// contains a file `recorded`, no fact of the running machine is used.
     pub fn read(root: &Path, caller: &Caller) -> Self {
         let root = Root::new(root);
         let environment = if root.is_recorded() {
@@ -112,7 +112,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the value of the variable with that name.
+    /// Returns the value of an environment variable.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }

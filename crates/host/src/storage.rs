@@ -16,7 +16,7 @@ pub struct Disk {
     pub free: u64,
 }
 
-/// An image in podman's store without a manifest. It makes every listing of images fail.
+/// An image without a manifest in podman's store. It makes every command that lists images fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenImage {
     /// The store's directory.
@@ -70,8 +70,8 @@ fn recorded_disk(line: &str) -> Option<Disk> {
     Some(Disk { path: path.to_owned(), free: free.parse().ok()? })
 }
 
-/// Returns the listed images of a store of podman that have no manifest; a `podman build` that was killed
-/// during a commit leaves them.
+/// Returns the images that a podman store lists although they have no manifest. A `podman build`
+/// that is killed during a commit leaves such images.
 fn broken(root: &Root, store: &str) -> Vec<BrokenImage> {
     let folder = format!("{store}/overlay-images");
     let Some(list) = root.text(&format!("{folder}/images.json")) else { return Vec::new() };

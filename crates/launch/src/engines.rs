@@ -1,7 +1,7 @@
 //! Finds the engine that builds, loads or runs images.
 //!
-//! [`find`] also tests the engine with a tiny `RUN` and returns what to record about it; builds
-//! start with it. [`reach`] is for `run` and `smoke`, which start existing images.
+//! [`find`] is for builds: it also tests the engine with a tiny `RUN` instruction, and returns the
+//! facts to record. [`reach`] is for `run` and `smoke`, which start existing images.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub async fn find(
         async |candidate: &Candidate, address: &Address| search.probe(candidate, address).await;
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found }) = chosen else {
-        let none = Failure::new(Kind::Machine, "no engine found to build with");
+        let none = Failure::new(Kind::Machine, "found no engine to build with");
         return Err(engine_hints(none.cause(search.nothing(&passed_over))));
     };
     let Tried { engine, can, fallback } = found;
@@ -141,7 +141,7 @@ pub async fn facts(
     Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder, kernel })
 }
 
-/// Returns the engines at sockets that variables and settings name, except those in `known`.
+/// Returns the engines at sockets that variables and settings specify, except those in `known`.
 ///
 /// # Errors
 /// There is no home directory.

@@ -1,4 +1,4 @@
-//! Known failures that were found in a log, for programs.
+//! The known failures that a log shows, in the form of JSON output.
 
 use host::failures::Diagnosis;
 use schemars::JsonSchema;

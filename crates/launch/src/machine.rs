@@ -178,10 +178,10 @@ pub fn look(root: &Path) -> Snapshot {
 
 /// Asks the engines of this machine for facts that no file contains: version, runtime, builder, and
 /// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
-/// that variables name.
+/// that variables specify.
 ///
 /// # Errors
-/// The machine cannot start threads, or there is no home directory.
+/// Threads cannot be started, or there is no home directory.
 pub fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     // podman would create a store if there is none, but this check must not change anything.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));

@@ -73,7 +73,7 @@ pub struct Prepared {
     project: Option<PathBuf>,
     /// The folder of the host that is the container's home.
     container_home: String,
-    /// Whether the caller named the image.
+    /// Whether the caller specified the image.
     is_image_named: bool,
 }
 
@@ -111,7 +111,7 @@ impl Prepared {
         };
         if let Some(work) = &work {
             check_size(work, "as the working directory", &machine).map_err(|error| {
-                error.hint("go to the folder with the code, or specify it with `--work DIR`")
+                error.hint("change to the folder with the code, or specify it with `--work DIR`")
             })?;
         }
         let added = asked.additions.read(here)?;
@@ -235,7 +235,7 @@ impl Prepared {
             None => found.map(ToString::to_string).collect(),
         };
         let has = |gpu: &str| checked.split(' ').any(|one| one == gpu);
-        // An image that makes ROCm see another GPU runs the code for that GPU.
+        // An image that makes ROCm assume another GPU runs the code for that GPU.
         let spoof =
             image.labels.get(labels::SPOOF).and_then(|text| text.parse::<GfxVersion>().ok());
         let imitates = |gpu: &str| {
@@ -375,7 +375,7 @@ pub fn publish(text: &str) -> Result<(String, Option<u16>), Failure> {
     }
 }
 
-/// Checks that no program uses the host's port of a container.
+/// Checks that the host port of a container is free.
 ///
 /// # Errors
 /// The port is in use.
@@ -407,7 +407,9 @@ pub fn run_error(error: RunError) -> Failure {
         RunError::NoDevice { .. } => told
             .hint("`build-pipeline doctor` shows the reason and the fix")
             .hint("`--no-gpu` runs the image without a GPU"),
-        RunError::Path { .. } => told.hint("engines would split this name; choose another folder"),
+        RunError::Path { .. } => {
+            told.hint("engines use such characters as separators; choose another folder")
+        }
         RunError::Quadlet { .. } => told.hint("`--engine podman` writes a quadlet for podman"),
     }
 }

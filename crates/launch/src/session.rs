@@ -156,7 +156,7 @@ async fn through<Kept>(
                     last.drain(..excess);
                 }
                 // A broken connection does not mean that the container ended; the status shows
-                // that.
+                // whether it did.
                 Ok(None) | Err(_) => break,
             },
             bytes = next_input(&mut input) => {
@@ -330,7 +330,7 @@ impl Signals {
             ("SIGUSR2", SignalKind::user_defined2()),
             ("SIGWINCH", SignalKind::window_change()),
         ];
-        // A signal that cannot be handled keeps its default.
+        // A signal that cannot be handled keeps its default action.
         let listened = all.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
         Self(listened.collect())
     }

@@ -28,7 +28,7 @@ pub struct SmokeReport {
     pub engine: &'static str,
     /// Whether the containers had a GPU.
     pub gpu: bool,
-    /// Whether nothing failed.
+    /// Whether no level failed.
     pub passed: bool,
     /// The levels, lowest first.
     pub levels: Vec<Tried>,
@@ -172,7 +172,7 @@ impl Session<'_> {
             wish.environment.insert("SOFTWARE".to_owned(), "1".to_owned());
         }
         let mut container = host::run::container(&wish).map_err(prepare::run_error)?;
-        // The server is only used inside the container; a port in use must not fail a level.
+        // The server is only used inside the container; a port in use must not make a level fail.
         container.port = None;
         let before = host::kernel_log(&self.prepared.root);
         let ended = session::kept(engine, self.prepared, &container).await?;

@@ -134,7 +134,7 @@ pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
     let mut all = Findings::new(file);
     let hit = if is_binary {
         Hit::new("not-utf-8", line, "the file is binary, and was not checked")
-            .help("name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")
+            .help("pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`")
     } else {
         Hit::new("not-utf-8", line, "the line is not UTF-8; unreadable bytes were replaced")
     };

@@ -40,12 +40,12 @@ pub struct EngineFacts {
     /// Its package in Debian.
     pub debian_package: &'static str,
     /// The paths of its sockets, relative to `/`. A list contains the paths of one socket. `{uid}`
-    /// stands for the ID of the user, for whom the engine then runs.
+    /// stands for the ID of the user; the engine at such a socket runs as this user.
     pub sockets: &'static [&'static [&'static str]],
     /// The folders of its images, relative to `/`, or below the home folder `~`.
     pub stores: &'static [&'static str],
     /// The files that name its OCI runtime, in order of precedence, in the same form. If there are
-    /// any, this tool asks the engine only for its version, because the rest takes long.
+    /// any, this tool asks the engine only for its version, because other requests are slow.
     pub runtime_files: &'static [&'static str],
     /// Its usual OCI runtime.
     pub usual_runtime: &'static str,

@@ -1,8 +1,8 @@
 //! Resolves names for the connections of a client, and refuses addresses that are not public
 //! enough.
 //!
-//! The check happens on connecting, not before: two lookups of the same name may give different
-//! addresses.
+//! Addresses are checked when a connection is opened, not before: two lookups of the same name may
+//! give different addresses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -3,8 +3,8 @@
 /// The maximum length of displayed server text, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// Returns `text` on one line, without control characters, direction characters and secrets, cut at
-/// 300 characters.
+/// Returns `text` on one line, cut at 300 characters, without secrets, control characters, and
+/// characters that change the text direction or have no width.
 pub fn clean(text: &str) -> String {
     let text = names::mask(text);
     let mut shown = String::new();

@@ -35,7 +35,7 @@ pub enum ParsePlaceError {
     Repository(String, String),
     /// The text names a single artifact.
     #[error(
-        "`{0}` has a tag or digest; each artifact gets a tag of its own, so specify only the repository"
+        "`{0}` has a tag or digest; each artifact gets its own tag, so specify only the repository"
     )]
     Tagged(String),
 }

@@ -37,8 +37,9 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
 }
 
-/// Returns whether an error means that a path is wrong: it leads through a file, is too long, or
-/// names something of a different kind than the caller needs. Repairing the machine would not help.
+/// Returns whether an error means that a path is wrong: a parent is not a folder, the path is too
+/// long, its links form a loop, or it refers to something of a different kind than the caller
+/// needs. Repairing the machine would not help.
 pub fn is_wrong_path(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     let number = error.raw_os_error();

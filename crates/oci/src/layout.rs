@@ -118,7 +118,7 @@ pub enum LayoutError {
         /// The digest of its bytes.
         found: Digest,
     },
-    /// Its `oci-layout` file is missing, or has a version that this tool does not know (image
+    /// Its `oci-layout` file is missing, or has a version that this tool does not support (image
     /// specification, "oci-layout file").
     #[error("`{}` has no valid file `oci-layout`, which must contain `{MARKER}`", .0.display())]
     NoMarker(PathBuf),
@@ -305,7 +305,7 @@ pub fn remove_old_blobs(path: &Path, image: &DerivedImage) -> Result<(), LayoutE
     clean(path, is_half_file)
 }
 
-/// Removes the files in a folder for whose names `old` returns true.
+/// Removes the files in a folder if `old` returns true for their names.
 fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
     let entries = fs::read_dir(folder)
         .map_err(|source| LayoutError::Read { path: folder.to_owned(), source })?;
@@ -319,7 +319,8 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
     Ok(())
 }
 
-/// Writes a file to a temporary name, syncs and renames it. An identical file is left unchanged.
+/// Writes a file under a temporary name, syncs it and renames it. An identical file is left
+/// unchanged.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let found = files::open(path).and_then(read_capped);
     if found.is_ok_and(|found| found == bytes) {

@@ -78,7 +78,7 @@ impl LocalBlobs {
         all
     }
 
-    /// Adds a layer that is a file of its own.
+    /// Adds a layer that is in a separate file.
     pub fn add_file(&mut self, layer: &Descriptor, file: PathBuf) {
         self.places.insert(layer.digest.clone(), Place { file, begin: 0, size: layer.size });
     }

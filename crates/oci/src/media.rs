@@ -79,7 +79,7 @@ pub enum MediaError {
     /// The config is not JSON, or parsers interpret it differently.
     #[error("cannot read the config")]
     Config(#[source] DocumentError),
-    /// The format was retired before content addressing.
+    /// The format is retired. It is older than content-addressed images.
     #[error(
         "the manifest has the retired Docker schema 1; push the image again with a current tool"
     )]

@@ -314,7 +314,7 @@ pub const PROBE: Form = Form::of(
         Key::required(
             "kind",
             Kind::OneOf(&["cmake-script", "cpp-macro", "python-compile", "python-call"]),
-            "What runs.",
+            "What the probe runs.",
             "kind = \"python-compile\"",
         ),
         FILES,
@@ -328,7 +328,7 @@ pub const PROBE: Form = Form::of(
         Key::optional(
             "commands",
             Kind::Text,
-            "A regular expression that selects commands of the first file, which the script can include. Commands that set their variables are selected, too. Only for `cmake-script`.",
+            "A regular expression that selects commands of the first file, for the script to include. Commands that set the variables in them are also selected. Only for `cmake-script`.",
             "none",
             "commands = '^set$'",
         ),
@@ -363,7 +363,7 @@ pub const PROBE: Form = Form::of(
         Key::optional(
             "outcome",
             Kind::OneOf(&["success", "failure"]),
-            "How the program must end.",
+            "Whether the program must succeed or fail.",
             "`success`",
             "outcome = \"failure\"",
         ),
@@ -427,7 +427,7 @@ pub const TEST: Form = Form::of(
             "The files, by path.",
             "given.\"CMakeLists.txt\" = \"gfx1100\"",
         ),
-        Key::required("verdict", Kind::Text, "What must happen.", "verdict = \"applied(1)\""),
+        Key::required("verdict", Kind::Text, "The expected verdict.", "verdict = \"applied(1)\""),
         Key::optional(
             "then",
             Kind::TextByName,

@@ -16,7 +16,7 @@ pub struct NearestLine {
     pub text: String,
 }
 
-/// The number of bytes of a line that are compared, so that minified files do not take longer.
+/// The maximum number of bytes of a line that are compared: lines of minified files are very long.
 const MAX_LINE: usize = 400;
 
 /// Returns the line of `text` that shares the most pairs of adjacent characters with the literal

@@ -145,7 +145,7 @@ impl<'t> Table<'t> {
         number
     }
 
-    /// Reads the day of `key`, as `YYYY-MM-DD` without quotes.
+    /// Reads the date of `key`, as `YYYY-MM-DD` without quotes.
     pub(crate) fn need_date(&self, report: &mut Report<'_>, key: &str) -> Option<String> {
         if !self.has(key) {
             self.add_missing(report, key, &format!("{key} = 2026-11-20"));

@@ -16,7 +16,7 @@ use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
 /// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. It writes
-/// the receipt list, then the files, then the receipt list again if it changed.
+/// the ledger, then the files, then the ledger again if it changed.
 ///
 /// # Errors
 /// Fails if the tree cannot be written, or if another program changed it. Unless the error says

@@ -118,7 +118,7 @@ pub enum Action {
     /// Checks wheels before they are installed: if they contain GPU code, some of it must be for
     /// the GPU target. The build stops if it is only for other GPUs.
     AuditWheels {
-        /// The step that fetches the wheels. Later steps take them from the audit.
+        /// The step that fetches the wheels. Later steps use the wheels from this step.
         wheels: String,
         /// The GPU target.
         gpu: GpuTarget,

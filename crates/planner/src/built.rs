@@ -242,8 +242,8 @@ impl PlanBuilder<'_> {
         let base = "base".to_owned();
         let packages = self.fetch_packages("fetch-base-packages", lock, [&base])?;
         let mut seal = self.seal.clone();
-        // A package contains the folder `run`, so only its content, which the engine adds, is left
-        // out.
+        // A package contains the folder `run`, so only the content that the engine adds to it is
+        // left out.
         for path in seal.scrub.iter_mut().filter(|path| *path == "run") {
             "run/*".clone_into(path);
         }

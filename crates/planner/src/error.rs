@@ -1,6 +1,6 @@
 //! The reasons why no plan can be made.
 
-/// The reason why no plan can be made. The command line adds the next step.
+/// The reason why no plan can be made. The command line adds a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The track and a track below it have stages with the same name, so their images would have

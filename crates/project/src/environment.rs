@@ -33,13 +33,16 @@ pub const TABLE: [(&str, &str); 31] = [
         "0: docker uses its classic builder; 1: docker must use BuildKit; not set: BuildKit, or the classic builder with a warning if docker has no BuildKit",
     ),
     ("BUILD_PIPELINE_INDEX", "same as --index"),
-    ("BUILDKIT_PROGRESS", "used as --progress if that is not given: auto, plain, tty or rawjson"),
+    (
+        "BUILDKIT_PROGRESS",
+        "used as --progress if --progress is not given: auto, plain, tty or rawjson",
+    ),
     (
         "SOURCE_DATE_EPOCH",
         "the image's time in seconds since 1970, instead of the one in versions.toml; part of the plan and the labels",
     ),
     ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb", "whether messages have colours"),
-    ("CI", "if set, progress is plain lines even on a terminal"),
+    ("CI", "if set, progress is printed as plain lines even on a terminal"),
     ("REGISTRY_AUTH_FILE", "file with registry credentials, read before all others"),
     ("XDG_RUNTIME_DIR", "its containers/auth.json contains the credentials of `podman login`"),
     (
@@ -66,7 +69,7 @@ pub const TABLE: [(&str, &str); 31] = [
     ),
     (
         "HSA_*, HIP_*, ROCR_*, AMD_*, GPU_*, VLLM_*, OLLAMA_* and similar",
-        "checked by doctor; env unsets a stale HSA_OVERRIDE_GFX_VERSION",
+        "checked by `doctor`; `env` unsets a stale HSA_OVERRIDE_GFX_VERSION",
     ),
     (
         "LOCAL_UID, LOCAL_GID",

@@ -269,7 +269,7 @@ pub fn python_index() -> String {
     if let Some(index) = environment::python_index() {
         return index.expose().to_owned();
     }
-    // The help text names the effective value, including pip's configuration files.
+    // pip's help shows the effective value, including the one from its configuration files.
     let help = Command::new("python3")
         .args(["-m", "pip", "download", "--help"])
         .env("COLUMNS", "1000")

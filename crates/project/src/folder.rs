@@ -66,7 +66,7 @@ impl Project {
                     start.display()
                 ),
             )
-            .hint("`build-pipeline init` makes this folder a project; `-C DIR` names another one")),
+            .hint("`build-pipeline init` makes this folder a project; `-C DIR` selects another folder")),
         }
     }
 
@@ -130,8 +130,8 @@ impl Project {
         names
     }
 
-    /// Checks that no symbolic link on a path, which is relative to the project's root, leads out
-    /// of the project. A path that does not exist passes.
+    /// Checks that no symbolic link on a path, which is relative to the project's root, points
+    /// outside the project. A path that does not exist passes.
     ///
     /// # Errors
     /// A link points outside the project; [`Project::unreadable`] explains it.
@@ -387,7 +387,7 @@ impl Project {
 }
 
 /// Combines the failures of several data files into one with the problems in all of them. If the
-/// first one is not about problems in a file, returns it.
+/// first failure is not a list of such problems, returns it unchanged.
 fn all(failures: [Option<Failure>; 3]) -> Failure {
     let mut failures = failures.into_iter().flatten();
     let mut first = failures.next().unwrap_or_else(|| Failure::all_places(Vec::new()));

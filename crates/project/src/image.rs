@@ -144,8 +144,9 @@ impl Image {
         }
     }
 
-    /// Reads the image that the last successful build of this name wrote: from the first output on
-    /// disk that is still there, or else from a registry. `None` if no record names such an output.
+    /// Reads the image that the last successful build of this name wrote: from the first output
+    /// that still exists on disk, or else from a registry. `None` if no record names such an
+    /// output.
     async fn of_last_build(
         name: &str,
         project: &Project,

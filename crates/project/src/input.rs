@@ -21,7 +21,7 @@ use crate::environment::work_folder;
 use crate::image::{Image, check_links, is_of_machine, machine_failure, place_of, track_of};
 
 /// The maximum number of files of a folder that are read at once. Each of them may need memory for
-/// the code that is decompressed.
+/// decompressed code.
 const MOST_THREADS: usize = 4;
 
 /// Something that can be audited.

@@ -202,7 +202,7 @@ impl Collected {
         };
         let origin = |place: &str| self.origins.get(place).map_or("", String::as_str);
         match self.own.files.get(to) {
-            // Two folders with the same attributes are one.
+            // Two entries may contain the same folder with the same attributes.
             Some(known) if known == file && matches!(file, OwnFile::Folder { .. }) => {}
             Some(OwnFile::Folder { .. }) if matches!(file, OwnFile::Folder { .. }) => {
                 let message = format!("folder {} would have two owners or modes", quote(to));

@@ -156,8 +156,8 @@ impl<'a> Preparer<'a> {
         Ok(Prepared { plan: Arc::new(plan), warnings, files, root, stand_in, unconfirmed })
     }
 
-    /// Reads the other files that a plan needs. Leaves missing files to the planner, which knows
-    /// why they are needed.
+    /// Reads the other files that a plan needs. The planner reports missing files, because its
+    /// error says why they are needed.
     fn read(&mut self, needs: &planner::Needs) -> Result<(), Failure> {
         self.read_own_files(needs)?;
         for component in &needs.components {

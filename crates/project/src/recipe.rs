@@ -166,7 +166,7 @@ fn public_address(url: &str) -> Option<String> {
     } else if url.contains("://") {
         return None;
     } else {
-        // The short form of ssh: `git@host:path`.
+        // The scp-like form of an ssh address: `git@host:path`.
         let (host, path) =
             url.split_once(':').filter(|(host, _)| host.contains('@') && !host.contains('/'))?;
         format!("{host}/{path}")

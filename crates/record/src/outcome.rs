@@ -43,7 +43,7 @@ pub struct ImageSummary {
     pub manifest_digest: Digest,
     /// The digest of the config: the image ID of podman and of docker's classic store.
     pub config_digest: Digest,
-    /// The digest of the base's index, if the pin names one.
+    /// The digest of the base's index, if the pin refers to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_index: Option<Digest>,
     /// The digest of the base's manifest for the platform.
@@ -122,7 +122,7 @@ pub enum OutputState {
     Interrupted,
 }
 
-/// Information for people that only the run could provide.
+/// Information for the user that only the run could provide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The rule's name, for example `spoof-not-needed`.

@@ -30,10 +30,10 @@ pub enum SealError {
         /// Its target.
         target: EntryPath,
     },
-    /// The epoch does not fit a tar header.
+    /// The epoch does not fit in a tar header.
     #[error("the epoch {0} is after the year 2242, the latest that fits in a tar header")]
     Epoch(u64),
-    /// A device number does not fit a tar header.
+    /// A device number does not fit in a tar header.
     #[error("the device `{0}` has a number above 2097151, which does not fit in a tar header")]
     Device(EntryPath),
     /// The sealed layer cannot be written.

@@ -28,8 +28,8 @@ use crate::sealer::SealedLayer;
 /// in order. The listing of the result has the SHA-256 of every file.
 ///
 /// # Errors
-/// Fails if the epoch does not fit a tar header, if a file cannot be read or does not have the size
-/// in its entry, or if the result cannot be written.
+/// Fails if the epoch does not fit in a tar header, if a file cannot be read or does not have the
+/// size in its entry, or if the result cannot be written.
 pub fn layer_of_files<R: Read>(
     entries: BTreeMap<EntryPath, Entry>,
     epoch: u64,

@@ -78,7 +78,7 @@ pub fn gzip<W: Write, T, E: From<io::Error>>(
             let own = Arc::clone(&queue);
             match thread::Builder::new().spawn_scoped(scope, move || work(&own)) {
                 Ok(_) => {}
-                // One thread is enough, only slower.
+                // One thread is enough, but slower.
                 Err(_) if number > 0 => break,
                 Err(error) => return Err(error.into()),
             }

@@ -20,8 +20,8 @@ const HEAD: &str = "#layer-listing/1";
 /// or device, time, SHA-256 of the content, path, then ` -> ` and the target of a link, then
 /// extended attributes. Types are written as in mtree and find: `f d l c b p`, `h` for a further
 /// name of a file, `w` for a whiteout, `o` for an opaque directory. Bytes that are not visible
-/// ASCII are written as `\` and three octal digits. `{:#}` shortens hashes to 12 digits, which is
-/// for display and cannot be parsed.
+/// ASCII are written as `\` and three octal digits. `{:#}` shortens hashes to 12 digits; this
+/// form is for display and cannot be parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries. Whiteouts are listed under the path that they hide, opaque markers under their

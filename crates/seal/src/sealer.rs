@@ -25,7 +25,7 @@ pub struct Rules {
     /// keep earlier times. It must not be after the start of the build, because otherwise times
     /// from the build would remain.
     pub epoch: u64,
-    /// The paths to drop from layers: hosts files from engines, logs, caches.
+    /// The paths to drop from layers: `/etc/hosts` and similar files from engines, logs, caches.
     pub scrub: Vec<Glob>,
     /// How many threads compress. The result does not depend on it.
     pub threads: NonZeroUsize,
@@ -74,7 +74,7 @@ impl Sealer {
     /// Creates a sealer for layers that are based on `base`.
     ///
     /// # Errors
-    /// Fails if the epoch does not fit a tar header.
+    /// Fails if the epoch does not fit in a tar header.
     pub fn new(rules: Rules, base: Index) -> Result<Self, SealError> {
         if rules.epoch > MAX_OCTAL {
             Err(SealError::Epoch(rules.epoch))

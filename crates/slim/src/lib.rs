@@ -2,8 +2,8 @@
 //!
 //! First, [`Survey`] receives all layers, as `audit` reads them. It returns a [`Slimmer`], which
 //! rewrites the layers that have such code, lowest first. The result depends only on the layers and
-//! the GPUs; [`check`] determines whether it would still work. This crate opens no input files; it
-//! keeps large contents in a temporary folder.
+//! the GPUs; [`check`] determines whether the image would still work. This crate opens no input
+//! files; it keeps large contents in a temporary folder.
 //!
 //! `slim/1` does the following for a list of GPUs:
 //!
@@ -13,7 +13,7 @@
 //!   ([`gpu_code::CodeTarget::may_fit`]).
 //! - A file that is only for other GPUs is removed: code objects, bundles, kpack archives, and the
 //!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If something from a lower layer would
-//!   then be visible at its path, a whiteout takes its place. A file with several names stays.
+//!   then be visible at its path, a whiteout takes its place. A file with several hard links stays.
 //! - In a bundle, the entries for other GPUs are removed. The other entries keep their order, their
 //!   bytes, and their distance from the start of a page of 4096 bytes. A compressed bundle is
 //!   compressed again with the same method and version: zstd at level 10, zlib at level 6. If that

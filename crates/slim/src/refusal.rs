@@ -13,7 +13,7 @@ pub enum Refusal {
     /// There is nothing to remove.
     #[error("it has no GPU code")]
     NoCode,
-    /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for that GPU would be removed.
+    /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for the selected GPU would be removed.
     #[error("it makes ROCm treat the GPU as {0}, so it does not work without the code for {0}")]
     Imitates(GpuTarget),
     /// It has no code for a GPU whose code is to stay.
@@ -26,8 +26,9 @@ pub enum Refusal {
     },
 }
 
-/// Checks that an image still works on the GPUs once the code for other GPUs is removed. It need
-/// not have code for the GPUs in `if_present`. `forced` is the version that it makes ROCm assume.
+/// Checks that an image still works on the GPUs once the code for other GPUs is removed. The
+/// image need not have code for the GPUs in `if_present`. `forced` is the version that the image
+/// makes ROCm assume.
 ///
 /// # Errors
 /// Fails if the image would not work, or has no code to remove.

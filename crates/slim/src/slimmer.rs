@@ -95,7 +95,7 @@ fn is_kept(gpus: &[GpuTarget], target: &CodeTarget) -> bool {
 pub struct Slimmer {
     gpus: Vec<GpuTarget>,
     layers: Vec<Surveyed>,
-    /// The files with several names.
+    /// The files with several hard links.
     linked: BTreeSet<EntryPath>,
     folder: Option<PathBuf>,
     /// The files that are visible in the layers so far.

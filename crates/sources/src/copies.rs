@@ -12,15 +12,15 @@ use crate::error::{ErrorKind, Failure};
 /// A store of copies of sources, such as a bundle. Nothing in it is trusted: files are hashed, and
 /// packs are indexed like packs from a server.
 pub trait Copies: fmt::Debug + Send + Sync {
-    /// Writes the file with this hash to `to`, which is replaced. Returns whether there is one.
+    /// Writes the file with this hash to `to`, which is replaced. Returns whether the store has it.
     ///
     /// # Errors
     /// Fails if the copy cannot be read (`InvalidData` if it is damaged), or if `to` cannot be
     /// written.
     fn file<'a>(&'a self, sha256: &'a Sha256, to: &'a Path) -> BoxFuture<'a, io::Result<bool>>;
 
-    /// Writes a pack with a commit and its files to `to`, which is replaced. Returns whether there
-    /// is one.
+    /// Writes a pack with a commit and its files to `to`, which is replaced. Returns whether the
+    /// store has the commit.
     ///
     /// # Errors
     /// Fails like [`Self::file`].

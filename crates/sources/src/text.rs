@@ -3,7 +3,7 @@
 
 pub(crate) use net::{clean, quoted};
 
-/// The number of bytes after which nothing would be shown.
+/// The maximum number of bytes that are quoted; anything after them would not be shown.
 const MAX_SHOWN: usize = 1200;
 
 /// Returns external bytes between backticks.

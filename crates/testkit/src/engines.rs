@@ -144,7 +144,7 @@ impl Drop for PodmanStore {
     }
 }
 
-/// Runs dockerd until the standard input ends, which happens no matter how this process ends; `$1`
+/// Runs dockerd until its standard input is closed, which happens however this process ends; `$1`
 /// is the folder. Each line of input restarts dockerd.
 const WATCHDOG: &str = r#"folder=$1; shift
 exec 3<&0

@@ -31,7 +31,7 @@ pub struct Corpus<'a> {
     pub seed: u64,
 }
 
-/// Calls `one` with 200,000 inputs, each of which is a randomly changed input of the corpus.
+/// Calls `one` with 200,000 inputs. Each is a randomly changed input from the corpus.
 ///
 /// # Panics
 /// Panics if `one` panics (the input is printed), takes too long, or needs too much memory.
@@ -87,7 +87,7 @@ fn processor_time() -> Duration {
     Duration::try_from(time).expect("a time since the thread started")
 }
 
-/// Forgets the peak memory of this process so far, and returns its memory now, in bytes.
+/// Resets the recorded peak memory of this process, and returns its current memory, in bytes.
 pub fn reset_peak_memory() -> u64 {
     // proc_pid_clear_refs(5): 5 resets the peak to the current size.
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux 4.0 or later");

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::engines::{ANSWER, parent_of, processes, said, temporary};
 use crate::guest::{AS_ORDINARY_USER, Guest};
 
-/// Prepares the machine and keeps it running until its standard input ends; `$1` is its own folder.
+/// Prepares the machine and keeps it running until standard input is closed; `$1` is its folder.
 ///
 /// The stores of engines cannot be on an overlay, so they are in that folder. Podman's default
 /// limits are replaced, because the machine that runs the tests may not allow them.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::http::exchange;
 
-/// Runs until its standard input ends, which happens no matter how this process ends; then stops
+/// Runs until its standard input is closed, which happens however this process ends; then stops
 /// the registry and removes its data. `$0` is the configuration, `$1` the folder.
 const WATCHDOG: &str = r#"docker-registry serve "$0" >/dev/null 2>&1 & registry=$!
 read -r _; kill -9 $registry; wait $registry 2>/dev/null; rm -rf "$1""#;

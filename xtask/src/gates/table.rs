@@ -425,7 +425,7 @@ pub(super) const GATES: &[Gate] = &[
     },
     Gate {
         number: 24,
-        promise: "A log of 1 GB takes less than 100 MB of memory, and ten hours of a quiet build reach no time limit",
+        promise: "A build with a log of 1 GB uses less than 100 MB of memory, and ten hours of a quiet build reach no time limit",
         promised: 2,
         holds: Holds::Tests(&[
             ("engine", "it", "faults::a_long_log_needs_no_memory"),

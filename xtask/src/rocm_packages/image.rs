@@ -10,7 +10,7 @@ use crate::bench::{Layer, peak_memory, write_layout};
 use crate::layout::{Layout, blob};
 use crate::run::{at_root, output, root as workspace};
 
-/// Opens a library as a program does that needs all of it, and prints which HIP runtime that loads.
+/// Opens a library, resolves all its symbols, and prints which HIP runtime is loaded with it.
 const OPEN: &str = "import ctypes, os, sys\n\
     ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)\n\
     maps = {line.split()[-1] for line in open('/proc/self/maps') if 'libamdhip64' in line}\n\
@@ -18,8 +18,8 @@ const OPEN: &str = "import ctypes, os, sys\n\
 
 /// Opens libraries in a copy of the root in which a layer replaces files. `$1` is the folder of the
 /// copy, `$2` the root, `$3` the layer, `$4` the list of the replaced files, `$5` the program; the
-/// libraries follow. The mounts are in a namespace of their own, so they end with this script, even
-/// if it fails.
+/// libraries follow. The mounts are in a separate mount namespace, so they end with this script,
+/// even if it fails.
 const OPEN_ALL: &str = r#"set -eu
 copy=$1 lower=$2 layer=$3 files=$4 program=$5; shift 5
 mkdir -p "$copy/changes" "$copy/work" "$copy/root"
@@ -92,8 +92,8 @@ pub(super) fn tree(name: &str, packages: &[&str]) -> Result<String> {
     Ok(tree)
 }
 
-/// Checks that the libraries of a slimmed image still open: puts the image's layer in the place of
-/// the packages' files in a copy of the root, and opens each library there.
+/// Checks that the libraries of a slimmed image still open: replaces the packages' files in a
+/// copy of the root with the image's layer, and opens each library there.
 pub(super) fn open(slimmed: &str, packages: &[&str]) -> Result<usize> {
     let layers = Layout::read(slimmed)?.layers;
     let layer = format!("{slimmed}/{}", blob(&layers.first().context("there is no layer")?.0));

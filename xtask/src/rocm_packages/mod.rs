@@ -1,10 +1,10 @@
 //! `cargo xtask rocm packages`: repeats the figures of `audit` and `slim` on real ROCm packages.
 //!
-//! The tests of each run use small fixtures. This chore takes Debian's packages instead, from sid
+//! Other tests use small fixtures. This chore uses Debian's packages instead, from sid
 //! and experimental: about 9 GB of files, most of them code for GPUs. Each promise is asserted: the
 //! list of code objects equals that of LLVM, `slim` removes at least 85 % of the compressed bytes
-//! with little memory, the slimmed libraries open, the tracks for the vendors' images do the same,
-//! and `bench gpu` keeps its bars.
+//! with little memory, the slimmed libraries open, the same holds for the tracks that
+//! use vendors' images, and `bench gpu` stays within its limits.
 //!
 //! It needs root on Debian, 25 GB of disk space, and no GPU. Only the root file system stays in
 //! `target/rocm-packages`, for the next run.
@@ -35,14 +35,14 @@ const GPU: &str = "gfx1151";
 /// rocBLAS.
 const OTHER_GPU: &str = "gfx1100";
 
-/// The minimum number of code objects that must be equal to those of LLVM, in all libraries.
+/// The minimum number of code objects that must match those that LLVM lists, in all libraries.
 const LEAST_ENTRIES: usize = 3828;
-/// The library without kernels in it: hipBLASLt's are in files of their own.
+/// The library that contains no kernels: hipBLASLt's kernels are in separate files.
 const WITHOUT_ENTRIES: &str = "libhipblaslt.so";
 /// The library that mentions [`GPU`] but has no code for it.
 const MENTIONS: &str = "/librocblas.so.4";
 
-/// The maximum part of the compressed bytes that `slim` leaves.
+/// The maximum fraction of the compressed bytes that `slim` leaves.
 const MOST_LEFT: f64 = 0.15;
 /// The maximum memory of `slim`, in bytes.
 const MOST_MEMORY: u64 = 400_000_000;
@@ -65,7 +65,7 @@ struct Programs {
     entries: String,
 }
 
-/// Runs all checks. `bench gpu` is the last one, because its bars depend on the machine's load.
+/// Runs all checks. `bench gpu` is the last one, because its results depend on the machine's load.
 pub(crate) fn run() -> Result<()> {
     setup::install()?;
     let programs = Programs::build()?;
@@ -147,8 +147,8 @@ fn compare(programs: &Programs, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a library which only mentions the GPU counts as one without code for it. Its other
-/// code can be used by a spoof only.
+/// Checks that a library which only mentions the GPU counts as one without code for it. Only a
+/// spoof can use its other code.
 fn mention(programs: &Programs) -> Result<()> {
     let libraries = root::libraries(&OLD)?;
     let library = libraries.iter().find(|path| path.contains(MENTIONS));
@@ -202,7 +202,7 @@ fn is_only_for(report: &Value, gpu: &str) -> Result<()> {
     ensure!(report["verdict"] == "native", "the verdict is not native: {}", report["verdict"]);
     let targets = report["targets"].as_array().context("the audit lists no targets")?;
     let is_only = targets.len() == 1 && targets[0]["target"] == gpu;
-    ensure!(is_only, "there is code for other GPUs than {gpu}: {targets:?}");
+    ensure!(is_only, "there is code for GPUs other than {gpu}: {targets:?}");
     Ok(())
 }
 

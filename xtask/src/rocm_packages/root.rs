@@ -52,7 +52,7 @@ fn bootstrap(wanted: &str) -> Result<()> {
         format!("--setup-hook=cp {WORK}/preferences \"$1/etc/apt/preferences.d/rocm\""),
     );
     let words = [
-        // What mmdebstrap mounts is gone when it ends.
+        // A separate mount namespace: the mounts of mmdebstrap disappear when it ends.
         &["--mount", "--propagation=private", "--", "mmdebstrap"][..],
         &["--mode=root", "--variant=essential", "--quiet", &include, &hook],
         // The mirror may be a snapshot of an earlier date.
@@ -92,7 +92,7 @@ pub(super) fn libraries(packages: &[&str]) -> Result<Vec<String>> {
     let place = root()?.join(ROOT);
     let is_library = |path: &String| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        // `Kernels.so-000-gfx1151.hsaco` is no library.
+        // `Kernels.so-000-gfx1151.hsaco` is not a library.
         let is_named = name.ends_with(".so") || name.contains(".so.");
         is_named && !place.join(path.trim_start_matches('/')).is_symlink()
     };

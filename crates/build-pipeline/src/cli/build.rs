@@ -294,15 +294,15 @@ pub(crate) struct Records {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordsCommand {
-    /// Remove old records, but never the record of a running build, nor a track's newest record or
-    /// the record of its last successful build
+    /// Remove old records, but keep those of running builds, and the newest and the last successful
+    /// record of each track
     Prune(Prune),
 }
 
 /// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Keep only the N newest records; leave it out with --older-than
+    /// Keep only the N newest records; not allowed with --older-than
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days

@@ -35,7 +35,7 @@ pub(crate) struct Export {
     pub(crate) install: Option<String>,
     #[arg(long, value_name = "WHERE", help = RUNS_ON_HELP)]
     pub(crate) runs_on: Option<String>,
-    /// Write the workflow to this file [default: print it]; for bake, the folder
+    /// Write the workflow to this file [default: print it]; for bake, write to this folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Check that the file is up to date, and write nothing

@@ -131,8 +131,8 @@ pub(crate) struct Smoke {
     /// The last level to run [default: all levels of the track]
     #[arg(long, value_enum)]
     pub(crate) level: Option<LevelChoice>,
-    /// The model to serve: a name that the image's server knows, or a file in the models folder or its
-    /// subfolders
+    /// The model to serve: a name that the image's server accepts, or a file in the models folder
+    /// or its subfolders
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     /// Output format
@@ -195,8 +195,8 @@ pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
     after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
 )]
 pub(crate) struct Doctor {
-    /// Check what this track's image needs; takes a name or letter (repeatable) [default: the
-    /// tracks that need no engine]
+    /// Check what the image of this track needs; given by name or letter (repeatable) [default:
+    /// the tracks that need no engine]
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,
     /// The GPU target of the images [default: the one in tracks.toml]
@@ -220,7 +220,7 @@ pub(crate) struct Doctor {
 /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables name a different one. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target [default: this machine's, or else the one in tracks.toml]

@@ -1,4 +1,4 @@
-//! Defines the command line. Contains no logic, and does not know how commands work.
+//! Defines the command line. Contains no logic.
 
 mod build;
 mod bundle;
@@ -106,7 +106,7 @@ pub(crate) struct Global {
     /// Print only warnings, errors and the result
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Print more details; give it twice to log every request
+    /// Print more details; repeat it (`-vv`) to log every request
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
     /// The mirrors from the command line and the user's configuration

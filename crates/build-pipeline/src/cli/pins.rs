@@ -10,7 +10,7 @@ use crate::cli::values::Format;
 /// Look up a new value for a pin, check it, and write it to versions.toml
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
-    /// The name of the pin in versions.toml; leave it out with --all or --unresolved
+    /// The name of the pin in versions.toml; omit it with --all or --unresolved
     #[arg(value_name = "PIN", required_unless_present_any = ["all", "unresolved"])]
     pub(crate) pin: Option<String>,
     /// A version, tag, branch, full commit or digest [default: `latest`; for an unresolved pin, its

@@ -44,7 +44,7 @@ pub(crate) struct StepList {
 /// Run one step, unless its result exists, and print the digest of the result
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Steps that this step depends on are taken from the stores, or run too. Exit code 0 means that the result exists and is in every writable store."
+    after_help = "Steps that this step depends on are taken from the stores or, failing that, also run. Exit code 0 means that the result exists and is in every writable store."
 )]
 pub(crate) struct StepRun {
     /// The key of the step, or at least its first 8 digits

@@ -34,7 +34,7 @@ pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
     judged(&report)
 }
 
-/// Returns which GPU the code should run on.
+/// Returns the GPU that the code should run on.
 fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failure> {
     let data = global::data(global)?;
     let gpus = data.gpus()?;
@@ -178,7 +178,7 @@ fn judged(report: &AuditReport) -> Result<(), Failure> {
             .hint("audit the image or package that contains the ROCm libraries"));
     }
     if report.verdict == VerdictName::Unreadable {
-        let what = format!("whether {gpu} can run `{}` is not known", report.input);
+        let what = format!("it is not known whether {gpu} can run `{}`", report.input);
         return Err(Failure::new(Kind::Failed, what)
             .hint("audit these files together with the libraries that load them"));
     }

@@ -454,7 +454,7 @@ impl Session<'_> {
                 if locks::are_one(output, other)? {
                     let what = format!("`{output}` and `{other}` are the same place");
                     return Err(Failure::new(Kind::Input, what).hint(
-                        "use each location once, and give each track a location of its own",
+                        "use each location only once, and give each track a separate location",
                     ));
                 }
             }

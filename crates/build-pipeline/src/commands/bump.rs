@@ -128,7 +128,7 @@ fn run_all(
     };
     if wanted.is_empty() {
         if !args.many.unresolved {
-            return output::result("the project has no pins of its own\n");
+            return output::result("the project's versions.toml has no pins\n");
         }
         output::result(
             "neither the project's versions.toml nor its tracks have unresolved pins\n",
@@ -216,7 +216,7 @@ fn text(report: &BumpReport, with_diff: bool) -> String {
             page.line(format_args!("would bump {pin}: {} -> {}", words(from), words(to)));
         }
         (false, _) => page.line(format_args!(
-            "{pin} is already at {}; only the date of its check changes",
+            "{pin} is already at {}; only its `checked` date changes",
             words(to)
         )),
     }
@@ -253,7 +253,7 @@ fn pull_request(report: &BumpReport) -> String {
         cell(to.value.as_deref())
     ));
     if let Some(old) = &report.moved_from {
-        page.line(format_args!("\n**The tag moved**: it was `{old}` when it was pinned."));
+        page.line(format_args!("\n**The tag moved**: it pointed to `{old}` when it was pinned."));
     }
     if !report.patches.is_empty() {
         page.line(format_args!("\n| patch | verdict | |\n|---|---|---|"));

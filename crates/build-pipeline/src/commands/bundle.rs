@@ -234,7 +234,7 @@ impl Work<'_> {
                 collected.copy_to_registry(&reference.repository, client, transfer).await
             }
             Output::Engine { .. } => {
-                return Err(Failure::new(Kind::Bug, "an engine keeps no inputs"));
+                return Err(Failure::new(Kind::Bug, "an engine cannot store inputs"));
             }
         };
         written.map_err(|error| Failure::from(&error))
@@ -265,7 +265,7 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
         damaged.extend(check_one(path, inputs)?);
     }
     if let Some((path, first)) = damaged.first() {
-        // The content of a file that is not a bundle cannot be told from a damaged first header.
+        // A file that is not a bundle looks the same as a bundle with a damaged first header.
         let state = if first.at == 0 { "is not a bundle, or is damaged" } else { "is damaged" };
         let what = format!("`{}` {state}: {} (at byte {})", path.display(), first.what, first.at);
         let told = Failure::new(Kind::Integrity, sanitise_line(&what));
@@ -274,7 +274,7 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
             let also = format!("`{}`: {} (at byte {})", other.display(), damage.what, damage.at);
             told.cause(sanitise_line(&also))
         });
-        return Err(told.hint("copy it again from the place where it was written"));
+        return Err(told.hint("copy it again from the place where it was created"));
     }
     let files = opened?;
     let mut page = Page::default();

@@ -60,7 +60,7 @@ struct MachineGpu {
     address: Option<String>,
     /// Its driver.
     driver: Option<String>,
-    /// The size of its own or reserved memory in bytes.
+    /// The size of its dedicated or reserved memory, in bytes.
     vram: Option<u64>,
     /// The bytes of host memory that it may use.
     gtt: Option<u64>,

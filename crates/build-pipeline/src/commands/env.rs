@@ -33,7 +33,7 @@ pub(crate) struct EnvReport {
     set: Vec<Variable>,
 }
 
-/// A variable that is left alone.
+/// A variable that is deliberately not set.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NotSet {
     /// Its name.
@@ -46,7 +46,7 @@ struct NotSet {
 const NOT_SET: [NotSet; 2] = [
     NotSet {
         name: "LD_LIBRARY_PATH",
-        why: "programs and wheels find their own ROCm; if this variable names another one, they load that one and crash",
+        why: "programs and wheels find their own ROCm; if this variable points to another one, they load that one and crash",
     },
     NotSet {
         name: "DEVICE_LIB_PATH",

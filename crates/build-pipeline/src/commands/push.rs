@@ -37,7 +37,7 @@ pub(crate) struct PushReport {
 /// An image on a registry.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Pushed {
-    /// The name that always means these bytes: `HOST/NAME@sha256:…`.
+    /// The name that always refers to these bytes: `HOST/NAME@sha256:…`.
     pub(crate) reference: String,
     /// The result of the push.
     #[serde(flatten)]

@@ -94,7 +94,7 @@ pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
             .hint("`build-pipeline records` lists all records")),
         several => Err(Failure::new(
             Kind::Input,
-            format!("{} records begin or end with `{wanted}`", several.len()),
+            format!("{} records have names that begin or end with `{wanted}`", several.len()),
         )
         .hint(format!("write the full name, for example `{}`", several[several.len() - 1].id))),
     }

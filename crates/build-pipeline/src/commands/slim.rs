@@ -97,9 +97,11 @@ fn gpus(global: &Global, args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, F
     let mut gpus: Vec<GpuTarget> = Vec::new();
     for gpu in &args.gpu {
         let gpu = Some(failure::gpu_target(gpu)?).filter(CodeTarget::knows).ok_or_else(|| {
-            Failure::new(Kind::Input, format!("`{gpu}` is not a GPU target of the compiler")).hint(
-                "write targets as the compiler does: `--gpu gfx1151` or `--gpu gfx1151,gfx1100`",
+            Failure::new(
+                Kind::Input,
+                format!("`{gpu}` is not a GPU target that the compiler supports"),
             )
+            .hint("write targets as the compiler does: `--gpu gfx1151` or `--gpu gfx1151,gfx1100`")
         })?;
         if !gpus.contains(&gpu) {
             gpus.push(gpu);
@@ -166,7 +168,7 @@ fn text(slimmed: &SlimmedImage) -> String {
     page.into_text()
 }
 
-/// Returns by how much a size changed.
+/// Returns the relative change of a size.
 fn change(before: u64, after: u64) -> String {
     let percent = |part: u64| (part * 100).checked_div(before).unwrap_or_default();
     if after > before {

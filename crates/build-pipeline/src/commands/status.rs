@@ -1,5 +1,5 @@
 //! `build-pipeline status`: one line per track, from the pins, the records and the last `outdated`.
-//! Nothing is contacted.
+//! Makes no requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ struct TrackStatus {
     /// Its last successful build.
     #[serde(skip_serializing_if = "Option::is_none")]
     built: Option<LastBuild>,
-    /// Its pins that are not the newest, or whose source changed, according to the last `outdated`.
+    /// Its pins that are out of date, or whose source changed, according to the last `outdated`.
     outdated: Vec<Remembered>,
 }
 

@@ -184,7 +184,7 @@ fn the_verdict_follows_from_the_code() {
     text(&project, "triton --gpu gfx1151")
         .expect(1)
         .prints("not known: there is code for a family of GPUs that gfx1151 belongs to")
-        .says("whether gfx1151 can run `triton` is not known");
+        .says("it is not known whether gfx1151 can run `triton`");
     text(&project, "triton --gpu gfx1201").expect(1).prints("none: ");
     // GPUs that are named only in the code, or are not known yet.
     put(&project, "plain.hipfb", &fixture("plain.hipfb"));

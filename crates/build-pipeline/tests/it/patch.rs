@@ -375,7 +375,7 @@ fn an_audit_says_from_when_on_a_patch_can_be_retired() {
         project.write(&format!("trees/{version}/a.txt"), text);
     }
     let line = "patch audit demo trees/0.11.0 trees/0.9.0 trees/0.10.0";
-    let ran = project.run(line).expect(0).prints("demo-list can be retired from 0.11.0 on");
+    let ran = project.run(line).expect(0).prints("demo-list can be retired as of 0.11.0");
     let rows: Vec<&str> = ran.stdout.lines().filter(|line| line.contains('✓')).collect();
     assert_eq!(rows.len(), 3);
     for (row, start) in rows.iter().zip(["0.9.0 ", "0.10.0 ", "0.11.0 "]) {

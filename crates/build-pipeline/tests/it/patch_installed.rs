@@ -62,7 +62,7 @@ fn patches_are_chosen_by_what_is_installed_and_by_the_gpu() {
     ran.prints("ROCm 7.9.0 (rocm_sdk_core-7.9.0.dist-info), gfx1151 (")
         .prints("vllm 0.10.2 (vllm-0.10.2.dist-info) for gfx1151")
         .prints("✓ vllm-platform-fallback  applied(1)")
-        .prints("vllm-arch-list          left out: it is for sources")
+        .prints("vllm-arch-list          left out: it is for source trees")
         .prints("✓ therock-rtld-local  applied(2)");
     assert!(
         project
@@ -199,7 +199,7 @@ fn places_reached_through_links_are_left_alone() {
     std::fs::rename(project.path("system/usr"), project.path("usr")).unwrap();
     std::os::unix::fs::symlink("../usr", project.path("system/usr")).unwrap();
     let before = project.files();
-    let ran = project.run(LINE).expect(2).says("found no package that has patches under `system`");
+    let ran = project.run(LINE).expect(2).says("found no package under `system` that has patches");
     ran.says("vllm")
         .says("searched 0 folders of Python packages for")
         .says("--root …/site-packages");

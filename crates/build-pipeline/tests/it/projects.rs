@@ -176,7 +176,7 @@ fn a_track_is_verified_where_its_last_build_wrote_it() {
     ran(command.current_dir(project.path("elsewhere")).output().unwrap()).expect(0);
     let archive = project.path("elsewhere/image.tar").display().to_string();
     let found = project.run("verify mine").expect(0).prints("proven: ").prints(&archive);
-    found.prints("written by the last build of this name, record ");
+    found.prints("written by the last build with this name, record ");
     project.run("verify mine --format json").expect(0).prints("\"record\": ");
     project.run("audit mine").expect(1).prints("host only");
 

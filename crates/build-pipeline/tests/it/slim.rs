@@ -139,7 +139,7 @@ fn a_slimmed_image_is_proven_by_slimming_its_base_again() {
     project
         .run("verify out --slimmed-from image")
         .expect(0)
-        .prints("proven: the base, slimmed again, gave the same bytes");
+        .prints("proven: slimming the base again produced the same bytes");
     // Another base, an image that `slim` did not write, and an image whose label was changed.
     image(&project, "other", &json!({ "Env": ["A=1"] }));
     project.run("verify out --slimmed-from other").expect(13).says("was slimmed from `sha256:");
@@ -163,7 +163,7 @@ fn a_slimmed_image_is_proven_by_slimming_its_base_again() {
     project
         .run("verify out --slimmed-from image")
         .expect(13)
-        .prints("differs: the base, slimmed again, gave other bytes");
+        .prints("differs: slimming the base again produced different bytes");
 }
 
 #[test]

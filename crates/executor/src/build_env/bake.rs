@@ -95,7 +95,7 @@ impl Bake {
     }
 }
 
-/// Returns a name in which every character may be part of a target's name.
+/// Replaces every character that is not allowed in the name of a target.
 fn safe(name: &str) -> String {
     let safe = |one: char| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' };
     name.chars().map(safe).collect()
@@ -261,7 +261,7 @@ fn set_times(folder: &Path, time: SystemTime) -> io::Result<()> {
     File::open(folder)?.set_modified(time)
 }
 
-/// Extracts the layers that bake added to a base from bake's archive.
+/// Extracts from bake's archive the layers that bake added to a base.
 fn taken(
     instructions: &Instructions<'_>,
     archive: &Path,

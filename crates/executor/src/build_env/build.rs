@@ -31,18 +31,18 @@ pub(super) const TRANSFER: Duration = Duration::from_secs(6 * 3600);
 const DOCKERFILE: &str = "Dockerfile";
 /// The tag under which the engine pushes a built image.
 const BUILT: &str = "built";
-/// How many chunks of a context may wait for the engine.
+/// How many chunks of a context may be queued for the engine.
 const PIECES_AHEAD: usize = 16;
 
-/// The build argument that names the compiler launcher, by default ccache. The launcher's cache is
-/// in the engine, in a mount of the RUN. The built image does not depend on it.
+/// The build argument that specifies the compiler launcher, by default ccache. The launcher's cache
+/// is in the engine, in a cache mount of the RUN. The built image does not depend on it.
 const LAUNCHER: &str = "COMPILER_LAUNCHER";
 
 /// What to build.
 pub(crate) struct Instructions<'a> {
     /// The step, for events.
     pub(crate) step: &'a str,
-    /// The name of its images on the in-process registry.
+    /// The name of its images in the in-process registry.
     pub(crate) name: String,
     /// The path of the Dockerfile, for messages.
     pub(crate) path: &'a str,

@@ -47,8 +47,8 @@ impl BuildEnv {
     }
 }
 
-/// Makes the engine pull an image from the registry on loopback. An engine drops what it has
-/// received if it is interrupted, so the beginnings of the layers are kept until it has the image.
+/// Makes the engine pull an image from the loopback registry. If a pull is interrupted, the engine
+/// discards what it has received, so the beginnings of the layers are kept until it has the image.
 pub(super) async fn pull(
     engine: &Engine,
     offered: &ImageRef,

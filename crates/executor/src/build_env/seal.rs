@@ -179,7 +179,7 @@ fn working_directory(config: &[u8], base: &Index) -> Option<String> {
     let config: serde_json::Value = serde_json::from_slice(config).ok()?;
     let path = config.pointer("/config/WorkingDir")?.as_str()?.trim_matches('/').to_owned();
     let entry = EntryPath::parse(path.as_bytes()).ok().filter(|entry| !entry.is_root())?;
-    // If a component of the path is not a directory, the path leads elsewhere.
+    // If a component of the path is not a directory, the path resolves to another location.
     let is_directory =
         |above: EntryPath| base.get(&above).is_none_or(|found| found.kind == Kind::Directory);
     (base.get(&entry).is_none() && entry.ancestors().all(is_directory)).then_some(path)

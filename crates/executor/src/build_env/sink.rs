@@ -20,8 +20,8 @@ use super::store::{Store, StoredImage};
 use crate::place::Transfer;
 use crate::{BlobCache, ExecuteError};
 
-/// How many times the rest of a layer must fit on the disk before its beginning is kept there. The
-/// engine needs room for the compressed layer and for its files.
+/// The beginning of a layer is kept only if the free disk space is at least this many times the
+/// size of the rest. The engine needs room for the compressed layer and for its files.
 const ROOM: u64 = 5;
 
 /// The buffer size for reading files, in bytes.

@@ -268,7 +268,7 @@ struct LayerFolder {
 }
 
 impl LayerFolder {
-    /// Creates the folder, or waits until no other process uses it.
+    /// Creates and locks the folder. Waits while another process uses it.
     async fn open(work: &Path, key: &Digest) -> Result<Self, ExecuteError> {
         let path = work.join(format!("slim-{}", &key.hex()[..16]));
         let failed = |error: io::Error| {

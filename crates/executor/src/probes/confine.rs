@@ -4,9 +4,9 @@
 //! A process with several threads cannot create a user namespace, so [`Confined::command`] starts
 //! this program again with [`HELPER`] as its first argument, and [`run_helper`] takes over before
 //! anything else happens. The outer helper becomes an ordinary user if it is root, creates the
-//! namespaces, and starts the inner helper as process 1 of the new process namespace. The inner
-//! helper makes the file system (`jail`), gives up all privileges, and runs the probe. When it
-//! ends, the kernel ends everything that the probe started.
+//! namespaces, and starts the inner helper as PID 1 of the new PID namespace. The inner helper
+//! makes the file system (`jail`), gives up all privileges, and runs the probe. When the inner
+//! helper ends, the kernel kills everything that the probe started.
 //!
 //! This needs no programs from the host: `unshare` and `bwrap` are missing on some hosts and differ
 //! between versions.
@@ -63,7 +63,7 @@ pub(super) struct Confined {
 pub(super) enum Ended {
     /// It ran. `success` is set if it exited with 0.
     Ran { success: bool },
-    /// It was not started, because it could not be confined. Standard error has the reason.
+    /// It was not started, because it could not be confined. Standard error contains the reason.
     NotConfined,
     /// The helper was stopped.
     Stopped,
@@ -186,7 +186,7 @@ fn outer() -> Result<u8, String> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED))
 }
 
-/// Ends this process when its parent ends, however that happens.
+/// Makes the kernel kill this process when its parent ends for any reason.
 fn end_with_parent() -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(failed("requesting the parent-death signal"))
@@ -221,7 +221,7 @@ fn become_nobody() -> rustix::io::Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
 }
 
-/// Lets the inner helper mount in its namespace.
+/// Lets the inner helper mount file systems in its namespace.
 fn keep_mount_rights() -> rustix::io::Result<()> {
     let mut sets = rustix::thread::capabilities(None)?;
     sets.inheritable |= CapabilitySet::SYS_ADMIN;

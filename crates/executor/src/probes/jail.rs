@@ -45,7 +45,7 @@ const READ_ONLY: &str = "/tree";
 /// The folder for files that the program may change.
 const WRITABLE: &str = "/tmp/tree";
 
-/// Options of a file system in memory. A patch has at most 64 MiB of files.
+/// Mount options of the tmpfs file systems. A patch has at most 64 MiB of files.
 const ROOT: &std::ffi::CStr = c"mode=0755,size=80m,nr_inodes=8k";
 const TEMPORARY: &std::ffi::CStr = c"mode=1777,size=80m,nr_inodes=8k";
 
@@ -178,7 +178,7 @@ pub(super) fn give_up_rights() -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, sets)
 }
 
-/// Limits the processes that this one starts.
+/// Limits the resources of the processes that this process starts.
 pub(super) fn set_limits(processes: u64) -> rustix::io::Result<()> {
     for (resource, limit) in [
         (Resource::Nproc, processes),

@@ -80,8 +80,8 @@ struct Job<'a> {
 
 impl Tools {
     /// Creates tools that are searched for in the directories of `path`, which has the format of
-    /// `PATH`. Programs are either confined or not run. This program must call [`run_helper`] when
-    /// it starts.
+    /// `PATH`. Programs are either confined or not run. The calling program must call
+    /// [`run_helper`] when it starts.
     pub fn new(path: &OsStr) -> Self {
         Self {
             path: path.to_owned(),
@@ -177,7 +177,7 @@ impl Tools {
         }
     }
 
-    /// Runs a program with all privileges of this process, in its own directory.
+    /// Runs a program with all privileges of this process, in a temporary directory.
     fn run_freely(&self, job: &Job<'_>, program: &Path) -> ProbeRun {
         let run = || {
             let directory = tempfile::tempdir().map_err(|error| error.to_string())?;

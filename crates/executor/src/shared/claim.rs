@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// How long a run waits after writing a claim, in case another run writes one at the same moment.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long a run waits if it wrote its claim late. By then, an owner that did not wait for this
-/// claim has renewed its own, and so replaced this one.
+/// claim has renewed its own claim and thereby replaced this one.
 const SETTLE_LATE: Duration = RENEW.saturating_mul(2);
 
 /// The type of the artifact.
@@ -128,8 +128,9 @@ impl Post {
 /// Returns how long a run waits before it reads its claim again. `span` is the time from the start
 /// of the read that found no owner to the end of the write.
 ///
-/// Another run may have read the claim before this one was written, and may write after it. If that
-/// run is fast, its claim is visible after [`SETTLE`]. If it is slow, it waits longer itself.
+/// Another run may have read the claim before this run wrote its own, and may write its claim
+/// later. If that run is fast, its claim is visible after [`SETTLE`]. If it is slow, it waits
+/// longer itself.
 fn settle(span: Duration) -> Duration {
     if span < SETTLE / 2 { SETTLE } else { SETTLE_LATE }
 }

@@ -112,7 +112,7 @@ impl Tables {
             && usize::from(sizes.1) == size_of::<Section>()
             && header.e_machine.get(LE) == EM_X86_64
             && usize::from(counts.0) < MOST_SEGMENTS
-            // The number of sections does not fit the header.
+            // The number of sections does not fit in the header.
             && counts.1 != 0;
         if !is_usual {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Tables {
     }
 
     /// Returns the file without whole pages of gaps, or `None` if there are none or if the segments
-    /// do not allow it. `fat` are the sections that the gaps are in.
+    /// do not allow it. `fat` are the sections that contain the gaps.
     fn without(&self, gaps: &[Range], fat: &[FatSection]) -> Option<Vec<Piece>> {
         let whole = |(start, end): &Range| {
             let pages = (start.next_multiple_of(PAGE), end - end % PAGE);

@@ -31,7 +31,7 @@ pub enum Slimmed {
 }
 
 /// Removes the code objects that `is_kept` rejects from a file. `path` matters for files whose
-/// names tell which GPU they are for. `folder` is for temporary files.
+/// names contain their GPU target. `folder` is for temporary files.
 ///
 /// The code objects that are kept do not change, and everything else keeps its address in a
 /// program's memory. The new file is read again to check the code objects.

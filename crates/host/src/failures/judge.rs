@@ -36,7 +36,7 @@ pub(super) struct Judge<'f> {
     last: Vec<Option<u64>>,
     /// That line's text, for failures that need several lines.
     texts: Vec<Option<LogLine>>,
-    /// The failures that have no sign of their subject close to them yet.
+    /// The failures without a sign of their subject close to them so far.
     distant: Vec<usize>,
 }
 

@@ -30,14 +30,15 @@ pub struct Failure {
     pub known: Known,
     /// The source.
     pub evidence: String,
-    /// The date on which the source was read, `YYYY-MM-DD`, if the row names it.
+    /// The date on which the source was read, `YYYY-MM-DD`, if the row contains it.
     pub checked: Option<String>,
     /// Whether programs continue normally after it.
     pub is_harmless: bool,
     proof: Proof,
 }
 
-/// What must be in a log to show a failure. Patterns are indexes into the catalogue's patterns.
+/// The conditions under which a log shows a failure. Patterns are indexes into the catalogue's
+/// patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Proof {
     /// The lines that show it.

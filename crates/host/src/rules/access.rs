@@ -211,7 +211,7 @@ pub(super) fn socket(context: &Context<'_>) -> Verdict {
     }
 }
 
-/// No engine is missing an important fix.
+/// Every engine has the important fixes.
 pub(super) fn version(context: &Context<'_>) -> Verdict {
     let known: Vec<(&Engine, &str)> = context
         .machine
@@ -291,9 +291,9 @@ pub(super) fn container_groups(context: &Context<'_>) -> Verdict {
         return Verdict::skipped("no device nodes");
     }
     let numbers: Vec<String> = gids.iter().map(|gid| format!("--group-add {gid}")).collect();
-    let keeper = |engine: &Engine| engine.kind.facts().keeps_groups_with;
-    let mut engines = context.machine.engines.iter().filter(|engine| engine.is_rootless);
-    let Some((engine, keeper)) = engines.find_map(|one| Some((one, keeper(one)?))) else {
+    let mut rootless = context.machine.engines.iter().filter(|engine| engine.is_rootless);
+    let found = rootless.find_map(|one| Some((one, one.kind.facts().keeps_groups_with?)));
+    let Some((engine, keeper)) = found else {
         return if context.machine.engines.is_empty() {
             Verdict::skipped("no engine")
         } else {

@@ -1,4 +1,5 @@
-//! Variables that leak from a shell into every container and change which GPU a program sees.
+//! Environment variables that change which GPU a program sees or which code it loads, and those
+//! that have no effect.
 
 use names::GfxVersion;
 use pins::{OVERRIDE, refused_variable};
@@ -6,7 +7,7 @@ use pins::{OVERRIDE, refused_variable};
 use super::{Context, Finding, Severity, Verdict};
 use crate::gpu::Gpu;
 
-/// Returns the override and its forms for one node (`…_1`), with their values.
+/// Returns the override for all GPUs and those for single nodes (`…_1`), with their values.
 fn overrides<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
     let all = context.machine.environment.iter();
     all.filter(|(name, _)| name.starts_with(OVERRIDE))
@@ -112,11 +113,11 @@ fn without_gpu(context: &Context<'_>, name: &str, value: &str) -> Option<Finding
     let names: Vec<String> = nodes.iter().map(|node| format!("{OVERRIDE}_{node}")).collect();
     let finding = Finding::new(
         Severity::Warning,
-        format!("{name}={value}, but no GPU is node {suffix}"),
+        format!("{name}={value}, but no GPU has the node number {suffix}"),
         format!("one of {}", names.join(", ")),
     )
     .because(
-        "the runtime reads the variable with the number of the GPU's KFD node; CPUs have numbers too, so the first GPU is usually 1",
+        "the runtime reads the variable with the number of the GPU's KFD node; CPUs have numbers too, so the first GPU is usually node 1",
         "libhsakmt topology.c",
     );
     Some(finding.repair(format!("unset {name}")))
@@ -182,7 +183,7 @@ fn outdated(name: &str, value: &str) -> Option<(String, String)> {
             Some(("vLLM 0.14 and later ignore `VLLM_USE_V1=0`".to_owned(), "not set".to_owned()))
         }
         ("VLLM_ATTENTION_BACKEND", _) => Some((
-            format!("current vLLM does not read `VLLM_ATTENTION_BACKEND={value}`"),
+            format!("current vLLM releases do not read `VLLM_ATTENTION_BACKEND={value}`"),
             format!("`vllm serve --attention-backend {value}`"),
         )),
         _ => None,

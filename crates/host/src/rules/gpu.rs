@@ -40,7 +40,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
         Some("amdgpu") => finding(
             Severity::Error,
             format!("the GPU at {address} has its driver, but no entry in /sys/class/kfd"),
-            "without the compute driver, ROCm programs find no GPU; a kernel without CONFIG_HSA_AMD does not have it",
+            "without the compute driver, ROCm programs find no GPU; a kernel without CONFIG_HSA_AMD does not include this driver",
         )
         .repair("sudo dmesg | grep -iE 'amdgpu|kfd'"),
         Some(driver) => finding(
@@ -164,7 +164,7 @@ fn unsupported_pair(
         "only one of the two, or at least only one visible to programs",
     )
     .because(
-        "AMD does not support this pair, and programs start on the wrong GPU",
+        "AMD does not support this pair, and programs may start on the wrong GPU",
         known.evidence.clone().unwrap_or_default(),
     );
     Some(

@@ -21,7 +21,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     }
     let releases = context.releases();
     if releases.is_empty() {
-        return Verdict::skipped("the pins do not name the ROCm release of the images");
+        return Verdict::skipped("the pins do not specify the ROCm release of the images");
     }
     let kernel = looked_up(facts, release);
     if let Some((row, word)) = context.compat.refused_kernel(gpu, &kernel) {
@@ -136,7 +136,7 @@ pub(super) fn newer_kernel(context: &Context<'_>) -> &'static str {
             "# RHEL's kernel version does not show which fixes its driver has: install kernel-ml 6.18.4 or newer from ELRepo"
         }
         System::Suse => {
-            "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that is 6.18.4 or newer, otherwise from the repository Kernel:stable"
+            "sudo zypper refresh && sudo zypper update kernel-default && sudo reboot  # if that brings 6.18.4 or newer, otherwise install it from the repository Kernel:stable"
         }
         System::Arch => "sudo pacman -Syu && sudo reboot",
         System::Nix => {
@@ -152,7 +152,7 @@ pub(super) fn newer_kernel(context: &Context<'_>) -> &'static str {
             "sudo apt install linux-generic-hwe-24.04 && sudo reboot"
         }
         System::Debian if context.is_plain_debian() => {
-            "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that is 6.18.4 or newer"
+            "sudo apt install -t \"$(. /etc/os-release; echo $VERSION_CODENAME)-backports\" linux-image-amd64  # if that installs 6.18.4 or newer"
         }
         System::Debian => {
             "sudo apt update && sudo apt full-upgrade && sudo reboot  # if that brings 6.18.4 or newer, otherwise upgrade to Ubuntu 26.04"
@@ -355,7 +355,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
         (Some(version), _) => Verdict::fine(format!("MES {version:#04x}")),
         (None, Some(package)) => Verdict::fine(format!("{} {}", package.name, package.version)),
         (None, None) => Verdict::skipped(
-            "only root can read it: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
+            "only root can read the version: sudo grep ^MES /sys/kernel/debug/dri/*/amdgpu_firmware_info",
         ),
     }
 }

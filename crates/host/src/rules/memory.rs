@@ -54,8 +54,8 @@ fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
     }
 }
 
-/// Returns the recommended limit in bytes: everything except at least 4 GiB, in steps of 4 GiB. The
-/// limit reserves nothing; the host can use all memory that the GPU does not use.
+/// Returns the recommended limit in bytes: the total minus 4 GiB, rounded down to a multiple of
+/// 4 GiB. The limit reserves nothing; the host can use all memory that the GPU does not use.
 pub(super) fn advised(total: u64) -> u64 {
     total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
 }
@@ -208,7 +208,7 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
         .into()
 }
 
-/// The share of the free memory in large blocks, in percent, below which it is fragmented.
+/// The percentage of free memory in large blocks below which the memory counts as fragmented.
 const LEAST_LARGE: u64 = 25;
 
 /// Most of the free memory is in blocks of 2 MiB or more, which the driver prefers.
@@ -281,7 +281,7 @@ pub(super) fn model(context: &Context<'_>) -> Verdict {
         format!("at most {}, 90 % of the GPU's memory: the rest is for buffers", gib(room)),
     )
     .because(
-        "llama.cpp can run the layers that do not fit on the CPU, which is slow; other programs fail with `out of memory`. vLLM uses 90 % of the memory by default",
+        "layers that do not fit can run on the CPU with llama.cpp, which is slow; other programs fail with `out of memory`. vLLM uses 90 % of the memory by default",
         "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c: `apu_prefer_gtt`; ROCm/rocm-systems#8475",
     );
     finding.repair(model_repair(context, gpu, need, room)).into()
@@ -310,7 +310,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
         return "# the size of the model's KV cache is unknown: leave room for it".to_owned();
     };
     if asked.or(model.context).is_none() {
-        return "# give the length of the context: --context TOKENS".to_owned();
+        return "# specify the length of the context: --context TOKENS".to_owned();
     }
     let longest = room.saturating_sub(model.weights).checked_div(cache.per_token).unwrap_or(0);
     // llama.cpp rounds to 256 tokens.

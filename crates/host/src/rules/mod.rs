@@ -35,10 +35,10 @@ pub struct Context<'a> {
     pub wanted: &'a GpuTarget,
     /// The images to run here.
     pub images: &'a [Image],
-    /// A model to load into the GPU's memory, if one is named.
+    /// A model to load into the GPU's memory, if the user specified one.
     pub model: Option<ModelUse<'a>>,
-    /// Whether the user named the images. Only then is it an error if an image needs something that
-    /// the machine lacks.
+    /// Whether the user selected the images. Only then is it an error if an image needs something
+    /// that the machine lacks.
     pub is_asked: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Image {
     pub disk: Option<Disk>,
     /// The pin it is based on, if any.
     pub pin: Option<String>,
-    /// The ROCm release inside, if the pin names it.
+    /// The ROCm release in the image, if the pin specifies it.
     pub rocm: Option<String>,
     /// The GPUs for which the finished image has code, if it was built and checked.
     pub code: Option<Vec<String>>,
@@ -72,7 +72,7 @@ pub struct Image {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know; it causes no failures.
+    /// Information; it causes no failures.
     Note,
     /// Something sometimes fails, is slow, or is unsafe.
     Warning,

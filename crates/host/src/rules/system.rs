@@ -9,7 +9,7 @@ pub(super) enum System {
     Debian,
     /// Fedora.
     Fedora,
-    /// Systems that rpm-ostree replaces as a whole: Silverblue, Bazzite, Bluefin.
+    /// Systems that rpm-ostree updates as a whole: Silverblue, Bazzite, Bluefin.
     Atomic,
     /// RHEL and the distributions that are built from its sources.
     RedHat,
@@ -28,7 +28,7 @@ impl System {
     fn of(id: &str) -> Option<Self> {
         Some(match id {
             "ubuntu" | "debian" | "linuxmint" | "pop" => Self::Debian,
-            // Nobara also names RHEL in `ID_LIKE`.
+            // Nobara also lists RHEL in `ID_LIKE`.
             "fedora" | "nobara" => Self::Fedora,
             "rhel" | "centos" | "almalinux" | "rocky" | "ol" => Self::RedHat,
             "sles" | "sled" | "opensuse" => Self::Suse,

@@ -13,7 +13,7 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
         return Finding::new(
             Severity::Error,
             "/dev/dxg is missing",
-            "/dev/dxg, which the driver in Windows provides",
+            "/dev/dxg, which the Windows driver provides",
         )
         .because("in WSL2 there is no /dev/kfd; the GPU is reached through Windows", SOURCE)
         .repair(

@@ -13,7 +13,7 @@ pub(super) fn print(container: &Container) -> String {
         "# DBX_CONTAINER_MANAGER={manager} distrobox assemble create --file THIS_FILE"
     ));
     lines.push(
-        "# distrobox itself gives its containers --privileged and the user's home. To avoid both, use\n# another format."
+        "# distrobox itself starts its containers with --privileged and the user's home. To avoid both, use\n# another format."
             .to_owned(),
     );
     lines.push(format!("[{}]", container.name()));

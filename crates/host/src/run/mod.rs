@@ -5,9 +5,10 @@
 //! quadlet, a compose file or a distrobox manifest; the caller starts it with an engine. [`trial`]
 //! judges the result of a smoke test.
 //!
-//! A container gets the device nodes of the GPU and the groups that may open them, and nothing else
-//! from the host. It is never privileged, and never shares the host's IPC namespace. The engine's
-//! own seccomp filter stays on; ROCm and Vulkan work with it (hellcatjack/strix-halo-rocm-pytorch).
+//! A container gets the device nodes of the GPU, the groups that may open them, and the folders of
+//! the track and the caller; nothing else from the host. It is never privileged,
+//! and never shares the host's IPC namespace. The engine's own seccomp filter stays on; ROCm and
+//! Vulkan work with it (hellcatjack/strix-halo-rocm-pytorch).
 
 mod compose;
 mod distrobox;
@@ -211,7 +212,7 @@ pub enum RunError {
         way: &'static str,
     },
     /// A path contains a character that engines use as a separator.
-    #[error("the folder `{path}` has a colon, comma, quote or line feed in its name")]
+    #[error("the path `{path}` contains a colon, comma, quote, backslash or line feed")]
     Path {
         /// The path.
         path: String,
@@ -259,8 +260,8 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     }
     let mut environment = wish.environment.clone();
     environment.insert("HOME".to_owned(), HOME.to_owned());
-    // In a rootless engine, root in the container is the user who started it; in a daemon it is the
-    // real root.
+    // With a rootless engine, root in the container is the user who started it; otherwise, it is
+    // the host's root.
     let user = (!is_remapped && wish.owner != (0, 0)).then_some(wish.owner);
     if user.is_some() {
         // PyTorch looks up the name of the user, and the image has none for this ID.

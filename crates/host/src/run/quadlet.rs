@@ -7,14 +7,16 @@ pub(super) fn print(container: &Container) -> String {
     let unit = container.name();
     let mut lines: Vec<String> =
         head(container, "A quadlet", "quadlet").lines().map(str::to_owned).collect();
-    lines.push(format!("# For one user: ~/.config/containers/systemd/{unit}.container, then"));
+    lines.push(format!(
+        "# For one user: save this file as ~/.config/containers/systemd/{unit}.container, then run"
+    ));
     lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {unit}"));
     lines.push("[Unit]".to_owned());
     lines.push(format!("Description=build-pipeline track {}", container.track));
     lines.push("\n[Container]".to_owned());
     lines.push(format!("ContainerName={unit}"));
     lines.push(format!("Image={}", escaped(&container.image)));
-    // A unit may name a node that does not exist; the container then fails with an error.
+    // A unit may refer to a device node that does not exist; starting the container then fails.
     lines.extend(container.devices.iter().map(|device| format!("AddDevice={device}")));
     match &container.groups {
         Groups::None => {}

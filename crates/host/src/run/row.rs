@@ -84,8 +84,7 @@ pub enum Needs {
     AnyGpu,
 }
 
-/// The row of a track that `run.toml` does not contain: the devices of ROCm, no port, and no smoke
-/// tests.
+/// The row of a track that is not in `run.toml`: the devices of ROCm, no port, and no smoke tests.
 impl Default for Row {
     fn default() -> Self {
         Self {
@@ -247,8 +246,8 @@ fn needs(text: &str) -> Result<Needs, Wrong> {
     }
 }
 
-/// Accepts an absolute path, or a path below the home. Paths with an engine's separators are
-/// refused.
+/// Accepts an absolute path, or a path below the home. Rejects paths that contain a character that
+/// engines use as a separator.
 fn folder(text: &str) -> Result<String, Wrong> {
     let is_full = text.starts_with('/') || text.starts_with("~/");
     let is_plain = !text.contains([':', ',', '"', '\'', '\\', '$', '%', '`']);

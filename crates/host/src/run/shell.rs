@@ -8,7 +8,7 @@ use crate::shell_word;
 pub(super) fn print(container: &Container) -> String {
     let mut lines = vec!["#!/bin/sh".to_owned()];
     lines.extend(head(container, "A script", "shell").lines().map(str::to_owned));
-    lines.push("# The arguments of this script are the command in the container.".to_owned());
+    lines.push("# The arguments of this script become the command in the container.".to_owned());
     lines.push("set -eu".to_owned());
     checks(container, &mut lines);
     for Folder { host, .. } in container.folders.iter().filter(|folder| folder.is_made) {

@@ -39,7 +39,7 @@ impl Ending {
             Self::Status(status) => format!("it exited with status {status}"),
             Self::Signal(status, name) => {
                 let what = match *name {
-                    "SIGABRT" => ": aborted, as HIP does after a memory fault of the GPU",
+                    "SIGABRT" => ": aborted, as HIP does after a GPU memory fault",
                     "SIGSEGV" => ": a segmentation fault",
                     "SIGKILL" => ": killed, most likely because memory ran out",
                     "SIGILL" => ": the CPU does not support an instruction",

@@ -1,5 +1,5 @@
 //! Leftovers in engines. Checks every available engine, not only the one that builds use, unless
-//! `BUILD_PIPELINE_HOST` names one.
+//! `BUILD_PIPELINE_HOST` specifies one.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut seen = BTreeSet::new();
     let around = Surroundings { wanted: task.wanted, ..environment::engines() };
     let is_told = around.own_host.is_some();
-    // The engine whose program was asked.
+    // The engine whose program was started and has answered.
     let mut started = None;
     for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
         let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
-        // A socket of podman uses the same store as its program.
+        // A podman socket leads to the same store as the podman program.
         let is_again = !candidate.is_named && started.is_some() && candidate.kind == started;
         if is_other || is_again {
             continue;

@@ -29,8 +29,8 @@ pub struct Asked {
     pub takes_cache: bool,
 }
 
-/// Finds leftovers, removes them, and returns the result. `warn` gets the name and the message of a
-/// warning about each file that is not a record.
+/// Finds leftovers, removes them, and returns the result. `warn` receives the name and the message
+/// of a warning about each file that is not a record.
 ///
 /// # Errors
 /// There is no home directory, or the records cannot be read. An engine that does not answer is not
@@ -46,7 +46,7 @@ pub fn clean(asked: &Asked, warn: impl Fn(&str, &str)) -> Result<CleanReport, Fa
         sockets: environment::socket_folder()?,
     };
     let mut report = CleanReport { schema: 1, dry_run: asked.is_dry, ..CleanReport::default() };
-    // List the disk before reading the records: then the list contains nothing of runs that start
+    // List the disk before reading the records: then the list contains no files of runs that start
     // later.
     let listed = disk::list(&task);
     task.is_busy = state::read_records(warn)?.iter().any(state::is_under_way);

@@ -270,7 +270,7 @@ impl Authorizer {
         if answer.status.is_redirection() {
             let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok());
             let detail = format!(
-                "the token server `{host}` redirects{}; the tool does not follow the redirect, \
+                "the token server `{host}` redirects{}; this tool does not follow the redirect, \
                  because that would forward the credential",
                 to.and_then(|to| answer.url.join(to).ok())
                     .map(|to| format!(" to `{}`", clean(to.as_str())))

@@ -58,7 +58,7 @@ impl Mirror {
         Self { from: String::new(), to: repository.to_string(), is_copy: true }
     }
 
-    /// Returns the host, with its port, that this rule leads to.
+    /// Returns the host of `to`, with its port.
     pub fn host(&self) -> String {
         Endpoint::new(&self.to, false, true).network_host().to_owned()
     }

@@ -18,7 +18,7 @@ pub enum ErrorKind {
     NotFound,
     /// The registry requires a credential, or rejected the given one.
     Authentication,
-    /// The registry knows the user and denies access.
+    /// The registry recognises the user but denies access.
     Denied,
     /// The registry received too many requests.
     RateLimited {
@@ -47,8 +47,8 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the rank of a failure if several locations failed. The failure with the lowest rank
-    /// is reported, because it tells the user the most: a missing login at a mirror, for example,
-    /// tells more than an unreachable registry.
+    /// is reported, because it is the most useful to the user: a missing login at a mirror, for
+    /// example, is more useful to know than an unreachable registry.
     fn rank(self) -> u8 {
         match self {
             Self::Integrity => 0,

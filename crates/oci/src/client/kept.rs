@@ -36,15 +36,15 @@ pub struct KeptPart {
 struct State {
     file: File,
     length: u64,
-    /// Whether nothing more is written, because the disk refused something.
+    /// Whether nothing more is written, because a write failed or the file was removed.
     is_closed: bool,
 }
 
 impl KeptPart {
     /// Opens the unfinished file of a blob that belongs at `path`, or creates it.
     ///
-    /// Returns `None` if the file cannot be written, if another transfer uses it, or if the disk
-    /// does not have room for the rest of the blob `room` times.
+    /// Returns `None` if the file cannot be written, if another transfer uses it, or if the free
+    /// disk space is less than `room` times the size of the rest of the blob.
     pub fn open(path: &Path, size: u64, room: u64) -> Option<Self> {
         fs::create_dir_all(path.parent()?).ok()?;
         let file = try_open_part(path).ok()?;
@@ -181,7 +181,7 @@ fn keeping(pieces: Pieces, part: Arc<KeptPart>, is_continued: bool, size: u64) -
     }))
 }
 
-/// The largest piece of a blob, in bytes, or more.
+/// An upper limit for the size of a piece of a blob, in bytes.
 const LAST: u64 = 1 << 20;
 
 type Source = tokio_util::io::ReaderStream<crate::local::Part>;
@@ -262,8 +262,8 @@ impl Continued {
         RegistryError::unasked(&self.about, &self.part.path.display().to_string(), failure)
     }
 
-    /// Returns the error for a part that cannot be read, and empties it if that is the fault of the
-    /// file. When the program ends, a read fails without an error of the system.
+    /// Returns the error for a part that cannot be read, and empties the part if its file is at
+    /// fault. While the program exits, a read fails without a system error.
     fn unreadable(&self, error: &io::Error) -> RegistryError {
         let failure = Failure::fatal(ErrorKind::Protocol, "it cannot be read").because(error);
         let failed = self.failed(failure);

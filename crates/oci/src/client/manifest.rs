@@ -275,7 +275,7 @@ fn media_type(answer: &Incoming) -> Option<String> {
 /// Returns the media type of a document that was stored as a blob.
 fn own_type(bytes: &[u8]) -> Result<String, Failure> {
     let bad = |error: &MediaError| {
-        Failure::fatal(ErrorKind::Protocol, "it has an unusable document").because(error)
+        Failure::fatal(ErrorKind::Protocol, "it stores an unusable document").because(error)
     };
     let guessed = match Document::parse(bytes, None).map_err(|error| bad(&error))? {
         Document::Index(_) => OCI_INDEX,

@@ -50,7 +50,7 @@ pub enum DocumentError {
         wanted: &'static str,
     },
     /// A number cannot be preserved.
-    #[error("key `{0}` is a number with more digits than every parser preserves")]
+    #[error("key `{0}` is a number with more digits than some parsers preserve")]
     Digits(String),
 }
 

@@ -121,8 +121,7 @@ impl InputFiles {
 
     fn list(&self, path: &Path, digest: &Digest, size: u64) -> Result<InputList, InputsError> {
         let damaged = |what| InputsError::Damaged { path: path.to_owned(), what };
-        let lacks =
-            || damaged(format!("its index names the list {digest}, which it does not contain"));
+        let lacks = || damaged(format!("its index refers to the list {digest}, which is missing"));
         let read = self.read(digest).ok_or_else(lacks)?;
         let bytes = read.map_err(|source| InputsError::Read { path: path.to_owned(), source })?;
         if bytes.len() as u64 != size || Digest::of(&bytes) != *digest {

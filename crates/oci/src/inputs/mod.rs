@@ -162,7 +162,7 @@ pub enum ParseListError {
     #[error("it is not a manifest")]
     Manifest(#[source] crate::media::MediaError),
     /// It is the manifest of something else, or a newer version of this tool wrote it.
-    #[error("it is not a list of inputs that this version knows")]
+    #[error("it is not a list of inputs that this version supports")]
     Kind,
     /// The description of a blob does not have the form that this tool writes.
     #[error(

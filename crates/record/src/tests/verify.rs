@@ -85,7 +85,7 @@ fn against_plan(found: &Image) -> Vec<FieldCheck> {
     compare_with_plan(&plan(), found, "the base is not available").unwrap()
 }
 
-/// Returns the wrong fields, each with its verdict, but leaves out the two digests.
+/// Returns the wrong fields except the two digests, each with its verdict.
 fn bad(checks: &[FieldCheck]) -> Vec<(&str, &Verdict)> {
     let is_bad = |verdict: &Verdict| !matches!(verdict, Verdict::Same | Verdict::Unchecked { .. });
     let checks = checks.iter().filter(|check| is_bad(&check.verdict));

@@ -110,7 +110,8 @@ impl ObjectStore {
             ObjectType::Commit => {}
             ObjectType::Tag => {
                 let target = header(object.data(), b"object ");
-                let target = target.map_or_else(String::new, |id| format!(" (it names `{id}`)"));
+                let target =
+                    target.map_or_else(String::new, |id| format!(" (it points to `{id}`)"));
                 return Err(Failure::refused(format!(
                     "this is the hash of an annotated tag, not of a commit{target}"
                 )));
@@ -123,7 +124,7 @@ impl ObjectStore {
         header(object.data(), b"tree ").and_then(|id| Oid::from_str(&id).ok()).ok_or_else(|| {
             Failure::fatal(
                 ErrorKind::Integrity,
-                format!("the commit `{commit}` does not name a tree"),
+                format!("the commit `{commit}` does not point to a tree"),
             )
         })
     }

@@ -27,7 +27,7 @@ pub struct RemoteRefs {
 pub struct Resolved {
     /// The full name of the ref that was found.
     pub name: String,
-    /// The commit that it leads to.
+    /// The commit that it points to, after peeling.
     pub commit: CommitId,
 }
 
@@ -49,7 +49,7 @@ impl RemoteRefs {
         candidates.iter().find_map(|whole| self.refs.iter().find(|one| one.name == *whole))
     }
 
-    /// Returns the names of the tags and branches that lead to `commit`.
+    /// Returns the names of the tags and branches that point to `commit`.
     pub fn leading_to<'a>(&'a self, commit: &'a CommitId) -> impl Iterator<Item = &'a str> {
         let fits = move |one: &&RemoteRef| one.target() == commit.as_str();
         self.refs.iter().filter(fits).map(|one| one.name.as_str())
@@ -69,7 +69,7 @@ impl RemoteRefs {
 }
 
 impl RemoteRef {
-    /// Returns the commit that this ref leads to, through an annotated tag if there is one.
+    /// Returns the commit that this ref points to, after peeling an annotated tag.
     pub fn target(&self) -> &str {
         self.peeled.as_deref().unwrap_or(&self.id)
     }

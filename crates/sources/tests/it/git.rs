@@ -250,7 +250,7 @@ async fn hashes_of_other_things_than_commits() {
             (
                 &tag,
                 format!(
-                    "this is the hash of an annotated tag, not of a commit (it names `{commit}`)"
+                    "this is the hash of an annotated tag, not of a commit (it points to `{commit}`)"
                 ),
             ),
             (&tree, "this is the hash of a tree, not of a commit".to_owned()),

@@ -366,7 +366,7 @@ async fn image(
 }
 
 /// Returns the newest tag with the pattern of an image's tag. Returns the tag itself if it is the
-/// newest, is followed, has no version, or if the tags cannot be listed.
+/// newest, is followed or has no version, or if the tags cannot be listed.
 async fn newest_tag(
     pin: &ImagePin,
     tag: &Tag,

@@ -143,8 +143,8 @@ fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failu
     Ok(names)
 }
 
-/// Looks up the packages of locks. `listener` is informed of each fetch, and `tell` if uv is being
-/// installed. Writes nothing.
+/// Looks up the packages of locks. `listener` receives the events of fetches, and `tell` gets a
+/// message if uv is installed. Writes nothing.
 ///
 /// # Errors
 /// The requirements are wrong or cannot be met, a source cannot be reached, or a file has changed.

@@ -211,7 +211,7 @@ mod tests {
             "requirements/common.txt"
         );
         assert_eq!(beside("a.txt", "./b.txt"), "b.txt");
-        // Paths cannot lead out of the tree.
+        // Paths cannot point outside the tree.
         assert_eq!(beside("a.txt", "../../etc/passwd"), "etc/passwd");
     }
 }

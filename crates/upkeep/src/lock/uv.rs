@@ -161,7 +161,7 @@ const EXCLUDES: &str = "excludes.txt";
 /// The suffix of requirements files while uv reads them.
 const LIST: &str = ".txt";
 
-/// Returns whether a uv has all required features.
+/// Returns whether the uv at this path has all required features.
 fn can(program: &Path) -> bool {
     let help = Command::new(program)
         .args(["pip", "compile", "--help"])
@@ -241,8 +241,8 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Finds the first failed request in uv's output: its URL, and the kind of failure according to the
-/// status of HTTP. uv writes `(500 Internal Server Error) for url (URL)`, and similar for an index
-/// that denies access.
+/// HTTP status. uv writes `(500 Internal Server Error) for url (URL)`, and a similar text for an
+/// index that denies access.
 fn refused(said: &str) -> Option<(SourceUrl, ErrorKind)> {
     said.lines().find_map(|line| {
         let start = line.find("https://").or_else(|| line.find("http://"))?;
@@ -285,7 +285,7 @@ impl Uv {
             return told(Kind::Network).hint("check the network, `HTTPS_PROXY` and `--index`");
         }
         let told = told(Kind::Input).hint("change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing");
-        // uv does not tell a page without the package from a login page.
+        // uv cannot distinguish a page without the package from a login page.
         match self.index.parse::<SourceUrl>() {
             Ok(url) if is_mirror(&url) => told.hint(format!(
                 "the index is mirror `{}`: check that `{url}` is the address of a package index, and that it has the packages",
@@ -296,8 +296,8 @@ impl Uv {
     }
 }
 
-/// Returns the origin of a package from uv's `# via` comments: a file, the packages that lead to
-/// the package, and the package itself.
+/// Returns the origin of a package from uv's `# via` comments: a file, the chain of packages that
+/// requires the package, and the package itself.
 pub(crate) fn chain(reasons: &str, package: &str) -> Vec<String> {
     let mut via: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut name = "";

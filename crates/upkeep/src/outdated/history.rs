@@ -1,5 +1,5 @@
 //! How long pins have been in their current state, according to the observations of earlier runs.
-//! The state folder contains these.
+//! The observations are stored in the state folder.
 //!
 //! Keys describe what is pinned, not the project, so that two checkouts share their history.
 

@@ -30,7 +30,7 @@ const SCHEMA: u32 = 1;
 pub struct OutdatedReport {
     /// The version of this JSON format.
     pub schema: u32,
-    /// The day of the check, in UTC.
+    /// The date of the check, in UTC.
     pub day: String,
     /// The worst state.
     pub worst: Class,

@@ -22,8 +22,8 @@ use crate::output;
 
 use jobs::{Jobs, Options};
 
-/// A CI system. It is defined here, not with the other arguments, so that a new one changes only
-/// this folder.
+/// A CI system. It is defined here, not with the other arguments, so that adding a system changes
+/// only this folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BuildSystem {
     /// GitHub Actions

@@ -11,7 +11,7 @@ use project::{Project, built_in, read_bytes};
 pub(super) struct Folder<'a> {
     /// The folder that names of files on the command line are relative to.
     pub(super) here: &'a Path,
-    /// The root of the project, or the folder itself.
+    /// The root of the project, or the working folder if there is none.
     pub(super) root: &'a Path,
     /// Whether the project uses the built-in data files.
     pub(super) has_built_in: bool,
@@ -70,7 +70,7 @@ pub(super) fn read(here: &Path, names: &[PathBuf]) -> Read {
             Err(error) => {
                 let told = Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
                     .hint(
-                        "name text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
+                        "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
                     );
                 read.failed.get_or_insert(told);
                 continue;

@@ -24,7 +24,7 @@ use crate::output::{self, Page};
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     let here = global::working_folder(global)?;
-    // Files outside a project can be checked too; inside one, its tables are used.
+    // Files outside a project can also be checked; inside a project, the project's data is used.
     let project = Project::find(&here);
     let compat = match &project {
         Ok(project) => project.compat()?,
@@ -41,8 +41,8 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     // Any target is accepted, because files can be for any GPU.
     let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
-    // If the pins are invalid, tracks are checked without them: the problems in the pins come
-    // first.
+    // If the pins are invalid, tracks are checked without them, because those problems must be
+    // solved first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
@@ -118,7 +118,8 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
         let told = Failure::new(Kind::Input, format!("there is no rule or track `{name}`"));
         let tracks = tracks.into_iter().flat_map(|all| all.tracks.keys().map(TrackName::as_str));
         let ids = rules().iter().map(|rule| rule.id.as_str());
-        let otherwise = "`build-pipeline explain` lists the rules, `build-pipeline` the tracks";
+        let otherwise =
+            "`build-pipeline explain` lists the rules, and `build-pipeline` lists the tracks";
         return Err(told.did_you_mean(name, ids.chain(tracks), otherwise));
     };
     page.line(format_args!("{} ({})\n", rule.id, rule.severity.name()));

@@ -21,7 +21,7 @@ pub(crate) struct LintFindings {
     errors: usize,
     /// The number of warnings.
     warnings: usize,
-    /// The number of findings that are only information.
+    /// The number of informational findings.
     information: usize,
     /// The findings, file by file.
     findings: Vec<OneFinding>,

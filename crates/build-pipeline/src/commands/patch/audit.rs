@@ -73,7 +73,7 @@ fn text(report: &AuditReport) -> String {
     }
     for (id, retirement) in &report.retirements {
         let told = match retirement {
-            Retirement::Since { version } => format!("can be retired from {version} on"),
+            Retirement::Since { version } => format!("can be retired as of {version}"),
             Retirement::NotYet => "is still needed by the newest version".to_owned(),
             Retirement::Never => "is not needed by any of the versions".to_owned(),
         };

@@ -1,4 +1,4 @@
-//! `patch apply --when auto`: chooses patches by the installed packages and the GPU.
+//! `patch apply --when auto`: chooses patches based on the installed packages and the GPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
     }
 }
 
-/// Returns the error for a system without any package that has patches.
+/// Returns the error for a system in which no package has patches.
 fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) -> Failure {
     let folders: Vec<&str> =
         all.keys().filter_map(|component| version::package_folder(component)).collect();
@@ -75,7 +75,7 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
     Failure::new(
         Kind::Input,
         format!(
-            "found no package that has patches under `{}`: searched {} folder{s} of Python packages for {}",
+            "found no package under `{}` that has patches: searched {} folder{s} of Python packages for {}",
             root.display(),
             places - 1,
             folders.join(", ")
@@ -105,7 +105,7 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
             let names: Vec<&str> = found.iter().map(|(target, _)| target.as_str()).collect();
             Err(Failure::new(
                 Kind::Input,
-                format!("there are GPUs of several targets: {}", names.join(", ")),
+                format!("this system has GPUs with different targets: {}", names.join(", ")),
             )
             .hint(format!("specify one with `--gpu {}`", names[0])))
         }
@@ -141,7 +141,7 @@ fn prepare(
         if !has_file {
             return leave_out(
                 patch,
-                "it is for sources; none of its files is installed".to_owned(),
+                "it is for source trees; none of its files are installed".to_owned(),
             );
         }
         if is_unknown {

@@ -75,7 +75,7 @@ fn plain(path: &Path) -> Result<String, Failure> {
 /// installed.
 fn apt(command: &str) -> String {
     format!(
-        "// Made by `build-pipeline patch hook apt`. Save it as /etc/apt/apt.conf.d/90build-pipeline-patches\n\
+        "// Written by `build-pipeline patch hook apt`. Save it as /etc/apt/apt.conf.d/90build-pipeline-patches\n\
 // and check it with `apt-config dump DPkg::Post-Invoke`.\n\
 DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not applied again' >&2\"; }};\n"
     )
@@ -83,7 +83,7 @@ DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not a
 
 fn dnf(command: &str) -> String {
     format!(
-        "# Made by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 is based on its manual and untested.\n\
+        "# Written by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 is based on its manual and untested.\n\
 # dnf 5 (package libdnf5-plugin-actions): put the next line into\n\
 # /etc/dnf/libdnf5-plugins/actions.d/build-pipeline-patches.actions\n\
 post_transaction::::{command}\n\
@@ -93,11 +93,11 @@ post_transaction::::{command}\n\
     )
 }
 
-/// Returns a shell function that runs `program`, and then the command if it may have changed
-/// packages. Its exit code is that of the program.
+/// Returns a shell function that runs `program`, and then runs the command if `program` may have
+/// changed packages. If `program` fails, the function returns its exit code.
 fn wrapper(program: &str, changing: &str, command: &str) -> String {
     format!(
-        "# Made by `build-pipeline patch hook {program}`. {program} has no hooks.\n\
+        "# Written by `build-pipeline patch hook {program}`. {program} has no hooks.\n\
 # Put this function into ~/.bashrc. It works in that shell only: not in scripts, and not for\n\
 # other ways to call {program}, such as `python3 -m {program}` or another installer.\n\
 {program}() {{\n\
@@ -113,7 +113,7 @@ fn wrapper(program: &str, changing: &str, command: &str) -> String {
 fn zypper(command: &str) -> String {
     format!(
         "#!/bin/bash\n\
-# Made by `build-pipeline patch hook zypper`.\n\
+# Written by `build-pipeline patch hook zypper`.\n\
 # Save it as /usr/lib/zypp/plugins/system/build-pipeline-patches and make it executable.\n\
 while IFS= read -r -d '' message; do\n\
 \x20 message=${{message#$'\\n'}}\n\

@@ -2,9 +2,9 @@
 //!
 //! `patching::prepared` finds the tree, its version, the patches and the GPU target. `patcher`
 //! works out the changes, `apply` writes them, and `revert` undoes them. `report` formats the
-//! results. `auto` chooses patches by the installed packages, and `hook` prints hooks that apply
-//! them again after upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines in
-//! other people's files.
+//! results. `auto` chooses patches based on the installed packages, and `hook` prints hooks that
+//! apply them again after upgrades. `audit` tries many trees, and `lint_sed` checks the sed lines
+//! in third-party files.
 
 mod apply;
 pub(crate) mod audit;

@@ -335,7 +335,7 @@ impl PatchReport {
                 "{} not needed for this version (--strict); trees with such patches were not changed",
                 counted(self.count(is_retired), "patch")
             ))
-            .hint("leave out `--strict`, or limit the patch's `versions`")),
+            .hint("leave out `--strict`, or narrow `versions` in the patch file")),
             () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
                 "probes of {} were not run (--strict); trees with such patches were not changed",
                 counted(self.count(has_skipped), "patch")
@@ -369,14 +369,14 @@ impl PatchReport {
 fn hinted(told: Failure, patch: &PatchOutcome) -> Failure {
     match &patch.verdict {
         Verdict::AnchorMissing { .. } | Verdict::Ambiguous { .. } => told.hint(format!(
-            "the anchor of `{}` does not match upstream's text; is the version right (`--version`)? If so, the patch file needs work",
+            "the anchor of `{}` does not match upstream's text; is the version right (`--version`)? If so, the patch file must be updated",
             patch.id
         )),
         Verdict::BaseDirty { .. } => told.hint(
             "reinstall the package to restore its original file, or undo the patches with `build-pipeline patch revert`",
         ),
         Verdict::PartialUpstream { .. } => {
-            told.hint("upstream already contains part of this patch; `if_partial` in the patch file decides what to do")
+            told.hint("upstream already contains part of this patch; `if_partial` in the patch file specifies what happens then")
         }
         Verdict::Unreadable { .. } => {
             told.hint("a patched file must be a regular file inside the tree")

@@ -75,7 +75,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         }
         Ok(u8::try_from(ended.status).unwrap_or(1))
     });
-    // A thread may still wait for the terminal; the process does not wait for that thread.
+    // A thread may still be waiting for terminal input; the process does not wait for it to end.
     runtime.shutdown_background();
     ended
 }
@@ -104,7 +104,7 @@ fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
     Ok(container)
 }
 
-/// Prints the name of a container in the background, and how to use it.
+/// Prints the name of a detached container, and how to use it.
 fn show_detached(prepared: &Prepared, name: &str) -> Result<(), Failure> {
     let engine = prepared.engine_kind();
     output::result(&format!("{name}\n"))?;

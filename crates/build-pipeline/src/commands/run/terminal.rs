@@ -18,7 +18,7 @@ pub(super) fn size() -> Option<(u16, u16)> {
     (size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// Starts to read the input on a thread that is never joined, because it may block forever. If the
+/// Starts reading the input on a thread that is never joined, because it may block forever. If the
 /// thread cannot be started, the input is empty.
 pub(super) fn input() -> Input {
     let (sender, receiver) = mpsc::channel(16);
@@ -32,7 +32,7 @@ pub(super) fn input() -> Input {
         }
     };
     if let Err(error) = std::thread::Builder::new().spawn(read) {
-        tracing::warn!(%error, "the input cannot be read: no thread can be started");
+        tracing::warn!(%error, "the input cannot be read: starting a thread failed");
     }
     receiver
 }

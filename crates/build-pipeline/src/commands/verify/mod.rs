@@ -47,7 +47,7 @@ pub(crate) struct Verification {
     /// The image that was verified.
     image: String,
     /// The record of the build that wrote it. Absent unless a track was named and a record contains
-    /// the place of its image.
+    /// the location of its image.
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<String>,
     /// The digest of its manifest.
@@ -216,7 +216,7 @@ fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
         .hint("build the image again")
     })?;
     if request.rehearse && !request.overrides.is_empty() {
-        let what = format!("`{}` is a rehearsal, but its labels name other pins", found.name);
+        let what = format!("`{}` is a rehearsal, but its labels override pins", found.name);
         return Err(Failure::new(Kind::Differs, what).hint("build the image again"));
     }
     let of_image = Some(found.name.clone());
@@ -388,7 +388,7 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
     let mut out = Page::default();
     out.line(format_args!("{}  {}", verification.image, verification.manifest_digest));
     if let Some(record) = &verification.record {
-        out.line(format_args!("  written by the last build of this name, record {record}"));
+        out.line(format_args!("  written by the last build with this name, record {record}"));
     }
     for (name, value) in &plan.overrides {
         out.line(format_args!(
@@ -451,7 +451,7 @@ fn text(verification: &Verification, plan: &Plan) -> Page {
         Outcome::OtherPins => (
             "out of date",
             Tone::Bad,
-            "according to its labels, the image was made from pins other than the current ones",
+            "according to its labels, the image was not built from the current pins",
         ),
         Outcome::AsPlanned => (
             "as planned",

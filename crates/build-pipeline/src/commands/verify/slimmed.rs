@@ -27,7 +27,7 @@ pub(super) async fn verify(
     let forced = input.forced()?;
     let Input::Image(image) = input else {
         return Err(Failure::new(Kind::Input, format!("`{base}` is not an image"))
-            .hint("name the image that was slimmed"));
+            .hint("specify the image that was slimmed"));
     };
     let wanted = found.label(labels::SLIM_BASE).unwrap_or_default();
     if wanted != image.manifest_digest.as_str() {
@@ -35,7 +35,7 @@ pub(super) async fn verify(
             "`{}` was slimmed from `{wanted}`, but `{base}` is `{}`",
             found.name, image.manifest_digest
         );
-        return Err(Failure::new(Kind::Differs, what).hint("name the image with that digest"));
+        return Err(Failure::new(Kind::Differs, what).hint("specify the image with that digest"));
     }
     let again = temporary_folder()?;
     let path = again.path().join("image");
@@ -51,9 +51,9 @@ pub(super) async fn verify(
             let mut page = Page::default();
             comparison.show(&mut page);
             let (word, tone, why) = if comparison.is_same {
-                ("proven", Tone::Good, "the base, slimmed again, gave the same bytes")
+                ("proven", Tone::Good, "slimming the base again produced the same bytes")
             } else {
-                ("differs", Tone::Bad, "the base, slimmed again, gave other bytes")
+                ("differs", Tone::Bad, "slimming the base again produced different bytes")
             };
             page.verdict(word, tone);
             page.line(format_args!(": {why}"));
