@@ -108,7 +108,7 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
     let build = service.get("build");
     let mut container = Container { image: None, options: options(service) };
-    // A user runs podman without root.
+    // A compose file for podman is assumed to be for rootless containers.
     if facts.file.rsplit('/').next().is_some_and(|file| file.contains("podman")) {
         container.options.push(named("--podman", None, 1));
     }
@@ -120,7 +120,7 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     }
     facts.containers.push(container);
     started(service, &image, facts);
-    // A service's own entry point may read variables that the image does not know.
+    // If the service overrides the entrypoint, another program may read the variables.
     let has_own_start = service.get("entrypoint").is_some();
     let program = (!has_own_start).then(|| format!("{image} {name}"));
     for setting in pairs(service.get("environment"), Scope::Run) {
@@ -153,8 +153,8 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
     containers::start(words, image, facts);
 }
 
-/// The keys of a service, and the same options of `podman run`. What `extends` and `deploy` add is
-/// unknown.
+/// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
+/// and `deploy` are unknown.
 const OPTIONS: [(&str, &str); 18] = [
     ("cap_add", "--cap-add"),
     ("deploy", "--gpus"),
@@ -176,7 +176,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("volumes", "--volume"),
 ];
 
-/// Returns the options of a service, as `podman run` has them.
+/// Returns the options of a service in the form of `podman run` options.
 fn options(service: &Node) -> Vec<Word> {
     let mut found = Vec::new();
     for (key, option) in OPTIONS {
@@ -184,7 +184,7 @@ fn options(service: &Node) -> Vec<Word> {
         match &node.value {
             Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
             Value::Mapping(_) => {
-                // A block of lines starts on the line after its key.
+                // A block mapping starts on the line after its key.
                 let own = service.entries().iter().find(|(name, _)| name.text() == Some(key));
                 let line = own.map_or(node.line, |(name, _)| name.line);
                 found.push(named(option, None, line));

@@ -3,7 +3,7 @@
 use crate::facts::{Container, Facts, Image, Kind};
 use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
 
-/// Marks a container in which a person works.
+/// Marks an interactive container.
 pub(crate) const SESSION: &str = "--session";
 
 /// Options of `run` without a value. All other options take the next word as their value, unless
@@ -127,7 +127,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             settings.push(Setting { stage: command.stage, ..setting });
         }
     }
-    // An alias gets its image later.
+    // An alias can lack the image, which then follows when the alias is used.
     facts.containers.extend((!container.options.is_empty()).then_some(container));
     facts.settings.append(&mut settings);
 }
@@ -140,7 +140,7 @@ fn is_terminal(option: &str) -> bool {
         || letters.is_some_and(|letters| letters.contains(['i', 't']))
 }
 
-/// Returns whether the command of a container is a shell, or that of the image.
+/// Returns whether the command of a container is a shell, or the default command of the image.
 fn is_session(words: &[Word]) -> bool {
     let is_shell =
         |word: &Word| matches!(word.text.rsplit('/').next(), Some("bash" | "sh" | "zsh"));
@@ -189,7 +189,7 @@ pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
 
 /// Adds the facts of a script that starts on a line.
 pub(crate) fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
-    // The text of a block starts on the line after its indicator.
+    // The text of a block scalar starts on the line after its indicator.
     let first = text.lines().next().unwrap_or_default().trim();
     let is_block = facts.text.lines().nth(line).is_some_and(|next| next.trim() == first);
     let before = if is_block { line } else { line - 1 };
@@ -205,8 +205,8 @@ pub(crate) fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
 /// Words of scripts that run podman as root.
 const ROOT: [&str; 3] = ["sudo", "EUID", "id -u"];
 
-/// Returns a mark for a command of podman in a script, if nothing shows that root runs it. `toolbox`
-/// calls podman.
+/// Returns a marker for a podman command in a script, if nothing shows that root runs it.
+/// `toolbox` calls podman.
 fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
     let first = &command.words[0];
     let is_rootless = facts.kind == Kind::Shell

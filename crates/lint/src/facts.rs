@@ -11,7 +11,7 @@ pub enum Kind {
     Dockerfile,
     /// A compose file.
     Compose,
-    /// A quadlet: a container or image as a systemd unit of podman.
+    /// A quadlet: a systemd unit file of podman for a container or image.
     Quadlet,
     /// A systemd service, or a drop-in for one.
     Unit,
@@ -63,7 +63,7 @@ pub struct Facts<'t> {
     pub missing: Vec<Missing>,
     /// Containers with all privileges on the host: the line, and the message.
     pub privileged: Vec<(usize, String)>,
-    /// Keys of quadlets that Quadlet does not know, with their lines.
+    /// Keys of quadlets that Quadlet does not support, with their lines.
     pub(crate) unknown_keys: Vec<Word>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
@@ -108,7 +108,7 @@ impl Image {
 pub struct Container {
     /// Its image; `None` if the file builds it.
     pub image: Option<Word>,
-    /// Its options, as `podman run` has them: `--device=/dev/kfd`, each with its line.
+    /// Its options in the form of `podman run` (`--device=/dev/kfd`), each with its line.
     pub options: Vec<Word>,
 }
 
@@ -154,7 +154,8 @@ impl<'t> Facts<'t> {
             privileged: Vec::new(),
             unknown_keys: Vec::new(),
             stages: Vec::new(),
-            // No rule for these files depends on a GPU, and every plan checks its pins.
+            // No rule for these files depends on a GPU. Every plan checks the pins, so this saves
+            // time.
             target: match kind {
                 Kind::Pins | Kind::Python => Target::default(),
                 _ => Target::read(file, text),

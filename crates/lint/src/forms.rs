@@ -5,8 +5,8 @@ use pins::form::{Form, Key, Kind};
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
     "The data of `lint`: its rules, and the facts about versions, images, variables and words that they \
-     use. The file is part of the program; a project has none of its own. A release range is written \
-     as in compat.toml.",
+     use. The file is compiled into the program; a project does not have one. A release range is \
+     written as in compat.toml.",
     &[&[
         Key::schema(),
         Key::optional("rule", Kind::TableByName(&RULE), "The rules.", "none", ""),
@@ -27,7 +27,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "extra",
             Kind::TableByName(&EXTRA),
-            "Extras of Python packages that do not exist.",
+            "Extras that Python packages no longer have.",
             "none",
             "",
         ),
@@ -48,7 +48,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "container",
             Kind::TableByName(&CONTAINER),
-            "Options of containers with a problem.",
+            "Container options with a problem.",
             "none",
             "",
         ),
@@ -69,7 +69,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "ollama",
             Kind::TableByName(&OLLAMA),
-            "Variables that look like Ollama's: those in `never` never existed, other programs read those in `other`, and those in `settings` are taken for settings of its server.",
+            "Variables that look like Ollama's: those in `never` never existed, those in `other` are read by other programs or old releases, and those in `settings` are mistaken for settings of its server.",
             "none",
             "",
         ),
@@ -255,7 +255,7 @@ pub const EXTRA: Form = Form::of(
             Key::optional(
                 "unless",
                 Kind::Texts,
-                "Other packages, each with the releases that keep an older release of the package.",
+                "Other packages, each with the releases that require an older release of this package.",
                 "none",
                 "unless = [\"transformers 4 or older\"]",
             ),
@@ -329,7 +329,7 @@ pub const IMAGE: Form = Form::of(
             Key::optional(
                 "commands",
                 Kind::Texts,
-                "Patterns of commands: the row applies only to stages that run a matching command for each of them.",
+                "Patterns of commands: the row applies only to stages that run a matching command for each pattern.",
                 "any",
                 "commands = [\"cmake *\"]",
             ),
@@ -348,8 +348,8 @@ pub const IMAGE: Form = Form::of(
 
 /// A row about options of containers.
 pub const CONTAINER: Form = Form::of(
-    "Options of containers with a problem, as patterns of options of `podman run` with their values. The keys of \
-     compose files and quadlets are compared as the same options.",
+    "Container options with a problem, as patterns of `podman run` options with their values. The \
+     keys of compose files and quadlets are converted to these options.",
     &[
         &[
             Key::optional(
@@ -419,7 +419,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "values",
                 Kind::Texts,
-                "The values; `on` means any value except `0`, `false`, `off`, `no` and the empty one.",
+                "The values; `on` means any value except `0`, `false`, `off`, `no` and the empty string.",
                 "all",
                 "values = [\"on\"]",
             ),
@@ -460,7 +460,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "beside",
                 Kind::Texts,
-                "Variables: the row applies only to files that set one of them as well.",
+                "Variables: the row applies only to files that also set one of them.",
                 "any",
                 "beside = [\"HIP_VISIBLE_DEVICES\"]",
             ),
@@ -489,7 +489,7 @@ pub const OLLAMA: Form = Form::of(
 
 /// The keys of a section of a quadlet.
 pub const QUADLET: Form = Form::of(
-    "The keys that Quadlet knows in a section.",
+    "The keys that Quadlet supports in a section.",
     &[&[
         Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
         Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
@@ -599,7 +599,7 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "needs",
                 Kind::Texts,
-                "Texts, in lower case: the row applies only to files that have one of them.",
+                "Texts, in lower case: the row applies only to files that contain one of them.",
                 "none",
                 "needs = [\"rocm\"]",
             ),

@@ -5,7 +5,8 @@
 //! `containers`, `python`, `tracks`), which each module of `rules` then checks. The rules, with
 //! their reasons and sources, and the facts about versions are data in `versions/lint.toml`; moved
 //! indexes, known-bad versions and packages that must fit each other are in `versions/compat.toml`.
-//! Both are compiled in, and `data` reads the first. `target` decides whether a row about a GPU applies to a file.
+//! Both are compiled in, and `data` reads the first. `target` decides whether a row about a GPU
+//! applies to a file.
 //! `build-pipeline: allow RULE` in a comment, on the line or on the line above, allows one
 //! exception.
 //!
@@ -35,7 +36,7 @@ use names::GpuTarget;
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// The severity here: at most that of the rule, except for a binary file, which is an error.
+    /// The severity of this violation: at most that of the rule. A binary file is always an error.
     pub severity: Severity,
     /// The file, as the caller names it.
     pub file: String,
@@ -60,7 +61,7 @@ pub struct Context<'a> {
     pub defined: Option<&'a BTreeSet<String>>,
     /// The images that files in the same run build.
     pub built: Option<&'a BTreeSet<String>>,
-    /// The pins that tracks and Python locks can name.
+    /// The pins that tracks and Python locks can refer to.
     pub pins: Option<&'a pins::Pins>,
     /// The tracks that a track can be based on, in addition to those in its own file.
     pub tracks: Option<&'a pins::Tracks>,
@@ -116,7 +117,7 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     }
     let lines: Vec<&str> = text.lines().collect();
     found.retain(|finding| !is_allowed(&lines, finding));
-    // Another finding about the image says more than that its name is short.
+    // Any other finding about the image is more useful than the one about its short name.
     let is_image = |one: &&Finding| one.rule.id.starts_with("image-") && one.rule.id != SHORT_NAME;
     let images: BTreeSet<usize> = found.iter().filter(is_image).map(|one| one.line).collect();
     found.retain(|one| one.rule.id != SHORT_NAME || !images.contains(&one.line));
@@ -211,8 +212,8 @@ impl<'r> Hit<'r> {
         Self { evidence: evidence.cloned().or(self.evidence), ..self }
     }
 
-    /// Uses the source of a row of the compatibility table, and how it is known; if the row does
-    /// not record how, the rule's value counts.
+    /// Uses the source and the `known` value of a row of the compatibility table. If the row has no
+    /// `known` value, the rule's value is used.
     pub(crate) fn compat(self, evidence: &pins::compat::Evidence) -> Self {
         let Some(rule) = rule(self.rule) else { return self };
         let known = evidence.known.unwrap_or(rule.evidence.known);
@@ -242,8 +243,8 @@ impl<'a> Findings<'a> {
         self.releases.insert((stage, release.to_owned()))
     }
 
-    /// Adds a violation. Its rule exists: the reader of the data checks the rules of rows, and a test
-    /// those in the code.
+    /// Adds a violation. Its rule always exists: the data reader checks the rules in rows, and a
+    /// test checks the rules in the code.
     pub(crate) fn hit(&mut self, hit: Hit<'_>) {
         let Hit { rule: id, line, message, help, severity, evidence } = hit;
         if self.only.is_some_and(|only| !only.contains(&id)) {

@@ -1,4 +1,4 @@
-//! Reads Python packages from commands of pip and from lines of requirements.
+//! Reads Python packages from pip commands and from requirement lines.
 
 use crate::facts::Package;
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -67,7 +67,7 @@ pub(crate) fn is_pip(words: &[&str]) -> bool {
     }
 }
 
-/// Returns the packages that a command of pip installs.
+/// Returns the packages that a pip command installs.
 pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let at = words.iter().position(|word| *word == "install").filter(|_| is_pip(&words));

@@ -146,7 +146,7 @@ fn targets(line: &str) -> BTreeSet<GpuTarget> {
     found
 }
 
-/// Returns whether two targets have the same major version; only such a GPU can imitate another.
+/// Returns whether two targets have the same major version. Only such GPUs can imitate each other.
 fn is_related(one: &GpuTarget, other: &GpuTarget) -> bool {
     // The last two digits are the minor version and the stepping.
     let major = |gpu: &GpuTarget| gpu.as_str().chars().rev().skip(2).collect::<String>();

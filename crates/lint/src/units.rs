@@ -11,7 +11,7 @@ struct Line {
     key: String,
     value: String,
     number: usize,
-    /// The value as a script, with the line ends of the file.
+    /// The value as a script, with the line breaks of the file.
     script: String,
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let of = |key: &str| lines.iter().filter(|line| line.key == key).collect::<Vec<_>>();
     let image = of("Image").last().map(|line| unquoted(&line.value).to_owned());
     let started = of("ExecStart").last().map(|line| line.value.clone());
-    // An `Exec=` with an entry point of its own may read variables that the image does not know.
+    // If the quadlet overrides the entrypoint, another program may read the variables.
     let started = started.or_else(|| service(place).map(str::to_owned));
     let started = started.or_else(|| is_for_ollama(&lines).then(|| "ollama".to_owned()));
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
@@ -69,15 +69,15 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
 /// How Quadlet reads a value (podman's pkg/systemd/quadlet/quadlet.go).
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    /// One text, without the double quotes around it (`Lookup`).
+    /// A single string, without the double quotes around it (`Lookup`).
     Text,
-    /// Words, each of which can have quotes (`LookupAllStrv`, `LookupAllArgs`).
+    /// Words, each of which can be quoted (`LookupAllStrv`, `LookupAllArgs`).
     Words,
-    /// As it is, with any quotes (`LookupAll`).
+    /// The raw value, including any quotes (`LookupAll`).
     Raw,
 }
 
-/// The keys of a quadlet, and the same options of `podman run`.
+/// The keys of a quadlet, and the corresponding options of `podman run`.
 const OPTIONS: [(&str, Form, &str); 14] = [
     ("AddCapability", Form::Words, "--cap-add"),
     ("AddDevice", Form::Words, "--device"),
@@ -116,7 +116,7 @@ fn options(line: &Line) -> Vec<Word> {
             words.map(|word| word.text).collect()
         }
     };
-    // A device with a dash is left out if the machine has none.
+    // If a device path starts with a dash, Quadlet leaves it out if the machine has no such device.
     let value = |value: &String| named(option, Some(value.trim_start_matches('-')), line.number);
     values.iter().map(value).collect()
 }
@@ -126,14 +126,14 @@ fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
 }
 
-/// Returns a mark for a quadlet of a user, whose container is rootless. Quadlets of the system are
-/// wanted by `multi-user.target`.
+/// Returns a marker for a user's quadlet, whose container is rootless. System quadlets usually have
+/// `WantedBy=multi-user.target`.
 fn rootless(lines: &[Line]) -> Option<Word> {
     let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
     lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
 }
 
-/// Returns whether Quadlet does not know the key of a line.
+/// Returns whether Quadlet does not support the key of a line.
 fn is_unknown(line: &Line) -> bool {
     let mut rows = data().quadlets.iter();
     rows.any(|row| row.section == line.section && !row.keys.contains(&line.key))
@@ -156,7 +156,7 @@ fn is_for_ollama(lines: &[Line]) -> bool {
     names.filter(|name| is_known(name)).count() >= 2
 }
 
-/// Returns whether an image is one that another unit builds or pulls.
+/// Returns whether an image name refers to another unit, which builds or pulls the image.
 fn is_unit(image: &str) -> bool {
     image.ends_with(".build") || image.ends_with(".image")
 }
@@ -191,7 +191,7 @@ fn words(value: &str, line: usize) -> Vec<Word> {
                     words.push(Word { text: String::new(), line });
                 }
                 is_open = true;
-                // Only systemd knows the values of `%h` and `${X}`.
+                // systemd expands `%h` and `${X}`, so their values are unknown here.
                 let c = if matches!(c, '%' | '$') { UNKNOWN } else { c };
                 if let Some(word) = words.last_mut() {
                     word.text.push(c);

@@ -175,7 +175,7 @@ pub(crate) fn read_slim(
     match table.get("slim").filter(|_| gpus.is_empty()) {
         Some(entry) => {
             let help = "list the GPUs whose code stays, for example `slim = [\"gfx1151\"]`, or remove the line";
-            Err(report.add(&entry.span, wrong("`slim` names no GPU".to_owned(), help)))
+            Err(report.add(&entry.span, wrong("`slim` lists no GPU".to_owned(), help)))
         }
         None => Ok(gpus),
     }

@@ -28,7 +28,7 @@ pub(crate) fn https_url(text: &str) -> Result<String, Wrong> {
         let bare = masked.split(['?', '#']).next().unwrap_or_default().replace("***@", "");
         let bare = bare.split_once("://").map_or(bare.as_str(), |(_, rest)| rest);
         let help = format!(
-            "write `https://{bare}`; everyone who can read the file could see the secret, so replace it"
+            "write `https://{bare}`, and replace the secret, because everyone who can read the file could see it"
         );
         return refuse("has a user name or password", help);
     }
@@ -231,7 +231,7 @@ pub(crate) fn project_file(text: &str) -> Result<String, Wrong> {
     relative(text, "project", "dockerfiles/mine.Dockerfile")
 }
 
-/// Accepts a relative path inside `place`, in the one form that all systems read the same way.
+/// Accepts a relative path inside `place`, in the form that all systems interpret in the same way.
 fn relative(text: &str, place: &str, example: &str) -> Result<String, Wrong> {
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));
     let has_drive = text.get(1..2) == Some(":");

@@ -14,7 +14,7 @@ const OLLAMA: &str = "OLLAMA_";
 /// All variables of Ollama that start with `OLLAMA_`.
 ///
 /// From `ollama/ollama:envconfig/config.go` and the output of `ollama serve --help`. The list
-/// includes names that only some releases know, because refusing them would be wrong.
+/// includes variables that only some releases read, because refusing them would be wrong.
 const OLLAMA_VARIABLES: [&str; 28] = [
     "OLLAMA_AUTH",
     "OLLAMA_CONTEXT_LENGTH",
@@ -46,7 +46,7 @@ const OLLAMA_VARIABLES: [&str; 28] = [
     "OLLAMA_VULKAN",
 ];
 
-/// Variables that no image of this project sets: the name, the problem, and the alternative.
+/// Variables that images must not set: the name, the problem, and the alternative.
 const REFUSED: [(&str, &str, &str); 9] = [
     (
         "OLLAMA_GPU_MEMORY",
@@ -127,8 +127,8 @@ pub fn refused_variable(variable: &str, text: &str) -> Option<(String, String)> 
     named.or_else(valued).map(|wrong| (wrong.message, wrong.help))
 }
 
-/// Returns `Some` if a variable looks like one of Ollama's but does not exist. It contains the most
-/// similar real name, if there is one.
+/// Returns `Some` if a variable looks like one of Ollama's but does not exist. Its value is the
+/// most similar real name, if there is one.
 pub fn unknown_ollama_variable(name: &str) -> Option<Option<&'static str>> {
     let is_unknown = name.starts_with(OLLAMA) && !OLLAMA_VARIABLES.contains(&name);
     is_unknown.then(|| near_ollama_variable(name))
@@ -151,7 +151,7 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
                 "the value of `{name}` contains the control character `{code}`: {}",
                 quote(text)
             ),
-            "write the value on one line, without tabs and escape sequences",
+            "write the value on one line, without tabs or escape sequences",
         ));
     }
     if text.len() > 4096 {

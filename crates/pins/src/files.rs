@@ -84,7 +84,7 @@ const SYSTEM: [&str; 36] = [
 /// link, and all programs that are reached through it.
 const LINKS: [&str; 6] = ["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin"];
 
-/// Paths that a container replaces with its own when it starts.
+/// Paths that the engine replaces in each container when it starts.
 const REPLACED: [&str; 9] = [
     "/dev",
     "/etc/hostname",
@@ -260,7 +260,7 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
 }
 
 /// Finds the project files that the text of a `tracks.toml` names: files of tracks and of build
-/// contexts, and Dockerfiles. Other problems in the text do not matter. Returns the place of each
+/// contexts, and Dockerfiles. Other problems in the text are ignored. Returns the place of each
 /// path, and the path.
 pub fn named_files(text: &str) -> NamedFiles {
     let (mut report, mut named) = (Report::new("", text), NamedFiles::default());

@@ -99,7 +99,7 @@ impl Key {
     }
 }
 
-/// The key that lists the rows of build-pipeline's own file that are dropped.
+/// The key that lists the rows of build-pipeline's own file to ignore.
 pub const REMOVE: Key = Key::optional(
     crate::rows::REMOVE,
     Kind::Texts,

@@ -29,7 +29,7 @@ pub struct Gpu {
     pub name: String,
     /// The family, for example `RDNA 3.5`.
     pub family: String,
-    /// Whether the GPU is part of the CPU chip and shares the host's memory.
+    /// Whether the GPU is on the same chip as the CPU and shares the host's memory.
     pub is_integrated: bool,
     /// The value of `HSA_OVERRIDE_GFX_VERSION` for a spoof on this GPU, if one helps.
     pub spoof: Option<GfxVersion>,

@@ -133,7 +133,7 @@ pub(crate) fn sha256(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Sha256>, W
     let Lookup { pin, from, under } = lookup;
     let under = under.unwrap_or("VERSION");
     let found = format!(
-        "the index shows it next to the file of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "the index shows it next to the archive of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
@@ -195,7 +195,7 @@ fn unresolved<T>(text: &str, found: &str) -> Option<Result<Pinned<T>, Wrong>> {
 /// How a text differs from a hexadecimal string of the right length.
 #[derive(Debug)]
 enum HexShape {
-    /// The right length, but with upper-case digits; contains them in lower case.
+    /// The right length, but with upper-case digits; the value is the text in lower case.
     UpperCase(String),
     /// Too few digits, or an ellipsis between them.
     Cut { digits: usize },

@@ -40,7 +40,7 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Vendor => f.write_str("the vendor says so"),
+            Self::Vendor => f.write_str("the vendor confirms it"),
             Self::Maintainer => f.write_str("a maintainer confirmed it"),
             Self::Reports(number) => write!(f, "{number} independent reports"),
             Self::OneSource => f.write_str("one source"),

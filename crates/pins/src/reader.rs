@@ -1,7 +1,7 @@
 //! Reads TOML tables with their positions. Reports every problem instead of stopping at the first.
 //!
-//! Start at [`Report`] and [`document`], then [`Table`]. This module knows TOML, but nothing about
-//! pins: `checks` and the module of each file check the values. It is `pub` only for the
+//! Start at [`Report`] and [`document`], then [`Table`]. This module handles TOML, but not pins:
+//! `checks` and the module of each file check the values. It is `pub` only for the
 //! project's other data files (patches), so that all of them locate and word problems in the same
 //! way. Its interface is not stable.
 
@@ -116,7 +116,7 @@ impl<'t> Table<'t> {
         self.entries.get_key_value(key).map(|(key, value)| Entry::new(key, value))
     }
 
-    /// Returns an entry `key = "text"` in the table and everything below it.
+    /// Looks for an entry `key = "text"` in the table and all tables below it.
     pub fn find_text(&self, key: &str, text: &str) -> Option<Entry<'t>> {
         let mut open: Vec<Entry<'t>> = self.entries().collect();
         while let Some(entry) = open.pop() {

@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
     case("override-spoof", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\n"), Severity::Warning, "on a gfx1010", ("rdna1", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=10.3.0\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_1=11.0.0\n"), Severity::Error, "HSA_OVERRIDE_GFX_VERSION_1=11.0.0 on a gfx1151", ("strix-halo-with-navi4", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_2=12.0.0\n")),
     case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION=11.0.0\nenv HSA_OVERRIDE_GFX_VERSION_1=11.5.1\n"), Severity::Note, "is already the version", GOOD),
-    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_0=11.0.0\n"), Severity::Warning, "no GPU is node 0", GOOD),
+    case("override-spoof", ("strix-halo", "== recorded\nuser 1000 1000\nenv HSA_OVERRIDE_GFX_VERSION_0=11.0.0\n"), Severity::Warning, "no GPU has the node number 0", GOOD),
     case("environment", DEBIAN, Severity::Warning, "OLLAMA_GPU_MEMORY", ("strix-halo", "== recorded\nuser 1000 1000\nenv OLLAMA_IGPU_ENABLE=1\nenv PATH=/usr/bin\n")),
     case("disk-space", DEBIAN, Severity::Warning, "8.4 GiB free", GOOD),
     case("podman-store", DEBIAN, Severity::Error, "podman rmi --force 0f0e0d0c", ("strix-halo", "== home/kim/.local/share/containers/storage/overlay-images/images.json\n[]\n")),

@@ -107,7 +107,7 @@ pub struct Data {
     pub(crate) wheels: Vec<WheelRow>,
     /// Images with a known problem.
     pub(crate) images: Vec<ImageRow>,
-    /// Options of containers with a known problem.
+    /// Container options with a known problem.
     pub(crate) containers: Vec<ContainerRow>,
     /// Overrides of the GPU's version.
     pub(crate) overrides: Vec<OverrideRow>,
@@ -117,13 +117,13 @@ pub struct Data {
     pub(crate) ollama_never: OllamaRow,
     /// Variables of Ollama that are not in the list of current variables.
     pub(crate) ollama_other: OllamaRow,
-    /// Names that are taken for settings of Ollama's server.
+    /// Names that are mistaken for settings of Ollama's server.
     pub(crate) ollama_settings: OllamaRow,
     /// The keys of the sections of quadlets.
     pub(crate) quadlets: Vec<QuadletRow>,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
-    /// Docker Hub's images whose names have one part.
+    /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Releases of distributions.
     pub(crate) releases: Vec<ReleaseRow>,
@@ -150,7 +150,7 @@ pub(crate) struct Row {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RocmRow {
     pub(crate) releases: Vec<Releases>,
-    /// What these GPUs need, for files that do not name a GPU; `None` if it is what all need.
+    /// What these GPUs need, shown for files that do not name a GPU; with `None`, nothing is shown.
     pub(crate) needs: Option<String>,
     pub(crate) row: Row,
 }
@@ -171,7 +171,7 @@ pub(crate) struct ExtraRow {
     pub(crate) package: String,
     pub(crate) extras: Vec<String>,
     pub(crate) releases: Vec<Releases>,
-    /// Releases of other packages that keep an older release of the package.
+    /// Releases of other packages that require an older release of this package.
     pub(crate) unless: Vec<(String, Releases)>,
     pub(crate) row: Row,
 }
@@ -191,23 +191,24 @@ pub(crate) struct ImageRow {
     pub(crate) repositories: Vec<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) except: Vec<String>,
-    /// A pattern of an option that its container has.
+    /// A pattern of an option: the row applies only to containers with such an option.
     pub(crate) option: Option<String>,
-    /// Patterns of variables: its stage sets a matching one.
+    /// Patterns of variables: the row applies only to stages that set a matching one.
     pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
-    /// Patterns of commands: its stage runs a matching command for each.
+    /// Patterns of commands: the row applies only to stages that run a matching command for each
+    /// pattern.
     pub(crate) commands: Vec<String>,
     /// Patterns of commands: the row does not apply to stages that run a matching one.
     pub(crate) except_commands: Vec<String>,
     pub(crate) row: Row,
 }
 
-/// Options of containers with a known problem. All texts are patterns.
+/// Container options with a known problem. All texts are patterns.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ContainerRow {
     pub(crate) options: Vec<String>,
-    /// Options that are no problem.
+    /// Options that are not a problem.
     pub(crate) except: Vec<String>,
     /// Other options: the row applies only to containers that have one of them.
     pub(crate) needs: Vec<String>,
@@ -245,7 +246,7 @@ pub(crate) enum Place {
 pub(crate) struct VariableRow {
     pub(crate) names: Vec<String>,
     pub(crate) values: Vec<String>,
-    /// Values that are no problem.
+    /// Values that are not a problem.
     pub(crate) except: Vec<String>,
     pub(crate) place: Place,
     /// `NAME` or `NAME=VALUE`: if the file sets it, the row does not apply.

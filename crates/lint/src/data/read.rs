@@ -464,7 +464,7 @@ fn place(text: &str) -> Result<Place, Wrong> {
         "kept" => Ok(Place::Kept),
         "run" => Ok(Place::Run),
         "file" => Ok(Place::File),
-        _ => Err(choice("a place", text, &["any", "set", "kept", "run", "file"])),
+        _ => Err(choice("a value of `where`", text, &["any", "set", "kept", "run", "file"])),
     }
 }
 

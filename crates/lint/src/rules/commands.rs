@@ -73,7 +73,7 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     let Some(target) = targets.first().filter(|target| !target.is_empty()) else { return };
     let is_new = rest.iter().any(|word| matches!(*word, "-b" | "-B" | "-c" | "--orphan"));
     let is_short_commit = target.len() >= 4 && target.bytes().all(|b| b.is_ascii_hexdigit());
-    // A path has a dot.
+    // A target with a dot is probably a path.
     let is_plain = !target.contains("HEAD") && !target.contains(['.', UNKNOWN]);
     let is_named = is_plain && !is_tag(target) && !is_short_commit;
     if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
@@ -84,7 +84,7 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     }
     if is_new {
         if targets.len() == 1 && is_tag(target) && clones_tip(facts, at) {
-            let message = format!("the branch `{target}` is created instead of using the tag");
+            let message = format!("the branch `{target}` is created, but no tag is checked out");
             found.add("branch-instead-of-tag", line, message);
         }
     } else if is_branch(target) || is_named {
@@ -255,19 +255,19 @@ fn is_tag(name: &str) -> bool {
         && (is_short || number[digits..].starts_with('.'))
 }
 
-/// Returns whether a name is that of one of TensorFlow's branches of releases: `r2.14`.
+/// Returns whether a name is one of TensorFlow's release branches: `r2.14`.
 fn is_tensorflow_series(url: &str, name: &str) -> bool {
     let number = name.strip_prefix('r').is_some_and(|rest| rest.starts_with(char::is_numeric));
     number && url.contains("tensorflow")
 }
 
-/// Returns whether a command of git may work in the folder of a clone.
+/// Returns whether a git command may run in the folder of a clone.
 fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let given = words.windows(2).find(|two| two[0] == "-C").map(|two| two[1]);
     let folder = given.map_or_else(|| command.folder.clone(), |given| join(&command.folder, given));
     let (folder, clone) = (plain(&folder), plain(clone));
-    // A part whose value only a running shell knows may be equal.
+    // A part that is known only at run time may be equal.
     if folder.contains(UNKNOWN) || clone.contains(UNKNOWN) {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let (one, other) = (last(&folder), last(&clone));
@@ -365,7 +365,7 @@ fn uninstalled(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Finding
     };
     let rest = &words[start + 1..];
     let is_yes = |word: &&str| matches!(*word, "-y" | "--yes" | "-qy" | "-yq");
-    // `yes | pip uninstall` answers.
+    // `yes | pip uninstall` answers the question.
     let is_answered = at.checked_sub(1).is_some_and(|last| facts.commands[last].is_piped);
     if !is_answered && !rest.iter().any(is_yes) {
         let message = "`pip uninstall` asks before it removes anything";
@@ -414,7 +414,7 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks `docker build … | tee LOG` in a script whose pipes succeed if their last command does.
+/// Checks `docker build … | tee LOG` in a script without `pipefail`.
 fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
     let command = &facts.commands[at];
     let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
@@ -604,7 +604,7 @@ const USED: [&str; 14] = [
 /// Folders of programs.
 const BINARIES: [&str; 4] = ["/usr/local/bin/", "/usr/bin/", "/.local/bin/", "/usr/local/sbin/"];
 
-/// Returns the file that a download saves, if such files are used as programs.
+/// Returns the file that a download saves, if such files are unpacked, installed or run.
 fn saved(command: &ShellCommand) -> Option<String> {
     let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
     // `curl -O` has no value.
@@ -613,7 +613,7 @@ fn saved(command: &ShellCommand) -> Option<String> {
             || option == "-O" && command.words[0].text.ends_with("wget")
     };
     let named = words.windows(2).find(|two| takes_name(two[0])).map(|two| two[1]);
-    // Every file in a folder of programs is one.
+    // Every file in such a folder is a program.
     let program = named.filter(|path| BINARIES.iter().any(|folder| path.contains(folder)));
     if let Some(path) = program {
         return path.rsplit('/').next().map(|name| name.replace(UNKNOWN, "…"));

@@ -9,7 +9,7 @@ use crate::{Context, Facts, Findings, Hit};
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
         let known = data().quadlets.iter().flat_map(|row| row.keys.iter().map(String::as_str));
-        let hit = Hit::new("quadlet-key", key.line, format!("`{}` is not a key", key.text));
+        let hit = Hit::new("quadlet-key", key.line, format!("`{}` is not a Quadlet key", key.text));
         found.hit(match ::pins::reader::nearest(&key.text, known) {
             Some(near) => hit.help(format!("did you mean `{near}`?")),
             None => hit,

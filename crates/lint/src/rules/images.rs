@@ -126,7 +126,7 @@ fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(release) = release(&image.reference) else { return };
     let end = release.end.as_deref().zip(context.today).filter(|(end, today)| end < today);
     if end.is_some() {
-        let message = format!("`{}` gets no more updates", image.reference);
+        let message = format!("`{}` no longer gets updates", image.reference);
         found.add("base-end-of-life", image.line, message);
     }
 }
@@ -180,7 +180,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     }
 }
 
-/// Returns whether a row is about an image with this repository and tag.
+/// Returns whether a row applies to an image with this repository and tag.
 fn is_about(row: &ImageRow, path: &str, tag: &str) -> bool {
     let has_repository =
         row.repositories.is_empty() || row.repositories.iter().any(|one| one == path);

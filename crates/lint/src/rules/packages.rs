@@ -121,7 +121,7 @@ fn extras(
         let version = package.version.as_ref().or_else(|| all.get(&package.name));
         let is_gone =
             version.is_none_or(|version| row.releases.iter().any(|one| one.contains(version)));
-        // A limit such as `<1`, or another package, keeps a release that has the extra.
+        // A limit such as `<1`, or another package, selects a release that has the extra.
         let is_kept = is_limited(&row.package)
             || row.unless.iter().any(|(name, releases)| {
                 is_limited(name) || all.get(name).is_some_and(|own| releases.contains(own))
@@ -196,7 +196,7 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
             && command.words.iter().any(|w| w.line == package.line)
     });
     let is_settled = words.iter().any(|word| {
-        // Constraints pin no pre-release that is newer than they are.
+        // A constraints file cannot pin pre-releases that are newer than the file.
         let is_constraint = *word == "-c" || word.starts_with("--constraint");
         matches!(*word, "--require-hashes" | "--no-index")
             || is_constraint && !words.contains(&"--pre")

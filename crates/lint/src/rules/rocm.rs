@@ -19,7 +19,7 @@ pub(super) struct Named<'a> {
     pub(super) is_series: bool,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub(super) stage: usize,
-    /// The rest of the message: "`X` contains ROCm 6.4".
+    /// The start of the message, for example "`X` contains ROCm 6.4".
     pub(super) message: String,
 }
 
@@ -74,8 +74,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             facts.packages.iter().any(|one| one.stage == stage && rocm_of(one).is_some());
         // One finding for each release of a stage is enough.
         if !is_stamped && seen.insert((stage, release.clone())) {
-            let message = format!("a package source has ROCm {release}");
-            // An index of PyTorch has the newest release of its series.
+            let message = format!("a package source provides ROCm {release}");
+            // A PyTorch index is for the newest release of its series.
             let is_series = url.contains(PYTORCH);
             judge(Named { release, line, is_series, stage, message }, facts, context, found);
         }
@@ -95,7 +95,7 @@ fn distributions(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         let word_of = |codename: &str| command.words.iter().find(|word| names(word, codename));
         let is_amd = command.words.iter().any(|word| word.text.contains(AMD));
-        // A command that names both chooses one of them.
+        // A command that contains both codenames chooses one of them.
         if !is_amd || word_of(own).is_some() {
             continue;
         }
@@ -220,7 +220,7 @@ fn pre_release(part: &str) -> Option<&str> {
     Some(&part[..end])
 }
 
-/// Returns a text if it starts with a release, cut after its numbers.
+/// Returns the release at the start of a text, without what follows its numbers.
 fn release(text: &str) -> Option<&str> {
     if text.contains(UNKNOWN) {
         return None;

@@ -75,7 +75,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
 const REASONS: [&str; 5] = ["avoid", "crash", "fault", "fix", "hang"];
 
 /// Returns whether the author's files show what a setting is for: another line of the file uses it,
-/// the compose file beside an environment file uses it, or a comment on its line gives a reason.
+/// a compose file next to an environment file uses it, or a comment on its line gives a reason.
 fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
     let Setting { name, line, scope, .. } = setting;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
@@ -101,8 +101,8 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
     }
 }
 
-/// Returns whether the file itself makes a path of device libraries, or installs AMD's packages,
-/// which contain it.
+/// Returns whether the file itself creates the path of the device libraries with `ln`, or installs
+/// AMD's packages, which contain the path.
 fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
     let is_link = facts.commands.iter().any(|command| {
         let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
@@ -113,7 +113,8 @@ fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
     is_link || is_package
 }
 
-/// Returns whether a variable is for a container in which a person works, and may build something.
+/// Returns whether a variable is for an interactive container, in which a person may build
+/// something.
 fn is_for_session(facts: &Facts<'_>, setting: &Setting) -> bool {
     facts.containers.iter().any(|container| {
         let has = |text: &str| container.options.iter().any(|one| one.text.starts_with(text));
@@ -142,7 +143,7 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
 }
 
 /// Returns whether the image of a setting has a release of the package to which the row does not
-/// apply. If no image is known, those that the file names count.
+/// apply. If the image is unknown, the images that the file refers to are used.
 fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
     let Some(package) = &row.package else { return false };
     let own = setting.program.as_deref();
@@ -219,7 +220,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         return found.add(
             "hsa-override-identity",
             line,
-            format!("`{value}` is the version of the GPU itself"),
+            format!("`{value}` is the GPU's own version"),
         );
     }
     if facts.target.is_foreign(version, context) {
@@ -408,7 +409,7 @@ pub(super) fn is_branch(value: &str) -> bool {
         "latest",
         "release",
     ];
-    // `release/2.4.x` is a branch of releases.
+    // `release/2.4.x` is a release branch.
     let is_series = last.ends_with(".x");
     is_series
         || !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
@@ -505,7 +506,7 @@ fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
     let has_default = ["-", ":-", "=", ":=", "+", ":+", "?", ":?"]
         .iter()
         .any(|default| facts.text.contains(&format!("${{{name}{default}")));
-    // A script that checks its input gets it from its caller.
+    // A script that tests a variable expects its caller to set it.
     let is_checked = || {
         let words = [format!("\"${name}\""), format!("\"${{{name}}}\"")];
         let mut tests = words.iter().flat_map(|word| [format!("-n {word}"), format!("-z {word}")]);

@@ -72,13 +72,13 @@ fn is_talk(command: &ShellCommand) -> bool {
     command.is_message() || (is_search || is_function) && !command.is_saved
 }
 
-/// Returns the lines that a script only prints, or on which it looks for something.
+/// Returns the lines on which a script only prints or searches for something.
 fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     let lines = |is_kind: fn(&ShellCommand) -> bool| {
         let commands = facts.commands.iter().filter(move |one| is_kind(one));
         commands.flat_map(|command| command.words.iter().map(|word| word.line))
     };
-    // The command after a pipe says what its input is for.
+    // The command after a pipe shows the purpose of its input.
     let others: BTreeSet<usize> = lines(|one| !is_talk(one) && !is_input(one)).collect();
     lines(is_talk).filter(|line| !others.contains(line)).collect()
 }
@@ -103,7 +103,7 @@ fn failure_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     lines
 }
 
-/// Returns whether a command only gives text to another one: `cat /proc/cmdline | grep …`.
+/// Returns whether a command only passes text to another one: `cat /proc/cmdline | grep …`.
 fn is_input(command: &ShellCommand) -> bool {
     command.is_piped && matches!(&*command.words[0].text, "cat" | "echo" | "printf")
 }

@@ -1,4 +1,5 @@
-//! Reads what a script or `COPY` writes for later: here documents, lines of `echo`, aliases.
+//! Reads content that a script or `COPY` writes for later use: here documents, lines of `echo`,
+//! aliases.
 
 use crate::facts::is_environment;
 
@@ -26,7 +27,7 @@ const READ: [&str; 10] = [
 /// The word that ends a here document.
 pub(super) struct Delimiter {
     pub(super) text: String,
-    /// Whether it was quoted, so that the shell replaces no variables in the document.
+    /// Whether it was quoted, so that the shell does not expand variables in the document.
     pub(super) is_quoted: bool,
 }
 
@@ -52,7 +53,7 @@ impl Reader {
         next
     }
 
-    /// Reads the body of a here document as a script of its own.
+    /// Reads the body of a here document as a separate script.
     /// `place` is the command with the path that it writes.
     pub(super) fn here_document(
         &mut self,
@@ -66,7 +67,7 @@ impl Reader {
         }
         let mut at = start;
         loop {
-            // `((A << 2))` is no here document.
+            // Without a line with the delimiter, this is not a here document: `((A << 2))`.
             if at >= chars.len() {
                 self.endless.set(self.endless.get() + 1);
                 return start;
@@ -83,8 +84,8 @@ impl Reader {
         end_of_line(chars, at)
     }
 
-    /// Reads the content of a file in a here document: a unit or compose file as such, and all
-    /// others as a script, which replaces variables anyway.
+    /// Reads the content of a file in a here document. A unit or compose file is kept as it is. Any
+    /// other file is read as a script; that reader expands variables anyway.
     fn document(&mut self, body: &[Char], place: &str, is_expanded: bool) {
         let mut text: String = body.iter().map(|(c, _)| *c).collect();
         if is_expanded {
@@ -132,7 +133,7 @@ impl Reader {
         }
     }
 
-    /// Replaces `$NAME` and `${NAME}` with values that are known.
+    /// Replaces `$NAME` and `${NAME}` with their values, if these are known.
     fn expanded(&self, text: &str) -> String {
         let mut parts = text.split('$');
         let mut result = parts.next().unwrap_or_default().to_owned();
@@ -161,8 +162,8 @@ fn unescaped(body: &[Char]) -> Vec<Char> {
     body.iter().enumerate().filter(|(at, _)| !is_escape(*at)).map(|(_, one)| *one).collect()
 }
 
-/// Returns the index of the line that ends a here document. Without such a line there is no here
-/// document: the builder refuses the file.
+/// Returns the index of the line that ends a here document, if there is one. Without such a line,
+/// the builder rejects the file.
 pub(super) fn end_of_document(lines: &[&str], delimiter: &str) -> Option<usize> {
     lines.iter().position(|line| line.trim() == delimiter)
 }
@@ -190,7 +191,7 @@ fn quoted_words(text: &str) -> Vec<String> {
         }
         if let Some(word) = words.last_mut() {
             word.push(c);
-            // What follows a backslash is neither a blank nor a quote.
+            // A character after a backslash is neither a separator nor a quote.
             if c == '\\' && quote != Some('\'') {
                 word.extend(chars.next());
             }

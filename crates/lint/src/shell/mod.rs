@@ -1,7 +1,7 @@
 //! Parses Dockerfiles and shell scripts into commands, settings and instructions.
 //!
 //! The parser supports quotes, continuation lines, here documents, `ARG`, `ENV`, `WORKDIR`, `cd`
-//! and plain assignments. Values that only a running shell knows (command substitution, unset
+//! and plain assignments. Values that are known only at run time (command substitution, unset
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
 mod documents;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::documents::{Delimiter, end_of_document, here_documents};
 use self::scan::Scanner;
 
-/// Replaces text in a word that only a running shell knows.
+/// Stands for text in a word that is known only at run time.
 pub const UNKNOWN: char = '\u{fffc}';
 
 /// A command: its words, and its working directory if known.
@@ -56,7 +56,7 @@ pub enum Scope {
     Image,
     /// `ARG`: the build.
     Argument,
-    /// An assignment in a shell, which no program sees.
+    /// A shell assignment that is not exported.
     Shell,
     /// `export` in a shell.
     Exported,
@@ -73,7 +73,7 @@ pub enum Scope {
 pub struct Setting {
     /// Its name.
     pub name: String,
-    /// Its value, with [`UNKNOWN`] for parts that only a running shell knows.
+    /// Its value, with [`UNKNOWN`] for parts that are known only at run time.
     pub value: String,
     /// The line.
     pub line: usize,
@@ -92,7 +92,7 @@ impl Setting {
         Self { name, value, line, scope, stage: 0, program: None }
     }
 
-    /// Returns whether it holds the reference of an image.
+    /// Returns whether it contains an image reference.
     pub(crate) fn is_image(&self) -> bool {
         let value = self.value.as_str();
         self.name.contains("IMAGE")
@@ -149,7 +149,7 @@ struct Reader {
     folder: String,
     script: Script,
     missing: RefCell<Vec<(String, usize)>>,
-    /// The number of here documents without an end.
+    /// The number of unterminated here documents.
     endless: Cell<usize>,
     /// Names that get their values from elsewhere: `ARG NAME`, `read NAME`.
     declared: BTreeSet<String>,
@@ -159,12 +159,12 @@ struct Reader {
     stage: usize,
     /// Whether `set -a` exports every assignment.
     exports_all: bool,
-    /// The file that gets the output of the command that is being read.
+    /// The file to which the current command's output is redirected.
     saved: Option<String>,
     all_missing: Vec<Missing>,
 }
 
-/// The maximum number of here documents whose end is looked for in vain.
+/// The number of unterminated here documents after which no more here documents are looked for.
 const MOST_ENDLESS: usize = 100;
 
 /// The maximum nesting depth of scripts inside scripts.
@@ -207,7 +207,7 @@ fn numbered(text: &str, first: usize) -> Vec<Char> {
 }
 
 impl Reader {
-    /// Reads instructions. Continuation lines are joined first, as the builder does it: even inside
+    /// Reads instructions. Continuation lines are joined first, as the builder does: even inside
     /// quotes, and without the comments and empty lines between them.
     fn dockerfile(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
@@ -269,7 +269,7 @@ impl Reader {
                     next += 1;
                 }
                 script.push(('\n', next));
-                // Every RUN starts in the folder of the image.
+                // Every RUN starts in the working directory of the image.
                 let folder = self.folder.clone();
                 self.shell(&script);
                 self.folder = folder;
@@ -405,7 +405,7 @@ impl Reader {
                     let is_quoted = matches!(quote, Some('\'' | '"' | '\\'));
                     let target = scanner.word();
                     at = scanner.at;
-                    // `>&2` and `2>/dev/null` write no file.
+                    // `>&2` and `2>/dev/null` do not write to a file.
                     let is_file = |word: &&Word| {
                         let is_output = c == '>' && !words.is_empty();
                         is_output && word.text != "2" && !word.text.starts_with("/dev/")

@@ -4,10 +4,11 @@ use std::cell::Cell;
 
 use super::{Char, MOST_ENDLESS};
 
-/// Something that is open.
+/// An open construct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Open {
-    /// `${`. In double quotes, the word after `:-` and similar operators has no single quotes.
+    /// `${`. In double quotes, a single quote in the word after `:-` and similar operators has no
+    /// special meaning.
     Braces { has_single_quotes: bool },
     /// `$(` or `(`.
     Parentheses,
@@ -22,7 +23,7 @@ pub(super) enum Open {
 }
 
 impl Open {
-    /// Returns what `${` opens. `rest` is the text after it.
+    /// Returns the construct that `${` opens. `rest` is the text after it.
     pub(super) fn braces(rest: &[Char], is_quoted: bool) -> Self {
         let is_name = |one: &&Char| one.0.is_ascii_alphanumeric() || one.0 == '_';
         let mut after = rest.iter().skip_while(is_name).map(|(c, _)| *c).peekable();
@@ -31,7 +32,7 @@ impl Open {
         Self::Braces { has_single_quotes: !(is_quoted && is_word) }
     }
 
-    /// Returns what `$(` opens. `rest` is the text after it.
+    /// Returns the construct that `$(` opens. `rest` is the text after it.
     pub(super) fn parentheses(rest: &[Char]) -> Self {
         match rest.first() {
             Some(('(', _)) => Self::Arithmetic,
@@ -43,7 +44,7 @@ impl Open {
 /// Words after which a command starts.
 const BEFORE: [&str; 9] = ["then", "do", "else", "elif", "if", "while", "until", "!", "{"];
 
-/// Looks for the end of something that is open.
+/// Looks for the end of an open construct.
 struct Nested<'a> {
     chars: &'a [Char],
     at: usize,
@@ -53,11 +54,12 @@ struct Nested<'a> {
     is_first: bool,
     /// The delimiters of the here documents that start on the next line.
     documents: Vec<String>,
-    /// The number of here documents without an end.
+    /// The number of unterminated here documents.
     endless: &'a Cell<usize>,
 }
 
-/// Returns the index after the end of what is open at `at`, or the length of the text.
+/// Returns the index after the end of the construct that is open at `at`, or the length of the
+/// text.
 pub(super) fn end(chars: &[Char], at: usize, outer: Open, endless: &Cell<usize>) -> usize {
     let (word, documents) = (String::new(), Vec::new());
     let mut nested =
@@ -87,7 +89,7 @@ impl Nested<'_> {
             (Open::Backquote, '`') | (Open::Quote, '"') | (Open::Braces { .. }, '}') => {
                 self.close();
             }
-            // Only a backslash protects from the next backquote.
+            // Only a backslash escapes a backquote.
             (Open::Backquote, _) => {}
             (_, '`') => self.open(Open::Backquote),
             (_, '$') => self.expansion(open),
@@ -172,7 +174,7 @@ impl Nested<'_> {
             "case" if is_keyword => self.stack.push(Open::Case),
             "esac" if is_keyword && open == Open::Case => {
                 self.stack.pop();
-                // `esac)` also ends what the command is in.
+                // `esac)` also ends the construct around the command.
                 self.at -= usize::from(c == ')');
             }
             _ => {}

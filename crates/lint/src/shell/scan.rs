@@ -51,7 +51,7 @@ impl Scanner<'_> {
             match c {
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
                 '<' | '>' => {
-                    // A number before a redirection belongs to it.
+                    // A number before a redirection is its file descriptor.
                     if text.chars().all(|digit| digit.is_ascii_digit()) {
                         text.clear();
                     }
@@ -109,7 +109,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Skips to the end of what is open. Returns the text before it.
+    /// Skips to the end of the open construct. Returns the text before it.
     fn inside(&mut self, open: Open) -> &[Char] {
         let start = self.at;
         self.at = nested::end(self.chars, start, open, self.endless);
@@ -181,13 +181,13 @@ impl Scanner<'_> {
         if self.depth == DEEPEST {
             return text.push(UNKNOWN);
         }
-        // The variables of a default may well be unset.
+        // It is not a problem if variables in a default are unset.
         let missing = RefCell::default();
         let (variables, endless, depth) = (self.variables, self.endless, self.depth + 1);
         let mut scanner = Scanner { chars, at: 0, variables, missing: &missing, endless, depth };
         if is_quoted {
             while scanner.at < chars.len() {
-                // It ends at the quotes in it.
+                // `double_quoted` stops at each quote in the default.
                 scanner.double_quoted(text);
             }
             return;

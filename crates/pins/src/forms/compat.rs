@@ -132,13 +132,13 @@ pub const ROCM: Form = Form::of(
             Key::required(
                 "fixed-kernel",
                 Kind::OneOf(TERMS),
-                "How well a kernel with the fixes is supported.",
+                "How well these releases are supported on a kernel with the fixes.",
                 "fixed-kernel = \"supported\"",
             ),
             Key::required(
                 "other-kernel",
                 Kind::OneOf(TERMS),
-                "How well any other kernel is supported.",
+                "How well these releases are supported on any other kernel.",
                 "other-kernel = \"unstable\"",
             ),
         ],

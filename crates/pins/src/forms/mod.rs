@@ -41,7 +41,7 @@ pub const GPU: Form = Form::of(
         Key::optional(
             "integrated",
             Kind::Flag,
-            "Whether the GPU is part of the CPU chip and shares its memory.",
+            "Whether the GPU is on the same chip as the CPU and shares its memory.",
             "`false`",
             "integrated = true",
         ),
@@ -172,14 +172,14 @@ pub const PYTHON_SET: Form = Form::of(
         Key::optional(
             "release",
             Kind::Text,
-            "The release pin whose packages and index to use.",
+            "The release pin whose packages and index the lock uses.",
             "none",
             "release = \"rocm-wheels\"",
         ),
         Key::optional(
             "requirements",
             Kind::Texts,
-            "More requirements (PEP 508).",
+            "Additional requirements (PEP 508).",
             "none",
             "requirements = [\"einops\", \"setuptools<81\"]",
         ),
@@ -195,8 +195,8 @@ pub const PYTHON_SET: Form = Form::of(
 
 /// `versions/locks/NAME.toml`.
 pub const PACKAGE_LOCK: Form = Form::of(
-    "A lock of Debian packages. You write `suite`, `architecture` and `wanted`; `build-pipeline lock` \
-     writes the rest.",
+    "A lock of Debian packages. You write `suite`, `architecture`, `from`, and each set's `on` and \
+     `wanted`; `build-pipeline lock` writes the rest.",
     &[&[
         Key::schema(),
         Key::required("suite", Kind::Text, "The Debian release.", "suite = \"trixie\""),

@@ -21,8 +21,8 @@ pub const TRACKS: Form = Form {
 
 /// A track.
 pub const TRACK: Form = Form::of(
-    "A track. `base`, `track` or `packages` specifies what its image is based on. A track with `stage` \
-     tables is built by an engine; any other track only adds metadata to its base.",
+    "A track. `base`, `track` or `packages` specifies what its image is based on. A track with \
+     stages is built by an engine; any other track changes its base without an engine.",
     &[TRACK_ABOUT, BASE, IMAGE, &[SPOOF], BUILT],
 );
 
@@ -156,7 +156,7 @@ pub const FILE: Form = Form::of(
             "mode",
             Kind::Text,
             "The permissions of the files, in octal digits.",
-            "0755 for folders and for files that their owner may execute; 0644 for other files",
+            "0755 for folders and executable files; 0644 for other files",
             "mode = \"0755\"",
         ),
         Key::optional(
@@ -169,14 +169,14 @@ pub const FILE: Form = Form::of(
     ]],
 );
 
-/// The keys of tracks that only add metadata.
+/// The keys of tracks without stages.
 pub const DERIVED: &[Key] = &[
     SPOOF,
     SLIM,
     Key::optional(
         "variants",
         Kind::TableByName(&SLIM_VARIANT),
-        "Variants, which `--variant` selects. In a track without stages, a variant only has `slim`.",
+        "Variants, which `--variant` selects. In a track without stages, a variant has only `slim`.",
         "none",
         "variants.slim = { slim = [\"gfx1151\"] }",
     ),
@@ -217,7 +217,7 @@ pub const BUILT: &[Key] = &[
     Key::optional(
         "variants",
         Kind::TableByName(&VARIANT),
-        "Several ways to build the track. Each has its own base and stages. In a track without stages, a variant only has `slim`.",
+        "Several ways to build the track. Each has its own base and stages. In a track without stages, a variant has only `slim`.",
         "none; the stages are in `stage`",
         "variants.debian = { packages = \"debian\", stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }] }",
     ),
@@ -255,7 +255,7 @@ const STAGES: Key = Key::optional(
     "stage",
     Kind::Tables(&STAGE),
     "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
-    "no stages: the track only adds metadata, or `variants` has them",
+    "no stages: the track needs no engine, or its stages are in `variants`",
     "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
 );
 
@@ -311,7 +311,7 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "args",
             Kind::TextByName,
-            "More build arguments.",
+            "Additional build arguments.",
             "none",
             "args.VLLM_TARGET_DEVICE = \"rocm\"",
         ),

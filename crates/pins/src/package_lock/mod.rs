@@ -1,8 +1,7 @@
 //! `versions/locks/NAME.toml`: Debian packages, each pinned to a version, a file and its SHA-256.
 //!
 //! Start at [`PackageLock`]. `read` parses the file, and [`PackageLock::to_toml`] writes it. Sets
-//! and packages are sorted, with one package per line, so that the difference between two locks is
-//! easy to read.
+//! and packages are sorted, with one package per line, so that a diff of two locks is easy to read.
 //!
 //! A *set* contains the packages that one step installs. It can depend on other sets, whose
 //! packages are already installed, and lists only the packages that it adds. The lock does not
@@ -144,8 +143,8 @@ impl PackageLock {
         packages.into_iter().collect()
     }
 
-    /// Returns the dates of the lock's indexes as `YYYY-MM-DD`, the latest first. On these days, an
-    /// archive that keeps old files has all files of the lock. Without indexes, returns the day of
+    /// Returns the dates of the lock's indexes as `YYYY-MM-DD`, the latest first. The archive
+    /// snapshots of these dates contain all files of the lock. Without indexes, returns the date of
     /// the lookup.
     pub fn days(&self) -> Vec<&str> {
         let days = self.indexes.values().filter_map(|index| index.date.get(..10));
@@ -154,7 +153,7 @@ impl PackageLock {
     }
 
     /// Returns when the first of the lock's indexes expires, if one does. Until then, every mirror
-    /// must have the files; later, newer versions may have replaced them.
+    /// is expected to have the files; later, newer versions may have replaced them.
     pub fn valid_until(&self) -> Option<&str> {
         self.indexes.values().filter_map(|index| index.valid_until.as_deref()).min()
     }

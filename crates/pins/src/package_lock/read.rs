@@ -1,4 +1,4 @@
-//! Parses a package lock, and checks the rules between its parts.
+//! Parses a package lock, and checks the relations between its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +136,7 @@ fn moment(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} is not a timestamp", quote(text)),
-            format!("its form is `2026-11-20T08:08:01Z`; {LOCK_AGAIN}"),
+            format!("a timestamp looks like `2026-11-20T08:08:01Z`; {LOCK_AGAIN}"),
         ))
     }
 }
@@ -296,7 +296,7 @@ fn check_sets(
     sets: &BTreeMap<PinName, PackageSet>,
 ) -> Result<(), Reported> {
     let mut failed = None;
-    // The sets of the cycles that were reported.
+    // The sets in the cycles that were reported.
     let mut in_cycle: BTreeSet<&PinName> = BTreeSet::new();
     for (name, set) in sets {
         let Some(entry) = section.get(name.as_str()) else { continue };

@@ -103,7 +103,7 @@ fn wrong_suites_and_indexes_are_told_with_their_line_and_the_right_form() {
         ("experimental = [", "Exp = [", "`Exp` is not a Debian suite"),
         ("[\"libapt-pkg7.0\", \"src:apt\"]", "[]", "no package comes from `experimental`"),
         ("\"src:apt\"", "\"src:\"", "is not the name of a Debian package"),
-        ("2026-10-30T08:08:01Z", "2026-10-30", "its form is `2026-11-20T08:08:01Z`"),
+        ("2026-10-30T08:08:01Z", "2026-10-30", "a timestamp looks like `2026-11-20T08:08:01Z`"),
         ("2026-10-30T08:08:01Z", "2026-13-30T08:08:01Z", "is not a timestamp"),
         ("cdcd", "XYcd", "is not a SHA-256"),
     ] {

@@ -33,7 +33,7 @@ pub struct PythonSet {
     /// Requirement files of that source; from a `pyproject.toml`, the build requirements are used.
     pub files: Vec<String>,
     /// The release pin whose packages are required at their exact versions. Its index is queried
-    /// before the default index, and a package that it has comes only from it.
+    /// before the default index, and a package on that index is taken only from it.
     pub release: Option<PinName>,
     /// Further requirements (PEP 508).
     pub requirements: BTreeSet<String>,

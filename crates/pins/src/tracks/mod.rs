@@ -39,7 +39,7 @@ pub struct Track {
     pub image: ImageSettings,
     /// Project files that the image contains.
     pub files: Vec<TrackFile>,
-    /// The disk space that the image needs in an engine's store, if somebody measured it.
+    /// The disk space that the image needs in an engine's store, if it was measured.
     pub disk: Option<Disk>,
     /// How the image is made.
     pub build: Build,
@@ -48,7 +48,7 @@ pub struct Track {
 /// How the image of a track is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Build {
-    /// The image is its base with different metadata.
+    /// The image is its base with changes that need no engine.
     Derive {
         /// The base.
         base: Base,
@@ -252,7 +252,7 @@ impl Track {
 /// The pins and tracks that the tracks of a file may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct References<'a> {
-    /// The pins; `None` if they are unknown, because their own file is wrong.
+    /// The pins; `None` if they are unknown because their file is invalid.
     pub pins: Option<&'a Pins>,
     /// Tracks that exist in addition to those in the file. A table in the file replaces the track
     /// of the same name.
@@ -303,7 +303,7 @@ fn parse(file: &str, text: &str, known: Option<References<'_>>) -> Result<Tracks
     report.finish(tracks)
 }
 
-/// Reads the tracks one by one. Returns those that are valid, and whether a track is not.
+/// Reads the tracks one by one. Returns the valid ones, and whether any track is invalid.
 fn read_tracks<'t>(
     report: &mut Report<'_>,
     entries: impl Iterator<Item = Entry<'t>>,
@@ -322,8 +322,8 @@ fn read_tracks<'t>(
     (tracks, failed)
 }
 
-/// Returns whether an engine builds the track of a table. A track with a base of its own and
-/// variants without stages only adds metadata.
+/// Returns whether an engine builds the track of a table. A track that specifies its base outside
+/// its variants, and has no stages, needs no engine.
 fn is_built(table: &Table<'_>) -> bool {
     let has = |keys: &[&str]| keys.iter().any(|key| table.get(key).is_some());
     has(&["stage", "variant"]) || (has(&["variants"]) && !has(&["base", "track"]))
