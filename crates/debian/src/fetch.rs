@@ -57,7 +57,7 @@ pub enum FetchError {
         #[source]
         source: SourceError,
     },
-    /// It cannot be downloaded, or does not match the lock.
+    /// The file cannot be downloaded, or does not match the lock.
     #[error("cannot fetch the package file `{file}`")]
     Fetch {
         /// The path of the file.

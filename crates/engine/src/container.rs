@@ -256,7 +256,8 @@ pub(crate) async fn wait(client: &Client, id: &str) -> Result<i64, EngineError> 
     use bollard::errors::Error;
     let action = format!("wait for the container `{id}`");
     let options = WaitContainerOptionsBuilder::new().condition("not-running").build();
-    // The response headers may arrive only at the end, so the caller limits the time.
+    // The response headers may arrive only when the container ends, so the timeout for headers must
+    // cover its whole run.
     let docker = client.docker().clone().with_timeout(FOREVER);
     let mut waited = docker.wait_container(id, Some(options));
     match waited.next().await {

@@ -224,7 +224,7 @@ impl<R: Read> Read for Checked<R> {
         match found.filter(|found| *found != self.wanted) {
             None => Ok(0),
             Some(found) => {
-                let message = format!("its content is `{found}`");
+                let message = format!("its content has the digest `{found}`");
                 Err(io::Error::new(io::ErrorKind::InvalidData, message))
             }
         }

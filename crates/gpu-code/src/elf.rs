@@ -31,7 +31,7 @@ type Section = SectionHeader64<LittleEndian>;
 pub(crate) enum Elf {
     /// A code object that the HSA runtime loads.
     CodeObject(CodeTarget),
-    /// Code for a GPU that the HSA runtime does not load: for another runtime, or not linked yet.
+    /// GPU code that the HSA runtime does not load: it is for another runtime, or not linked yet.
     OtherCode(CodeTarget),
     /// A file for a processor that is not a GPU.
     Host,

@@ -13,7 +13,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "rocm",
             Kind::TableByName(&ROCM),
-            "ROCm releases with a problem.",
+            "ROCm releases that cause problems.",
             "none",
             "",
         ),
@@ -41,28 +41,28 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "image",
             Kind::TableByName(&IMAGE),
-            "Container images with a problem.",
+            "Container images that cause problems.",
             "none",
             "",
         ),
         Key::optional(
             "container",
             Kind::TableByName(&CONTAINER),
-            "Container options with a problem.",
+            "Container options that cause problems.",
             "none",
             "",
         ),
         Key::optional(
             "override",
             Kind::TableByName(&OVERRIDE),
-            "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
+            "Values of HSA_OVERRIDE_GFX_VERSION that cause problems.",
             "none",
             "",
         ),
         Key::optional(
             "variable",
             Kind::TableByName(&VARIABLE),
-            "Environment variables with a problem.",
+            "Environment variables that cause problems.",
             "none",
             "",
         ),
@@ -207,7 +207,7 @@ pub const RULE: Form = Form::of(
 
 /// A row about ROCm.
 pub const ROCM: Form = Form::of(
-    "ROCm releases with a problem.",
+    "ROCm releases that cause problems.",
     &[
         &[
             RELEASES,
@@ -281,7 +281,7 @@ pub const WHEEL: Form = Form::of(
 
 /// A row about images.
 pub const IMAGE: Form = Form::of(
-    "Container images with a problem.",
+    "Container images that cause problems.",
     &[
         &[
             Key::optional(
@@ -348,7 +348,7 @@ pub const IMAGE: Form = Form::of(
 
 /// A row about options of containers.
 pub const CONTAINER: Form = Form::of(
-    "Container options with a problem, as patterns of `podman run` options with their values. The \
+    "Container options that cause problems, as patterns of `podman run` options with their values. The \
      keys of compose files and quadlets are converted to these options.",
     &[
         &[
@@ -396,7 +396,7 @@ pub const CONTAINER: Form = Form::of(
 
 /// A row about overrides.
 pub const OVERRIDE: Form = Form::of(
-    "Values of HSA_OVERRIDE_GFX_VERSION with a problem.",
+    "Values of HSA_OVERRIDE_GFX_VERSION that cause problems.",
     &[
         &[Key::optional("values", Kind::Texts, "The values.", "all", "values = [\"11.0.0\"]")],
         ROW,
@@ -406,7 +406,7 @@ pub const OVERRIDE: Form = Form::of(
 
 /// A row about variables.
 pub const VARIABLE: Form = Form::of(
-    "Environment variables with a problem.",
+    "Environment variables that cause problems.",
     &[
         &[
             Key::optional(

@@ -308,6 +308,10 @@ mod tests {
             ("list(APPEND L ${CMAKE_X})\n", "list(APPEND L ${CMAKE_X})\n"),
             // A call of the macro would name the variable.
             ("set(V L)\nmacro(m OUT)\nset(${OUT} x)\nendmacro()\n", ""),
+            (
+                "macro(m)\nendmacro()\nset(V L)\nlist(REMOVE_ITEM ${V} b)\n",
+                "set(V L)\nlist(REMOVE_ITEM ${V} b)\n",
+            ),
             // The position of the variable that `string` sets depends on the other arguments.
             (
                 "string(REGEX REPLACE a b X c)\nlist(APPEND L ${X})\n",

@@ -431,7 +431,7 @@ pub const TEST: Form = Form::of(
         Key::optional(
             "then",
             Kind::TextByName,
-            "The files afterwards, by path.",
+            "The expected text of the files after the patch, by path.",
             "not checked",
             "then.\"CMakeLists.txt\" = \"gfx1100;gfx1151\"",
         ),

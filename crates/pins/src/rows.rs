@@ -27,7 +27,9 @@ pub fn removed(
         }
         let help = match nearest(text, lower.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if lower.is_empty() => "remove the line: there are no rows to ignore".to_owned(),
+            None if lower.is_empty() => {
+                "delete the line: no other file has rows that it could remove".to_owned()
+            }
             None => {
                 let tables: std::collections::BTreeSet<&str> =
                     lower.iter().filter_map(|name| name.split('.').next()).collect();

@@ -23,7 +23,8 @@ pub struct Draft {
     pub gpu: GpuTarget,
     /// Whether the bases are stand-ins. Such an image can never be published as the real one.
     pub rehearsal: bool,
-    /// The time of everything in the image, in seconds since 1970-01-01 UTC.
+    /// The timestamp of the image and of everything that the build adds to it, in seconds since
+    /// 1970-01-01 UTC.
     pub source_date_epoch: u64,
     /// The commit for the labels. Absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]

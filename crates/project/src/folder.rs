@@ -428,7 +428,7 @@ pub(crate) fn unreadable(root: &Path, name: &str, error: &std::io::Error) -> Fai
     match error.kind() {
         PermissionDenied => told.hint("check the permissions of the file and its parent folders"),
         _ if recipe::is_committed(root, name) => {
-            told.hint(format!("`git checkout -- {name}` restores the last committed version"))
+            told.hint(format!("`git checkout HEAD -- {name}` restores the last committed version"))
         }
         NotFound if built_in::text(name).is_some() => told.hint(format!(
             "create it, or remove `built-in = false` from {VERSIONS} to use build-pipeline's own file"

@@ -78,7 +78,7 @@ impl Input {
         if !metadata.is_file() {
             let what = format!("`{text}` is neither a file nor a folder");
             return Err(Failure::new(Kind::Input, what)
-                .hint("pass an image, a folder, a tar, a wheel, a Debian package or a file"));
+                .hint("pass an image, a folder, a tar, a wheel, a Debian package, a library or a kernel file"));
         }
         Self::of_file(path)
     }

@@ -39,8 +39,9 @@ pub fn read(project: &Project, component: &str) -> Result<Vec<Patch>, Failure> {
             Failure::new(Kind::Input, format!("there are no patches for component `{component}`"));
         let folder = format!("{FOLDER}/{component}");
         if recipe::is_committed(&project.root, &folder) {
-            return Err(told
-                .hint(format!("`git checkout -- {folder}` restores the last committed version")));
+            return Err(told.hint(format!(
+                "`git checkout HEAD -- {folder}` restores the last committed version"
+            )));
         }
         let otherwise = if known.is_empty() {
             "a patch is a file `patches/COMPONENT/ID.toml`".to_owned()

@@ -1,4 +1,5 @@
-//! Tests of cases that callers cannot cause: limits, and input that only the strict reader refuses.
+//! Tests of input that ordinary archives do not contain: input over the limits, and input that only
+//! the strict reader refuses.
 
 use crate::reader::MAX_EXTENSION;
 use crate::{BLOCK, Forward, Reader, TarError, Ustar, pax_record};

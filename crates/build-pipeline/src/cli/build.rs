@@ -160,7 +160,8 @@ pub(crate) struct Verify {
     /// Engines to rebuild the image with, one after another (comma-separated)
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
-    /// Slim this image again and compare every byte; for an image that the command `slim` wrote
+    /// For an image that the command `slim` wrote: slim IMAGE, its original, again and compare every
+    /// byte
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["rebuild", "stores"])]
     pub(crate) slimmed_from: Option<String>,
     /// Also compare the layers with the finished steps in registry:HOST/NAME or dir:PATH
@@ -190,7 +191,7 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
+    after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, if that is unknown, or if there is no GPU code, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
 )]
 pub(crate) struct AuditCode {
     /// An image, folder, package, library or kernel file (all inputs are listed below)

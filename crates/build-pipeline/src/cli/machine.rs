@@ -195,7 +195,7 @@ pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
     after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
 )]
 pub(crate) struct Doctor {
-    /// Check what the image of this track needs; given by name or letter (repeatable) [default:
+    /// Check what this track's image needs; TRACK is a name or letter (repeatable) [default:
     /// the tracks that need no engine]
     #[arg(short, long = "track", value_name = "TRACK", value_delimiter = ',')]
     pub(crate) tracks: Vec<String>,

@@ -138,7 +138,7 @@ pub(crate) struct FromVariable {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Write a new project: pins, a track, a README
+    /// Write a new project: pins, a README and, with --track, a track
     Init(Init),
     /// Build an image (the default command)
     Build(BuildArgs),

@@ -43,7 +43,8 @@ pub(crate) struct Bump {
 /// The options of `bump` that select many pins.
 #[derive(Debug, Args)]
 pub(crate) struct ManyPins {
-    /// Look up the newest value of every pin of the project, and print one line for each
+    /// Bump every pin of the project to its newest value, except held pins, and print one line for
+    /// each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
     /// Resolve every unresolved pin that is in the project's versions.toml or used by the project's
@@ -52,7 +53,7 @@ pub(crate) struct ManyPins {
     pub(crate) unresolved: bool,
 }
 
-/// Write a new project: pins, a track, a README
+/// Write a new project: pins, a README and, with --track, a track
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// The folder [default: the current one]

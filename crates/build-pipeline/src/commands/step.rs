@@ -233,7 +233,7 @@ fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
             Failure::caused(Kind::Machine, format!("cannot clean `{name}`"), &error)
         })?;
         let Some(removed) = removed else {
-            return Err(Failure::new(Kind::Input, format!("`{name}` is not a folder")).hint(
+            return Err(Failure::new(Kind::Input, format!("cannot clean `{name}`: it is not a folder")).hint(
                 "remove old tags with the registry's own retention rules: the tag of each step is its key",
             ));
         };

@@ -85,7 +85,7 @@ fn has_note(record: &Value, rule: &str) -> bool {
 fn without_an_engine_nothing_is_fetched() {
     let watched = Watched::new();
     let dead = watched.bench.project.path("no.sock");
-    watched.on(&dead, BUILD).expect(3).says("no engine found to build with").says("no.sock");
+    watched.on(&dead, BUILD).expect(3).says("found no engine to build with").says("no.sock");
     watched.nothing_was_begun();
     // A track that only adds metadata needs an engine only if the image is loaded into one.
     let base = watched.bench.base.clone();

@@ -44,7 +44,7 @@ fn the_mistakes_of_the_first_public_version_are_found() {
             .any(|line| line.starts_with(place) && line.ends_with(&format!("[{rule}]")));
         assert!(is_there, "{place} {rule}\n{}", ran.stdout);
     }
-    ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor says so; checked on 2026-11-20)")
+    ran.prints("source: ROCm libhsakmt topology.c, the parser of the variable (the vendor confirms it; checked on 2026-11-20)")
         .prints("4 files: ");
     // A Dockerfile that the script builds may also be next to the script.
     project.write("old/Dockerfile.nightly", "FROM scratch\n");

@@ -260,7 +260,7 @@ fn rows_of_a_project_extend_those_of_the_program() {
         &pins.replace("schema = 1", "schema = 1\nbuilt-in = false"),
     );
     project.write("versions/failures.toml", "schema = 1\nremove = [\"failure.x\"]\n");
-    project.run("diagnose run.log").expect(2).says("this file extends no other");
+    project.run("diagnose run.log").expect(2).says("no other file has rows that it could remove");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn recorded(project: &Project, track: &str) -> (String, Value) {
 fn git_restores_only_what_it_has() {
     let (project, _) = committed();
     std::fs::remove_file(project.path("versions/gpus.toml")).unwrap();
-    let hint = "`git checkout -- versions/gpus.toml` restores the last committed version";
+    let hint = "`git checkout HEAD -- versions/gpus.toml` restores the last committed version";
     project.run("plan official").expect(2).says(hint);
     git(&project, &["rm", "-q", "--cached", "versions/gpus.toml"]);
     project.run("plan official").expect(2).says(hint);
@@ -59,7 +59,7 @@ fn git_restores_only_what_it_has() {
     git(&project, &["revert", "--no-edit", "HEAD"]);
 
     std::fs::remove_dir_all(project.path("patches/llama.cpp")).unwrap();
-    let hint = "`git checkout -- patches/llama.cpp` restores the last committed version";
+    let hint = "`git checkout HEAD -- patches/llama.cpp` restores the last committed version";
     project.run("plan vulkan --variant debian").expect(2).says(hint);
     git(&project, &["commit", "-qam", "removed"]);
     let ran = project.run("plan vulkan --variant debian").expect(2).says("the components are");

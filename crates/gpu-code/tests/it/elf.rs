@@ -81,7 +81,10 @@ fn numbers_of_sections_that_do_not_fit_the_header_are_in_the_first_section() {
 fn a_library_with_code_but_without_section_headers_is_refused() {
     for name in [LIBRARY, "libhost-two-bundles-compressed.so"] {
         let why = objects("x", &with_u64(fixture(name), 40, 0)).unwrap_err();
-        assert!(why.contains("there is a bundle, but there are no section headers"), "{name}: {why}");
+        assert!(
+            why.contains("there is a bundle, but there are no section headers"),
+            "{name}: {why}"
+        );
     }
 }
 

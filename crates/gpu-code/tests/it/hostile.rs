@@ -64,8 +64,16 @@ fn damaged_plain_bundles_are_refused() {
         ("ID with a line", with(plain(), GFX1100 + 30, b"\n"), "entry 2: its ID is not text"),
         ("no GPU", with(plain(), GFX1151 + 49, b"gfxabcd"), "`gfxabcd` is not a GPU target"),
         ("feature", bundle(&[("hip-amdgcn-amd-amdhsa--gfx942:fast+", b"")]), "`fast+` is not a"),
-        ("other code", with(plain(), GFX1151 + 49, b"gfx1150"), "specifies gfx1150, but its code is"),
-        ("swapped code", with(plain(), 4096 + 48, b"\x4a"), "entry 2: its ID specifies gfx1100, but"),
+        (
+            "other code",
+            with(plain(), GFX1151 + 49, b"gfx1150"),
+            "specifies gfx1150, but its code is",
+        ),
+        (
+            "swapped code",
+            with(plain(), 4096 + 48, b"\x4a"),
+            "entry 2: its ID specifies gfx1100, but",
+        ),
         ("no code", with(plain(), 4096, b"\0"), "specifies gfx1100, but it is not a code object"),
         ("host code", bundle(&[(id, &host)]), "but it is not code for an AMD GPU"),
         ("short code", bundle(&[(id, &gfx1151[..63])]), "but it is not a code object"),

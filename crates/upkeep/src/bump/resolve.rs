@@ -196,7 +196,7 @@ async fn source(asked: &Asked<'_>, pin: &SourcePin, sources: &Sources) -> Result
         None => {
             // A server lists only what its tags and branches point at, not what they contain.
             notes.push(format!(
-                "no tag or branch of {url} points at `{commit}`, although a branch may contain it; the pin has no `ref` and no `version`"
+                "no tag or branch of {url} points at `{commit}` (a branch may still contain it), so the pin gets no `ref` and no `version`"
             ));
             commit.to_string()
         }
