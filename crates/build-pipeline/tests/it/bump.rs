@@ -181,7 +181,7 @@ fn commits_and_branches_are_taken_as_they_are() {
     let ran = project.run(&format!("bump vllm {between} {mirror}")).expect(0);
     ran.says("no tag or branch of")
         .says(" points at `")
-        .says("a branch may contain it")
+        .says("a branch may still contain it")
         .prints(&between[..12]);
     let text = project.read(FILE);
     let table = text.split("[source.vllm]").nth(1).unwrap().split("\n\n").next().unwrap();
