@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub async fn retried<T>(
     mut call: impl AsyncFnMut() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut retries = Retries::default();
     loop {
         match call().await {
-            Err(error) if !error.is_definitive() && begun.elapsed() < PATIENCE => {
+            Err(error) if !error.is_definitive() && start.elapsed() < PATIENCE => {
                 if !retries.pause(&error).await {
                     return Err(error);
                 }
