@@ -298,7 +298,7 @@ async fn every_answer_has_its_verdict() {
         (format!("{}{image}", failed("OCI runtime create failed: runc: no")), "runtime"),
         (format!("{}{image}", failed("pull access denied for x")), "base"),
         (format!("{}{image}", failed("layer does not exist")), "cache"),
-        (failed("parent snapshot sha256:1 does not exist: not found"), "cache"),
+        (failed("snapshot vwhf does not exist: not found"), "cache"),
         (failed("process 'echo snapshot x does not exist: not found' failed: exit code: 7"), "run"),
     ];
     let mut wrong = Vec::new();
