@@ -244,6 +244,20 @@ fn a_probe_that_takes_too_long_is_stopped_with_all_it_started() {
     as_ordinary_user("a_probe_that_takes_too_long_is_stopped_with_all_it_started");
 }
 
+/// The verdict must not depend on what else the machine does.
+#[test]
+fn a_probe_that_uses_too_much_cpu_time_is_stopped_and_one_that_waits_is_not() {
+    let tools = tools_of_user();
+    assert_eq!(
+        stopped(&tools.run(&python("while True: pass"))),
+        "it used more than 10 s of CPU time"
+    );
+    assert_eq!(
+        printed(tools.run(&python("import time\ntime.sleep(12)\nprint('done')"))),
+        "done\n"
+    );
+}
+
 #[test]
 fn a_killed_tool_takes_its_probe_along() {
     // This test binary is the tool: the inner run starts a probe that never ends.

@@ -32,7 +32,7 @@ impl Packages {
 }
 
 impl BuildEnv {
-    /// Fetches the packages of some sets of a lock, each by its hash.
+    /// Fetches the packages in the given sets of a lock, each by its hash.
     pub(crate) async fn fetch_packages(
         &self,
         path: &str,

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
@@ -42,6 +43,7 @@ const PROCESSES: u64 = 64;
 const SUCCEEDED: u8 = 200;
 const FAILED: u8 = 201;
 const NOT_CONFINED: u8 = 202;
+const OUT_OF_TIME: u8 = 203;
 
 /// A program to run in its own namespaces.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -65,7 +67,9 @@ pub(super) enum Ended {
     Ran { success: bool },
     /// It was not started, because it could not be confined. Standard error contains the reason.
     NotConfined,
-    /// The helper was stopped.
+    /// It was stopped because it used too much CPU time.
+    OutOfTime,
+    /// A signal killed the helper, or it exited with an unknown code.
     Stopped,
 }
 
@@ -117,6 +121,7 @@ pub(super) fn ended(status: ExitStatus) -> Ended {
         Some(SUCCEEDED) => Ended::Ran { success: true },
         Some(FAILED) => Ended::Ran { success: false },
         Some(NOT_CONFINED) => Ended::NotConfined,
+        Some(OUT_OF_TIME) => Ended::OutOfTime,
         _ => Ended::Stopped,
     }
 }
@@ -248,7 +253,11 @@ fn inner(processes: &OsString) -> Result<u8, String> {
     jail::enter(&files, confined.result.is_some())?;
     jail::give_up_rights().map_err(failed("giving up all privileges"))?;
     jail::set_limits(processes.unwrap_or(PROCESSES)).map_err(failed("setting limits"))?;
-    let success = jail::run(&confined, stdin)?;
+    let status = jail::run(&confined, stdin)?;
+    if status.signal() == Some(Signal::XCPU.as_raw()) {
+        return Ok(OUT_OF_TIME);
+    }
+    let success = status.success();
     if let Some(result) = confined.result.filter(|_| success) {
         let content = jail::result(&result)?;
         io::stdout().write_all(&content).map_err(|error| error.to_string())?;

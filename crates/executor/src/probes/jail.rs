@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
@@ -55,8 +55,9 @@ const MEMORY: u64 = 1 << 30;
 /// The maximum size of a file that a probe writes, in bytes.
 const FILE: u64 = 64 << 20;
 
-/// The CPU time limit of one process, in seconds.
-const PROCESSOR: u64 = 30;
+/// The CPU time limit of one process, in seconds. Unlike elapsed time, CPU time hardly depends on
+/// what else the machine does.
+pub(super) const CPU_TIME: u64 = 10;
 
 /// The maximum number of open files of one process.
 const OPEN_FILES: u64 = 256;
@@ -184,21 +185,24 @@ pub(super) fn set_limits(processes: u64) -> rustix::io::Result<()> {
         (Resource::Nproc, processes),
         (Resource::As, MEMORY),
         (Resource::Fsize, FILE),
-        (Resource::Cpu, PROCESSOR),
+        (Resource::Cpu, CPU_TIME),
         (Resource::Nofile, OPEN_FILES),
         (Resource::Core, 0),
         (Resource::Memlock, 0),
     ] {
         // A limit can only be lowered.
         let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let limit = Some(limit.min(most));
-        rustix::process::setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+        let limit = limit.min(most);
+        // A process gets SIGXCPU at the first limit of CPU time, and SIGKILL at the second.
+        let last = if matches!(resource, Resource::Cpu) { (limit + 1).min(most) } else { limit };
+        let limits = Rlimit { current: Some(limit), maximum: Some(last) };
+        rustix::process::setrlimit(resource, limits)?;
     }
     Ok(())
 }
 
-/// Runs the program, and returns whether its exit code was 0.
-pub(super) fn run(confined: &Confined, stdin: &[u8]) -> Result<bool, String> {
+/// Runs the program, and returns how it ended.
+pub(super) fn run(confined: &Confined, stdin: &[u8]) -> Result<ExitStatus, String> {
     let mut command = Command::new(&confined.program);
     command
         .args(&confined.arguments)
@@ -220,7 +224,7 @@ pub(super) fn run(confined: &Confined, stdin: &[u8]) -> Result<bool, String> {
         drop(child.wait());
         return Err(reason);
     }
-    child.wait().map(|status| status.success()).map_err(|error| error.to_string())
+    child.wait().map_err(|error| error.to_string())
 }
 
 /// Reads the file that a program changed, unless the program replaced it with something else.

@@ -28,8 +28,9 @@ use confine::{Confined, Ended};
 use process::Limits;
 
 /// The limits of a probe. The slowest probe in this project takes a third of a second; for the
-/// largest file, the preprocessor prints 300 kB.
-const LIMITS: Limits = Limits { time: Duration::from_secs(10), output: 4 << 20 };
+/// largest file, the preprocessor prints 300 kB. The time is generous, because a probe may have to
+/// wait for other programs. A confined probe has a limit on its CPU time too.
+const LIMITS: Limits = Limits { time: Duration::from_secs(120), output: 4 << 20 };
 
 /// The first words of the reason that is given if this machine cannot confine a probe.
 pub const CANNOT_CONFINE: &str = "this machine cannot confine a probe";
@@ -170,6 +171,10 @@ impl Tools {
             Ended::NotConfined => {
                 let why = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
                 ProbeRun::NotRun { reason: format!("{CANNOT_CONFINE}: {why}") }
+            }
+            Ended::OutOfTime => {
+                let reason = format!("it used more than {} s of CPU time", jail::CPU_TIME);
+                ProbeRun::Stopped { reason }
             }
             Ended::Stopped => {
                 ProbeRun::Stopped { reason: format!("its helper ended with {}", finished.status) }

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long to wait for a program's remaining output after it has ended.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long to wait for a program's remaining output after it has ended. On a busy machine, the
+/// thread that reads it may have to wait.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// How often to check a running program.
 pub(super) const POLL: Duration = Duration::from_millis(5);

@@ -25,9 +25,9 @@ const RECORD: &str = "application/vnd.build-pipeline.step.record.v1+json";
 /// images.
 const MANIFEST: &str = "application/vnd.build-pipeline.step.manifest.v1+json";
 const CONFIG: &str = "application/vnd.build-pipeline.step.config.v1+json";
-/// The type of the listing of a layer.
+/// The media type of a layer's listing.
 const LISTING: &str = "application/vnd.build-pipeline.step.listing.v1";
-/// The annotation of a listing that names its layer.
+/// The annotation that records which layer a listing belongs to.
 const OF_LAYER: &str = "build-pipeline.layer";
 /// The version of the record's format.
 const SCHEMA: u32 = 1;
