@@ -158,12 +158,12 @@ impl Fetcher {
         Ok(self.runtime.block_on(self.sources.fetch_release(Some(&index), source))?)
     }
 
-    /// Returns the files that a project has released on the index that pip uses.
+    /// Returns the files that a project has released on the given index, or on pip's.
     ///
     /// # Errors
     /// The index cannot be queried.
     pub fn releases(&self, project: &str) -> Result<Vec<ReleaseFile>, Failure> {
-        let index = url(&python_index())?;
+        let index = index(self.index.as_deref())?;
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
 

@@ -216,6 +216,25 @@ impl Site {
         Self { rules, ..self }
     }
 
+    /// Without uv, which is then installed from the failing mirror, or with it.
+    fn python(has_uv: bool) -> Self {
+        let page = "is the address of a project on a package index";
+        let url = if has_uv { "http://HOST/simple" } else { "http://HOST/simple/uv/" };
+        let rules = ["https://index.test=http://HOST"];
+        let site = Self::new("lock demo --dry-run", &rules, url, (5, page));
+        let set = |name: &str| {
+            format!(
+                "schema = 1\n[demo]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\nrequirements = [\"{name}\"]\n"
+            )
+        };
+        if has_uv {
+            site.project.write("versions/python.toml", &set("packaging"));
+            site.project.run(site.line).expect(0);
+        }
+        site.project.write("versions/python.toml", &set("demo"));
+        site
+    }
+
     fn debian_files() -> Self {
         let line = "bundle vulkan --variant small -o inputs.tar";
         Self::new(line, &[], "http://HOST/", (6, PAGE_IS_NO_FILE)).with_debian()
@@ -308,6 +327,16 @@ fn a_failing_mirror_of_debian_packages_is_explained_and_no_packet_goes_elsewhere
 #[test]
 fn a_failing_mirror_of_debian_indexes_is_explained_and_no_packet_goes_elsewhere() {
     Site::debian_index().explains_every_failure();
+}
+
+#[test]
+fn a_failing_mirror_of_the_index_is_explained_while_packages_are_looked_up() {
+    Site::python(true).explains_every_failure();
+}
+
+#[test]
+fn a_failing_mirror_of_the_index_is_explained_while_uv_is_installed() {
+    Site::python(false).explains_every_failure();
 }
 
 /// A mirror that redirects to another host is not the cause of that host's failure.

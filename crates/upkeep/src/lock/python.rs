@@ -13,7 +13,7 @@ use project::mirrors::Mirrors;
 use sources::{SourceUrl, Sources, Submodules, Tree};
 
 use super::content::{Content, Found, Locked};
-use super::uv::{Form, Uv, chain};
+use super::uv::{Form, Unresolved, Uv, chain};
 
 /// The name that messages use for the project's own requirements.
 const OWN: &str = "versions/python.toml";
@@ -37,7 +37,8 @@ impl<'a> Asking<'a> {
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let fetcher = Fetcher::new(sources)?.at(index);
-        let uv = Uv::find(&fetch::mirrored(mirrors, &fetch::index(index)?)?, mirrors, tell)?;
+        let place = fetch::mirrored(mirrors, &fetch::index(index)?)?;
+        let uv = Uv::find(&place, mirrors, &fetcher, tell)?;
         Ok(Self { project, pins: project.pins()?, fetcher, mirrors, uv })
     }
 
@@ -47,14 +48,14 @@ impl<'a> Asking<'a> {
         let inputs = set.inputs(&self.pins);
         let texts = self.requirements(set)?;
         let index = self.index_of(set)?;
-        let written = self.uv.compile(set, &texts, index.as_ref(), Form::Pylock)?;
+        let written = self.compile(set, &texts, index.as_ref(), Form::Pylock)?;
         let odd = |error: pins::ParsePythonLockError| {
             Failure::caused(Kind::Failed, format!("cannot create lock `{name}`"), &error)
                 .hint("write requirements that can be met together on one platform and one version of Python")
         };
         let mut lock = PythonLock::parse(&written, Some(set)).map_err(odd)?;
         if lock.for_cuda().next().is_some() {
-            let said = self.uv.compile(set, &texts, index.as_ref(), Form::Reasons)?;
+            let said = self.compile(set, &texts, index.as_ref(), Form::Reasons)?;
             return Err(refuse_cuda(name, &lock, &said));
         }
         lock.inputs = inputs;
@@ -66,6 +67,24 @@ impl<'a> Asking<'a> {
         ];
         let (name, indexes) = (name.to_string(), Vec::new());
         Ok(Found { name, kind: "python", before, after, indexes, files })
+    }
+
+    /// Runs uv. If a mirror does not have a package, asks the mirror why.
+    fn compile(
+        &self,
+        set: &PythonSet,
+        texts: &BTreeMap<String, BTreeSet<String>>,
+        index: Option<&SourceUrl>,
+        form: Form,
+    ) -> Result<String, Failure> {
+        let compiled = self.uv.compile(set, texts, index, form);
+        compiled.map_err(|Unresolved { failure, missing }| {
+            let asked = missing.and_then(|name| self.fetcher.releases(&name).err());
+            match asked {
+                Some(reason) => Failure { log: failure.log, ..reason },
+                None => failure,
+            }
+        })
     }
 
     /// Returns the current content of the lock. Refuses a lock that a newer build-pipeline wrote.

@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use failure::{Failure, Kind};
 use pins::PythonSet;
 use project::environment;
+use project::fetch::Fetcher;
 use project::mirrors::Mirrors;
 use sources::{Asked, ErrorKind, Service, SourceUrl};
 
@@ -40,6 +41,22 @@ pub(crate) struct Uv {
     mirrors: BTreeSet<String>,
 }
 
+/// Requirements that uv did not resolve.
+#[derive(Debug)]
+pub(crate) struct Unresolved {
+    /// The failure, as far as uv explains it.
+    pub(crate) failure: Failure,
+    /// A package that the mirror of the index does not have. uv reports it the same way if the
+    /// mirror sends a login page or the status 404 for everything.
+    pub(crate) missing: Option<String>,
+}
+
+impl From<Failure> for Unresolved {
+    fn from(failure: Failure) -> Self {
+        Self { failure, missing: None }
+    }
+}
+
 /// The output format of uv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -50,11 +67,12 @@ pub(crate) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index` and reports that to `tell`. uv contacts
-    /// only hosts that `mirrors` allow.
+    /// Finds uv, or installs it from the index at `index`, which is also `fetcher`'s, and reports
+    /// that to `tell`. uv contacts only hosts that `mirrors` allow.
     pub(crate) fn find(
         index: &SourceUrl,
         mirrors: &Mirrors,
+        fetcher: &Fetcher,
         tell: &dyn Fn(&str),
     ) -> Result<Self, Failure> {
         let network = environment::network_variables(mirrors)?;
@@ -65,7 +83,10 @@ impl Uv {
         let found = environment::program_in_path("uv").filter(|program| can(program));
         let program = match found {
             Some(program) => program,
-            None => installed(&cache.join("tools"), index.as_str(), &network, tell)?,
+            None => {
+                let folder = cache.join("tools");
+                installed(&folder, index.as_str(), &network, fetcher, tell)?
+            }
         };
         let mirrors = mirrors.sources.iter().filter_map(sources::Mirror::host).collect();
         let index = index.as_str().to_owned();
@@ -80,7 +101,7 @@ impl Uv {
         texts: &BTreeMap<String, BTreeSet<String>>,
         index: Option<&SourceUrl>,
         form: Form,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, Unresolved> {
         let machine = |error: std::io::Error| {
             Failure::caused(Kind::Machine, "cannot write files for uv", &error)
                 .hint("temporary files are under `TMPDIR` (default `/tmp`); check its space and permissions")
@@ -177,6 +198,7 @@ fn installed(
     folder: &Path,
     index: &str,
     network: &BTreeMap<OsString, OsString>,
+    fetcher: &Fetcher,
     tell: &dyn Fn(&str),
 ) -> Result<PathBuf, Failure> {
     let home = folder.join(format!("uv-{VERSION}"));
@@ -185,6 +207,8 @@ fn installed(
         return Ok(program);
     }
     tell(&format!("installing uv {VERSION} from the package index"));
+    // pip does not say clearly why it cannot read an index.
+    fetcher.releases("uv")?;
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
         Failure::caused(Kind::Machine, what, &error).hint(
@@ -204,6 +228,9 @@ fn installed(
         "--quiet",
         "--no-deps",
         "--no-cache-dir",
+        // If pip retries, it waits as long as `Retry-After` says, which may be a day.
+        "--retries",
+        "0",
         "--require-hashes",
         "--only-binary",
         ":all:",
@@ -211,16 +238,18 @@ fn installed(
     .map(OsString::from)
     .into();
     arguments.extend(["--target".into(), target.clone().into(), "-r".into(), list.into()]);
-    let output = Command::new("python3")
-        .args(arguments)
-        .env("PIP_INDEX_URL", index)
-        .envs(network)
-        .stdin(Stdio::null())
-        .output();
-    let output = output.map_err(|error| {
-        Failure::caused(Kind::Machine, "running `python3 -m pip` failed", &error)
-            .hint("install uv, or python3 with pip")
-    })?;
+    let install = || {
+        let mut command = Command::new("python3");
+        let command = command.args(&arguments).env("PIP_INDEX_URL", index).envs(network);
+        command.stdin(Stdio::null()).output().map_err(|error| {
+            Failure::caused(Kind::Machine, "running `python3 -m pip` failed", &error)
+                .hint("install uv, or python3 with pip")
+        })
+    };
+    let mut output = install()?;
+    if !output.status.success() {
+        output = install()?;
+    }
     if !output.status.success() {
         let told = Failure::new(Kind::Network, format!("cannot install uv {VERSION}"));
         return Err(Failure { log: last_lines(&output.stderr), ..told }
@@ -267,7 +296,7 @@ fn kind_of(status: u16) -> Option<ErrorKind> {
 }
 
 impl Uv {
-    fn failed(&self, output: &Output) -> Failure {
+    fn failed(&self, output: &Output) -> Unresolved {
         let said = String::from_utf8_lossy(&output.stderr);
         let told = |kind| {
             let told =
@@ -279,21 +308,30 @@ impl Uv {
         if let Some((url, kind)) = refused(&said) {
             let is_mirror = is_mirror(&url);
             let asked = Asked { url, is_mirror, service: Service::Index };
-            return failure::at_server(told(Kind::Network), kind, &asked);
+            return failure::at_server(told(Kind::Network), kind, &asked).into();
         }
-        if !said.contains("No solution found") && !said.contains("was not found in the") {
-            return told(Kind::Network).hint("check the network, `HTTPS_PROXY` and `--index`");
+        let missing = missing(&said);
+        if !said.contains("No solution found") && missing.is_none() {
+            return told(Kind::Network)
+                .hint("check the network, `HTTPS_PROXY` and `--index`")
+                .into();
         }
-        let told = told(Kind::Input).hint("change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing");
-        // uv cannot distinguish a page without the package from a login page.
-        match self.index.parse::<SourceUrl>() {
-            Ok(url) if is_mirror(&url) => told.hint(format!(
-                "the index is mirror `{}`: check that `{url}` is the address of a package index, and that it has the packages",
-                url.host().unwrap_or_default()
-            )),
-            Ok(_) | Err(_) => told,
-        }
+        let failure = told(Kind::Input).hint("change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing");
+        let is_at_mirror = self.index.parse().is_ok_and(|url| is_mirror(&url));
+        Unresolved { failure, missing: missing.filter(|_| is_at_mirror) }
     }
+}
+
+/// Returns the package that the index does not have, according to uv: `X was not found in the
+/// package registry`, or, if a page lists no file, `there are no versions of X`.
+fn missing(said: &str) -> Option<String> {
+    // uv breaks lines anywhere.
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let place = |phrase: &[&str]| words.windows(phrase.len()).position(|some| some == phrase);
+    let before = place(&["was", "not", "found", "in"]).and_then(|at| at.checked_sub(1));
+    let name = words.get(before.or_else(|| Some(place(&["no", "versions", "of"])? + 3))?)?;
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c));
+    name.split(is_end).next().filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// Returns the origin of a package from uv's `# via` comments: a file, the chain of packages that
@@ -387,5 +425,20 @@ xgrammar==1
         );
         assert_eq!(told("numpy"), "requirements/common.txt > numpy");
         assert_eq!(told("other"), "other");
+    }
+
+    #[test]
+    fn the_missing_package_is_found_in_what_uv_says() {
+        for (said, name) in [
+            ("Because demo was not found in the package registry and you require", Some("demo")),
+            ("Because a-b.c was\n      not found in the package registry", Some("a-b.c")),
+            ("Because there are no versions of demo and you require demo, we", Some("demo")),
+            ("Because there are no\n versions of demo>=2 and", Some("demo")),
+            ("Because only demo<2 is available and you require demo>=2", None),
+            ("was not found in the package registry", None),
+            ("there are no versions of", None),
+        ] {
+            assert_eq!(missing(said).as_deref(), name, "{said}");
+        }
     }
 }
