@@ -37,7 +37,7 @@ pub struct Client {
     docker: Docker,
 }
 
-/// An engine's description of itself.
+/// The facts that an engine reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineInfo {
     /// Which engine it is.
@@ -123,7 +123,7 @@ impl Client {
         Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
-    /// Requests the engine's description of itself.
+    /// Requests the facts that the engine reports about itself.
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
         let action = "read the engine's info";

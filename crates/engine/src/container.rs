@@ -238,7 +238,7 @@ pub(crate) async fn signal(client: &Client, id: &str, name: &str) -> Result<(), 
     client.wire().ask(&call, SHORT).await.map(drop)
 }
 
-/// Sets the size of the terminal of a container.
+/// Sets the size of a container's terminal.
 pub(crate) async fn resize(
     client: &Client,
     id: &str,

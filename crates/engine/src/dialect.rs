@@ -39,12 +39,12 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         self.version_header().is_some_and(|header| text_of(ping, header).is_some())
     }
 
-    /// Returns the path of the engine's description of itself, and the positions of its fields.
+    /// Returns the API path of the engine's info, and JSON pointers to its fields.
     fn info(&self) -> &'static InfoFields {
         &DOCKER_INFO
     }
 
-    /// Returns whether the engine describes itself as rootless.
+    /// Returns whether the engine reports that it is rootless.
     fn is_rootless(&self, info: &Value) -> bool {
         let options = info.get("SecurityOptions").and_then(Value::as_array);
         let mut options = options.into_iter().flatten().filter_map(Value::as_str);
@@ -140,7 +140,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     }
 }
 
-/// The path of an engine's description of itself, and JSON pointers into it.
+/// The API path of an engine's info, and JSON pointers to its fields.
 #[derive(Debug)]
 pub(crate) struct InfoFields {
     pub(crate) path: &'static str,

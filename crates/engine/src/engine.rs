@@ -167,7 +167,7 @@ impl Engine {
         probe::probe(self).await
     }
 
-    /// Returns the engine's description of itself.
+    /// Returns the facts that the engine reports about itself.
     ///
     /// # Errors
     /// Fails if no engine answers or the response is invalid.

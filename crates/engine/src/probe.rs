@@ -20,10 +20,10 @@ use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
 use crate::{Engine, EngineInfo};
 
-/// What an engine is and can do.
+/// The facts about an engine, and its capabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The engine's description of itself.
+    /// The facts that the engine reports about itself.
     pub info: EngineInfo,
     /// The OCI runtime to use for its services, if the default does not work.
     pub runtime: Option<String>,

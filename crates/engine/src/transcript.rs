@@ -220,7 +220,7 @@ impl Transcript {
         let runtime = self.tail.iter().find(is_runtime);
         let words = runtime.map_or(detail, String::as_str);
         let cannot_run = runtime.is_some() || said(&RUNTIME_WORDS);
-        // The runtime works, but the program that the instruction names does not exist.
+        // The runtime works, but the program that the instruction runs does not exist.
         let no_program = words.contains("exec: \"")
             || words.contains("exec: \\\"")
             || words.contains("executable file not found");

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The file names in the root of a build context that have a special meaning for engines. Files of
-/// a step must not use them.
+/// The file names in the root of a build context that have a special meaning for engines. A
+/// step's own files must not have these names.
 pub const CONTEXT_NAMES: [&str; 4] =
     [".containerignore", ".dockerignore", "Dockerfile", "Dockerfile.dockerignore"];
 

@@ -56,7 +56,7 @@ pub struct ImageEdit {
     pub working_dir: Option<String>,
     /// Words to put before the entrypoint.
     pub entrypoint_prefix: Vec<String>,
-    /// Labels and annotations of the base to drop: whole keys, or prefixes with a final `*`.
+    /// The base's labels and annotations to drop: whole keys, or prefixes that end in `*`.
     pub reset: Vec<String>,
     /// Labels to set. The plan digest is added later, because the plan cannot contain it.
     pub labels: BTreeMap<String, String>,

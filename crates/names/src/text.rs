@@ -85,7 +85,7 @@ checked_text!(
     /// `gpu`, `spoof` and `source-date-epoch` are not pin names: a plan lists them next to the pins
     /// that a run changed.
     PinName,
-    "a pin name; a pin name has at most 64 lower-case letters, digits and single dashes, starts with a letter, and is not `gpu`, `spoof` or `source-date-epoch`",
+    "a pin name; a pin name has at most 64 lower-case letters, digits and single dashes, starts with a letter, does not end with a dash, and is not `gpu`, `spoof` or `source-date-epoch`",
     |text| {
         text.len() <= 64
             && !matches!(text, "gpu" | "spoof" | "source-date-epoch")
@@ -102,7 +102,7 @@ checked_text!(
     /// `gpu` and `schema` are other keys of `tracks.toml`, and `rehearsal-NAME` is the name of the
     /// rehearsed image of track NAME.
     TrackName,
-    "a track name; a track name has 2 to 64 lower-case letters, digits and single dashes, starts with a letter, and is not `gpu`, `schema` or `rehearsal-…`",
+    "a track name; a track name has 2 to 64 lower-case letters, digits and single dashes, starts with a letter, does not end with a dash, and is not `gpu`, `schema` or `rehearsal-…`",
     |text| {
         (2..=64).contains(&text.len())
             && !matches!(text, "gpu" | "schema")

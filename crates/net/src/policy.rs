@@ -35,7 +35,7 @@ pub enum RefusedHop {
     /// The target contains a user name or a password.
     #[error("the target contains a user name or a password")]
     UserInfo,
-    /// The target is http, but the URL that names it is https.
+    /// The target is http, but the URL that leads to it is https.
     #[error("it leads from https to http")]
     Downgrade,
     /// The target is less public than the registry.

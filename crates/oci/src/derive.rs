@@ -41,7 +41,7 @@ pub struct DerivedImage {
     pub config_digest: Digest,
     /// The descriptors of the layers, lowest first.
     pub layers: Vec<Descriptor>,
-    /// Labels and annotations of the base that were dropped because they would be wrong.
+    /// The base's labels and annotations that were dropped because they would be wrong.
     pub reset: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 //! The text between two neighbours (separator, blanks, newline, indentation, `\`) is copied, so a
 //! list on one line stays on one line, and a list with one item per line keeps that form.
 
-/// A text to insert into a list, and its place there.
+/// A text to insert into a list, and where to insert it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Insertion {
     /// The offset inside the list.

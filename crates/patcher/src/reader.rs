@@ -16,14 +16,14 @@ pub(crate) use pins::reader::quote;
 #[derive(Debug)]
 pub(crate) struct Report<'a>(pins::reader::Report<'a>);
 
-/// A text and its place.
+/// A text and its position in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Text<'t> {
     pub(crate) value: &'t str,
     pub(crate) span: Range<usize>,
 }
 
-/// A TOML table and its place.
+/// A TOML table and its position in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<'t> {
     table: pins::reader::Table<'t>,
@@ -78,7 +78,7 @@ impl<'t> Table<'t> {
         self.table.get(key).is_some()
     }
 
-    /// Returns the place of a key's value, or of the table if the key is missing.
+    /// Returns the position of a key's value, or of the table if the key is missing.
     pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
         self.table.get(key).map_or_else(|| self.span.clone(), |entry| entry.span)
     }
@@ -176,7 +176,7 @@ impl<'t> Table<'t> {
         items.into_iter().filter_map(&mut table).collect()
     }
 
-    /// Reads a table with arbitrary keys and text values, each with the place of its key.
+    /// Reads a table with arbitrary keys and text values, each with the position of its key.
     pub(crate) fn pairs(&self, report: &mut Report<'_>) -> Vec<(Text<'t>, Text<'t>)> {
         let pair = |entry: Entry<'t>| {
             let value = text(report, &entry)?;

@@ -221,7 +221,7 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Assert {
     /// The file and its earlier names. The first one that an edit of this patch matched is checked;
-    /// a file that no edit of this patch names is always checked.
+    /// a file that no edit of this patch refers to is always checked.
     pub files: Vec<TreePath>,
     /// The condition.
     pub condition: Condition,

@@ -163,7 +163,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the problem and its place as a phrase for people.
+    /// Returns the verdict as a phrase for people.
     pub fn explain(&self) -> String {
         match self {
             Self::Applied { count: 1 } => "one place was changed".to_owned(),

@@ -128,7 +128,7 @@ pub fn audit(
     })
 }
 
-/// Tries the patches on the sources of all pins of the component that are resolved and have a
+/// Tries the patches on the source of each of the component's pins that is resolved and has a
 /// version.
 fn pins(
     sources: impl FnOnce() -> Result<Sources, Failure>,

@@ -1,7 +1,8 @@
 //! Checks single values: URLs, git refs, versions, dates, names, environment variables.
 //!
 //! Each function takes the text of one value, and returns the problem and the correct form if it is
-//! invalid. The reader adds the place. Commits and digests are checked in `hashes`.
+//! invalid. The module `reader` adds the position in the file. Commits and digests are checked in
+//! `hashes`.
 
 use names::{Repository, Secret, Tag};
 

@@ -387,7 +387,7 @@ fn row_name(text: &str) -> Result<String, Wrong> {
         Ok(name) => Ok(name.to_string()),
         Err(_) => Err(wrong(
             format!("{} is not the name of a row", quote(text)),
-            "a name has lower-case letters, digits and single dashes, and starts with a letter",
+            "a name has lower-case letters, digits and single dashes, starts with a letter, and does not end with a dash",
         )),
     }
 }

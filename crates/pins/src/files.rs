@@ -21,9 +21,9 @@ pub struct TrackFile {
     pub mode: Option<FileMode>,
     /// The owner and the group in the image.
     pub owner: Owner,
-    /// The place of `from` in `tracks.toml`.
+    /// The position of `from` in `tracks.toml`.
     pub from_span: Range<usize>,
-    /// The place of `to` in `tracks.toml`.
+    /// The position of `to` in `tracks.toml`.
     pub to_span: Range<usize>,
 }
 
@@ -259,9 +259,9 @@ fn read_file(report: &mut Report<'_>, item: &Entry<'_>) -> Result<TrackFile, Rep
     })
 }
 
-/// Finds the project files that the text of a `tracks.toml` names: files of tracks and of build
-/// contexts, and Dockerfiles. Other problems in the text are ignored. Returns the place of each
-/// path, and the path.
+/// Finds the project files that the text of a `tracks.toml` refers to: files of tracks and of
+/// build contexts, and Dockerfiles. Other problems in the text are ignored. Returns each path with
+/// its position.
 pub fn named_files(text: &str) -> NamedFiles {
     let (mut report, mut named) = (Report::new("", text), NamedFiles::default());
     let Ok(entries) = document(&mut report) else { return named };
@@ -286,7 +286,7 @@ pub fn named_files(text: &str) -> NamedFiles {
     named
 }
 
-/// The project files that a text names.
+/// The project files that a text refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct NamedFiles {
     /// Files of tracks and of build contexts.
@@ -300,7 +300,7 @@ fn items<'t>(table: &Table<'t>, key: &str) -> Vec<Entry<'t>> {
     table.get(key).and_then(|entry| entry.items()).unwrap_or_default()
 }
 
-/// Returns the place of a path and the path, if it is valid.
+/// Returns a path with its position, if the path is valid.
 fn path(
     entry: &Entry<'_>,
     check: impl Fn(&str) -> Result<String, Wrong>,

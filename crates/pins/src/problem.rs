@@ -44,7 +44,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The problem with a single value, before its place is known.
+/// The problem with a single value, before its position is known.
 #[derive(Debug)]
 pub struct Wrong {
     /// The problem, with the value in backticks.

@@ -25,7 +25,7 @@ const LONGEST_FILE: usize = 1 << 20;
 /// The format version of the data files that this program reads and writes.
 const SCHEMA: i128 = 1;
 
-/// A TOML table and its place.
+/// A TOML table and its position in the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'t> {
     entries: &'t DeTable<'t>,
@@ -38,9 +38,9 @@ pub struct Table<'t> {
 pub struct Entry<'t> {
     /// The key.
     pub key: &'t str,
-    /// The place of the key.
+    /// The position of the key.
     pub key_span: Range<usize>,
-    /// The place of the value.
+    /// The position of the value.
     pub span: Range<usize>,
     value: &'t DeValue<'t>,
     /// Whether it is an item of the array in `key`.
@@ -101,7 +101,7 @@ impl<'t> Table<'t> {
         self.place
     }
 
-    /// Returns the place of the table's header.
+    /// Returns the position of the table's header.
     pub fn span(&self) -> Range<usize> {
         self.span.0..self.span.1
     }

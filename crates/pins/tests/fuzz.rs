@@ -1,4 +1,4 @@
-//! Fuzzes the data files: each one is parsed, or refused with places that exist in the file.
+//! Fuzzes the data files: each one is parsed, or refused with positions that exist in the file.
 
 #![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 

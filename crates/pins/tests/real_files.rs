@@ -363,7 +363,7 @@ fn a_file_of_a_hundred_thousand_mistakes_is_answered() {
     check_tracks(&one_line);
 }
 
-/// Checks the rules for every error: places are in the file and in order, and no text is empty.
+/// Checks the rules for every error: positions are in the file and in order, and no text is empty.
 fn check_answer<T>(text: &str, answer: Result<T, pins::ParseError>) {
     let Err(error) = answer else { return };
     assert!(!error.problems.is_empty());

@@ -47,7 +47,7 @@ pub const SLIM: &str = "io.github.build-pipeline.slim";
 pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";
-/// The SHA-256 of the values of the pins that the image is made from.
+/// The SHA-256 of the pin values that the image is made from.
 pub const PINS_DIGEST: &str = "io.github.build-pipeline.pins-digest";
 /// The contract that determines the image's bytes.
 pub const CONTRACT: &str = "io.github.build-pipeline.contract";

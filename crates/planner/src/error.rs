@@ -68,7 +68,7 @@ pub enum PlanError {
         /// The track.
         track: String,
     },
-    /// A Python lock that the track's settings name has not been made.
+    /// A Python lock in the track's settings has not been made.
     #[error("track `{track}` needs the Python lock `{lock}`, which has not been made yet")]
     NoLock {
         /// The track.

@@ -60,7 +60,7 @@ pub const TABLE: [(&str, &str); 31] = [
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities to trust instead of the system's"),
     (
         "XDG_CACHE_HOME",
-        "its build-pipeline/ contains blobs, sources and finished steps, which can be fetched or built again (default: `cache` in config.toml, else ~/.cache)",
+        "its build-pipeline/ contains blobs, sources and finished steps, which can be fetched or built again (default ~/.cache); if it is not set, `cache` in config.toml can select another folder",
     ),
     ("XDG_STATE_HOME", "its build-pipeline/ contains records and locks (default ~/.local/state)"),
     (

@@ -472,7 +472,7 @@ fn no_image(name: &TrackName, project: &Project) -> Failure {
 }
 
 /// The hint if an output cannot be written.
-pub(crate) const SPACE: &str = "check the free space and the permissions of the output folder and of `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` replaces `~/.cache`)";
+pub(crate) const SPACE: &str = "check the free space and the permissions of the output folder and of `~/.cache/build-pipeline/work` (`XDG_CACHE_HOME` replaces `~/.cache`, `cache` in config.toml replaces `~/.cache/build-pipeline`)";
 
 /// Returns the error for a layer or a tar that cannot be read. `next` is the hint if it is damaged.
 pub(crate) fn layer_failure(what: String, error: &LayerError, next: &str) -> Failure {
@@ -504,7 +504,7 @@ pub(crate) fn is_of_machine(error: &io::Error) -> bool {
 
 pub(crate) fn machine_failure(what: String, error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::caused(Kind::Machine, what, error).hint(
-        "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` replaces `~/.cache`",
+        "large files are kept in `~/.cache/build-pipeline/work` while they are read; `XDG_CACHE_HOME` replaces `~/.cache`, and `cache` in config.toml replaces `~/.cache/build-pipeline`",
     )
 }
 

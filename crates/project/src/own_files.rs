@@ -38,7 +38,7 @@ pub(crate) struct ReadFiles {
 /// the tracks, and `text` is its text.
 ///
 /// # Errors
-/// Returns all problems, each with its place in `name`.
+/// Returns all problems, each with its position in `name`.
 pub(crate) fn read(
     root: &Path,
     name: &str,
@@ -258,7 +258,7 @@ fn without_empty_folders(mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-/// Adds the entries that a row names to `found`, parents first and sorted by name. Returns all
+/// Adds the files and folders of a row to `found`, parents first and sorted by name. Returns all
 /// problems.
 fn walk(root: &Path, row: &TrackFile, found: &mut Vec<Found>) -> Vec<Wrong> {
     let start_metadata = match find(root, &row.from) {

@@ -52,7 +52,7 @@ pub struct ImageSummary {
     pub layers: usize,
     /// The compressed size of the layers, in bytes.
     pub layer_bytes: u64,
-    /// Labels and annotations of the base that were dropped because they would be wrong.
+    /// The base's labels and annotations that were dropped because they would be wrong.
     pub reset: Vec<String>,
     /// What was removed, if the image was slimmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

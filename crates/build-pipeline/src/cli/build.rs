@@ -27,7 +27,7 @@ pub(crate) struct Subject {
     #[arg(long, value_name = "VERSION")]
     pub(crate) spoof: Option<String>,
     /// Keep only the code for the image's GPU; `--slim=GFX,GFX` also keeps the code for these GPUs,
-    /// `--slim=off` keeps everything. Needs no engine
+    /// `--slim=off` keeps everything. Slimming needs no engine
     #[arg(long, value_name = "GFX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) slim: Option<String>,
     /// Use small stand-in bases, which the tool generates. Needs no network; the image cannot be
@@ -197,7 +197,8 @@ pub(crate) struct AuditCode {
     /// An image, folder, package, library or kernel file (all inputs are listed below)
     #[arg(value_name = "INPUT")]
     pub(crate) input: String,
-    /// The GPU target [default: the one in the image's label, else the GPU of this machine]
+    /// The GPU target [default: the one in the image's label, else this machine's,
+    /// else the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// Output format
@@ -219,7 +220,7 @@ pub(crate) struct Slim {
     #[arg(short, long, value_name = "TO")]
     pub(crate) output: String,
     /// Keep the code for these GPU targets (comma-separated) [default: the one in the image's
-    /// label, else the GPU of this machine]
+    /// label, else this machine's, else the one in tracks.toml]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gpu: Vec<String>,
     /// Output format

@@ -65,9 +65,9 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) directory: Option<PathBuf>,
-    /// Use TO as a mirror of FROM: a registry, with or without a path (docker.io/rocm), a URL
-    /// prefix of git repositories or package indexes, or `all` if TO is a copy made by `mirror`. A
-    /// URL prefix is replaced: FROM is not used as a fallback
+    /// Use TO as a mirror of FROM. FROM is a registry, with or without a path (docker.io/rocm); a
+    /// URL prefix of git repositories or package indexes; or `all`, if TO is a copy made by
+    /// `mirror`. A URL prefix is replaced: FROM is not used as a fallback
     #[arg(
         id = "mirror",
         long = "mirror",

@@ -47,8 +47,8 @@ pub(crate) struct ManyPins {
     /// each
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
-    /// Resolve every unresolved pin that is in the project's versions.toml or used by the project's
-    /// tracks, from the tag, branch or version recorded for it; print one line per pin
+    /// Resolve every unresolved pin in the project's versions.toml, and every one that its tracks
+    /// use, from the recorded tag, branch or version; print one line per pin
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format"])]
     pub(crate) unresolved: bool,
 }

@@ -131,7 +131,7 @@ fn sentence(report: &AuditReport) -> String {
             format!("host only: there is no GPU code in {}", counted(report.files, "file"))
         }
         (VerdictName::HostOnly, _) => {
-            "host only: there is data about GPU code, but no code".to_owned()
+            "host only: there is no GPU code, only data about GPU code".to_owned()
         }
         (VerdictName::Unreadable, _) if report.unreadable.is_empty() => format!(
             "not known: there is code for a family of GPUs that {gpu} belongs to, but the files do not name the GPUs"

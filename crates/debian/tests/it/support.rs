@@ -97,7 +97,7 @@ pub(crate) async fn lock() -> &'static PackageLock {
     LOCK.get_or_init(look_up).await
 }
 
-/// Returns the files of some sets of the lock.
+/// Returns the files in the given sets of the lock.
 pub(crate) async fn fetched(sets: &[&str]) -> Vec<FetchedPackage> {
     let names: Vec<PinName> = sets.iter().map(|set| name(set)).collect();
     let packages = lock().await.packages(&names);

@@ -210,7 +210,7 @@ impl Patterns {
 fn name(report: &mut Report<'_>, entry: &Entry<'_>, what: &str) -> Result<String, Reported> {
     entry.key.parse::<names::PinName>().map(|name| name.to_string()).map_err(|_| {
         let help =
-            "a name consists of lower-case letters, digits and single dashes, and starts with a letter";
+            "a name consists of lower-case letters, digits and single dashes, starts with a letter, and does not end with a dash";
         let message = format!("{} is not the name of a {what}", quote(entry.key));
         report.add(&entry.key_span, wrong(message, help))
     })

@@ -160,7 +160,7 @@ const RULES: [Rule; 35] = [
     ("device-kfd", "/dev/kfd", access::kfd),
     ("device-render", "/dev/dri", access::render),
     ("device-access", "access to the GPU", access::open),
-    ("device-open-to-all", "permissions of the GPU", access::open_to_all),
+    ("device-open-to-all", "permissions of the device nodes", access::open_to_all),
     ("engine-present", "container engine", access::engine),
     ("engine-socket", "engine's socket", access::socket),
     ("engine-version", "engine's version", access::version),

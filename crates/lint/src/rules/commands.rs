@@ -559,7 +559,7 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether a word is the URL of the patch of a pull request.
+/// Returns whether a word is the URL of a pull request's patch.
 fn is_pull_request(word: &str) -> bool {
     let rest = word.split_once("github.com/").and_then(|(_, path)| path.split_once("/pull/"));
     rest.is_some_and(|(_, rest)| {

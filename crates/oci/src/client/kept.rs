@@ -44,7 +44,7 @@ impl KeptPart {
     /// Opens the unfinished file of a blob that belongs at `path`, or creates it.
     ///
     /// Returns `None` if the file cannot be written, if another transfer uses it, or if the free
-    /// disk space is less than `room` times the size of the rest of the blob.
+    /// disk space is less than `room` times the size of the missing part.
     pub fn open(path: &Path, size: u64, room: u64) -> Option<Self> {
         fs::create_dir_all(path.parent()?).ok()?;
         let file = try_open_part(path).ok()?;

@@ -67,7 +67,7 @@ pub enum InputsError {
         /// What is damaged.
         what: String,
     },
-    /// A blob that a list names is missing.
+    /// A listed blob is missing.
     #[error("`{}` is incomplete: it lacks the {blob}", path.display())]
     Lacks {
         /// The file or folder.
@@ -86,7 +86,7 @@ pub enum InputsError {
     },
 }
 
-/// The content of the index of a folder or archive.
+/// The content of a folder's or archive's index.
 struct Opened {
     id: Digest,
     needs: Vec<Digest>,

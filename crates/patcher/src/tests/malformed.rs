@@ -1,4 +1,4 @@
-//! Malformed patch files: each is refused with its place, the value and the correct form.
+//! Malformed patch files: each is refused with the position, the value and the correct form.
 
 use std::fmt::Write as _;
 

@@ -149,8 +149,8 @@ impl<'a> Bench<'a> {
         all
     }
 
-    /// Finds the file that a call names in the tree: the longest suffix of its path that exists
-    /// there.
+    /// Finds the tree's file that a call refers to: the longest suffix of its path that exists in
+    /// the tree.
     fn locate(
         &self,
         tree: &dyn Rooted,

@@ -471,7 +471,7 @@ fn user(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} is not a user", quote(text)),
-            "write a name or number, for example `1000` or `app:video`",
+            "write a user, optionally with a group, as names or numbers, for example `1000` or `app:video`",
         ))
     }
 }

@@ -59,8 +59,8 @@ pub struct ArchiveLimits {
     pub entries: u64,
     /// The size of the unpacked archive, in bytes.
     pub bytes: u64,
-    /// The maximum ratio of the size of the content to the size of the archive. It applies only to
-    /// content above 64 MiB, because small archives of zeros are harmless.
+    /// The maximum ratio of content size to archive size. It applies only to content above 64 MiB,
+    /// because small archives of zeros are harmless.
     pub ratio: u64,
 }
 

@@ -115,7 +115,7 @@ pub(crate) async fn list(
     }
 }
 
-/// Returns the URL of the page of a project.
+/// Returns the URL of a project's page.
 pub(crate) fn page(index: &SourceUrl, project: &str) -> Result<SourceUrl, Failure> {
     let index = index.as_str().trim_end_matches('/');
     format!("{index}/{}/", normalised(project)).parse().map_err(refusal)

@@ -1,4 +1,4 @@
-//! The files that `lint` checks, and the files that they name.
+//! The files that `lint` checks, and the files that these refer to.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use project::{Project, built_in, read_bytes};
 /// The folders that paths in the checked files may be relative to.
 #[derive(Debug)]
 pub(super) struct Folder<'a> {
-    /// The folder that names of files on the command line are relative to.
+    /// The folder that file names on the command line are relative to.
     pub(super) here: &'a Path,
     /// The root of the project, or the working folder if there is none.
     pub(super) root: &'a Path,
