@@ -102,6 +102,26 @@ fn a_gpu_that_does_not_start_has_one_cause() {
     }
 }
 
+/// A GPU whose queues do not answer is supported by the driver. The kernel log often follows other
+/// output.
+#[test]
+fn a_gpu_that_does_not_answer_is_not_called_unsupported() {
+    let failures = catalogue();
+    let refused = "Unable to open /dev/kfd read-write: Bad address";
+    let ring = "amdgpu 0000:03:00.0: [drm:amdgpu_ib_ring_tests [amdgpu]] *ERROR* IB test failed on";
+    for (lines, test, found) in [
+        (1, "comp_1.0.1 (-110).", &["gpu-ring-test-failed"][..]),
+        (300, "gfx (-110).", &["gpu-ring-test-failed"]),
+        (301, "sdma0 (-110).", &["kfd-refused", "gpu-ring-test-failed"]),
+        (1, "vcn_dec (-110).", &["kfd-refused"]),
+    ] {
+        let log = format!("{refused}{}{ring} {test}", "\n".repeat(lines));
+        assert_eq!(names(&failures, log.as_bytes()), found, "{lines} {test}");
+    }
+    let reset = format!("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n{ring} sdma0 (-110).");
+    assert_eq!(names(&failures, reset.as_bytes()), [""; 0]);
+}
+
 /// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
 #[test]
 fn causes_and_advice_fit_the_program_and_the_system() {
@@ -113,6 +133,8 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
         // Older releases print the same message.
         ("ollama-discovery", &["0.18"]),
+        // It has no Python packages.
+        ("gpu-code-rejected", &["kpack", "torch"]),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
