@@ -135,6 +135,8 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("ollama-discovery", &["0.18"]),
         // It has no Python packages.
         ("gpu-code-rejected", &["kpack", "torch"]),
+        // The model is not too large.
+        ("gpu-stream-failed", &["smaller", "limit"]),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
@@ -155,6 +157,7 @@ fn advice_for_one_gpu_says_for_which() {
         ("page-fault-in-kernel-log", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
         ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
         ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
+        ("miopen-invalid-time", "WINOGRAD_FURY", "Strix Halo: "),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
