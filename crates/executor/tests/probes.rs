@@ -252,10 +252,7 @@ fn a_probe_that_uses_too_much_cpu_time_is_stopped_and_one_that_waits_is_not() {
         stopped(&tools.run(&python("while True: pass"))),
         "it used more than 10 s of CPU time"
     );
-    assert_eq!(
-        printed(tools.run(&python("import time\ntime.sleep(12)\nprint('done')"))),
-        "done\n"
-    );
+    assert_eq!(printed(tools.run(&python("import time\ntime.sleep(12)\nprint('done')"))), "done\n");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use failure::Failure;
-use names::{Digest, PinName, TrackName};
+use names::{Digest, EngineKind, PinName, TrackName};
 use planner::BuildRequest;
 use project::prepare::Preparer;
 use project::request::{self, PendingRequest};
@@ -18,6 +18,7 @@ use upkeep::outdated::{LastCheck, Remembered};
 use crate::cli::{Format, Global, StatusArgs};
 use crate::global;
 use crate::output::{self, Page, Tone};
+use crate::outputs::ENGINE;
 
 /// The result of `status`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -108,6 +109,9 @@ struct Place {
     /// contacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     exists: Option<bool>,
+    /// The engine that has the image.
+    #[serde(skip)]
+    engine: Option<EngineKind>,
 }
 
 /// Runs `status`.
@@ -165,7 +169,9 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
     let place = |output: &str| {
         let path = output.strip_prefix("oci:").or_else(|| output.strip_prefix("oci-archive:"));
         let exists = path.map(|path| state::output_path(record, root, path).exists());
-        Place { output: output.to_owned(), exists }
+        let is_in_engine = output == ENGINE || output.starts_with("engine:");
+        let engine = record.engine.as_ref().filter(|_| is_in_engine).map(|engine| engine.kind);
+        Place { output: output.to_owned(), exists, engine }
     };
     let pins = record.plan.inputs.iter().filter(|(_, input)| input.is_pinned());
     Some(LastBuild {
@@ -187,9 +193,10 @@ fn text(report: &StatusReport) -> Page {
         if let Some(LastBuild { time, digest, outputs, .. }) = built {
             let time = time.get(..16).unwrap_or(time).replace('T', " ");
             page.add(format_args!("  {time}  {}", digest.short()));
-            for Place { output, exists } in outputs {
+            for Place { output, exists, engine } in outputs {
                 let gone = if *exists == Some(false) { " (removed)" } else { "" };
-                page.add(format_args!("  {output}{gone}"));
+                let owner = engine.map(|kind| format!(" ({kind})")).unwrap_or_default();
+                page.add(format_args!("  {output}{owner}{gone}"));
             }
         }
         for Remembered { pin, state: class, since } in outdated {

@@ -375,6 +375,7 @@ fn an_engine_builds_over_and_under_own_files() {
     }
     let run = |line: &str| ran(bench.command_at(line, shared_registry().host()).output().unwrap());
     let podman = run("--track top --load --output oci:dist/top --engine podman").expect(0);
+    run("status").expect(0).prints("  engine:localhost/build-pipeline/top:latest (podman)");
     run("verify top").expect(0).prints("as planned");
     run("verify top --rebuild --engine podman").expect(0).prints("the images are identical");
     let docker = run("--track top --output oci:dist/top --engine docker --fresh").expect(0);
