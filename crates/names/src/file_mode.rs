@@ -118,9 +118,13 @@ mod tests {
 
     #[test]
     fn a_folder_can_be_entered_by_those_who_can_read_its_files() {
-        for (file, folder) in
-            [("0644", "0755"), ("0640", "0750"), ("0600", "0700"), ("0444", "0555")]
-        {
+        for (file, folder) in [
+            ("0644", "0755"),
+            ("0640", "0750"),
+            ("0600", "0700"),
+            ("0444", "0555"),
+            ("0755", "0755"),
+        ] {
             let mode: FileMode = file.parse().unwrap();
             assert_eq!(mode.of_folder().to_string(), folder, "{file}");
         }

@@ -133,4 +133,10 @@ mod tests {
             assert_eq!(edit(rules).resets(key), wanted, "{rules:?} {key}");
         }
     }
+
+    #[test]
+    fn a_kind_of_manifest_is_written_as_in_versions_toml() {
+        assert_eq!(ManifestKind::Index.to_string(), "index");
+        assert_eq!(ManifestKind::Manifest.to_string(), "manifest");
+    }
 }

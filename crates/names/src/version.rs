@@ -245,6 +245,14 @@ mod tests {
     }
 
     #[test]
+    fn a_version_has_at_most_100_characters() {
+        for length in [MAX_VERSION, MAX_VERSION + 1, MAX_VERSION + 2] {
+            let parsed = "1".repeat(length).parse::<Version>();
+            assert_eq!(parsed.is_ok(), length == MAX_VERSION, "{length}");
+        }
+    }
+
+    #[test]
     fn versions_are_in_the_order_of_pep_440() {
         let ordered = [
             "0.6.6.dev1",

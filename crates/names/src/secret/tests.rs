@@ -27,6 +27,7 @@ fn secrets_are_hidden() {
         ("x=https://u:p1@h1,y=https://u:p2@h2", "x=https://***@h2"),
         ("me:secret@host/a@sha256:0123", "***@host/a@sha256:0123"),
         ("https%3A%2F%2Fme%3Asecret%40host%2Fa", "https%3A%2F%2F***%40host%2Fa"),
+        ("https%3A%2F%2F%40host%2Fa", "https%3A%2F%2F%40host%2Fa"),
         ("me%3Asecret@host/a", "***@host/a"),
         ("https://host/a?token=secret", "https://host/a?***"),
         ("(https://host/a?b).", "(https://host/a?***)."),
