@@ -386,4 +386,126 @@ mod tests {
         }
         assert_eq!(commands("_x()"), ["_x()"]);
     }
+
+    #[test]
+    fn the_variable_that_each_command_sets_is_known() {
+        for (command, target) in [
+            ("set(L a)", Some("L")),
+            ("SET(\"L\" a)", Some("L")),
+            ("unset(L)", Some("L")),
+            ("separate_arguments(L)", Some("L")),
+            ("list(APPEND L a)", Some("L")),
+            ("list(length K L)", Some("L")),
+            ("list(GET K 0 L)", Some("L")),
+            ("list(JOIN K ; L)", Some("L")),
+            ("list(SUBLIST K 0 1 L)", Some("L")),
+            ("list(FIND K a L)", Some("L")),
+            ("string(APPEND L a)", Some("L")),
+            ("string(PREPEND L a)", Some("L")),
+            ("string(CONCAT L a b)", Some("L")),
+            ("string(REGEX REPLACE a b L c)", Some("L")),
+            ("string(REGEX MATCH a L c)", Some("L")),
+            ("string(REGEX MATCHALL a L c)", Some("L")),
+            ("string(REPLACE a b L c)", Some("L")),
+            ("string(TOUPPER a L)", Some("L")),
+            ("if(L)", None),
+            ("list(LENGTH)", Some("LENGTH")),
+            ("list()", None),
+            ("set()", None),
+            ("message(L)", None),
+        ] {
+            let commands = parsed(command);
+            assert_eq!(commands[0].target(), target, "{command}");
+        }
+    }
+
+    #[test]
+    fn arguments_keep_quotes_and_lose_comments() {
+        assert_eq!(arguments("A \"b c\" # d\n [[e f]] g[h"), ["A", "\"b c\"", "[[e f]]", "g[h"]);
+        assert_eq!(arguments("(A (b)) c"), ["A", "b", "c"]);
+        assert_eq!(arguments("a#b\nc"), ["a", "c"]);
+        assert_eq!(arguments("#[[x]]a"), ["a"]);
+        assert_eq!(arguments("\u{a0}a\u{a0}b"), ["a", "b"]);
+        assert_eq!(arguments(" \t\n"), Vec::<&str>::new());
+        assert_eq!(arguments("\"open"), ["\"open"]);
+    }
+
+    #[test]
+    fn commands_of_nested_functions_are_inside_until_the_last_end() {
+        let text = "a()\nfunction(f)\nb()\nmacro(m)\nc()\nendmacro()\nd()\nendfunction()\n\
+                    e()\nendfunction()\nFUNCTION(g)\nh()\nEndFunction()\ni()\n";
+        let outside: Vec<String> = parsed(text)
+            .into_iter()
+            .filter(|command| !command.is_in_function)
+            .map(|command| command.name)
+            .collect();
+        assert_eq!(outside, ["a", "endfunction", "e", "endfunction", "endfunction", "i"]);
+    }
+
+    #[test]
+    fn the_names_that_a_command_evaluates_and_includes_are_found() {
+        let command = |text: &'static str| parsed(text).remove(0);
+        assert_eq!(command("set(A ${B} \"${C}x${D}\" $ENV{E})").references(), ["B", "C", "D"]);
+        assert_eq!(command("set(A ${B)").references(), Vec::<&str>::new());
+        for (text, path) in [
+            ("include(a.cmake)", Some("a.cmake")),
+            ("include(\"a/b.cmake\")", Some("a/b.cmake")),
+            ("include(${CMAKE_CURRENT_LIST_DIR}/a.cmake)", Some("a.cmake")),
+            ("include(${X})", Some("${X}")),
+            ("add_subdirectory(a)", None),
+            ("include()", None),
+        ] {
+            assert_eq!(command(text).included().as_deref(), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_computed_name_is_a_subject_only_if_it_can_be() {
+        let selected = |rest: &str| {
+            let text = format!("set(L_OLD a)\nset(X b)\n{rest}\n");
+            let is_wanted = |command: &str| command.starts_with("set(L_OLD");
+            selection(&text, is_wanted, |_| None).map(|text| text.lines().count())
+        };
+        // The beginning and the end of the name must fit.
+        assert_eq!(selected("set(L_${X} c)"), Ok(3));
+        assert_eq!(selected("set(${X}_OLD c)"), Ok(3));
+        assert_eq!(selected("set(L${X}D c)"), Ok(3));
+        assert_eq!(selected("set(M_${X} c)"), Ok(1));
+        assert_eq!(selected("set(${X}_NEW c)"), Ok(1));
+        assert_eq!(selected("set(L_${X}_NEW c)"), Ok(1));
+        // A name that is only a variable fits if that variable may hold the subject's name.
+        assert_eq!(selected("set(${X} c)"), Ok(1));
+        assert_eq!(selected("list(append X L_OLD)\nset(${X} c)"), Ok(4));
+        assert_eq!(selected("list(REMOVE_ITEM X L_OLD)\nset(${X} c)"), Ok(1));
+        // Inside a function, a computed name is an argument of its caller.
+        assert_eq!(selected("function(f X)\nset(L_${X} c)\nendfunction()"), Ok(1));
+    }
+
+    #[test]
+    fn readers_do_not_change_a_variable_in_any_letter_case() {
+        let selected = |rest: &str| selected(&format!("set(L a)\n{rest}\n"));
+        for name in READERS {
+            assert_eq!(selected(&format!("{name}(x L)")), Ok("set(L a)\n".to_owned()), "{name}");
+            let upper = name.to_uppercase();
+            assert_eq!(selected(&format!("{upper}(x L)")), Ok("set(L a)\n".to_owned()), "{name}");
+        }
+        assert_eq!(selected("foreach(x L)"), Err("line 2: `foreach` may change `L`".to_owned()));
+        assert_eq!(selected("foreach(x IN L)"), Err("line 2: `foreach` may change `L`".to_owned()));
+        assert_eq!(selected("foreach(x IN LISTS L)"), Ok("set(L a)\n".to_owned()));
+        assert_eq!(selected("\n\nodd(x L)"), Err("line 4: `odd` may change `L`".to_owned()));
+    }
+
+    #[test]
+    fn comments_and_brackets_end_where_cmake_ends_them() {
+        assert_eq!(commands("#[=[ ]] a() ]=] b()"), ["b()"]);
+        assert_eq!(commands("#[= a()\nb()"), ["b()"]);
+        assert_eq!(commands("# a()"), Vec::<&str>::new());
+        assert_eq!(commands("a([[)]])b()"), ["a([[)]])", "b()"]);
+        assert_eq!(commands("a([)b()"), ["a([)", "b()"]);
+        assert_eq!(commands("a(\"\\\")\" )b()"), ["a(\"\\\")\" )", "b()"]);
+        assert_eq!(commands("a(\\) ) b ()"), ["a(\\) )", "b ()"]);
+        assert_eq!(commands("a\nb()"), ["b()"], "a name and its parenthesis share a line");
+        assert_eq!(commands("a(#)\n) b()"), ["a(#)\n)", "b()"]);
+        assert_eq!(commands("a(\\"), Vec::<&str>::new());
+    }
 }

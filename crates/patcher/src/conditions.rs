@@ -47,4 +47,28 @@ mod tests {
         assert_eq!(around("f\n#endif\ng").as_deref(), Some("#else of #if ROCM >= 7"));
         assert_eq!(super::around(text, text.len()), None);
     }
+
+    #[test]
+    fn only_files_of_the_preprocessor_have_conditions() {
+        let is = |name: &str| is_preprocessed(&name.parse().unwrap());
+        for ending in ENDINGS {
+            assert!(is(&format!("a/b.x.{ending}")), "{ending}");
+        }
+        for name in ["a.py", "cu", "a.cu.in", "h/a", "a.H", "a.c/b.txt"] {
+            assert!(!is(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn directives_are_words_and_ends_without_a_begin_are_ignored() {
+        let end = |text: &str| around(text, text.len());
+        assert_eq!(end("#endif\n#else\n#if A\n").as_deref(), Some("#if A"));
+        assert_eq!(end("#ifndef A\n").as_deref(), Some("#ifndef A"));
+        assert_eq!(end("#if(A)\n").as_deref(), Some("#if(A)"));
+        assert_eq!(end("#iffy A\n#define if\n# pragma x\nif A\n"), None);
+        // The condition of `#else` is the first one, not the `#elif` before it.
+        assert_eq!(end("#if A\n#elif B\n#elif C\n").as_deref(), Some("#elif C of #if A"));
+        // A directive after the place does not count.
+        assert_eq!(around("#if A\nx\n#if B\n", 7).as_deref(), Some("#if A"));
+    }
 }

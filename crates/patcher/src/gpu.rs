@@ -54,4 +54,19 @@ mod tests {
         assert_eq!(unknown_placeholder("{gpu} and {gpu_name}!"), Some("{gpu_name}"));
         assert_eq!(unknown_placeholder("x{gpu"), Some("{gpu"));
     }
+
+    #[test]
+    fn the_table_of_placeholders_has_their_values_for_its_target() {
+        let gpu = "gfx1151".parse().unwrap();
+        for (name, value) in PLACEHOLDERS {
+            assert_eq!(fill(&format!("{name}{name}"), &gpu), format!("{value}{value}"));
+            assert_eq!(unknown_placeholder(name), None);
+        }
+        let long = format!("{{gpu{}}}", "x".repeat(60));
+        assert_eq!(unknown_placeholder(&long), Some(&long[..40]));
+        assert_eq!(unknown_placeholder("{gpu}{gpus}{gpu_x}"), Some("{gpus}"));
+        // The cut would be inside a character.
+        let wide = format!("{{gpu{}", "\u{e4}".repeat(30));
+        assert!(unknown_placeholder(&wide).is_some_and(|word| wide.starts_with(word)));
+    }
 }

@@ -194,4 +194,47 @@ mod tests {
         assert!(!contains("gfx11510;gfx115", ";", "gfx1151"));
         assert!(contains("defined(A) || \\\n defined(B)", " || ", "defined(B)"));
     }
+
+    #[test]
+    fn one_element_shows_how_the_next_is_separated() {
+        check(append, "\n  \"a\"\n", ", ", "\"b\"", "\n  \"a\", \"b\"\n");
+        check(append, " a,", ", ", "b", " a, b,");
+        check(append, "a, b ,", ", ", "c", "a, b , c,");
+        check(append, "a ,b ,", ", ", "c", "a ,b ,c ,");
+        check(prepend, "a , b", ", ", "c", "c , a , b");
+        check(prepend, "a,", ", ", "c", "c, a,");
+        check(prepend, "  a", ", ", "c", "  c, a");
+    }
+
+    #[test]
+    fn an_empty_list_gets_the_bare_item_at_its_begin() {
+        for list in ["", "  ", "\n", "\\\n"] {
+            for edit in [append, prepend] {
+                let expected = Insertion { at: 0, text: "x".to_owned() };
+                assert_eq!(edit(list, ",", "x").unwrap(), expected, "{list:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_are_compared_without_blanks_and_continuations() {
+        assert!(contains(" a ,\\\n b\t", ",", " b "));
+        assert!(!contains("a b", ",", "b"));
+        assert!(!contains("", ",", "a"));
+        assert!(contains("", ",", ""), "an empty list has one empty element");
+        assert!(contains("a | b", " | ", "b") && contains("a|b", " | ", "b"));
+    }
+
+    #[test]
+    fn comments_inside_a_list_do_not_matter_at_the_other_end() {
+        check(append, "a, # one\n b, c", ", ", "d", "a, # one\n b, c, d");
+        check(prepend, "a, b // last", ", ", "c", "c, a, b // last");
+        for list in ["# one\n a", "// one\n a", "/* one */ a"] {
+            assert_eq!(
+                prepend(list, ",", "b"),
+                Err("the list begins with a comment or a preprocessor line"),
+                "{list:?}"
+            );
+        }
+    }
 }

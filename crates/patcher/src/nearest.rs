@@ -66,4 +66,35 @@ mod tests {
         assert_eq!(nearest_line(anchor, b"nothing\nof the sort\n"), None);
         assert_eq!(nearest_line("[a-z]+", text), None);
     }
+
+    #[test]
+    fn the_first_of_equally_similar_lines_is_told() {
+        let found = nearest_line("alpha", b"beta\nalphas\nalphas\n").unwrap();
+        assert_eq!((found.line, found.text.as_str()), (2, "alphas"));
+        let found = nearest_line("alpha", b"alphas\n alpha \nalphas\n").unwrap();
+        assert_eq!((found.line, found.text.as_str()), (2, "alpha"));
+    }
+
+    /// Twice the shared pairs, divided by the pairs of both sides.
+    #[test]
+    fn a_similar_line_shares_at_least_30_percent_of_the_pairs() {
+        // The anchor has 10 pairs, the line 10, and 3 of them are shared.
+        let anchor = "abcdefghijk";
+        assert_eq!(nearest_line(anchor, b"abcdLMNOPQR").unwrap().line, 1);
+        // One shared pair less.
+        assert_eq!(nearest_line(anchor, b"abcKLMNOPQR"), None);
+        // One pair more in the line, so the share is less.
+        assert_eq!(nearest_line(anchor, b"abcdLMNOPQRS"), None);
+        // Pairs with a blank do not count.
+        assert_eq!(nearest_line("a b", b"a b"), None);
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_long_line_is_compared_and_shown() {
+        let line = |blanks: usize| format!("{}alpha", " ".repeat(blanks));
+        assert!(nearest_line("alpha", line(MAX_LINE - 5).as_bytes()).is_some());
+        assert_eq!(nearest_line("alpha", line(MAX_LINE).as_bytes()), None);
+        let long = format!("alpha{}", "x".repeat(300));
+        assert_eq!(nearest_line("alpha", long.as_bytes()).unwrap().text.len(), 160);
+    }
 }

@@ -153,4 +153,54 @@ mod tests {
         let found = literals(r#"^[ \t]*set\([ \t]*HIP_ARCHS[ \t]+"(?P<list>gfx[0-9a-f]+)"#);
         assert_eq!(found, ["set(", "HIP_ARCHS", "\"", "gfx"]);
     }
+
+    #[test]
+    fn refusals_are_one_line_with_the_reason() {
+        for (source, reason) in [
+            ("(a", "unclosed group"),
+            ("a\\", "incomplete escape sequence, reached end of pattern prematurely"),
+            ("a{2,1}", "invalid repetition count range, the start must be <= the end"),
+            ("(a{1000}){1000}", "the pattern needs more than 262144 bytes when compiled"),
+        ] {
+            assert_eq!(Pattern::new(source).unwrap_err(), reason, "{source}");
+        }
+        let longest = "a".repeat(MAX_PATTERN_BYTES);
+        assert!(Pattern::new(&longest).is_ok());
+        assert_eq!(
+            Pattern::new(&format!("{longest}a")).unwrap_err(),
+            "the pattern has 4097 bytes; the maximum is 4096"
+        );
+    }
+
+    #[test]
+    fn groups_are_bytes_and_classes_are_ascii() {
+        assert!(!Pattern::new(r"^\w$").unwrap().is_in("\u{e4}".as_bytes()));
+        assert!(Pattern::new("^..$").unwrap().is_in("\u{e4}".as_bytes()));
+        assert!(Pattern::new(r"\xff").unwrap().is_in(b"a\xffb"));
+        let pattern = Pattern::new("(?P<list>a)|(?P<value>b)").unwrap();
+        assert!(pattern.has_group("list") && pattern.has_group("value"));
+        assert!(!pattern.has_group("lis") && !pattern.has_group(""));
+        let found = pattern.find(b"ba", "list", 9);
+        assert_eq!(found[0], Match { whole: 0..1, group: None });
+        assert_eq!(found[1], Match { whole: 1..2, group: Some(1..2) });
+        assert_eq!((pattern.count(b"abab", 3), pattern.count(b"abab", 4)), (3, 4));
+        assert_eq!(pattern.find(b"abab", "", 3).len(), 3);
+    }
+
+    #[test]
+    fn an_anchor_of_optional_parts_matches_nothing() {
+        for source in ["", "a?", "(?:a|b*)", "^", "^$", "(a*)(b*)", r"\b"] {
+            assert!(matches_nothing(source), "{source}");
+        }
+        for source in ["a", "a+", "(?:a|b)", "^a$", "a*b", "("] {
+            assert!(!matches_nothing(source), "{source}");
+        }
+    }
+
+    #[test]
+    fn literals_of_repetitions_groups_and_the_first_alternative_count() {
+        assert_eq!(literals("(?:one|two)three"), ["one", "three"]);
+        assert_eq!(literals("(?P<list>ab)(?:cd)*[xyz]"), ["ab", "cd"]);
+        assert_eq!(literals("("), Vec::<String>::new());
+    }
 }

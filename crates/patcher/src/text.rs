@@ -109,4 +109,37 @@ mod tests {
         assert_eq!(text.bytes(), b"a\rb\r\nc");
         assert_eq!(text.in_file(5), 6);
     }
+
+    #[test]
+    fn a_byte_order_mark_and_line_ends_are_kept_apart() {
+        let text = Text::new(b"\xef\xbb\xbf");
+        assert_eq!((text.bytes(), text.in_file(0)), (b"".as_slice(), 3));
+        // Only the first mark is one.
+        let text = Text::new(b"\xef\xbb\xbf\xef\xbb\xbfa");
+        assert_eq!(text.bytes(), b"\xef\xbb\xbfa");
+        // A carriage return at the end of the file ends no line.
+        let text = Text::new(b"a\r\nb\r");
+        assert_eq!(text.bytes(), b"a\nb\r");
+        assert_eq!((text.in_file(1), text.in_file(2), text.in_file(4)), (1, 3, 5));
+    }
+
+    #[test]
+    fn lines_start_after_a_newline() {
+        let text = Text::new(b"\na\n\nb");
+        let starts: Vec<usize> = (0..=5).map(|at| text.line_start(at)).collect();
+        assert_eq!(starts, [0, 1, 1, 3, 4, 4]);
+        let next: Vec<Option<usize>> = (0..=5).map(|at| text.next_line_start(at)).collect();
+        assert_eq!(next, [Some(1), Some(3), Some(3), Some(4), None, None]);
+        let lines: Vec<usize> = (0..=5).map(|at| text.line(at)).collect();
+        assert_eq!(lines, [1, 2, 2, 3, 4, 4]);
+    }
+
+    #[test]
+    fn the_line_before_decides_how_an_inserted_line_ends() {
+        let text = Text::new(b"one\ntwo\r\nthree");
+        assert_eq!(text.with_line_endings("x\ny\n", 0), "x\ny\n", "the first line has none before");
+        assert_eq!(text.with_line_endings("x\n", 4), "x\n");
+        assert_eq!(text.with_line_endings("x\ny\n", 8), "x\r\ny\r\n");
+        assert_eq!(text.with_line_endings("no line", 8), "no line");
+    }
 }

@@ -145,4 +145,45 @@ mod tests {
             assert!(text.parse::<TreePath>().is_err(), "{text:?}");
         }
     }
+
+    #[test]
+    fn the_rule_that_a_path_breaks_is_told() {
+        let longest = "a".repeat(1024);
+        assert_eq!(longest.parse::<TreePath>().unwrap().as_str(), longest);
+        let relative = "it must be relative to the root of the tree";
+        let parts = "it must not contain empty parts, `.` or `..`";
+        let characters = "it must not contain control characters, `\\` or `:`";
+        let git = "patches cannot change files inside `.git`";
+        for (text, reason) in [
+            (format!("{longest}a").as_str(), "it is longer than 1,024 bytes"),
+            ("/a", relative),
+            ("", parts),
+            ("a/", parts),
+            ("a//b", parts),
+            ("./a", parts),
+            ("a/..", parts),
+            ("a:b", characters),
+            ("a\\b", characters),
+            ("a\tb", characters),
+            (".git", git),
+            ("a/.Git/b", git),
+        ] {
+            let error = text.parse::<TreePath>().unwrap_err();
+            assert_eq!((error.text.as_str(), error.reason), (text, reason));
+        }
+        assert_eq!(
+            "/a".parse::<TreePath>().unwrap_err().to_string(),
+            "`/a` is not a path inside a tree; it must be relative to the root of the tree"
+        );
+    }
+
+    #[test]
+    fn a_path_is_checked_when_it_is_read_from_json() {
+        let path: TreePath = serde_json::from_str("\"a/b\"").unwrap();
+        assert_eq!(serde_json::to_string(&path).unwrap(), "\"a/b\"");
+        assert_eq!(format!("{path} {path:?}"), "a/b \"a/b\"");
+        for text in ["\"../a\"", "\"/a\"", "\"\"", "1"] {
+            assert!(serde_json::from_str::<TreePath>(text).is_err(), "{text}");
+        }
+    }
 }

@@ -257,4 +257,83 @@ mod tests {
         assert_eq!(fault("<=0.20", &["<0.20"]).unwrap(), "no count for the versions above `<0.20`");
         assert_eq!(fault("<=0.20", &["<0.21"]), None);
     }
+
+    /// Every kind of bound, on both sides of a division.
+    #[test]
+    fn neighbours_meet_only_where_one_side_includes_the_bound() {
+        let fault = |whole: &str, parts: &[&str]| {
+            let parts: Vec<VersionRange> = parts.iter().map(|part| part.parse().unwrap()).collect();
+            whole.parse::<VersionRange>().unwrap().division_fault(&parts.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(fault("*", &["<=1", ">1"]), None);
+        assert_eq!(fault("*", &["<1", "==1", ">1"]), None);
+        assert_eq!(fault("*", &[">1", "==1", "<1"]), None, "the order does not matter");
+        assert_eq!(fault("*", &["<1", ">=1.1"]).unwrap(), "no count between `<1` and `>=1.1`");
+        assert_eq!(fault("*", &["<=1", ">1.1"]).unwrap(), "no count between `<=1` and `>1.1`");
+        assert_eq!(fault("*", &["<=1.1", ">1"]).unwrap(), "`<=1.1` and `>1` overlap");
+        assert_eq!(fault("*", &["*", ">1"]).unwrap(), "`*` and `>1` overlap");
+        assert_eq!(fault("*", &[">=1", "*"]).unwrap(), "`*` and `>=1` overlap");
+        assert_eq!(fault("*", &["<2", ">=1, <3", ">=3"]).unwrap(), "`<2` and `>=1, <3` overlap");
+    }
+
+    #[test]
+    fn a_division_reaches_both_ends_of_the_range() {
+        let fault = |whole: &str, part: &str| {
+            let part: VersionRange = part.parse().unwrap();
+            whole.parse::<VersionRange>().unwrap().division_fault(&[&part])
+        };
+        for (whole, part) in [
+            (">=1", ">=1"),
+            (">1", ">=1"),
+            (">1", ">1"),
+            (">=1", ">=0.9"),
+            (">=1", "*"),
+            ("<=1", "<=1"),
+            ("<1", "<=1"),
+            ("<1", "<1"),
+            ("<=1", "<1.1"),
+            ("<=1", "<=1.1"),
+        ] {
+            assert_eq!(fault(whole, part), None, "{whole} {part}");
+        }
+        for (whole, part, told) in [
+            (">=1", ">1", "no count for the versions below `>1`"),
+            (">=1", ">=1.1", "no count for the versions below `>=1.1`"),
+            ("*", ">=0", "no count for the versions below `>=0`"),
+            ("<=1", "<1", "no count for the versions above `<1`"),
+            ("<1", "<=0.9", "no count for the versions above `<=0.9`"),
+            ("<1.1", "<1", "no count for the versions above `<1`"),
+            (">=1", "<2", "no count for the versions above `<2`"),
+        ] {
+            let found = fault(whole, part);
+            assert_eq!(found.as_deref(), Some(told), "{whole} {part}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_no_version_is_in_is_refused_with_its_rule() {
+        let refused = |text: &str| text.parse::<VersionRange>().unwrap_err();
+        assert!(matches!(refused(">=2, <1"), ParseVersionError::Empty(text) if text == ">=2, <1"));
+        for text in [">1, <1", ">=1, <1", ">1, <=1", ">=1.1, <=1"] {
+            assert!(matches!(refused(text), ParseVersionError::Empty(_)), "{text}");
+        }
+        assert_eq!(">=1, <=1".parse::<VersionRange>().unwrap().to_string(), "==1");
+        assert!(matches!(refused("==1, <2"), ParseVersionError::Twice(_)));
+        assert!(matches!(refused("=>1"), ParseVersionError::Operator(part) if part == "=>1"));
+        let spaced: VersionRange = " < 2 ,>=  1 ".parse().unwrap();
+        assert_eq!(spaced.to_string(), ">=1, <2");
+        assert_eq!(" * ".parse::<VersionRange>().unwrap(), VersionRange::all());
+    }
+
+    #[test]
+    fn a_range_knows_its_sides() {
+        let sides = |text: &str| {
+            let range: VersionRange = text.parse().unwrap();
+            (range.has_lower(), range.has_upper())
+        };
+        assert_eq!(sides("*"), (false, false));
+        assert_eq!((sides(">1"), sides(">=1")), ((true, false), (true, false)));
+        assert_eq!((sides("<1"), sides("<=1")), ((false, true), (false, true)));
+        assert_eq!((sides("==1"), sides(">1, <2")), ((true, true), (true, true)));
+    }
 }

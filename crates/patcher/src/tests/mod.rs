@@ -1,8 +1,15 @@
 //! Tests the crate through its public functions.
 
 mod behaviour;
+mod editing;
 mod malformed;
+mod posts;
 mod properties;
+mod reading;
+mod reports;
+mod selection;
+mod trees;
+mod verdicts;
 
 use std::collections::BTreeMap;
 
