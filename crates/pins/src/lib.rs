@@ -32,6 +32,8 @@ pub mod reader;
 mod releases;
 pub mod rows;
 mod syntax;
+#[cfg(test)]
+mod tests;
 mod tracks;
 mod variables;
 mod versions;

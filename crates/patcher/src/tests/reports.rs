@@ -145,6 +145,8 @@ fn a_damaged_receipt_restores_nothing() {
         let receipt = receipt("ab", "aXb", &[splice]);
         assert_eq!(revert(&receipt, &tree), damaged, "{splice:?}");
     }
+    let other = receipt("another file", "aXb", &[(1, "", "X")]);
+    assert_eq!(revert(&other, &tree), damaged, "undoing it does not lead to the old file");
     let good = receipt("ab", "aXb", &[(1, "", "X")]);
     assert_eq!(revert(&good, &tree).unwrap(), files(&[("f", b"ab")]));
     // One damaged file is enough to restore none.
