@@ -146,6 +146,117 @@ fn a_security_update_is_known_by_its_path() {
     assert_eq!(update.file_name(), "apt_3.0.3_amd64.deb");
 }
 
+#[test]
+fn the_digest_of_a_set_covers_what_is_installed_and_nothing_else() {
+    let digest = |change: &dyn Fn(&mut PackageLock), set: &str| {
+        let mut lock = lock();
+        change(&mut lock);
+        lock.digest_of(set)
+    };
+    let same = |_: &mut PackageLock| {};
+    let of = |lock: &mut PackageLock, name: &str| {
+        lock.sets.get_mut(&name.parse::<PinName>().unwrap()).unwrap().packages.remove(0)
+    };
+    let one = digest(&same, "vulkan-build").unwrap();
+    assert_ne!(digest(&same, "base").unwrap(), one);
+    assert_eq!(digest(&same, "gone"), None);
+    // Another set, a path, a size and the date of the lookup do not matter.
+    let elsewhere = |lock: &mut PackageLock| {
+        of(lock, "vulkan-runtime");
+        lock.checked = "2026-11-22".to_owned();
+        for set in lock.sets.values_mut() {
+            for package in &mut set.packages {
+                package.file = "pool/updates/x.deb".to_owned();
+                package.size += 1;
+            }
+        }
+    };
+    assert_eq!(digest(&elsewhere, "vulkan-build").as_ref(), Some(&one));
+    let below = |lock: &mut PackageLock| drop(of(lock, "base"));
+    assert_ne!(digest(&below, "vulkan-build").as_ref(), Some(&one), "a set below it");
+    let suite = |lock: &mut PackageLock| lock.suite = "sid".to_owned();
+    assert_ne!(digest(&suite, "vulkan-build").as_ref(), Some(&one));
+    let architecture = |lock: &mut PackageLock| lock.architecture = "arm64".to_owned();
+    assert_ne!(digest(&architecture, "vulkan-build").as_ref(), Some(&one));
+    for change in [
+        |package: &mut LockedPackage| package.version = "1".to_owned(),
+        |package: &mut LockedPackage| package.architecture = "all".to_owned(),
+        |package: &mut LockedPackage| package.sha256 = "cd".repeat(32).parse().unwrap(),
+        |package: &mut LockedPackage| package.name = "x".to_owned(),
+    ] {
+        let changed = |lock: &mut PackageLock| {
+            let base = lock.sets.get_mut(&"base".parse::<PinName>().unwrap()).unwrap();
+            change(&mut base.packages[0]);
+        };
+        assert_ne!(digest(&changed, "vulkan-build").as_ref(), Some(&one));
+    }
+}
+
+#[test]
+fn values_of_a_package_have_limits() {
+    let text = lock().to_toml();
+    let told = |old: &str, new: &str| {
+        let changed = text.replacen(old, new, 1);
+        assert_ne!(changed, text, "{old}");
+        match parse_package_lock("a.toml", &changed) {
+            Ok(_) => None,
+            Err(error) => Some(error.problems[0].message.clone()),
+        }
+    };
+    let most = 8_u64 << 30;
+    assert_eq!(
+        (told("size = 1000", "size = 1"), told("size = 1000", &format!("size = {most}"))),
+        (None, None)
+    );
+    assert_eq!(told("size = 1000", "size = 0").as_deref(), Some("`size` is out of range: `0`"));
+    let more = format!("size = {}", most + 1);
+    assert_eq!(told("size = 1000", &more), Some(format!("`size` is out of range: `{}`", most + 1)));
+    assert_eq!(
+        told("apt_3.0.3_amd64.deb", "apt_3.0.4_amd64.deb").as_deref(),
+        Some("`apt_3.0.4_amd64.deb` is not the file of `the package apt`")
+    );
+    // The epoch is not part of the name of a file.
+    assert!(told("g++_14.2.0-1", "g++_4:14.2.0-1").is_some());
+    assert_eq!(
+        told("architecture = \"amd64\", file", "architecture = \"arm64\", file").as_deref(),
+        Some("`arm64` is not `amd64` (the architecture of the lock) or `all`")
+    );
+}
+
+#[test]
+fn a_timestamp_is_a_day_and_a_time_in_utc() {
+    let text = mixed().to_toml();
+    let reads = |moment: &str| {
+        parse_package_lock("a.toml", &text.replace("2026-10-30T08:08:01Z", moment)).is_ok()
+    };
+    assert!(reads("2026-10-30T23:59:59Z") && reads("2024-02-29T00:00:00Z"));
+    for bad in [
+        "2026-10-30T08:08:01",
+        "2026-10-30 08:08:01Z",
+        "2026-10-30T08:08:01z",
+        "2026-10-30T8:08:01Z",
+        "2026-10-30T08:08:01ZZ",
+        "2026-02-29T08:08:01Z",
+        "2026-10-30T08-08-01Z",
+        "2026-10-30T08:08:aaZ",
+    ] {
+        assert!(!reads(bad), "{bad}");
+    }
+}
+
+#[test]
+fn what_a_person_edits_is_read_even_if_the_packages_are_not_there_yet() {
+    let edited = lock().to_toml().replace("wanted = [\"g++\"]", "wanted = [\"clang\", \"g++\"]");
+    let error = parse_package_lock("a.toml", &edited).unwrap_err();
+    assert!(error.problems[0].message.contains("`clang`"), "{error}");
+    let wanted = parse_wanted_packages("a.toml", &edited).unwrap();
+    assert_eq!((wanted.suite.as_str(), wanted.architecture.as_str()), ("trixie", "amd64"));
+    let (on, names) = &wanted.sets[&"vulkan-build".parse::<PinName>().unwrap()];
+    assert_eq!(on.iter().map(PinName::as_str).collect::<Vec<_>>(), ["base"]);
+    assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["clang", "g++"]);
+    assert_eq!(wanted.sets.len(), 3);
+}
+
 proptest! {
     #[test]
     fn any_lock_is_read_as_it_was_written(

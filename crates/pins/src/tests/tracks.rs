@@ -379,6 +379,16 @@ fn tracks_of_another_file_are_kept_replaced_and_referred_to() {
         &(track("one", "base = 1") + &track("three", "base = \"fedora\"\nletter = \"A\"")),
     );
     assert_eq!(wrong.len(), 1, "{wrong:?}");
+    let large =
+        tracks(&track("one", "base = \"fedora\"\nvariants.large = { slim = [\"gfx1151\"] }"));
+    let text = format!(
+        "schema = 1\n{}{}",
+        track("one", "base = 1"),
+        track("one-large", "base = \"fedora\"")
+    );
+    let known = References { pins: Some(&pins), tracks: Some(&large) };
+    let error = parse_tracks_with("tracks.toml", &text, known).unwrap_err();
+    assert_eq!(error.problems.len(), 1, "its variant writes no image any more: {error}");
 }
 
 #[test]
