@@ -422,3 +422,81 @@ fn a_set_takes_required_patches_first_then_the_order_then_the_name() {
         "`b` is for `vllm` and `c` for `aiter`; a set is for one component"
     );
 }
+
+#[test]
+fn an_operation_has_its_own_keys_and_no_others() {
+    let keys = [("item", "{gpu}"), ("sep", ";"), ("text", "new line"), ("with", "off")];
+    for (op, own) in [
+        ("list-append", &["item", "sep"][..]),
+        ("list-prepend", &["item", "sep"]),
+        ("insert-before", &["text"]),
+        ("insert-after", &["text"]),
+        ("replace-capture", &["with"]),
+    ] {
+        let told = |has: &dyn Fn(&str) -> bool| {
+            let lines = keys.iter().filter(|(key, _)| has(key));
+            let lines: String =
+                lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
+            problems(&patch_text(
+                "p",
+                &format!(
+                    "[[edit]]\nfiles = [\"f\"]\nanchor = '(?P<list>a)(?P<value>b)'\nexpect = 1\n\
+                     op = \"{op}\"\nalready = 'new'\n{lines}"
+                ),
+            ))
+        };
+        assert_eq!(told(&|key| own.contains(&key)), Vec::<String>::new(), "{op}");
+        for (key, _) in keys {
+            if own.contains(&key) {
+                let without = told(&|other| own.contains(&other) && other != key);
+                assert_eq!(without, [format!("`{key}` is missing from `[[edit]]`")], "{op}");
+            } else {
+                let with = told(&|other| own.contains(&other) || other == key);
+                assert_eq!(with, [format!("`{key}` has no meaning for `{op}`")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kind_of_probe_has_its_own_keys_and_no_others() {
+    let keys = [
+        ("script", "\"x()\""),
+        ("commands", "'x'"),
+        ("defines", "[\"N\"]"),
+        ("functions", "[\"f\"]"),
+        ("prelude", "\"x\""),
+        ("call", "\"f()\""),
+    ];
+    for (kind, needed, possible) in [
+        ("cmake-script", &["script"][..], &["commands"][..]),
+        ("cpp-macro", &["defines"], &[]),
+        ("python-compile", &[], &[]),
+        ("python-call", &["functions", "call"], &["prelude"]),
+    ] {
+        let told = |has: &dyn Fn(&str) -> bool| {
+            let lines = keys.iter().filter(|(key, _)| has(key));
+            let lines: String = lines.map(|(key, value)| format!("{key} = {value}\n")).collect();
+            problems(&patch_text(
+                "p",
+                &format!(
+                    "{APPEND}[[probe]]\nname = \"x\"\nfiles = [\"f\"]\nkind = \"{kind}\"\n{lines}"
+                ),
+            ))
+        };
+        assert_eq!(told(&|key| needed.contains(&key)), Vec::<String>::new(), "{kind}");
+        for (key, _) in keys {
+            if needed.contains(&key) {
+                let without = told(&|other| needed.contains(&other) && other != key);
+                assert_eq!(without, [format!("`{key}` is missing from `[[probe]]`")], "{kind}");
+                continue;
+            }
+            let with = told(&|other| needed.contains(&other) || other == key);
+            if possible.contains(&key) {
+                assert_eq!(with, Vec::<String>::new(), "{kind} {key}");
+            } else {
+                assert_eq!(with, [format!("`{key}` has no meaning for `{kind}`")]);
+            }
+        }
+    }
+}

@@ -239,3 +239,43 @@ fn the_kind_of_a_digest_is_index_or_manifest() {
             .starts_with("write `index` if the digest identifies a list of platforms")
     );
 }
+
+#[test]
+fn facts_of_a_pin_have_an_order_and_a_length() {
+    let with =
+        |lines: &str| whole().replace("[archive.sdist]\n", &format!("[archive.sdist]\n{lines}\n"));
+    let evidence = |length: usize| with(&format!("evidence = \"{}\"", "e".repeat(length)));
+    let hold = |length: usize| with(&format!("hold = \"{}\"", "h".repeat(length)));
+    read(&with("checked = 2026-11-20\nexpires = 2026-11-20"));
+    read(&with("expires = 2020-01-01"));
+    read(&evidence(500));
+    read(&hold(300));
+    assert_eq!(
+        told(&with("checked = 2026-11-20\nexpires = 2026-11-19")).0,
+        "`expires` is `2026-11-19`, before `checked`, which is `2026-11-20`"
+    );
+    assert!(told(&evidence(501)).0.ends_with("is 501 characters long"));
+    assert!(told(&hold(301)).0.ends_with("is 301 characters long"));
+}
+
+#[test]
+fn packages_of_a_release_are_exact_and_have_one_spelling() {
+    let packages =
+        |text: &str| whole().replace("packages = { torch = \"2.11.0+rocm7.14.0\" }", text);
+    let pins = read(&packages("packages = { torch = \"1\", torch-x = \"2\" }"));
+    assert_eq!(pins.releases[&name("wheels")].packages.len(), 2);
+    for (text, message) in [
+        ("packages = {}", "`packages` of `[release.wheels]` is empty"),
+        (
+            "packages = [\"torch\"]",
+            "`packages` is the array `[\"torch\"]`, but should be a table of names and versions",
+        ),
+        ("", "`packages` is missing from `[release.wheels]`"),
+        ("packages = { a-b = \"1\", A_B = \"1\" }", "`a-b` is the same package as `A_B`"),
+        ("packages = { \"a.b\" = \"1\", a_b = \"1\" }", "`a_b` is the same package as `a.b`"),
+        ("packages = { a = \">=1\" }", "`>=1` is a range of versions"),
+        ("packages = { \"a b\" = \"1\" }", "`a b` is not a package name"),
+    ] {
+        assert_eq!(told(&packages(text)).0, message, "{text}");
+    }
+}
