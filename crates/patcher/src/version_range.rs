@@ -274,6 +274,10 @@ mod tests {
         assert_eq!(fault("*", &["*", ">1"]).unwrap(), "`*` and `>1` overlap");
         assert_eq!(fault("*", &[">=1", "*"]).unwrap(), "`*` and `>=1` overlap");
         assert_eq!(fault("*", &["<2", ">=1, <3", ">=3"]).unwrap(), "`<2` and `>=1, <3` overlap");
+        // A range that includes its bound starts before one that does not.
+        for parts in [["<1", ">1", ">=1"], ["<1", ">=1", ">1"]] {
+            assert_eq!(fault("*", &parts).unwrap(), "`>=1` and `>1` overlap");
+        }
     }
 
     #[test]

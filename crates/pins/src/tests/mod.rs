@@ -5,6 +5,7 @@ mod files;
 mod gpus;
 mod hashes;
 mod problems;
+mod reader;
 mod tracks;
 mod values;
 mod versions;
