@@ -98,3 +98,46 @@ impl BlobCache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::support::layer;
+
+    #[test]
+    fn only_intact_blobs_come_from_the_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::new(folder.path().join("cache"));
+        let (text, digest) = (b"text", Digest::of(b"text"));
+        assert_eq!(cache.get(&digest), None);
+        cache.put(&digest, text);
+        assert_eq!(cache.get(&digest).as_deref(), Some(&text[..]));
+        let path = folder.path().join("cache/sha256").join(digest.hex());
+        fs::write(&path, "texT").unwrap();
+        assert_eq!(cache.get(&digest), None);
+        assert!(!path.exists(), "the damaged blob is removed");
+        cache.put(&digest, text);
+        assert!(cache.get(&digest).is_some());
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        let none = BlobCache::none();
+        none.put(&digest, text);
+        assert_eq!(none.get(&digest), None);
+    }
+
+    #[test]
+    fn the_beginnings_of_layers_are_found_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::new(folder.path().to_owned());
+        let layers = ["begun", "empty", "absent"].map(|name| layer(name, 9));
+        fs::create_dir(folder.path().join("sha256")).unwrap();
+        let parts = layers.each_ref().map(|layer| part_of(&cache.path(&layer.digest).unwrap()));
+        fs::write(&parts[0], "beg").unwrap();
+        fs::write(&parts[1], "").unwrap();
+        assert_eq!(cache.partial(&layers), [&layers[0]]);
+        assert!(BlobCache::none().partial(&layers).is_empty());
+        cache.remove_parts(&layers[1..]);
+        assert!(parts[0].exists() && !parts[1].exists());
+        cache.remove_parts(&layers);
+        assert!(cache.partial(&layers).is_empty() && !parts[0].exists());
+    }
+}

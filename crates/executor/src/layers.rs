@@ -254,3 +254,68 @@ pub async fn read_remote_layer<T: Send + 'static>(
     })?;
     read.map_err(ExecuteError::layer)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::tests::support::tar_of;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(bytes).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    #[test]
+    fn a_layer_is_read_in_every_compression_and_must_match_its_digest() {
+        let (tar, other) = (tar_of(&[("a", "one"), ("b", "two")]), Digest::of(b"other"));
+        let zstd = zstd::encode_all(&*tar, 0).unwrap();
+        for layer in [&tar, &gzip(&tar), &zstd] {
+            for diff_id in [None, Some(&Digest::of(&tar))] {
+                let listing = list_layer(&**layer, diff_id).unwrap();
+                let paths = listing.entries.iter().map(|(path, _)| path.to_string());
+                assert_eq!(paths.collect::<Vec<_>>(), ["a", "b"]);
+            }
+            let error = list_layer(&**layer, Some(&other)).unwrap_err();
+            let LayerError::DiffId { wanted, found } = &error else { panic!("{error:?}") };
+            assert_eq!((wanted, found), (&other, &Digest::of(&tar)));
+        }
+        // The checksum at the end of compressed data is read too.
+        for mut layer in [gzip(&tar), zstd] {
+            layer.truncate(layer.len() - 1);
+            assert!(list_layer(&*layer, None).is_err());
+        }
+        let failing = &mut |_, _| Err(io::Error::other("no space"));
+        let error = visit_layer(&*tar, None, failing).unwrap_err();
+        assert!(matches!(&error, LayerError::Read(_)), "{error:?}");
+    }
+
+    #[test]
+    fn only_padding_may_follow_a_tar() {
+        let tar = tar_of(&[("a", "one")]);
+        for padding in [0, 1, 512, PIECE, 2 * PIECE + 1] {
+            let padded = [&tar[..], &vec![0; padding]].concat();
+            list_layer(&*padded, Some(&Digest::of(&padded))).unwrap();
+            let longer = [&padded[..], b"x"].concat();
+            let error = list_layer(&*longer, None).unwrap_err();
+            assert!(matches!(error, LayerError::Trailing), "{padding}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_checked_reader_fails_at_its_end_and_nowhere_else() {
+        for size in [0, 1, PIECE - 1, PIECE, 2 * PIECE + 1] {
+            let (bytes, mut read) = (vec![7; size], Vec::new());
+            checked(&*bytes, Digest::of(&bytes)).unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == bytes);
+            let mut reader = checked(&*bytes, Digest::of(b"other")).unwrap();
+            reader.read_exact(&mut read).unwrap();
+            assert_eq!(reader.read(&mut []).unwrap(), 0, "this is not the end");
+            let error = reader.read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            assert!(error.to_string().contains(Digest::of(&bytes).as_str()), "{error}");
+        }
+    }
+}

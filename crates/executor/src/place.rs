@@ -294,3 +294,90 @@ pub(crate) async fn joined<T: 'static>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::support::{client, layer};
+
+    const MEBIBYTE: u64 = 1 << 20;
+
+    /// Returns a transfer, and the progress that it has reported so far.
+    fn transfer() -> (Transfer, Arc<Mutex<Vec<u64>>>) {
+        let told = Arc::<Mutex<Vec<u64>>>::default();
+        let kept = Arc::clone(&told);
+        let on_event = move |event| match event {
+            Event::LayerProgress { done, .. } => kept.lock().unwrap().push(done),
+            other => panic!("{other:?}"),
+        };
+        (Transfer::new("an output".to_owned(), Arc::new(on_event)), told)
+    }
+
+    #[test]
+    fn progress_is_reported_at_each_step_and_at_the_end_of_a_large_layer() {
+        let m = MEBIBYTE;
+        for (size, kept, pieces, wanted) in [
+            (4 * m - 1, 0, &[4 * m - 1][..], &[][..]),
+            (4 * m, 0, &[4 * m - 1, 1], &[4 * m]),
+            (4 * m + 1, 0, &[4 * m, 1], &[4 * m, 4 * m + 1]),
+            (9 * m, 0, &[9 * m], &[9 * m]),
+            (9 * m, 5 * m, &[2 * m, m, m], &[8 * m, 9 * m]),
+            // The transfer starts over.
+            (6 * m, 0, &[5 * m, 5 * m], &[5 * m, 6 * m]),
+        ] {
+            let (transfer, told) = transfer();
+            let tick = transfer.ticker_after(&layer("a", size), kept);
+            pieces.iter().for_each(|piece| tick(*piece));
+            assert_eq!(*told.lock().unwrap(), wanted, "{size} {kept} {pieces:?}");
+            assert_eq!(transfer.bytes(), pieces.iter().sum::<u64>());
+        }
+        let (transfer, told) = transfer();
+        transfer.has(&layer("a", 7));
+        assert_eq!((&**told.lock().unwrap(), transfer.bytes()), (&[7][..], 0));
+    }
+
+    #[test]
+    fn an_engine_has_received_a_layer_when_the_last_byte_is_there() {
+        let (transfer, _) = transfer();
+        for (name, pieces, received) in
+            [("a", &[4, 5][..], 0), ("b", &[4, 6], 1), ("c", &[10], 2), ("b", &[10], 2)]
+        {
+            let count = transfer.receiver(&layer(name, 10));
+            pieces.iter().for_each(|piece| count(*piece));
+            assert_eq!(transfer.received(), received, "{name}");
+        }
+        assert_eq!(transfer.bytes(), 39);
+    }
+
+    #[test]
+    fn each_layer_is_placed_once() {
+        let [a, b] = ["a", "b"].map(|name| layer(name, 1));
+        let mut sorted = [&a, &b];
+        sorted.sort_by_key(|layer| &layer.digest);
+        for layers in [vec![a.clone(), b.clone(), a.clone()], vec![b.clone(), a.clone(), b.clone()]]
+        {
+            assert_eq!(distinct(&layers), sorted);
+        }
+        let mut placed = Placed::default();
+        for how in
+            [Some(How::Copied), Some(How::Mounted), Some(How::There), None, Some(How::Copied)]
+        {
+            placed.add(how);
+        }
+        assert_eq!(placed, Placed { copied: 2, mounted: 1 });
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_layer_that_is_nowhere_is_an_error_that_names_it() {
+        let registry = oci::loopback::LoopbackRegistry::start().await.unwrap();
+        let repository: Repository = format!("{}/made", registry.host()).parse().unwrap();
+        let (layer, (transfer, _), client) = (layer("a", 1), transfer(), client());
+        let target = LayerTarget { client: &client, repository: &repository, transfer: &transfer };
+        let mut placed = Placed::default();
+        let layers = std::slice::from_ref(&layer);
+        let error = target.place(layers, &LayerSource::default(), &mut placed).await.unwrap_err();
+        assert!(error.to_string().contains(layer.digest.as_str()), "{error}");
+        assert!(error.to_string().contains("does not name its base"), "{error}");
+        assert_eq!(placed, Placed::default());
+    }
+}

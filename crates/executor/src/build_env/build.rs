@@ -349,7 +349,13 @@ impl io::Write for Pipe {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use names::Digest;
+    use serde_json::json;
+
     use super::*;
+    use crate::tests::support::{LAYER, config, image, image_of, tar_of};
 
     #[test]
     fn build_arguments_are_found_in_every_form() {
@@ -363,5 +369,70 @@ mod tests {
         ] {
             assert_eq!(declares(text, "A"), expected, "{text}");
         }
+    }
+
+    fn instructions<'a>(
+        text: &'a str,
+        base: Option<&'a StoredImage>,
+        args: &'a BTreeMap<String, String>,
+        is_fresh: bool,
+    ) -> Instructions<'a> {
+        let (step, name) = ("build", "build-1".to_owned());
+        let (path, network, epoch) = ("Dockerfile", false, 1);
+        Instructions { step, name, path, dockerfile: text, base, args, network, epoch, is_fresh }
+    }
+
+    #[test]
+    fn only_layers_above_the_planned_base_are_taken() {
+        let [below, new, other] = ["below", "new", "other"].map(|name| tar_of(&[(name, "")]));
+        let (base, args) = (image(&[&below]), BTreeMap::new());
+        let instructions = instructions("", Some(&base), &args, false);
+        let taken = |tars: &[&[u8]], layers: &[&[u8]]| {
+            let made = image_of(&config(&json!({}), tars), LAYER, layers);
+            let new = instructions.new_layers(&made.config, &made.manifest);
+            new.map(|layers| layers.iter().map(|layer| layer.digest.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(taken(&[&below], &[&below]).unwrap(), []);
+        assert_eq!(taken(&[&below, &new], &[&below, &new]).unwrap(), [Digest::of(&new)]);
+        let cases: [(&[&[u8]], &[&[u8]]); 4] = [
+            (&[&other, &new], &[&other, &new]),
+            (&[], &[]),
+            (&[&below, &new], &[&below]),
+            (&[&below], &[&below, &new]),
+        ];
+        for (tars, layers) in cases {
+            let error = taken(tars, layers).unwrap_err().to_string();
+            let wanted =
+                "the image that was built for step `build` is not based on the base in the plan";
+            assert_eq!(error, wanted);
+        }
+    }
+
+    #[test]
+    fn no_cache_of_compilers_serves_a_fresh_build() {
+        let text = "ARG BASE\nFROM ${BASE}\nARG COMPILER_LAUNCHER=ccache\nUSER 5\nWORKDIR /w\n";
+        let (args, notes) = (BTreeMap::new(), Arc::<Mutex<Vec<String>>>::default());
+        let kept = Arc::clone(&notes);
+        let on_event: OnEvent = Arc::new(move |event| match event {
+            Event::Note { rule, message } => {
+                kept.lock().unwrap().push(format!("{rule}: {message}"));
+            }
+            other => panic!("{other:?}"),
+        });
+        for (text, is_fresh, has_mounts, is_off) in [
+            (text, false, true, false),
+            (text, true, true, true),
+            (text, false, false, true),
+            ("FROM scratch\n", true, false, false),
+        ] {
+            let instructions = instructions(text, None, &args, is_fresh);
+            let ready = Ready::new(&instructions, Tree::new(), has_mounts, &on_event).unwrap();
+            let launcher = ready.build_args.get(LAUNCHER).map(String::as_str);
+            assert_eq!(launcher, is_off.then_some(""), "{text} {is_fresh} {has_mounts}");
+            assert_eq!(ready.context.read_file(DOCKERFILE).unwrap(), ready.text.into_bytes());
+        }
+        let notes = notes.lock().unwrap();
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[0].starts_with("workdir-after-user: `Dockerfile`, line 5: "), "{notes:?}");
     }
 }

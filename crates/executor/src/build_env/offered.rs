@@ -130,6 +130,7 @@ fn history(config: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::support::{LAYER, config, image_of};
 
     #[test]
     fn every_layer_has_an_entry_in_the_history() {
@@ -148,5 +149,84 @@ mod tests {
         }
         assert_eq!(history(&json!({})), Some(json!([])));
         assert_eq!(history(&json!({ "history": "long" })), None);
+    }
+
+    /// Returns the config and the manifest of an offered base.
+    fn offered(inner: &Value, media_type: &str, has_health_check: bool) -> (Offered, Value, Value) {
+        let base = image_of(&config(inner, &[b"tar"]), media_type, &[b"tar"]);
+        let offered = Offered::new(&base, has_health_check).unwrap();
+        let config = serde_json::from_slice(&offered.made.config).unwrap();
+        let manifest: Value = serde_json::from_slice(&offered.made.manifest_bytes).unwrap();
+        assert_eq!(manifest["config"]["digest"], json!(Digest::of(&offered.made.config)));
+        assert_eq!(manifest["config"]["size"], json!(offered.made.config.len()));
+        (offered, config, manifest)
+    }
+
+    #[test]
+    fn volumes_and_a_replaced_health_check_are_not_offered() {
+        let inner = json!({
+            "Healthcheck": { "Test": ["NONE"] }, "Volumes": { "/data": {} }, "Env": ["A=1"],
+        });
+        let (_, config, _) = offered(&inner, LAYER, false);
+        assert_eq!(
+            config["config"],
+            json!({ "Healthcheck": { "Test": ["NONE"] }, "Env": ["A=1"] })
+        );
+        let (_, config, _) = offered(&inner, LAYER, true);
+        assert_eq!(config["config"], json!({ "Env": ["A=1"] }));
+        // Nothing else changes: the bytes stay the same.
+        let text = config_with_spaces();
+        let mut base = image_of(&json!({}), LAYER, &[b"tar"]);
+        base.config = Bytes::from(text.clone());
+        assert_eq!(Offered::new(&base, true).unwrap().made.config, text);
+    }
+
+    fn config_with_spaces() -> String {
+        let config = config(&json!({ "Env": ["A=1"] }), &[b"tar"]);
+        serde_json::to_string_pretty(&config).unwrap()
+    }
+
+    #[test]
+    fn the_user_and_the_shell_of_a_base_are_found() {
+        for (user, has_user) in [
+            (json!(null), false),
+            (json!(""), false),
+            (json!("0"), false),
+            (json!("root"), false),
+            (json!("root:staff"), false),
+            (json!("0:5"), false),
+            (json!("5"), true),
+            (json!("rooty:0"), true),
+        ] {
+            let (offered, ..) = offered(&json!({ "User": user }), LAYER, false);
+            assert_eq!(offered.has_user, has_user, "{user}");
+            assert_eq!(offered.shell, None);
+        }
+        let (offered, ..) = offered(&json!({ "Shell": ["sh", "-e"] }), LAYER, false);
+        assert_eq!(offered.shell, Some(vec!["sh".to_owned(), "-e".to_owned()]));
+    }
+
+    #[test]
+    fn a_base_is_offered_in_dockers_format_if_it_has_one_for_its_layers() {
+        let docker = "application/vnd.docker.image.rootfs.diff.tar";
+        for (found, wanted) in [
+            (LAYER.to_owned(), docker.to_owned()),
+            (format!("{LAYER}+gzip"), format!("{docker}.gzip")),
+            (format!("{docker}.gzip"), format!("{docker}.gzip")),
+        ] {
+            let (_, _, manifest) = offered(&json!({}), &found, false);
+            assert_eq!(manifest["layers"][0]["mediaType"], json!(wanted));
+            assert_eq!(manifest["mediaType"], json!(DOCKER_MANIFEST));
+            assert_eq!(manifest["config"]["mediaType"], json!(DOCKER_CONFIG));
+        }
+        let zstd = format!("{LAYER}+zstd");
+        let (_, _, manifest) = offered(&json!({ "Shell": null }), &zstd, false);
+        assert_eq!(manifest["mediaType"], json!(oci::media::OCI_MANIFEST));
+        for key in DOCKER_ONLY {
+            let base = image_of(&config(&json!({ key: ["x"] }), &[b"tar"]), &zstd, &[b"tar"]);
+            let error = Offered::new(&base, false).err().unwrap();
+            assert_eq!(error.kind(), crate::ErrorKind::Base);
+            assert!(error.to_string().contains(&format!("podman would ignore `{key}`")), "{error}");
+        }
     }
 }

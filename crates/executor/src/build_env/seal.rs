@@ -209,3 +209,77 @@ fn scratch(platform: &Platform) -> Result<(Manifest, Bytes), ExecuteError> {
         _ => Err(ExecuteError::plan("cannot read the empty image".to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plan::SealContract;
+
+    use super::*;
+    use crate::ErrorKind;
+    use crate::tests::support::{EPOCH, build_env, client, config, image, keep, tar_of};
+
+    #[test]
+    fn a_working_directory_is_made_only_if_it_is_missing_and_can_be_made() {
+        let tar = tar_of(&[("etc/", ""), ("etc/file", ""), ("there/", "")]);
+        let mut view = Index::new();
+        view.apply(&list_layer(&*tar, None).unwrap());
+        for (path, wanted) in [
+            (json!("/work"), Some("work")),
+            (json!("/etc/a/b/"), Some("etc/a/b")),
+            (json!("/there"), None),
+            (json!("/etc/file"), None),
+            (json!("/etc/file/below"), None),
+            (json!("/"), None),
+            (json!(""), None),
+            (json!(null), None),
+        ] {
+            let config = json!({ "config": { "WorkingDir": path } }).to_string();
+            assert_eq!(working_directory(config.as_bytes(), &view).as_deref(), wanted, "{path}");
+        }
+        assert_eq!(working_directory(b"no json", &view), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_built_becomes_one_layer_without_what_the_base_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let build_env = build_env(folder.path());
+        let below = tar_of(&[("etc/", ""), ("etc/same", "same")]);
+        let base = image(&[&below]);
+        let (one, two) =
+            (tar_of(&[("etc/one", "1")]), tar_of(&[("etc/two", "2"), ("tmp/", ""), ("tmp/x", "")]));
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&two).unwrap();
+        let layers =
+            [one.clone(), gzip.finish().unwrap()].map(|layer| StoredBlob::Memory(layer.into()));
+        let inner = json!({ "Env": ["PATH=/bin"], "WorkingDir": "/work" });
+        let config = Bytes::from(config(&inner, &[&below, &one, &two]).to_string());
+        let raw = RawBuild { config, layers: layers.into() };
+        let scrub = vec!["tmp/*".to_owned()];
+        let seal = Seal { contract: SealContract::Seal1, scrub, epoch: EPOCH };
+        let edit = ImageEdit { created: "2020-01-01T00:00:00Z".to_owned(), ..ImageEdit::default() };
+        let client = client();
+        let sealed = async || build_env.seal_image(&raw, &base, &seal, &edit, &client).await;
+        // The layer of the base is nowhere.
+        let error = sealed().await.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Capture);
+        assert!(error.to_string().contains(Digest::of(&below).as_str()), "{error}");
+        keep(&build_env.store, &below);
+        let (made, _) = sealed().await.unwrap();
+        let [first, second] = &made.manifest.layers[..] else { panic!("{:?}", made.manifest) };
+        assert_eq!(first.digest, Digest::of(&below));
+        assert!(build_env.store.layer(second).is_some());
+        let listing = build_env.store.listing(&second.digest).unwrap();
+        let paths: Vec<String> = listing.entries.iter().map(|(path, _)| path.to_string()).collect();
+        for (path, is_there) in [
+            ("etc/one", true),
+            ("etc/two", true),
+            ("work", true),
+            ("etc/same", false),
+            ("tmp/x", false),
+        ] {
+            assert_eq!(paths.contains(&path.to_owned()), is_there, "{path}: {paths:?}");
+        }
+        let (again, _) = sealed().await.unwrap();
+        assert_eq!(again.manifest_bytes, made.manifest_bytes);
+    }
+}

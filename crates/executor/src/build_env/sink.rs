@@ -224,3 +224,82 @@ async fn file(path: PathBuf) -> std::io::Result<BlobStream> {
         Ok((length > 0).then(|| (piece.freeze(), file)))
     })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::support::{client, config, image, image_of, keep, tar_of};
+
+    #[test]
+    fn a_base_gets_a_label_and_keeps_its_own() {
+        for (inner, labels) in [
+            (json!(null), json!({ BASE_LABEL: BASE_VALUE })),
+            (json!({ "Labels": null }), json!({ BASE_LABEL: BASE_VALUE })),
+            (json!({ "Labels": { "a": "b" } }), json!({ "a": "b", BASE_LABEL: BASE_VALUE })),
+        ] {
+            let base = image_of(&config(&inner, &[b"tar"]), "x", &[b"tar"]);
+            let made = labelled(&base).unwrap();
+            let found: Value = serde_json::from_slice(&made.config).unwrap();
+            assert_eq!(found["config"]["Labels"], labels);
+            let manifest: Value = serde_json::from_slice(&made.manifest_bytes).unwrap();
+            assert_eq!(manifest["config"]["digest"], json!(Digest::of(&made.config)));
+            assert_eq!(manifest["config"]["size"], json!(made.config.len()));
+            let old: Value = serde_json::from_slice(&base.manifest_bytes).unwrap();
+            assert_eq!(manifest["layers"], old["layers"]);
+        }
+        for inner in [json!([]), json!({ "Labels": "a=b" })] {
+            let error = labelled(&image_of(&config(&inner, &[]), "x", &[])).unwrap_err();
+            assert_eq!(error.to_string(), "the config of a base is not valid");
+        }
+    }
+
+    #[test]
+    fn a_config_must_list_its_layers() {
+        let digest = Digest::of(b"tar");
+        let good = json!({ "rootfs": { "diff_ids": [digest, digest] } }).to_string();
+        assert_eq!(diff_ids(good.as_bytes()).unwrap(), [digest.clone(), digest]);
+        for bad in [
+            "",
+            "{}",
+            r#"{"rootfs":{"diff_ids":"x"}}"#,
+            r#"{"rootfs":{"diff_ids":[1]}}"#,
+            r#"{"rootfs":{"diff_ids":["sha256:1"]}}"#,
+        ] {
+            let error = diff_ids(bad.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("`rootfs.diff_ids`"), "{bad}: {error}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_offered_image_can_be_fetched_by_its_digest_with_all_layers() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let (here, gone) = (tar_of(&[("a", "text")]), tar_of(&[("b", "text")]));
+        keep(&store, &here);
+        let (made, cache, client) = (image(&[&here, &gone]), BlobCache::none(), client());
+        let transfer = Transfer::new("out".to_owned(), Arc::new(|_| {}));
+        let origin =
+            Origin { store: &store, client: &client, cache: &cache, transfer: Some(&transfer) };
+        let sink = Sink::start(&store).await.unwrap();
+        let offered = sink.offer("mine", &made, origin).unwrap();
+        assert_eq!(
+            (offered.tag.as_ref(), offered.digest.as_ref()),
+            (None, Some(&Digest::of(&made.manifest_bytes)))
+        );
+        assert!(offered.to_string().contains(&format!("/{NAMESPACE}/mine@")), "{offered}");
+        assert_eq!(client.manifest(&offered).await.unwrap().bytes, made.manifest_bytes);
+        assert_eq!(sink.manifest("mine", "base"), Some(made.manifest_bytes.clone()));
+        let fetch = async |layer: &Descriptor| {
+            client.blob(&offered.repository, &layer.digest, layer.size, layer.size).await
+        };
+        let [first, second] = &made.manifest.layers[..] else { panic!("two layers") };
+        assert!(fetch(first).await.unwrap() == here);
+        assert_eq!((transfer.received(), transfer.bytes()), (1, here.len() as u64));
+        // A layer that is neither in the store nor in a registry cannot be sent.
+        assert!(fetch(second).await.is_err());
+        assert_eq!(transfer.received(), 1);
+        let base = sink.offer_base("mine", &made, origin).unwrap();
+        assert!(base.to_string().contains("/mine-base@"), "{base}");
+        assert_ne!(base.digest, offered.digest);
+    }
+}

@@ -262,6 +262,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tests::support::{image, tar_of};
 
     fn keep(store: &Store, bytes: &[u8]) -> Digest {
         let mut file = store.begin().unwrap();
@@ -301,6 +302,33 @@ mod tests {
             assert!(store.finished(&key).is_none(), "a blob is damaged");
             finish();
         }
+        assert!(store.finished(&key).is_some());
+    }
+
+    #[test]
+    fn a_step_is_finished_only_with_a_note_of_this_version_and_all_its_layers() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let (tar, key) = (tar_of(&[("a", "text")]), Digest::of(b"key"));
+        let mut made = image(&[&tar]);
+        store.finish(&key, &made).unwrap();
+        assert!(store.finished(&key).is_none(), "its layer is missing");
+        // The layer may stay in a registry.
+        made.remote = Some("registry.invalid/base:1".parse().unwrap());
+        made.origin = Some("dir:/steps".to_owned());
+        store.finish(&key, &made).unwrap();
+        let found = store.finished(&key).unwrap();
+        assert_eq!((&found.remote, &found.origin), (&made.remote, &made.origin));
+        assert_eq!((&found.manifest, &found.config), (&made.manifest, &made.config));
+        assert!(store.layer(&made.manifest.layers[0]).is_none());
+        keep(&store, &tar);
+        assert_eq!(store.layer(&made.manifest.layers[0]), store.blob(&Digest::of(&tar)));
+        let text = fs::read_to_string(store.note(&key)).unwrap();
+        for other in [text.replace("\"schema\": 1", "\"schema\": 2"), text[1..].to_owned()] {
+            fs::write(store.note(&key), other).unwrap();
+            assert!(store.finished(&key).is_none());
+        }
+        fs::write(store.note(&key), text).unwrap();
         assert!(store.finished(&key).is_some());
     }
 }

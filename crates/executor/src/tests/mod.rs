@@ -1,6 +1,9 @@
 //! Properties that hold for every project: a build applies exactly what the plan and the labels
 //! specify, and what verification expects.
 
+mod stores;
+pub(crate) mod support;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
