@@ -333,3 +333,113 @@ impl ExecuteError {
 fn disk_kind(error: &std::io::Error) -> ErrorKind {
     ErrorKind::Disk { full: error.kind() == std::io::ErrorKind::StorageFull }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn io(kind: io::ErrorKind) -> io::Error {
+        kind.into()
+    }
+
+    const FULL: ErrorKind = ErrorKind::Disk { full: true };
+    const DISK: ErrorKind = ErrorKind::Disk { full: false };
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_wrong_busy_or_on_a_bad_disk() {
+        use io::ErrorKind as Io;
+        let path = || PathBuf::from("out");
+        let write = |kind| LayoutError::Write { path: path(), source: io(kind) };
+        let (digest, found) = (Digest::of(b"a"), Digest::of(b"b"));
+        for (error, wanted) in [
+            (write(Io::StorageFull), FULL),
+            (write(Io::PermissionDenied), DISK),
+            (write(Io::NotADirectory), ErrorKind::Target),
+            (LayoutError::Read { path: path(), source: io(Io::NotFound) }, DISK),
+            (LayoutError::Read { path: path(), source: io(Io::IsADirectory) }, ErrorKind::Target),
+            (LayoutError::Busy(path()), ErrorKind::Busy),
+            (LayoutError::NotALayout(path()), ErrorKind::Target),
+            (LayoutError::Count { path: path(), count: 2 }, ErrorKind::Target),
+            (LayoutError::Missing { path: path(), digest: found.clone() }, ErrorKind::Target),
+            (LayoutError::Integrity { path: path(), digest, found }, ErrorKind::Integrity),
+        ] {
+            let cause = error.to_string();
+            let error = ExecuteError::layout("writing failed".to_owned(), error);
+            assert_eq!(error.kind(), wanted, "{cause}");
+            assert_eq!(error.source().unwrap().to_string(), cause);
+        }
+        for (kind, wanted) in [
+            (Io::InvalidData, ErrorKind::Target),
+            (Io::UnexpectedEof, ErrorKind::Target),
+            (Io::PermissionDenied, DISK),
+            (Io::StorageFull, FULL),
+        ] {
+            let source = LayoutError::Read { path: path(), source: io(kind) };
+            let error = ExecuteError::baked(&path(), source);
+            assert_eq!(
+                (error.kind(), error.to_string().starts_with("reading")),
+                (wanted, wanted != ErrorKind::Target)
+            );
+        }
+    }
+
+    #[test]
+    fn a_layer_is_damaged_or_the_disk_is() {
+        let (wanted, found) = (Digest::of(b"a"), Digest::of(b"b"));
+        let differs = || LayerError::DiffId { wanted: wanted.clone(), found: found.clone() };
+        let full = || io(io::ErrorKind::StorageFull);
+        let read = || LayerError::Read(io::Error::other("damaged"));
+        let no_space = || LayerError::Read(io::Error::from_raw_os_error(28));
+        let new = |error| LayerError::New(SealError::Write(error));
+        assert_eq!(ExecuteError::layer(differs()).kind(), ErrorKind::Integrity);
+        assert_eq!(ExecuteError::layer(LayerError::Trailing).kind(), ErrorKind::Integrity);
+        assert_eq!(ExecuteError::layer(LayerError::Read(full())).kind(), FULL);
+        assert_eq!(ExecuteError::layer(new(full())).kind(), ErrorKind::Capture);
+        for (error, wanted) in [
+            (differs(), ErrorKind::Integrity),
+            (LayerError::Trailing, ErrorKind::Slim),
+            (read(), ErrorKind::Slim),
+            (no_space(), FULL),
+            (new(full()), FULL),
+            (new(io(io::ErrorKind::PermissionDenied)), DISK),
+            (LayerError::New(SealError::Epoch(1)), ErrorKind::Slim),
+        ] {
+            let cause = error.to_string();
+            assert_eq!(ExecuteError::slim_layer(&found, error).kind(), wanted, "{cause}");
+        }
+        assert_eq!(ExecuteError::own_files(SealError::Write(full())).kind(), FULL);
+        assert_eq!(ExecuteError::own_files(SealError::Epoch(1)).kind(), DISK);
+        assert_eq!(ExecuteError::bootstrap(WriteRootError::Write(full())).kind(), FULL);
+    }
+
+    #[test]
+    fn a_lock_that_does_not_fit_is_not_a_bug_and_a_reused_folder_is() {
+        let folder = PathBuf::from("packages");
+        let disk =
+            LocalSourceError::Disk { path: folder.clone(), source: io(io::ErrorKind::StorageFull) };
+        for (error, wanted) in [
+            (disk, FULL),
+            (LocalSourceError::NotEmpty { folder }, ErrorKind::Plan),
+            (LocalSourceError::Twice { file: "a.deb".to_owned() }, ErrorKind::Lock),
+            (LocalSourceError::Changed { file: "a.deb".to_owned() }, ErrorKind::Lock),
+        ] {
+            let cause = error.to_string();
+            assert_eq!(ExecuteError::local_source(error).kind(), wanted, "{cause}");
+        }
+    }
+
+    #[test]
+    fn an_image_of_the_wrong_kind_is_named_with_both_kinds() {
+        let image: ImageRef = "registry.invalid/base:1".parse().unwrap();
+        for (pinned, wanted) in [
+            (plan::ManifestKind::Index, "is pinned as an index, but is a manifest"),
+            (plan::ManifestKind::Manifest, "is pinned as a manifest, but is an index"),
+        ] {
+            let error = ExecuteError::wrong_kind(&image, pinned);
+            assert_eq!(error.to_string(), format!("`{image}` {wanted}"));
+            assert_eq!(error.kind(), ErrorKind::Integrity);
+        }
+    }
+}

@@ -456,3 +456,80 @@ fn describe(plan: &Plan, step: &Step) -> String {
         Action::AuditWheels { gpu, .. } => format!("check that the wheels are for {gpu}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::support::{built_plan, settings};
+
+    #[test]
+    fn each_step_is_described_and_only_labels_are_made_for_each_plan() {
+        let plan = built_plan(false);
+        let base =
+            format!("fetch manifest and config of registry.invalid/base@{}", Digest::of(b"base"));
+        let wanted = [
+            (base.as_str(), true, false),
+            ("build Dockerfile", true, true),
+            ("seal the layers", true, true),
+            ("write config and manifest", false, false),
+        ];
+        let found = plan.steps.iter().map(|step| {
+            (describe(&plan, step), is_shared(&step.action), makes_image(&step.action))
+        });
+        let found: Vec<_> = found.collect();
+        let found: Vec<_> = found.iter().map(|(text, a, b)| (text.as_str(), *a, *b)).collect();
+        assert_eq!(found, wanted);
+        let [gpu, other] = ["gfx1151", "gfx1100"].map(|gpu| gpu.parse::<GpuTarget>().unwrap());
+        let slim = Action::SlimImage {
+            image: "seal".to_owned(),
+            contract: plan::SlimContract::Slim1,
+            gpus: vec![gpu.clone()],
+            if_present: vec![other],
+        };
+        let audit = Action::AuditImage { image: "seal".to_owned(), gpu: gpu.clone() };
+        let wheels = Action::AuditWheels { wheels: "wheels".to_owned(), gpu };
+        for (action, text, is_image) in [
+            (slim, "remove code for GPUs other than gfx1151, gfx1100", true),
+            (audit, "check that there is code for gfx1151", true),
+            (wheels, "check that the wheels are for gfx1151", false),
+        ] {
+            let step = Step { id: "one".to_owned(), action };
+            assert_eq!(describe(&plan, &step), text);
+            assert_eq!((makes_image(&step.action), is_shared(&step.action)), (is_image, true));
+        }
+    }
+
+    #[test]
+    fn each_step_has_its_last_state_in_the_order_of_the_plan() {
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let kept = Arc::clone(&events);
+        let on_event: OnEvent = Arc::new(move |event| lock(&kept).push(event));
+        let job = Job { plan: Arc::new(built_plan(false)), settings: settings(None), on_event };
+        let run = Run::new(job, Arc::new(Shared::new(None)));
+        run.note_step("seal", StepState::Interrupted, 0, None);
+        run.note_step("build", StepState::Interrupted, 0, None);
+        run.end_step("build", StepState::Done, 5, Some("dir:/steps".to_owned()));
+        run.note("rule", "message".to_owned());
+        let error = run.engine("step `build`").err().unwrap();
+        assert_eq!(error.to_string(), "step `build` needs an engine, but this run has none");
+        let execution = run.execution(End::Succeeded);
+        let states: Vec<_> = execution.steps.iter().map(|step| (&*step.step, step.state)).collect();
+        assert_eq!(
+            states,
+            [
+                ("fetch-base", StepState::NotBegun),
+                ("build", StepState::Done),
+                ("seal", StepState::Interrupted),
+                ("label", StepState::NotBegun),
+            ]
+        );
+        let build = &execution.steps[1];
+        assert_eq!((build.milliseconds, build.store.as_deref()), (5, Some("dir:/steps")));
+        assert_eq!(
+            execution.notes,
+            [Note { rule: "rule".to_owned(), message: "message".to_owned() }]
+        );
+        let events = lock(&events);
+        assert!(matches!(&events[..], [Event::StepEnded { .. }, Event::Note { .. }]), "{events:?}");
+    }
+}

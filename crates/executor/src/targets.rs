@@ -99,3 +99,54 @@ fn check_writable(path: &Path) -> Result<(), LayoutError> {
     };
     checked.map_err(|source| LayoutError::Write { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn an_output_needs_a_folder_that_it_can_be_created_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "mine").unwrap();
+        for name in ["", "file", "new", "new/deep/below"] {
+            check_writable(&at(name)).unwrap();
+        }
+        check_writable(Path::new("new")).unwrap();
+        for name in ["file/new", "file/new/below"] {
+            let LayoutError::Write { path, source } = check_writable(&at(name)).unwrap_err() else {
+                panic!("{name}");
+            };
+            assert_eq!((path, source.kind()), (at(name), io::ErrorKind::NotADirectory));
+        }
+    }
+
+    #[test]
+    fn a_copy_of_inputs_replaces_nothing_of_the_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("notes")).unwrap();
+        fs::write(at("notes/mine.txt"), "mine").unwrap();
+        let layout = |name: &str| Output::Layout { path: at(name), with_layers: true };
+        let archive = |name: &str| Output::Archive { path: at(name) };
+        for output in [layout("new"), archive("new.tar")] {
+            check_copy_target(&output).unwrap();
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is created");
+        }
+        for output in [
+            layout("notes"),
+            layout("notes/mine.txt"),
+            layout("notes/mine.txt/below"),
+            archive("notes"),
+            archive("notes/mine.txt"),
+        ] {
+            let error = check_copy_target(&output).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Target, "{output}: {error}");
+            assert_eq!(error.to_string(), format!("writing `{output}` failed"));
+        }
+        assert_eq!(fs::read(at("notes/mine.txt")).unwrap(), b"mine");
+    }
+}

@@ -289,3 +289,96 @@ fn taken(
     }
     Ok(RawBuild { config: image.config, layers })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::build_env::offered::Offered;
+    use crate::tests::support::{EPOCH, build_env, client, image, keep, tar_of};
+
+    #[test]
+    fn what_bake_has_built_is_removed_and_nothing_else() {
+        for (name, wanted) in [("build-1", "build-1"), ("a.b/c d", "a_b_c_d"), ("ü_", "__")] {
+            assert_eq!(safe(name), wanted);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let bake = Bake::new(folder.path());
+        bake.remove("absent");
+        for name in ["a_b", "other"] {
+            fs::create_dir_all(at(name).join("context")).unwrap();
+            fs::write(at(&archive_name(name)), "image").unwrap();
+        }
+        std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
+        bake.remove("a.b");
+        bake.remove("link");
+        let left =
+            ["a_b", "a_b.tar", "link", "other/context", "other.tar"].map(|name| at(name).exists());
+        assert_eq!(left, [false, false, false, true, true]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_step_waits_for_bake_with_its_context_and_its_base() {
+        let folder = tempfile::tempdir().unwrap();
+        let (build_env, bake) = (build_env(folder.path()), Bake::new(folder.path().join("bake")));
+        let tar = tar_of(&[("a", "text")]);
+        keep(&build_env.store, &tar);
+        let (base, client) = (image(&[&tar]), client());
+        let sink = Sink::start(&build_env.store).await.unwrap();
+        let args = |value: &str| BTreeMap::from([("A".to_owned(), value.to_owned())]);
+        let build = async |value: &str| {
+            let args = args(value);
+            let instructions = Instructions {
+                step: "build",
+                name: "build.1".to_owned(),
+                path: "Dockerfile",
+                dockerfile: "FROM scratch\n",
+                base: Some(&base),
+                args: &args,
+                network: true,
+                epoch: EPOCH,
+                is_fresh: false,
+            };
+            let mut context = Tree::new();
+            context.put_file("sub/file", b"text".to_vec()).unwrap();
+            let offered = Some(Offered::new(&base, false).unwrap());
+            let (text, build_args) = (String::new(), args.clone());
+            let ready = Ready { text, build_args, offered, context };
+            build_env.bake_image(&bake, &instructions, ready, &sink, &client).await
+        };
+        let error = build("ü").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Dockerfile);
+        assert!(error.to_string().contains("step `build`: bake may change the build argument `A`"));
+        assert!(bake.waiting().is_empty() && !bake.folder.exists());
+        // Two plans with the same step wait for one target.
+        for _ in 0..2 {
+            assert!(build("1").await.unwrap().is_none());
+        }
+        let [target] = &bake.waiting()[..] else { panic!("one target") };
+        let found = target.base.as_ref().unwrap();
+        let layout = LayoutImage::read(&bake.folder.join(&found.layout)).unwrap();
+        assert_eq!((&layout.manifest_digest, &*layout.absent_layers), (&found.digest, &[][..]));
+        assert_eq!(
+            (&*target.name, &*target.archive, target.network),
+            ("build_1", "build_1.tar", true)
+        );
+        let wanted = [args("1"), [("BASE".to_owned(), found.name.clone())].into()];
+        assert_eq!(target.args, wanted.into_iter().flatten().collect());
+        let time = UNIX_EPOCH + Duration::from_secs(EPOCH);
+        for name in ["", "sub", "sub/file"] {
+            let path = bake.folder.join(&target.context).join(name);
+            assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), time, "{name}");
+        }
+        let entries = fs::read_dir(&bake.folder).unwrap().count();
+        assert_eq!(entries, 1, "nothing unfinished is left");
+        // An empty archive is not an image yet; another file says what to do.
+        let archive = bake.folder.join("build_1.tar");
+        fs::write(&archive, "").unwrap();
+        assert!(build("1").await.unwrap().is_none());
+        fs::write(&archive, "no image").unwrap();
+        let error = build("1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Target);
+        assert!(error.to_string().contains("wait if bake is still running"), "{error}");
+    }
+}

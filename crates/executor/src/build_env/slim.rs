@@ -316,3 +316,119 @@ fn is_at(folder: &File, path: &Path) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::ErrorKind;
+    use crate::tests::support::{LAYER, build_env, client, config, image, image_of, keep, tar_of};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn only_one_run_uses_the_copied_layers() {
+        let work = tempfile::tempdir().unwrap();
+        let key = Digest::of(b"key");
+        let first = LayerFolder::open(work.path(), &key).await.unwrap();
+        let waiting = || tokio::time::timeout(WAIT, LayerFolder::open(work.path(), &key));
+        assert!(waiting().await.is_err(), "the first run holds the lock");
+        LayerFolder::open(work.path(), &Digest::of(b"other")).await.unwrap();
+        // A layer stays for the next run, unless it is damaged.
+        fs::write(first.layer(&key), "layer").unwrap();
+        first.remove_if_damaged(&ExecuteError::plan("a bug".to_owned()));
+        let second = LayerFolder::open(work.path(), &key).await.unwrap();
+        assert!(second.layer(&key).exists());
+        let damaged = LayerError::DiffId { wanted: key.clone(), found: key.clone() };
+        second.remove_if_damaged(&ExecuteError::layer(damaged));
+        let third = LayerFolder::open(work.path(), &key).await.unwrap();
+        assert!(!third.layer(&key).exists());
+        // A run that waited does not use a folder that was removed in the meantime.
+        let path = third.path.clone();
+        let old = File::open(&path).unwrap();
+        assert!(is_at(&old, &path));
+        third.remove();
+        assert!(!is_at(&old, &path));
+        fs::create_dir(&path).unwrap();
+        assert!(!is_at(&old, &path));
+    }
+
+    /// Returns a tar with a kernel for each GPU.
+    fn kernels(gpus: &[&str]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for gpu in gpus {
+            let object = gpu_code::sample_object(&gpu.parse().unwrap()).unwrap();
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o644);
+            header.set_size(object.len() as u64);
+            tar.append_data(&mut header, format!("kernels-{gpu}.co"), &*object).unwrap();
+        }
+        tar.into_inner().unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn code_for_other_gpus_is_removed_and_the_rest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let build_env = build_env(folder.path());
+        let (other, mixed) = (tar_of(&[("a", "text")]), kernels(&["gfx1151", "gfx1100"]));
+        let told = Arc::<Mutex<Vec<(usize, usize)>>>::default();
+        let kept = Arc::clone(&told);
+        let on_event: OnEvent = Arc::new(move |event| match event {
+            Event::LayerSlimmed { number, total, .. } => kept.lock().unwrap().push((number, total)),
+            other => panic!("{other:?}"),
+        });
+        let (client, copies) = (client(), TaskTracker::new());
+        let gpus = ["gfx1151", "gfx1201"].map(|gpu| gpu.parse::<GpuTarget>().unwrap());
+        let slim = async |name: &str, image: &StoredImage, gpus: &[GpuTarget]| {
+            let key = Digest::of(name.as_bytes());
+            let step = SlimStep {
+                step: "slim",
+                key: &key,
+                image,
+                name,
+                gpus,
+                if_present: &[],
+                forced: None,
+                nearby: &[],
+                client: &client,
+                copies: &copies,
+                on_event: &on_event,
+            };
+            let made = build_env.slim(&step).await;
+            made.map(|made| (made, build_env.store.slimmed(&key).unwrap()))
+        };
+        let base = image(&[&other, &mixed]);
+        let error = slim("absent", &base, &gpus[..1]).await.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Capture);
+        assert!(error.to_string().ends_with("is not in the store"), "{error}");
+        keep(&build_env.store, &other);
+        keep(&build_env.store, &mixed);
+        let error = slim("lacking", &base, &gpus).await.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Slim);
+        assert_eq!(error.to_string(), "code for other GPUs cannot be removed from `lacking`");
+        let short = image_of(&config(&serde_json::json!({}), &[&other]), LAYER, &[&other, &mixed]);
+        let error = slim("short", &short, &gpus[..1]).await.err().unwrap();
+        assert_eq!(error.to_string(), "the config of `short` does not list its layers");
+        assert!(told.lock().unwrap().is_empty(), "nothing is rewritten for a refused image");
+
+        let (made, summary) = slim("good", &base, &gpus[..1]).await.unwrap();
+        assert_eq!(*told.lock().unwrap(), [(2, 2)]);
+        let [first, second] = &made.manifest.layers[..] else { panic!("{:?}", made.manifest) };
+        assert_eq!(first.digest, Digest::of(&other));
+        let listing = build_env.store.listing(&second.digest).unwrap();
+        let paths: Vec<String> = listing.entries.iter().map(|(path, _)| path.to_string()).collect();
+        assert_eq!(paths, ["kernels-gfx1151.co"]);
+        let [layer] = &summary.layers[..] else { panic!("{summary:?}") };
+        assert_eq!(
+            (layer.layer, &layer.before, &layer.after),
+            (2, &Digest::of(&mixed), &second.digest)
+        );
+        assert_eq!((layer.bytes_before, layer.bytes_after), (mixed.len() as u64, second.size));
+        assert_eq!((summary.files_smaller, summary.files_removed), (0, 1));
+        assert_eq!(summary.gpus, ["gfx1151"]);
+        assert_eq!(summary.layer_bytes_before, (other.len() + mixed.len()) as u64);
+        assert_eq!(summary.layer_bytes_after, other.len() as u64 + second.size);
+        // It is finished: the next run reads it from the store.
+        let (again, _) = slim("good", &base, &gpus[..1]).await.unwrap();
+        assert_eq!((again.manifest_bytes, told.lock().unwrap().len()), (made.manifest_bytes, 1));
+    }
+}

@@ -264,3 +264,72 @@ fn inner(processes: &OsString) -> Result<u8, String> {
     }
     Ok(if success { SUCCEEDED } else { FAILED })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_helper_receives_the_files_and_the_input_of_its_probe() {
+        let files = [("a", &b"one\n"[..]), ("b/c", b""), ("d", b"{}")];
+        let files: BTreeMap<String, Vec<u8>> =
+            files.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).into();
+        let confined = Confined {
+            program: "/usr/bin/x".into(),
+            arguments: vec!["-a".to_owned(), "two\nlines".to_owned()],
+            result: Some("a".to_owned()),
+            ..Confined::default()
+        };
+        let (command, input) = confined.command("/launcher".as_ref(), &files, b"in").unwrap();
+        let arguments: Vec<_> = command.get_args().collect();
+        assert_eq!(
+            (command.get_program(), &*arguments),
+            ("/launcher".as_ref(), &[HELPER.as_ref(), "outer".as_ref()][..])
+        );
+        let received = Received::parse(&input).unwrap();
+        let found: BTreeMap<_, _> =
+            received.files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
+        assert_eq!((found, received.stdin), (files, &b"in"[..]));
+        assert_eq!(received.confined.arguments, ["-a", "two\nlines"]);
+        assert_eq!(received.confined.result.as_deref(), Some("a"));
+        // Without its own input it is complete; without the last byte of a file it is not.
+        let end = input.len() - 2;
+        assert_eq!(Received::parse(&input[..end]).unwrap().stdin, b"");
+        for end in [end - 1, end - 6, 1, 0] {
+            assert!(Received::parse(&input[..end]).is_none(), "{end}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_helper_says_whether_its_probe_ran() {
+        for (raw, wanted) in [
+            (200 << 8, Ended::Ran { success: true }),
+            (201 << 8, Ended::Ran { success: false }),
+            (202 << 8, Ended::NotConfined),
+            (203 << 8, Ended::Stopped),
+            (0, Ended::Stopped),
+            (9, Ended::Stopped),
+        ] {
+            assert_eq!(ended(ExitStatus::from_raw(raw)), wanted, "{raw}");
+        }
+    }
+
+    #[test]
+    fn only_the_arguments_of_a_helper_start_one() {
+        let run = |words: &[&str]| {
+            let words = ["program"].iter().chain(words).map(OsString::from);
+            run_helper(words.collect::<Vec<_>>().into_iter())
+        };
+        for words in [&[][..], &["build"], &["build", HELPER], &["outer"]] {
+            assert!(run(words).is_none(), "{words:?}");
+        }
+        let refused = format!("{:?}", ExitCode::from(NOT_CONFINED));
+        for words in
+            [&[HELPER][..], &[HELPER, "other"], &[HELPER, "inner"], &[HELPER, "outer", "9"]]
+        {
+            assert_eq!(format!("{:?}", run(words).unwrap()), refused, "{words:?}");
+        }
+    }
+}

@@ -254,4 +254,19 @@ mod tests {
         assert_eq!(space.0, "/opt/a b");
         assert!(space.1.contains(MountFlags::NOEXEC));
     }
+
+    #[test]
+    fn only_complete_escapes_of_mount_points_are_replaced() {
+        for (text, plain) in [
+            ("/plain", "/plain"),
+            ("a\\040b\\134c", "a b\\c"),
+            ("\\011", "\t"),
+            ("a\\04", "a\\04"),
+            ("a\\09x", "a\\09x"),
+            ("a\\", "a\\"),
+            ("a\\éb", "a\\éb"),
+        ] {
+            assert_eq!(unescaped(text), plain, "{text}");
+        }
+    }
 }

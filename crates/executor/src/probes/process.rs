@@ -133,3 +133,33 @@ fn gathered(from: &Gathered, limit: u64) -> Result<Vec<u8>, String> {
         Err(_) => Err("a child process is still running and keeps its output open".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a script that may print 10 bytes.
+    fn script(text: &str, stdin: &str) -> Result<Finished, String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", text]);
+        let limits = Limits { time: Duration::from_secs(300), output: 10 };
+        run(command, stdin.as_bytes().to_vec(), limits)
+    }
+
+    #[test]
+    fn a_program_may_print_as_much_as_its_limit_on_each_stream() {
+        let finished = script("cat; printf 0123456789 >&2; exit 3", "abcdefghij").unwrap();
+        assert_eq!(
+            (&*finished.stdout, &*finished.stderr),
+            (&b"abcdefghij"[..], &b"0123456789"[..])
+        );
+        assert_eq!(finished.status.code(), Some(3));
+        for text in ["printf 0123456789a", "printf 0123456789a >&2"] {
+            assert_eq!(script(text, "").unwrap_err(), "it printed more than 10 bytes");
+        }
+        // A program need not read its input.
+        assert!(script("exit 0", &"x".repeat(1 << 20)).unwrap().status.success());
+        let missing = run(Command::new("/no/such/program"), Vec::new(), super::super::LIMITS);
+        assert!(missing.unwrap_err().starts_with("cannot start `/no/such/program`: "));
+    }
+}

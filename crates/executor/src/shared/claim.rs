@@ -222,3 +222,74 @@ impl SharedStores {
         Ok(Turn::Build(Some(Claim { post: post.clone(), renewal })))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::shared::Finished;
+    use crate::tests::support::{client, image, keep, tar_of};
+
+    #[test]
+    fn a_run_that_wrote_its_claim_late_waits_longer() {
+        let moment = Duration::from_nanos(1);
+        for (span, wanted) in [
+            (Duration::ZERO, SETTLE),
+            (SETTLE / 2 - moment, SETTLE),
+            (SETTLE / 2, SETTLE_LATE),
+            (RENEW, SETTLE_LATE),
+        ] {
+            assert_eq!(settle(span), wanted, "{span:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_second_run_waits_for_the_first_and_takes_its_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = |owner: &str, option: &str| {
+            let store = format!("dir:{}{option}", folder.path().join("store").display());
+            SharedStores::new(client(), vec![store.parse().unwrap()], owner.to_owned())
+        };
+        let [own, other] = ["own", "other"].map(|name| Store::new(folder.path().join(name)));
+        let key = Digest::of(b"content");
+        let wanted = Wanted { step: "seal", key: &key, remote: None };
+        let silent = |rule: &str, message| panic!("{rule}: {message}");
+        let turn = shared("reader", ",ro").claim(wanted, &own, &silent).await;
+        assert!(matches!(turn, Turn::Build(None)), "a store that is only read holds no claims");
+        assert!(!folder.path().join("store").exists());
+
+        let (first, second) = (shared("the first", ""), shared("the second", ""));
+        let turn = first.claim(wanted, &own, &silent).await;
+        let Turn::Build(Some(claim)) = turn else { panic!("nobody else builds it") };
+        let tar = tar_of(&[("a", "text")]);
+        keep(&own, &tar);
+        let made = image(&[&tar]);
+        let notes = Mutex::new(Vec::new());
+        let note = |rule: &str, message: String| {
+            notes.lock().unwrap().push(format!("{rule}: {message}"));
+        };
+        let finished = Finished { wanted, made: &made, content: "content" };
+        let publish = async {
+            while notes.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            first.publish(finished, &own, &silent).await.unwrap();
+        };
+        let (turn, ()) = tokio::join!(second.claim(wanted, &other, &note), publish);
+        let Turn::Finished(found) = turn else { panic!("the first run has built it") };
+        assert_eq!(found.manifest_bytes, made.manifest_bytes);
+        let wanted_note = "store-waiting: step `seal`: waiting for the first, which is building it";
+        assert_eq!(*notes.lock().unwrap(), [wanted_note]);
+        claim.release().await;
+        // After a release, nobody waits.
+        let key = Digest::of(b"other");
+        let wanted = Wanted { step: "seal", key: &key, remote: None };
+        let Turn::Build(Some(claim)) = first.claim(wanted, &own, &silent).await else {
+            panic!("nobody builds it");
+        };
+        claim.release().await;
+        let turn = second.claim(wanted, &other, &silent).await;
+        assert!(matches!(turn, Turn::Build(Some(_))));
+    }
+}
