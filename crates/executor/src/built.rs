@@ -628,60 +628,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::build_env::Bake;
-    use crate::tests::support::{build_env, built_plan, image, keep, layer, settings, tar_of};
-
-    fn ids<'a>(plan: &'a Plan, settings: &Settings) -> Vec<&'a str> {
-        let finished = finished(plan, &keys(plan), settings);
-        wanted(plan, &finished, settings).into_iter().map(|step| &*step.id).collect()
-    }
-
-    #[test]
-    fn what_a_finished_step_needs_does_not_run_and_needs_no_engine() {
-        const ALL: [&str; 4] = ["fetch-base", "build", "seal", "label"];
-        let folder = tempfile::tempdir().unwrap();
-        let with = |change: fn(&mut BuildEnv)| {
-            let mut build_env = build_env(folder.path());
-            change(&mut build_env);
-            settings(Some(build_env))
-        };
-        let (plain, plan) = (with(|_| {}), built_plan(true));
-        let key = keys(&plan)["seal"].clone();
-        let networked =
-            |settings: &Settings| step_with_network(&plan, settings).map(|step| &*step.id);
-        assert_eq!((ids(&plan, &plain), networked(&plain)), (ALL.to_vec(), Some("build")));
-        assert!(needs_engine(&plan, &plain) && needs_engine(&plan, &settings(None)));
-        assert!(step_with_network(&built_plan(false), &plain).is_none());
-        assert_eq!(result_of(&key, &plain), None);
-        let part = |last: &str| Settings { last_step: Some(last.to_owned()), ..plain.clone() };
-        assert_eq!(ids(&plan, &part("build")), ALL[..2]);
-        assert!(needs_engine(&plan, &part("build")) && !needs_engine(&plan, &part("fetch-base")));
-        assert!(ids(&plan, &part("other")).is_empty());
-
-        let (store, tar) = (build_env(folder.path()).store, tar_of(&[("a", "text")]));
-        let made = image(&[&tar]);
-        keep(&store, &tar);
-        store.finish(&key, &made).unwrap();
-        assert_eq!((ids(&plan, &plain), networked(&plain)), (vec!["label"], None));
-        assert!(!needs_engine(&plan, &plain));
-        assert_eq!(result_of(&key, &plain), Some(Digest::of(&made.manifest_bytes)));
-        assert_eq!(result_of(&key, &settings(None)), None);
-        let reference = "localhost/mine:1".parse().unwrap();
-        let loads = Settings { outputs: vec![Output::Engine { reference }], ..plain.clone() };
-        assert!(needs_engine(&plan, &loads));
-        let fresh = with(|build_env| build_env.is_fresh = true);
-        assert_eq!(ids(&plan, &fresh), ALL);
-        assert!(needs_engine(&plan, &fresh));
-        let baked = with(|build_env| {
-            build_env.is_fresh = true;
-            build_env.bake = Some(Arc::new(Bake::new("unused")));
-        });
-        assert!(!needs_engine(&plan, &baked), "bake builds instead of an engine");
-        // It came from a store that this run may not read.
-        let foreign = StoredImage { origin: Some("dir:/steps".to_owned()), ..made };
-        store.finish(&key, &foreign).unwrap();
-        assert_eq!(ids(&plan, &plain), ALL);
-    }
+    use crate::tests::support::layer;
 
     #[test]
     fn the_layers_of_a_base_are_announced_with_their_first_bytes() {

@@ -254,6 +254,7 @@ mod tests {
 
     use super::*;
     use crate::ErrorKind;
+    use crate::tests::support::{image, tar_of};
 
     /// Returns a plan that adds the file `files/start` with this content.
     fn plan_with(content: &[u8]) -> Plan {
@@ -336,5 +337,67 @@ mod tests {
         // Only the planned layer is kept.
         assert_eq!(fs::read_dir(folder.path().join("store/blobs")).unwrap().count(), 1);
         assert_eq!(fs::read_dir(folder.path().join("store/work")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn own_files_keep_their_modes_owners_and_targets() {
+        let (mode, uid, gid) = (FileMode::EXECUTABLE, 1, 2);
+        let (from, target) = ("files/start".to_owned(), "../a".to_owned());
+        let link_mode = Entry::new(Kind::Symlink).mode;
+        for (file, wanted) in [
+            (OwnFile::File { from, mode, uid, gid }, (Kind::File, 0o755, 7, "")),
+            (OwnFile::Folder { mode, uid, gid }, (Kind::Directory, 0o755, 0, "")),
+            (OwnFile::Link { target, uid, gid }, (Kind::Symlink, link_mode, 0, "../a")),
+        ] {
+            let entry = entry(&file, 7);
+            let link = std::str::from_utf8(&entry.link).unwrap();
+            assert_eq!((entry.kind, entry.mode, entry.size, link), wanted);
+            assert_eq!((entry.uid, entry.gid), (1, 2));
+        }
+    }
+
+    #[test]
+    fn own_files_lie_on_top_of_a_base_and_in_a_context() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, plan) = (folder.path().join("start"), plan_with(b"text"));
+        fs::write(&file, "text").unwrap();
+        let own_files = [("files/start".to_owned(), file)].into();
+        let materials = Materials { own_files, ..Materials::default() };
+        let store = Store::new(folder.path().join("store"));
+        let maker = FilesMaker { materials: &materials, store: &store, threads: NonZeroUsize::MIN };
+        let (tar, step) = (tar_of(&[("a", "")]), &plan.steps[1]);
+        let below = image(&[&tar]);
+        let base = BaseImage {
+            image: "registry.invalid/b:1".parse().unwrap(),
+            index: None,
+            manifest_digest: Digest::of(&below.manifest_bytes),
+            manifest: below.manifest.clone(),
+            config: below.config.clone(),
+            own_layers: Vec::new(),
+            was_cached: true,
+        };
+        let made = maker.on_base(&plan, step, &base).unwrap();
+        let layer = maker.layer(&plan, step).unwrap();
+        let [first, second] = &made.manifest.layers[..] else { panic!("{:?}", made.manifest) };
+        assert_eq!((&first.digest, &second.digest), (&Digest::of(&tar), &layer.digest));
+        assert_eq!(made.own_layers, std::slice::from_ref(second));
+        let stored = StoredImage { remote: Some(base.image.clone()), ..below };
+        let stored = maker.on_stored(&plan, step, &stored).unwrap();
+        assert_eq!((stored.config, stored.remote), (made.config, Some(base.image)));
+        let error = maker.layer(&plan, &plan.steps[0]).unwrap_err();
+        assert_eq!(error.to_string(), "step `fetch` does not add files");
+
+        let (from, mode) = ("files/start".to_owned(), FileMode::EXECUTABLE);
+        let start = OwnFile::File { from, mode, uid: 0, gid: 0 };
+        let link = OwnFile::Link { target: "opt/start".to_owned(), uid: 0, gid: 0 };
+        let files = [("opt/start".to_owned(), start), ("link".to_owned(), link)].into();
+        let context = folder.path().join("context");
+        fs::create_dir(&context).unwrap();
+        maker.lay_out(&plan, &files, &context).unwrap();
+        assert_eq!(fs::read_link(context.join("link")).unwrap(), Path::new("opt/start"));
+        let found = fs::metadata(context.join("link")).unwrap();
+        assert_eq!(found.permissions().mode() & 0o7777, 0o755);
+        let error = maker.lay_out(&plan, &files, &context).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Disk { full: false }, "nothing is replaced: {error}");
     }
 }

@@ -339,14 +339,18 @@ mod tests {
     #[test]
     fn an_engine_has_received_a_layer_when_the_last_byte_is_there() {
         let (transfer, _) = transfer();
-        for (name, pieces, received) in
-            [("a", &[4, 5][..], 0), ("b", &[4, 6], 1), ("c", &[10], 2), ("b", &[10], 2)]
-        {
+        for (name, pieces, received) in [
+            ("a", &[4, 5][..], 0),
+            ("b", &[4, 6], 1),
+            ("c", &[10], 2),
+            ("b", &[10], 2),
+            ("d", &[4, 7], 2),
+        ] {
             let count = transfer.receiver(&layer(name, 10));
             pieces.iter().for_each(|piece| count(*piece));
             assert_eq!(transfer.received(), received, "{name}");
         }
-        assert_eq!(transfer.bytes(), 39);
+        assert_eq!(transfer.bytes(), 50);
     }
 
     #[test]

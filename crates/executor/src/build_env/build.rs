@@ -394,13 +394,12 @@ mod tests {
         };
         assert_eq!(taken(&[&below], &[&below]).unwrap(), []);
         assert_eq!(taken(&[&below, &new], &[&below, &new]).unwrap(), [Digest::of(&new)]);
-        let cases: [(&[&[u8]], &[&[u8]]); 4] = [
-            (&[&other, &new], &[&other, &new]),
+        for (tars, layers) in [
+            (&[&other[..], &new][..], &[&other[..], &new][..]),
             (&[], &[]),
             (&[&below, &new], &[&below]),
             (&[&below], &[&below, &new]),
-        ];
-        for (tars, layers) in cases {
+        ] {
             let error = taken(tars, layers).unwrap_err().to_string();
             let wanted =
                 "the image that was built for step `build` is not based on the base in the plan";

@@ -1,6 +1,7 @@
 //! Properties that hold for every project: a build applies exactly what the plan and the labels
 //! specify, and what verification expects.
 
+mod steps;
 mod stores;
 pub(crate) mod support;
 
