@@ -242,3 +242,66 @@ async fn an_image_is_compared_with_the_entry_of_its_last_kept_step() {
         own.listing(&layers[0].digest).is_some_and(|listing: Listing| listing.entries.len() == 1)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_takes_finished_steps_first_unless_it_builds_them_to_compare() {
+    let folder = TempDir::new().unwrap();
+    let (store, publisher) = (folder.path().join("store"), folder.path().join("publisher"));
+    let (plan, own) = (super::support::built_plan(false), Store::new(&publisher));
+    let keys = crate::built::keys(&plan);
+    let key = &keys["seal"];
+    let step = plan.steps.iter().find(|step| step.id == "seal").unwrap();
+    let content = plan.key_text(step, |need| keys.get(need));
+    let image = made(&own, "text");
+    let finished = Finished { wanted: wanted(key), made: &image, content: &content };
+    let shared = stores(&[name(&store)]);
+    shared.publish(finished, &own, &|_, message| panic!("{message}")).await.unwrap();
+    let remotes = crate::shared::remotes(&plan);
+    assert_eq!(remotes.keys().collect::<Vec<_>>(), ["fetch-base", "seal"]);
+    assert_eq!(remotes["seal"], remotes["fetch-base"]);
+    for (number, percent, last, is_fresh, is_taken) in [
+        (1, 0, None, false, true),
+        (2, 0, Some("label"), false, true),
+        // The last step needs nothing that the store has.
+        (3, 0, Some("build"), false, false),
+        (4, 0, None, true, false),
+        (5, 100, None, false, false),
+    ] {
+        let mut build_env = super::support::build_env(&folder.path().join(number.to_string()));
+        build_env.shared = stores(&[name(&store)]).verifying(percent);
+        build_env.is_fresh = is_fresh;
+        let mut settings = super::support::settings(Some(build_env));
+        settings.last_step = last.map(str::to_owned);
+        crate::take_from_stores(&plan, &settings, &|_, message| panic!("{message}")).await;
+        let build_env = settings.build_env.as_ref().unwrap();
+        assert_eq!(build_env.store.finished(key).is_some(), is_taken, "{number}");
+        assert_eq!(crate::needs_engine(&plan, &settings), !is_taken, "{number}");
+        assert_eq!(build_env.shared.is_sampled(key), percent == 100, "{number}");
+    }
+    // A run that may not read from the store is told why it builds the step again.
+    let (notes, folder) = (Notes::default(), folder.path().join("1"));
+    let settings = super::support::settings(Some(super::support::build_env(&folder)));
+    crate::take_from_stores(&plan, &settings, &notes.note()).await;
+    let [(rule, message)] = &notes.taken()[..] else { panic!("one note") };
+    assert_eq!(rule, "store-not-allowed");
+    assert!(message.contains(&format!("`--store {}`", name(&store))), "{message}");
+    assert!(crate::needs_engine(&plan, &settings));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_does_not_answer_is_reported_once_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    // Nothing listens on this port.
+    let shared = stores(&["registry:127.0.0.1:1/steps".to_owned()]);
+    let (own, notes) = (Store::new(folder.path()), Notes::default());
+    let image = made(&own, "text");
+    for _ in 0..2 {
+        assert!(shared.pull(wanted(&key()), &own, &notes.note()).await.is_none());
+    }
+    publish(&shared, &image, &own).await.unwrap();
+    let [(rule, message)] = &notes.taken()[..] else { panic!("one note") };
+    assert_eq!(rule, crate::UNREACHABLE);
+    assert!(
+        message.starts_with("the store `registry:127.0.0.1:1/steps` is not used in this run: ")
+    );
+}
