@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::support::{client, image, image_of, keep, tar_of};
 use crate::build_env::StoredImage;
 use crate::layers::list_layer;
-use crate::shared::{Finished, Wanted};
+use crate::shared::{Finished, Turn, Wanted};
 use crate::{ErrorKind, SharedStores, Store, compare_with_stores, store_with};
 
 const CONTENT: &str = "what the step is made from";
@@ -291,17 +291,22 @@ async fn a_run_takes_finished_steps_first_unless_it_builds_them_to_compare() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_does_not_answer_is_reported_once_and_left_alone() {
     let folder = TempDir::new().unwrap();
-    // Nothing listens on this port.
-    let shared = stores(&["registry:127.0.0.1:1/steps".to_owned()]);
+    let proxy = testkit::FaultProxy::alone();
+    proxy.on("GET", "/v2/").does(testkit::Fault::status(403));
+    let name = format!("registry:{}/steps", proxy.host());
+    let shared = stores(std::slice::from_ref(&name));
     let (own, notes) = (Store::new(folder.path()), Notes::default());
-    let image = made(&own, "text");
-    for _ in 0..2 {
-        assert!(shared.pull(wanted(&key()), &own, &notes.note()).await.is_none());
-    }
+    let (image, key) = (made(&own, "text"), key());
+    assert!(shared.pull(wanted(&key), &own, &notes.note()).await.is_none());
+    let asked = proxy.requests().len();
+    assert!(asked > 0, "the store is asked once");
+    assert!(shared.pull(wanted(&key), &own, &notes.note()).await.is_none());
     publish(&shared, &image, &own).await.unwrap();
+    let turn = shared.claim(wanted(&key), &own, &notes.note()).await;
+    assert!(matches!(turn, Turn::Build(None)));
+    assert_eq!(proxy.requests().len(), asked);
     let [(rule, message)] = &notes.taken()[..] else { panic!("one note") };
     assert_eq!(rule, crate::UNREACHABLE);
-    assert!(
-        message.starts_with("the store `registry:127.0.0.1:1/steps` is not used in this run: ")
-    );
+    let wanted = format!("the store `{name}` is not used in this run: ");
+    assert!(message.starts_with(&wanted), "{message}");
 }

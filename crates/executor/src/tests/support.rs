@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use engine::RunId;
 use names::Digest;
-use oci::client::{ClientSettings, RegistryClient};
+use oci::client::{ClientSettings, RegistryClient, Retries};
 use oci::media::Descriptor;
 use plan::{Action, DeriveContract, Draft, ImageEdit, Input, Plan, Platform, Seal, SealContract};
 use serde_json::{Value, json};
@@ -81,9 +82,14 @@ pub(crate) fn keep(store: &Store, bytes: &[u8]) {
     store.keep(file, &Digest::of(bytes)).unwrap();
 }
 
-/// Returns a client that reaches only registries on this machine.
+/// Returns a client that gives up within milliseconds.
 pub(crate) fn client() -> RegistryClient {
-    RegistryClient::new(ClientSettings::default())
+    let retries = Retries {
+        tries: 2,
+        first_wait: Duration::from_millis(1),
+        max_retry_after: Duration::from_millis(10),
+    };
+    RegistryClient::new(ClientSettings { retries, ..ClientSettings::default() })
 }
 
 /// Returns an environment whose store is in `folder`.
