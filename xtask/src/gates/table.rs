@@ -435,12 +435,19 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         number: 25,
         promise: "A job that is killed at any moment leaves a correct shared store, and the next run succeeds",
-        promised: 200,
-        holds: Holds::Tests(&[(
-            "build-pipeline",
-            "it",
-            "stores::after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right",
-        )]),
+        promised: 200 + 200,
+        holds: Holds::Tests(&[
+            (
+                "build-pipeline",
+                "it",
+                "exports::a_workflow_that_is_killed_leaves_a_correct_store_and_the_next_run_succeeds",
+            ),
+            (
+                "build-pipeline",
+                "it",
+                "stores::after_kills_at_random_moments_the_store_is_right_and_the_next_run_ends_right",
+            ),
+        ]),
     },
     Gate {
         number: 26,

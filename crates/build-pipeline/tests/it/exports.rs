@@ -1,14 +1,17 @@
 //! Steps exported as jobs for CI systems.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use testkit::shared_registry;
+use names::Digest;
+use testkit::{gate_cases, gate_passed, shared_registry};
 
 use crate::built::{Bench, tiny_project};
-use crate::dsl::{ran, workspace};
+use crate::dsl::{Project, is_killed, ran, until_hit, workspace};
+use crate::slim_track;
 
 const TEXT: &str = "ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo 1 > /one\n";
 
@@ -140,12 +143,19 @@ fn jobs(system: &str, text: &str) -> Vec<Job> {
 /// workflow does not contain. Returns the environment of jobs on the machine.
 fn install(bench: &Bench) -> BTreeMap<OsString, OsString> {
     let mirror = format!("registry.example.org={}", shared_registry().host());
+    wrap(&bench.project, &format!("--engine podman --mirror {mirror}"));
+    environment(&bench.command_at("", shared_registry().host()))
+}
+
+/// Writes a wrapper `build-pipeline` that adds options.
+fn wrap(project: &Project, options: &str) {
     let (real, wrapper) = (env!("CARGO_BIN_EXE_build-pipeline"), "bin/build-pipeline");
-    let text = format!("#!/bin/sh\nexec {real} \"$@\" --engine podman --mirror {mirror}\n");
-    bench.project.write(wrapper, &text);
-    ran(Command::new("chmod").arg("+x").arg(bench.project.path(wrapper)).output().unwrap());
-    let program = bench.command_at("", shared_registry().host());
-    let variables = program.get_envs();
+    project.write(wrapper, &format!("#!/bin/sh\nexec {real} \"$@\" {options}\n"));
+    ran(Command::new("chmod").arg("+x").arg(project.path(wrapper)).output().unwrap());
+}
+
+fn environment(command: &Command) -> BTreeMap<OsString, OsString> {
+    let variables = command.get_envs();
     variables.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect()
 }
 
@@ -210,11 +220,34 @@ fn exported_jobs_build_the_image_that_one_machine_builds() {
     }
 }
 
-/// act runs a workflow as GitHub does, except that all jobs run on this machine.
-#[test]
-fn the_exported_workflow_runs_and_builds_each_step_once() {
+/// Exports the workflow of the given tracks, commits the project, and returns the command that runs
+/// the workflow. act runs a workflow as GitHub does, except that all jobs run on this machine. If
+/// act is killed, its jobs are killed too.
+fn act(
+    project: &Project,
+    export: &str,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Command {
     let act = workspace().join("target/tools/act/bin/act");
     assert!(act.is_file(), "`{}` is missing; `cargo xtask setup` installs it", act.display());
+    let export = format!("export github {export} --install true");
+    project.run(&format!("{export} --output .github/workflows/images.yml")).expect(0);
+    project.write(".gitignore", "/home/\n/dist/\n");
+    for words in ["init --quiet", "add --all", "commit --quiet --message=all"] {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        git.args(words.split(' ')).current_dir(project.path(""));
+        ran(git.output().unwrap()).expect(0);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(act);
+    command.args(["push", "--no-cache-server", "--platform", "ubuntu-24.04=-self-hosted"]);
+    command.current_dir(project.path("")).env_clear().envs(environment);
+    command
+}
+
+#[test]
+fn the_exported_workflow_runs_and_builds_each_step_once() {
     let bench = Bench::new(TEXT);
     let host = shared_registry().host();
     let alone = ran(bench
@@ -223,24 +256,10 @@ fn the_exported_workflow_runs_and_builds_each_step_once() {
         .unwrap());
     let digest = alone.expect(0).digest();
     let name = format!("{host}/act/{}", std::process::id());
+    let export = format!("vulkan --variant tiny --store registry:{name}/steps --push {name}:1");
     let run = |bench: &Bench| {
         let environment = install(bench);
-        let export = format!(
-            "export github vulkan --variant tiny --store registry:{name}/steps --push {name}:1 \
-             --install true --output .github/workflows/images.yml"
-        );
-        bench.project.run(&export).expect(0);
-        bench.project.write(".gitignore", "/home/\n/dist/\n");
-        for words in ["init --quiet", "add --all", "commit --quiet --message=all"] {
-            let mut git = Command::new("git");
-            git.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
-            git.args(words.split(' ')).current_dir(bench.project.path(""));
-            ran(git.output().unwrap()).expect(0);
-        }
-        let mut command = Command::new(&act);
-        command.args(["push", "--no-cache-server", "--platform", "ubuntu-24.04=-self-hosted"]);
-        command.current_dir(bench.project.path("")).env_clear().envs(environment);
-        ran(command.output().unwrap()).expect(0).stdout
+        ran(act(&bench.project, &export, environment).output().unwrap()).expect(0).stdout
     };
     let text = run(&Bench::new(TEXT));
     assert!(text.contains("[Images/seal-tiny]") && text.contains("RUN echo 1 > /one"), "{text}");
@@ -249,6 +268,53 @@ fn the_exported_workflow_runs_and_builds_each_step_once() {
     // Another machine, later: the step is in the store.
     let text = run(&Bench::new(TEXT));
     assert!(text.contains("[Images/image-vulkan-tiny]") && !text.contains("RUN echo 1"), "{text}");
+}
+
+#[test]
+fn a_workflow_that_is_killed_leaves_a_correct_store_and_the_next_run_succeeds() {
+    let project = Project::new();
+    let base = slim_track::base(&project, "act-killed");
+    let options = format!("official --variant slim {}", base.options());
+    let digest = project.run(&format!("build {options}")).expect(0).digest();
+    wrap(&project, &base.mirror());
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let environment = environment(&project.command(&[]));
+    let mut path = project.path("bin").into_os_string();
+    path.push(":");
+    path.push(&environment[OsStr::new("PATH")]);
+    let mut workflow =
+        act(&project, &format!("{options} --store dir:{}", store.display()), environment);
+    workflow.env("PATH", path);
+    // Every run is on a new machine.
+    let mut run = |moment: Option<Duration>| {
+        drop(std::fs::remove_dir_all(project.path("home")));
+        let Some(moment) = moment else {
+            let workflow = workflow.stdout(Stdio::piped()).stderr(Stdio::piped());
+            return ran(workflow.output().unwrap()).expect(0).stdout;
+        };
+        let mut child = workflow.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(moment);
+        if is_killed(&mut child) { String::new() } else { "ended".to_owned() }
+    };
+    let begun = Instant::now();
+    run(None);
+    let whole = begun.elapsed();
+    std::fs::remove_dir_all(&store).unwrap();
+    let kills = gate_cases(3, 200);
+    until_hit(kills, whole, |_, moment| run(Some(moment)).is_empty());
+    for _ in 0..2 {
+        let text = run(None);
+        assert!(text.contains(&format!("set-output:: digest={digest}")), "{digest}: {text}");
+        assert!(!text.contains("store-refused"), "{text}");
+    }
+    let blobs: Vec<_> = std::fs::read_dir(store.join("blobs/sha256")).unwrap().flatten().collect();
+    assert!(blobs.len() > 2, "{blobs:?}");
+    for blob in blobs {
+        let bytes = std::fs::read(blob.path()).unwrap();
+        assert_eq!(Digest::of(&bytes).hex(), blob.file_name().to_str().unwrap());
+    }
+    gate_passed(25, kills);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Base {
         format!("{} --set vllm-openai-rocm={}", self.mirror(), self.digest)
     }
 
-    fn mirror(&self) -> String {
+    pub(crate) fn mirror(&self) -> String {
         format!("--mirror docker.io/vllm/vllm-openai-rocm={}", self.place)
     }
 }

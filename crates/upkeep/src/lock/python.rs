@@ -82,7 +82,7 @@ impl<'a> Asking<'a> {
             let asked = missing.and_then(|name| self.fetcher.releases(&name).err());
             match asked {
                 Some(reason) => Failure { log: failure.log, ..reason },
-                None => failure,
+                None => *failure,
             }
         })
     }

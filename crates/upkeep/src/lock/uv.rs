@@ -45,7 +45,7 @@ pub(crate) struct Uv {
 #[derive(Debug)]
 pub(crate) struct Unresolved {
     /// The failure, as far as uv explains it.
-    pub(crate) failure: Failure,
+    pub(crate) failure: Box<Failure>,
     /// A package that the mirror of the index does not have. uv reports it the same way if the
     /// mirror sends a login page or the status 404 for everything.
     pub(crate) missing: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Unresolved {
 
 impl From<Failure> for Unresolved {
     fn from(failure: Failure) -> Self {
-        Self { failure, missing: None }
+        Self { failure: Box::new(failure), missing: None }
     }
 }
 
@@ -318,7 +318,7 @@ impl Uv {
         }
         let failure = told(Kind::Input).hint("change the requirements in `versions/python.toml`; a package without a wheel for its platform counts as missing");
         let is_at_mirror = self.index.parse().is_ok_and(|url| is_mirror(&url));
-        Unresolved { failure, missing: missing.filter(|_| is_at_mirror) }
+        Unresolved { failure: Box::new(failure), missing: missing.filter(|_| is_at_mirror) }
     }
 }
 
