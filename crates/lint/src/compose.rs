@@ -118,6 +118,18 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     } else {
         facts.built.extend(reference);
     }
+    for key in ["entrypoint", "command"] {
+        let node = service.get(key);
+        let texts = node.into_iter().flat_map(|node| {
+            node.text().into_iter().chain(node.items().iter().filter_map(|item| item.text()))
+        });
+        let texts: Vec<&str> = texts.collect();
+        container.options.extend(texts.iter().filter_map(|text| containers::login(text, 1)));
+        // Such a service does nothing until someone uses its shell.
+        if let ["bash" | "sh" | "/bin/bash" | "/bin/sh"] = texts.as_slice() {
+            container.options.push(named(containers::SHELL, None, 1));
+        }
+    }
     facts.containers.push(container);
     started(service, &image, facts);
     // If the service overrides the entrypoint, another program may read the variables.
@@ -155,8 +167,9 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("cap_add", "--cap-add"),
+    ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
     ("devices", "--device"),
     ("entrypoint", "--entrypoint"),

@@ -6,6 +6,21 @@ use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
 /// Marks an interactive container.
 pub(crate) const SESSION: &str = "--session";
 
+/// Marks a container whose command sets a key or a password.
+const LOGIN: &str = "--login";
+
+/// Texts of commands that set a key or a password.
+const LOGINS: [&str; 2] = ["--api-key", "basic-auth"];
+
+/// Returns a marker if the command of a container sets a key or a password.
+pub(crate) fn login(command: &str, line: usize) -> Option<Word> {
+    let sets_one = LOGINS.iter().any(|login| command.contains(login));
+    sets_one.then(|| named(LOGIN, None, line))
+}
+
+/// Marks a service whose command is only a shell.
+pub(crate) const SHELL: &str = "--shell";
+
 /// Options of `run` without a value. All other options take the next word as their value, unless
 /// they contain `=`.
 const FLAGS: [&str; 28] = [
@@ -52,7 +67,7 @@ pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
             }
         }
         "distrobox" | "toolbox" | "distrobox-create" => manifest(command, facts),
-        _ => {}
+        _ => table(command, facts),
     }
 }
 
@@ -100,6 +115,8 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             facts.images.push(Image::new(text, word.line));
             container.image = Some(word.clone());
             let words: Vec<Word> = rest.cloned().collect();
+            let keys = words.iter().filter_map(|one| login(&one.text, one.line));
+            container.options.extend(keys);
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }
@@ -211,8 +228,14 @@ fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
     let first = &command.words[0];
     let is_rootless = facts.kind == Kind::Shell
         && matches!(&*first.text, "podman" | "toolbox")
-        && !ROOT.iter().any(|word| facts.text.contains(word));
+        && !ROOT.iter().any(|word| names_root(&facts.code, word));
     is_rootless.then(|| named("--podman", None, first.line)).into_iter().collect()
+}
+
+/// Returns whether a text contains a word other than as the name of a group.
+fn names_root(code: &str, word: &str) -> bool {
+    let is_group = |at: usize| code[..at].trim_end_matches([' ', '=']).ends_with("--group-add");
+    code.match_indices(word).any(|(at, _)| !is_group(at))
 }
 
 /// Returns an option as one word.
@@ -293,6 +316,21 @@ fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
         }
     }
     facts.containers.extend(container.image.is_some().then_some(container));
+}
+
+/// Reads `NAME[KEY]="IMAGE --device …"`, a line of a table of containers that a script creates.
+fn table(command: &ShellCommand, facts: &mut Facts<'_>) {
+    let [word] = command.words.as_slice() else { return };
+    let line = word.text.split_once("]=").filter(|(name, _)| name.contains('['));
+    let Some((image, options)) = line.and_then(|(_, value)| value.split_once(' ')) else { return };
+    let is_created = |program: &&&str| facts.code.contains(&format!("{program} create"));
+    let program = ["toolbox", "distrobox"].iter().find(is_created);
+    let (Some(program), true) = (program, image.contains('/') && options.starts_with("--")) else {
+        return;
+    };
+    let words = [program, "--image", image, options];
+    let words = words.map(|text| Word { text: text.to_owned(), line: word.line });
+    manifest(&ShellCommand { words: words.to_vec(), ..command.clone() }, facts);
 }
 
 #[cfg(test)]

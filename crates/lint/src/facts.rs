@@ -32,6 +32,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns whether a whole line is a comment.
+    pub(crate) fn is_comment(self, line: &str) -> bool {
+        !matches!(self, Self::Text) && line.trim_start().starts_with(['#', ';'])
+    }
+
     /// Returns whether other rules check the variables in such a file.
     pub(crate) fn has_settings(self) -> bool {
         !matches!(self, Self::Text | Self::Requirements)
@@ -67,6 +72,9 @@ pub struct Facts<'t> {
     pub(crate) unknown_keys: Vec<Word>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
+    /// The lines that are not comments. Rules that look for a text anywhere in a file search these,
+    /// because a comment does nothing.
+    pub(crate) code: String,
     /// The GPUs that the file names.
     pub(crate) target: Target,
     /// The nesting depth of commands that start containers.
@@ -154,14 +162,16 @@ impl<'t> Facts<'t> {
             privileged: Vec::new(),
             unknown_keys: Vec::new(),
             stages: Vec::new(),
-            // No rule for these files depends on a GPU. Every plan checks the pins, so this saves
-            // time.
-            target: match kind {
-                Kind::Pins | Kind::Python => Target::default(),
-                _ => Target::read(file, text),
-            },
+            code: String::new(),
+            target: Target::default(),
             depth: 0,
         };
+        // No rule for these files needs them. Every plan checks the pins, so this saves time.
+        if !matches!(kind, Kind::Pins | Kind::Python) {
+            facts.target = Target::read(file, text);
+            let code = text.lines().filter(|line| !kind.is_comment(line));
+            facts.code = code.collect::<Vec<_>>().join("\n");
+        }
         match kind {
             Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
             Kind::Shell => facts.script(shell::script("x.sh", text)),

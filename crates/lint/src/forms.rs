@@ -583,6 +583,13 @@ pub const WORD: Form = Form::of(
                 "pattern = 'apt-key add'",
             ),
             Key::optional(
+                "commands",
+                Kind::Flag,
+                "Whether the pattern is compared with whole commands, with their words on one line and known variables replaced.",
+                "`false`",
+                "commands = true",
+            ),
+            Key::optional(
                 "comments",
                 Kind::Flag,
                 "Whether the pattern also applies to comments.",
@@ -612,7 +619,7 @@ pub const WORD: Form = Form::of(
             ),
             Key::optional(
                 "files",
-                Kind::OneOf(&["text", "code"]),
+                Kind::OneOf(&["text", "code", "dockerfile"]),
                 "Only in files of this kind.",
                 "all files",
                 "files = \"code\"",

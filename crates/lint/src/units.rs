@@ -100,6 +100,9 @@ fn options(line: &Line) -> Vec<Word> {
     if line.key == "PodmanArgs" {
         return containers::options(&words(&line.value, line.number));
     }
+    if line.key == "Exec" {
+        return containers::login(&line.value, line.number).into_iter().collect();
+    }
     if line.key == "Environment" && line.section == "Container" {
         let settings = words(&line.value, line.number).into_iter();
         return settings.map(|one| named("--env", Some(&one.text), one.line)).collect();

@@ -311,6 +311,19 @@ pub(crate) enum Files {
     Text,
     /// Dockerfiles and scripts.
     Code,
+    /// Dockerfiles.
+    Dockerfile,
+}
+
+/// The parts of a file that a pattern is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Lines without the comments in code.
+    Lines,
+    /// Lines, including the comments in code.
+    Comments,
+    /// Whole commands.
+    Commands,
 }
 
 /// Words in a line.
@@ -318,8 +331,7 @@ pub(crate) enum Files {
 pub(crate) struct WordRow {
     pub(crate) name: String,
     pub(crate) pattern: String,
-    /// Whether the row also applies to comments in code.
-    pub(crate) in_comments: bool,
+    pub(crate) part: Part,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,
     /// Texts: the row applies only to files that contain one of them.

@@ -10,7 +10,7 @@ use crate::forms;
 
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow,
-    OllamaRow, OverrideRow, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule, Severity,
+    OllamaRow, OverrideRow, Part, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule, Severity,
     VariableRow, WheelRow, WordRow,
 };
 
@@ -392,6 +392,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     named.table.check_form(report, forms::WORD.keys);
     let table = &named.table;
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
+    let in_commands = table.flag(report, "commands");
     let in_comments = table.flag(report, "comments");
     let may_be_denied = table.flag(report, "denied");
     let needs = table.texts(report, "needs", "rocm", lower);
@@ -399,10 +400,17 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     let files = table.optional(report, "files", files);
     let without_gpu = table.flag(report, "without-gpu");
     let row = named.row(report);
+    let part = if in_commands? {
+        Part::Commands
+    } else if in_comments? {
+        Part::Comments
+    } else {
+        Part::Lines
+    };
     Ok(WordRow {
         name: named.name.to_owned(),
         pattern: pattern?,
-        in_comments: in_comments?,
+        part,
         may_be_denied: may_be_denied?,
         needs: needs?,
         unless: unless?,
@@ -472,7 +480,8 @@ fn files(text: &str) -> Result<Files, Wrong> {
     match text {
         "text" => Ok(Files::Text),
         "code" => Ok(Files::Code),
-        _ => Err(choice("a kind of file", text, &["text", "code"])),
+        "dockerfile" => Ok(Files::Dockerfile),
+        _ => Err(choice("a kind of file", text, &["text", "code", "dockerfile"])),
     }
 }
 

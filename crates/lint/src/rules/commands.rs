@@ -4,7 +4,7 @@ use super::packages;
 use super::variables::is_branch;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
@@ -90,7 +90,8 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     } else if is_branch(target) || is_named {
         found.add(branch_rule(target), line, format!("the branch `{target}` is checked out"));
     } else if is_tag(target) && !is_hexadecimal(target) {
-        found.add("tag-not-commit", line, format!("the tag `{target}` is checked out"));
+        let message = format!("the {} `{target}` is checked out", kind_of(target));
+        found.add("tag-not-commit", line, message);
     }
 }
 
@@ -224,7 +225,8 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
             } else if is_tag(branch) && !is_tensorflow_series(url, branch) {
-                let message = format!("{shown} is cloned at tag `{branch}`, not at a commit");
+                let kind = kind_of(branch);
+                let message = format!("{shown} is cloned at {kind} `{branch}`, not at a commit");
                 found.add("tag-not-commit", line, message);
             } else {
                 let message = format!("{shown} is cloned from branch `{branch}`");
@@ -253,6 +255,13 @@ fn is_tag(name: &str) -> bool {
         && !name.contains('/')
         && !is_branch(name)
         && (is_short || number[digits..].starts_with('.'))
+}
+
+/// Returns what a name that looks like a tag stands for: branches also have names such as
+/// `rocm-5.2.0-fixes`.
+fn kind_of(name: &str) -> &'static str {
+    let number = name.find(|c: char| c.is_ascii_digit()).map_or(name, |at| &name[at..]);
+    if number.contains('-') { "tag or branch" } else { "tag" }
 }
 
 /// Returns whether a name is one of TensorFlow's release branches: `r2.14`.
@@ -325,7 +334,7 @@ fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<
             is_before && has("grep") && has("gfx") && has("CMakeLists.txt")
         })
     };
-    let is_list = all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.text.contains("vllm");
+    let is_list = all.contains("HIP_SUPPORTED_ARCHS") || edits_list && facts.code.contains("vllm");
     if is_list && !is_guarded() {
         found.add("vllm-allowlist-sed", line, "vLLM's list of GPUs is edited with sed");
     }
@@ -405,8 +414,9 @@ fn open_to_all(words: &[&str], line: usize, found: &mut Findings<'_>) {
 const GPU_WORDS: [&str; 7] = ["kfd", "/dev/dri", "rocm", "amdgpu", "gfx", "hsa_", "vulkan"];
 
 fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // A comment that names the GPU shows what the file is for.
     let lower = facts.text.to_ascii_lowercase();
-    if !GPU_WORDS.iter().any(|word| lower.contains(word)) {
+    if facts.privileged.is_empty() || !GPU_WORDS.iter().any(|word| lower.contains(word)) {
         return;
     }
     for (line, message) in &facts.privileged {
@@ -419,7 +429,7 @@ fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>
     let command = &facts.commands[at];
     let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
     let is_copied = next.is_some_and(|next| next.words[0].text == "tee");
-    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.text.contains(word));
+    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.code.contains(word));
     let is_build = words.iter().take(3).any(|word| matches!(*word, "build" | "bud"));
     if is_build && is_copied && !is_kept {
         let message = format!("`{} build | tee` succeeds even if the build fails", words[0]);
@@ -475,7 +485,7 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
             }
             Some(name) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
             Some(name) if is_tag(name) => {
-                let message = format!("the tag `{name}` of {shown} is installed");
+                let message = format!("the {} `{name}` of {shown} is installed", kind_of(name));
                 found.add("tag-not-commit", word.line, message);
             }
             Some(name) => {
@@ -555,7 +565,10 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
         let is_plain = command.words.iter().any(|word| word.text.starts_with("http://"));
         let how = if is_plain { "downloaded without encryption" } else { "downloaded" };
         let message = format!("`{file}` is {how}, and nothing checks it");
-        found.add("download-unchecked", line, message);
+        let hit = Hit::new("download-unchecked", line, message);
+        // The server never changes such a file: its path contains the file's hash.
+        let is_kept = command.words.iter().any(|word| word.text.contains(KEPT));
+        found.hit(if is_kept { hit.at_most(Severity::Information) } else { hit });
     }
 }
 
@@ -582,6 +595,9 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// The start of the paths of files of the Python index.
+const KEPT: &str = "files.pythonhosted.org/packages/";
 
 /// The name endings of files that are unpacked, installed or run.
 const USED: [&str; 14] = [

@@ -56,7 +56,9 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     // Neither an image that one of the files builds nor a placeholder is pulled. Docker Hub's
     // images have an owner and a name, or only a name if they are official; others were built on
     // this machine.
-    let is_placeholder = !has_registry && path.contains(|c: char| c.is_ascii_uppercase());
+    let is_tag_placeholder = tag.is_some_and(|tag| tag.bytes().all(|b| b.is_ascii_uppercase()));
+    let is_placeholder =
+        is_tag_placeholder || !has_registry && path.contains(|c: char| c.is_ascii_uppercase());
     let is_on_hub = match path.matches('/').count() {
         0 => data().official.contains(path),
         slashes => slashes == 1,
@@ -210,6 +212,12 @@ pub(super) fn release_of<'a>(reference: &'a str, package: &str) -> Option<&'a st
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let release = rest[..end].trim_end_matches('.');
     release.contains('.').then_some(release)
+}
+
+/// Returns the ROCm release of an image.
+pub(super) fn rocm_in(reference: &str) -> Option<&str> {
+    let Parts { path, tag, .. } = parts(reference);
+    rocm_of(path, tag.unwrap_or_default()).filter(|_| path.contains("rocm"))
 }
 
 /// Returns the ROCm release in a tag: `rocm7.1.1_…`, `6.4.1-complete`.

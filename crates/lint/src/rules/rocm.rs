@@ -121,11 +121,13 @@ pub(super) fn amd_releases<'a>(
         .filter_map(|(url, ..)| release_in(url))
 }
 
-/// Returns the ROCm releases that a file names as a version or in a URL.
+/// Returns the ROCm releases that a file names as a version, in an image or in a URL.
 pub(super) fn named_releases<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = String> + 'a {
     let is_version = |one: &&Setting| one.name == "ROCM_VERSION";
     let versions = facts.settings.iter().filter(is_version).map(|one| one.value.clone());
-    versions.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url)))
+    let images = facts.images.iter().filter_map(|one| images::rocm_in(&one.reference));
+    let named = versions.chain(images.map(str::to_owned));
+    named.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url)))
 }
 
 const AMD: &str = "repo.radeon.com/";

@@ -12,6 +12,7 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     each(facts, context, found);
+    masked(facts, found);
     duplicates(facts, found);
     undefined(facts, context, found);
 }
@@ -79,7 +80,10 @@ const REASONS: [&str; 5] = ["avoid", "crash", "fault", "fix", "hang"];
 fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
     let Setting { name, line, scope, .. } = setting;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
-    let is_on_another = || facts.lines().any(|(number, text)| number != *line && uses(text));
+    let is_used = |(number, text): (usize, &str)| {
+        number != *line && uses(text) && !facts.kind.is_comment(text)
+    };
+    let is_on_another = || facts.lines().any(is_used);
     let is_in_compose = || {
         let files = context.exists.filter(|_| *scope == Scope::File);
         let files = files.map(|files| files.compose_files(facts.file)).unwrap_or_default();
@@ -108,8 +112,10 @@ fn has_device_libraries(facts: &Facts<'_>, setting: &Setting) -> bool {
         let has = |text: &str| command.words.iter().any(|word| word.text.contains(text));
         command.words[0].text == "ln" && has("amdgcn")
     });
-    let is_package = setting.value.starts_with("/opt/rocm/amdgcn/")
-        && rocm::amd_releases(facts, setting.stage).next().is_some();
+    let is_package = rocm::amd_releases(facts, setting.stage).any(|release| {
+        let folders = ["/opt/rocm/amdgcn/".to_owned(), format!("/opt/rocm-{release}/amdgcn/")];
+        folders.iter().any(|folder| setting.value.starts_with(folder))
+    });
     is_link || is_package
 }
 
@@ -128,7 +134,7 @@ fn is_for_session(facts: &Facts<'_>, setting: &Setting) -> bool {
 /// Returns whether a compose file gives a variable to a container.
 fn passes(text: &str, name: &str) -> bool {
     let facts = Facts::read("compose.yml", text);
-    text.contains("env_file")
+    facts.code.contains("env_file")
         || text.lines().any(|line| line.trim().strip_prefix("- ") == Some(name))
         || facts.settings.iter().any(|one| one.name == name)
 }
@@ -415,6 +421,32 @@ pub(super) fn is_branch(value: &str) -> bool {
         || !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
 }
 
+/// The greatest distance, in lines, between two settings that belong together.
+const NEAR: usize = 10;
+
+/// Checks `HIP_VISIBLE_DEVICES`, which counts within the GPUs that `ROCR_VISIBLE_DEVICES` leaves.
+fn masked(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let of = |name: &'static str| facts.settings.iter().filter(move |one| one.name == name);
+    for setting in of("HIP_VISIBLE_DEVICES") {
+        let Setting { name, value, line, scope, stage, program } = setting;
+        let first = value.split(',').next().and_then(|first| first.trim().parse::<usize>().ok());
+        let is_beside = |one: &&Setting| {
+            one.line.abs_diff(*line) <= NEAR
+                && (one.scope, one.stage, &one.program) == (*scope, *stage, program)
+                && !one.value.contains(UNKNOWN)
+        };
+        let outer = of("ROCR_VISIBLE_DEVICES").find(is_beside).map(|one| one.value.trim());
+        let (Some(first), Some(outer)) = (first, outer) else { continue };
+        if !outer.is_empty() && first >= outer.split(',').count() {
+            let message = format!(
+                "`{name}={value}` counts within `ROCR_VISIBLE_DEVICES={outer}`, which leaves no such GPU"
+            );
+            let hit = Hit::new("visible-devices-form", *line, message).at_most(Severity::Warning);
+            found.hit(hit.help("set only `ROCR_VISIBLE_DEVICES`"));
+        }
+    }
+}
+
 /// The endings of names of lists.
 const LISTS: [&str; 4] = ["PATH", "FLAGS", "OPTS", "ARGS"];
 
@@ -503,14 +535,15 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
 
 /// Returns whether the file gives a variable a default somewhere, or tests whether it is set.
 fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
+    let code = &facts.code;
     let has_default = ["-", ":-", "=", ":=", "+", ":+", "?", ":?"]
         .iter()
-        .any(|default| facts.text.contains(&format!("${{{name}{default}")));
+        .any(|default| code.contains(&format!("${{{name}{default}")));
     // A script that tests a variable expects its caller to set it.
     let is_checked = || {
         let words = [format!("\"${name}\""), format!("\"${{{name}}}\"")];
         let mut tests = words.iter().flat_map(|word| [format!("-n {word}"), format!("-z {word}")]);
-        tests.any(|test| facts.text.contains(&test))
+        tests.any(|test| code.contains(&test))
     };
     has_default || facts.kind == Kind::Shell && is_checked()
 }

@@ -1,47 +1,69 @@
 //! Rules for words anywhere in a file, including comments.
 
 use std::cell::LazyCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::for_gpu;
-use crate::data::{Files, WordRow, data};
-use crate::shell::ShellCommand;
+use crate::data::{Files, Part, WordRow, data};
+use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind};
 
-static SET: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
-    // Advice is ASCII; Unicode tables would only slow down the start.
-    let patterns = data().words.iter().map(|row| &row.pattern);
-    RegexSetBuilder::new(patterns).unicode(false).build().ok()
-});
+/// Rows about words, with their patterns as one.
+#[derive(Debug)]
+struct Rows {
+    rows: Vec<&'static WordRow>,
+    set: RegexSet,
+}
+
+impl Rows {
+    /// Returns the rows about lines or about commands. A test proves that all patterns are valid.
+    fn of(in_commands: bool) -> Self {
+        let rows: Vec<&WordRow> =
+            data().words.iter().filter(|row| (row.part == Part::Commands) == in_commands).collect();
+        let patterns = rows.iter().map(|row| &row.pattern);
+        // Advice is ASCII; Unicode tables would only slow down the start.
+        let set = RegexSetBuilder::new(patterns).unicode(false).build().unwrap_or_default();
+        Self { rows, set }
+    }
+
+    /// Returns the rows whose patterns match a text in lower case.
+    fn matching<'a>(&'a self, lower: &str) -> impl Iterator<Item = &'static WordRow> + use<'a> {
+        let found = self.set.matches(lower.as_bytes());
+        self.rows.iter().enumerate().filter(move |(at, _)| found.matched(*at)).map(|(_, row)| *row)
+    }
+}
+
+static LINES: LazyLock<Rows> = LazyLock::new(|| Rows::of(false));
+static COMMANDS: LazyLock<Rows> = LazyLock::new(|| Rows::of(true));
 
 /// The longest line that is checked, in bytes. Longer lines do not contain advice.
 const LONGEST: usize = 2_000;
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let Some(set) = SET.as_ref() else { return };
     let messages = message_lines(facts);
     let failures = failure_lines(facts);
     let others = found.places();
-    let whole = LazyCell::new(|| facts.text.to_ascii_lowercase());
+    let whole = LazyCell::new(|| facts.code.to_ascii_lowercase());
     let has = |text: &String| whole.contains(text.as_str());
+    let is_file = |row: &WordRow| {
+        (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has)
+    };
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
             continue;
         }
         let lower = text.to_ascii_lowercase();
-        for index in &set.matches(lower.as_bytes()) {
-            let row = &data().words[index];
+        for row in LINES.matching(&lower) {
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
-            let is_advice = !failures.contains(&line) && (row.in_comments || !is_message);
-            let is_file =
-                (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has);
+            let is_advice =
+                !failures.contains(&line) && (row.part == Part::Comments || !is_message);
             let is_other = sure == Match::Unknown && !row.without_gpu;
-            if !is_file || !is_advice || !applies(row, facts.kind, &lower) || is_other {
+            if !is_file(row) || !is_advice || !applies(row, facts.kind, &lower) || is_other {
                 continue;
             }
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
@@ -52,10 +74,50 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 found.hit(hit);
             }
         }
-        if !is_comment(facts.kind, &lower) && !messages.contains(&line) {
+        if !facts.kind.is_comment(&lower) && !messages.contains(&line) {
             moved_index(text, line, context, found);
         }
     }
+    in_commands(facts, context, &is_file, found);
+}
+
+/// Checks the rows about commands.
+fn in_commands(
+    facts: &Facts<'_>,
+    context: Context<'_>,
+    is_file: &dyn Fn(&WordRow) -> bool,
+    found: &mut Findings<'_>,
+) {
+    let is_row = |row: &&WordRow| is_file(row) && applies(row, facts.kind, "");
+    let mut patterns: BTreeMap<&str, Option<Regex>> = BTreeMap::new();
+    for command in facts.commands.iter().filter(|command| !is_talk(command)) {
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let lower = words.join(" ").to_ascii_lowercase();
+        for row in COMMANDS.matching(&lower).filter(is_row) {
+            let pattern = patterns
+                .entry(&row.name)
+                .or_insert_with(|| RegexBuilder::new(&row.pattern).unicode(false).build().ok());
+            let end = pattern.as_ref().and_then(|one| one.find(lower.as_bytes()));
+            let line = line_at(command, end.map_or(0, |one| one.end()));
+            let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
+            if let Some(hit) = for_gpu(hit, facts.target.matches(&row.row.gpus, context)) {
+                found.hit(hit);
+            }
+        }
+    }
+}
+
+/// Returns the line of the word at a position of a command, whose words are joined with spaces.
+fn line_at(command: &ShellCommand, position: usize) -> usize {
+    let mut left = position;
+    let is_before = |word: &&Word| {
+        let length = word.text.len() + 1;
+        let is_before = left > length;
+        left = left.saturating_sub(length);
+        is_before
+    };
+    let mut words = command.words.iter().skip_while(is_before);
+    words.next().unwrap_or(&command.words[0]).line
 }
 
 /// Prefixes of the names of shell functions that print messages.
@@ -108,20 +170,18 @@ fn is_input(command: &ShellCommand) -> bool {
     command.is_piped && matches!(&*command.words[0].text, "cat" | "echo" | "printf")
 }
 
-/// Returns whether a line is a comment in code.
-fn is_comment(kind: Kind, lower: &str) -> bool {
-    !matches!(kind, Kind::Text) && lower.trim_start().starts_with(['#', ';'])
-}
-
 fn applies(row: &WordRow, kind: Kind, lower: &str) -> bool {
     let is_code = matches!(kind, Kind::Dockerfile | Kind::Shell);
-    let is_comment = is_comment(kind, lower);
+    let is_comment = kind.is_comment(lower);
     let is_file = match row.files {
         Files::Any => true,
         Files::Text => !kind.has_settings() || is_comment,
         Files::Code => is_code,
+        Files::Dockerfile => kind == Kind::Dockerfile,
     };
-    is_file && (row.in_comments || !is_comment) && !(row.may_be_denied && is_denied(lower))
+    is_file
+        && (row.part == Part::Comments || !is_comment)
+        && !(row.may_be_denied && is_denied(lower))
 }
 
 /// Returns whether a line warns against something.
@@ -172,6 +232,6 @@ mod tests {
             let one = RegexSetBuilder::new([&row.pattern]).unicode(false).build();
             assert!(one.is_ok(), "{}: {one:?}", row.name);
         }
-        assert!(SET.is_some());
+        assert_eq!(LINES.set.len() + COMMANDS.set.len(), data().words.len());
     }
 }
