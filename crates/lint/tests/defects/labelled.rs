@@ -575,7 +575,7 @@ fn the_group_video_alone_opens_no_gpu() {
     for (run, expected) in [
         ("RUN useradd -m -G video user", &["2 warning"][..]),
         ("RUN usermod -aG video,render user", &[]),
-        ("RUN groupadd -g 992 render && usermod -aG video user && usermod -aG 992 user", &[]),
+        ("RUN groupadd render && usermod -aG video user && usermod -aG 992 user", &[]),
     ] {
         let text = format!("{start}{run}\n");
         expect("render-group-missing", NONE, &[("Dockerfile", &text, expected)]);

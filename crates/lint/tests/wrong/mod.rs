@@ -54,6 +54,14 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         5,
         "services:\n  a:\n    build: .\n    devices:\n      - /deb/kfd:/dev/kfd\n",
     ),
+    ("ollama-leak", "run.sh", 1, "docker run docker.io/ollama/ollama:0.5.12-rocm\n"),
+    (
+        "driver-in-image",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN sudo amdgpu-install -y --usecase=rocm\n",
+    ),
+    ("remote-code", "run.sh", 2, "vllm serve a \\\n  --trust-remote-code\n"),
     ("kfd-missing", "run.sh", 1, "docker run --device /dev/dri localhost/rocm-llama\n"),
     (
         "engine-socket",
