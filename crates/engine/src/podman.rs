@@ -262,10 +262,17 @@ impl Podman {
                 let mut ending =
                     Ending { service: Some(started), held: Arc::clone(&held), endings };
                 let built = build::build(&client, request, context, &held, on_event).await;
-                if let Some(service) = ending.service.take() {
-                    service.stop().await;
+                match (built, ending.service.take()) {
+                    (Err(EngineError::Lost { action, reason }), Some(service)) => {
+                        let said = service.stop_and_report().await;
+                        Err(EngineError::Lost { action, reason: with_output(reason, &said) })
+                    }
+                    (built, Some(service)) => {
+                        service.stop().await;
+                        built
+                    }
+                    (built, None) => built,
                 }
-                built
             }
         }
     }
@@ -283,6 +290,33 @@ impl Podman {
                 Some(ServiceSettings { runtime: Some(runtime.to_owned()), ..settings.clone() })
             }
             Connection::Socket(_) => None,
+        }
+    }
+}
+
+/// Adds what a service printed to the reason why the connection to it was lost: the cause of a
+/// crash of the Go runtime, which a long trace follows, or the last line.
+fn with_output(reason: String, said: &str) -> String {
+    let is_cause = |line: &&str| line.starts_with("panic: ") || line.starts_with("fatal error: ");
+    match said.lines().find(is_cause).or(said.lines().last()) {
+        Some(line) => format!("{reason}; podman printed: {line}"),
+        None => reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_crash_is_quoted_without_its_trace() {
+        for (said, quoted) in [
+            ("", "eof"),
+            ("a\nb", "eof; podman printed: b"),
+            ("a\nfatal error: x\n\ngoroutine 1:", "eof; podman printed: fatal error: x"),
+            ("panic: y [recovered]\n\tpanic: y", "eof; podman printed: panic: y [recovered]"),
+        ] {
+            assert_eq!(with_output("eof".to_owned(), said), quoted);
         }
     }
 }

@@ -75,6 +75,8 @@ pub(crate) struct Service {
     /// When this closes, the watchdog stops podman.
     input: Option<ChildStdin>,
     words: Arc<Mutex<Vec<u8>>>,
+    /// Reads the service's standard error.
+    listener: Option<JoinHandle<()>>,
 }
 
 impl Service {
@@ -105,26 +107,19 @@ impl Service {
         let words = Arc::new(Mutex::new(Vec::new()));
         let stderr = child.stderr.take();
         let listener = stderr.map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&words))));
-        let mut service = Self { socket: place.socket, child, input, words };
-        service.wait_until_it_answers(listener).await.map_err(failed)?;
+        let mut service = Self { socket: place.socket, child, input, words, listener };
+        service.wait_until_it_answers().await.map_err(failed)?;
         Ok(service)
     }
 
-    async fn wait_until_it_answers(
-        &mut self,
-        listener: Option<JoinHandle<()>>,
-    ) -> Result<(), String> {
+    async fn wait_until_it_answers(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START;
         loop {
             if UnixStream::connect(&self.socket).await.is_ok() {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                // Its last output may not have arrived yet.
-                if let Some(listener) = listener {
-                    drop(tokio::time::timeout(LAST_WORDS, listener).await);
-                }
-                return Err(format!("it ended with {status}: {}", self.words()));
+                return Err(format!("it ended with {status}: {}", self.last_words().await));
             }
             if Instant::now() > deadline {
                 let words = self.words();
@@ -145,10 +140,29 @@ impl Service {
 
     /// Stops the service and everything that it runs, and waits until they have ended.
     pub(crate) async fn stop(mut self) {
+        self.end().await;
+    }
+
+    /// Stops the service like [`Self::stop`], and returns the end of its output.
+    pub(crate) async fn stop_and_report(mut self) -> String {
+        self.end().await;
+        self.last_words().await
+    }
+
+    async fn end(&mut self) {
         drop(self.input.take());
         if tokio::time::timeout(STOP, self.child.wait()).await.is_err() {
             tracing::warn!(socket = %self.socket.display(), "a podman service did not stop");
         }
+    }
+
+    /// Returns the end of the output of a service that has ended.
+    async fn last_words(&mut self) -> String {
+        // The last part may not have arrived yet.
+        if let Some(listener) = self.listener.take() {
+            drop(tokio::time::timeout(LAST_WORDS, listener).await);
+        }
+        self.words()
     }
 
     fn words(&self) -> String {

@@ -2,12 +2,15 @@
 //! engine's service is killed, or both. Afterwards no `RUN` continues, `clean` removes everything
 //! that belongs to this tool and nothing else, and the next build gives the right result.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::{BuildEvent, DockerBuilder, Engine, Leftover, LeftoverKind, ServiceSettings};
+use engine::{
+    BuildEvent, DockerBuilder, Engine, EngineError, Leftover, LeftoverKind, ServiceSettings,
+};
 use testkit::{Dockerd, PodmanStore, gate_cases, gate_passed};
 
 use crate::settings::settings;
@@ -75,6 +78,36 @@ async fn until_it_sleeps(engine: &Engine, base: &Base) -> Duration {
         asleep = said.recv() => asleep.unwrap(),
     }
     begin.elapsed()
+}
+
+/// A service that dies during a build: its last output is in the error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_dies_is_quoted() {
+    let (store, base) = (PodmanStore::new(), Base::serve().await);
+    let folder = tempfile::tempdir().unwrap();
+    let (program, pid) = (folder.path().join("podman"), folder.path().join("pid"));
+    let script = format!(
+        "#!/bin/sh\npodman \"$@\" &\necho $! > {}\nwait\n\
+         echo 'fatal error: newosproc' >&2\necho 'goroutine 1:' >&2\nexit 2\n",
+        pid.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let engine = Engine::podman(ServiceSettings { program, ..settings(&store) });
+    base.give_to(&engine).await;
+    let text = text(&base, LONG);
+    let mut on_event = |event| {
+        if let BuildEvent::Line(line) = event
+            && line.text == "asleep"
+        {
+            kill(std::iter::once(std::fs::read_to_string(&pid).unwrap().trim().to_owned()));
+        }
+    };
+    let request = request("quoted", &text);
+    let built = engine.build(&request, context(&text, &[("data", DATA)]), &mut on_event).await;
+    let error = built.unwrap_err();
+    assert!(matches!(error, EngineError::Lost { .. }), "{error:?}");
+    assert!(error.to_string().contains("; podman printed: fatal error: newosproc"), "{error}");
 }
 
 /// Starts a build, and drops it after a while.
