@@ -308,7 +308,8 @@ mod tests {
             (200 << 8, Ended::Ran { success: true }),
             (201 << 8, Ended::Ran { success: false }),
             (202 << 8, Ended::NotConfined),
-            (203 << 8, Ended::Stopped),
+            (203 << 8, Ended::OutOfTime),
+            (204 << 8, Ended::Stopped),
             (0, Ended::Stopped),
             (9, Ended::Stopped),
         ] {
