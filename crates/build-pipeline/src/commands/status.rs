@@ -18,7 +18,6 @@ use upkeep::outdated::{LastCheck, Remembered};
 use crate::cli::{Format, Global, StatusArgs};
 use crate::global;
 use crate::output::{self, Page, Tone};
-use crate::outputs::ENGINE;
 
 /// The result of `status`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -169,7 +168,7 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
     let place = |output: &str| {
         let path = output.strip_prefix("oci:").or_else(|| output.strip_prefix("oci-archive:"));
         let exists = path.map(|path| state::output_path(record, root, path).exists());
-        let is_in_engine = output == ENGINE || output.starts_with("engine:");
+        let is_in_engine = output.starts_with("engine:");
         let engine = record.engine.as_ref().filter(|_| is_in_engine).map(|engine| engine.kind);
         Place { output: output.to_owned(), exists, engine }
     };

@@ -297,9 +297,9 @@ fn a_workflow_that_is_killed_leaves_a_correct_store_and_the_next_run_succeeds() 
         std::thread::sleep(moment);
         if is_killed(&mut child) { String::new() } else { "ended".to_owned() }
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     run(None);
-    let whole = begun.elapsed();
+    let whole = start.elapsed();
     std::fs::remove_dir_all(&store).unwrap();
     let kills = gate_cases(3, 200);
     until_hit(kills, whole, |_, moment| run(Some(moment)).is_empty());
