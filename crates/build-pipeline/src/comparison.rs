@@ -9,8 +9,8 @@ use record::verify::{Verdict, compare};
 use serde::Serialize;
 
 use crate::differences::{File, Files};
-use crate::output::Page;
-use crate::sanitise::sanitise;
+use terminal::output::Page;
+use terminal::sanitise::sanitise;
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

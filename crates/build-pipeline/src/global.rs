@@ -1,14 +1,11 @@
 //! Applies the global options: the working directory, and the clients that fetch inputs.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use executor::{Settings, SharedStores};
 use failure::{Failure, Kind};
 use host::run::Network;
-use indicatif::{MultiProgress, ProgressBar};
 use launch::additions::Additions;
 use launch::machine::Data;
 use launch::prepare::Asked;
@@ -18,13 +15,12 @@ use plan::Plan;
 use project::request::Subject;
 use project::{Project, stores};
 use record::Note;
-use sources::{Event, SourceUrl, Sources};
+use sources::{Event, Sources};
 
 use crate::cli::{self, Given, Global, NetworkChoice, StoreArgs};
-use crate::live;
-use crate::output;
-use crate::reporter::{Reporter, size};
-use crate::sanitise::sanitise_line;
+use terminal::output;
+use terminal::downloads::Downloads;
+use terminal::sanitise::sanitise_line;
 
 /// Returns the working directory.
 pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
@@ -146,67 +142,6 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
 
 /// Returns a listener that shows the progress of fetching sources.
 pub(crate) fn listener(global: &Global) -> impl Fn(Event<'_>) + Send + Sync + 'static + use<> {
-    let progress = Progress::new(global);
-    move |event| progress.tell(event)
-}
-
-/// Shows download progress.
-struct Progress {
-    /// Live lines on a terminal, one per URL.
-    live: Option<(MultiProgress, Mutex<BTreeMap<String, ProgressBar>>)>,
-}
-
-impl Progress {
-    fn new(global: &Global) -> Self {
-        let is_live =
-            matches!(Reporter::new(global.progress), Reporter::Tty(_)) && live::is_possible();
-        Self { live: is_live.then(|| (live::lines(), Mutex::default())) }
-    }
-
-    fn tell(&self, event: Event<'_>) {
-        match event {
-            Event::Fetching { url, place, commit } => {
-                let from = if url == place { String::new() } else { format!(" from {place}") };
-                self.say(&format!("fetching {url} at {commit}{from}"));
-            }
-            Event::Received { url, bytes } => self.received(url, bytes),
-            Event::Resumed { url, from } => {
-                self.say(&format!("resuming {url} at {}", size(from)));
-            }
-            Event::Retry { url, reason } => self.say(&format!("trying {url} again: {reason}")),
-            Event::Waiting { path } => {
-                self.say(&format!(
-                    "waiting for another run, which holds the lock {}",
-                    path.display()
-                ));
-            }
-            _ => {}
-        }
-    }
-
-    fn say(&self, text: &str) {
-        match &self.live {
-            Some((all, _)) => all.suspend(|| output::fetching(text)),
-            None => output::fetching(text),
-        }
-    }
-
-    fn received(&self, url: &SourceUrl, bytes: u64) {
-        let Some((all, bars)) = &self.live else { return };
-        let mut bars = bars.lock().unwrap_or_else(PoisonError::into_inner);
-        let bar = bars.entry(url.to_string()).or_insert_with(|| {
-            let bar = all.add(ProgressBar::new_spinner());
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        bar.set_message(format!("{} from {url}", size(bytes)));
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Some((all, _)) = &self.live {
-            drop(all.clear());
-        }
-    }
+    let downloads = Downloads::new(global.progress);
+    move |event| downloads.tell(event)
 }

@@ -8,23 +8,16 @@
 //! an image again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's
 //! errors, and `completions` writes shell completions. Only `output` prints.
 
-mod annotations;
 mod cli;
 mod commands;
 mod comparison;
 mod completions;
 mod differences;
-mod exit_code;
 mod global;
-mod heartbeat;
-mod live;
-mod output;
 mod outputs;
 mod rebuild;
 mod refusal;
 mod render;
-mod reporter;
-mod sanitise;
 mod signals;
 mod typed;
 
@@ -32,9 +25,11 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use failure::{Failure, Kind};
 use names::Secret;
 use project::config::Config;
+use terminal::exit_code::code_of;
+use terminal::reporter::Reporter;
+use terminal::{heartbeat, output};
 
 use crate::cli::{Cli, Color, Command, Global};
-use crate::exit_code::code_of;
 use crate::refusal::Refusal;
 
 fn main() -> std::process::ExitCode {
@@ -52,7 +47,7 @@ fn main() -> std::process::ExitCode {
         Color::Always => anstream::ColorChoice::Always.write_global(),
         Color::Never => anstream::ColorChoice::Never.write_global(),
     }
-    if reporter::Reporter::is_json(cli.global.progress) {
+    if Reporter::is_json(cli.global.progress) {
         output::talk_json();
     }
     if cli.global.quiet {
@@ -76,7 +71,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
             let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
             let words: Vec<String> = words.collect();
             let typed: Vec<Secret> = words.iter().map(Secret::new).collect();
-            output::refusal(&Refusal::new(error, command, &words), &typed);
+            Refusal::new(error, command, &words).print(&typed);
         } else {
             drop(output::result(&names::mask(&error.render().ansi().to_string())));
         }
@@ -93,7 +88,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error, &command))?;
     if let Err(error) = typed::check(&command, &matches).and_then(|()| configure(&mut cli, config))
     {
-        if reporter::Reporter::is_json(cli.global.progress) {
+        if Reporter::is_json(cli.global.progress) {
             output::talk_json();
         }
         let error = typed::name_variables(error, &typed::from_variables(&command, &matches));
@@ -191,7 +186,7 @@ fn hide_secrets_in_panics() {
 fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
     // This program's lines must not mix with the output of a container.
     let is_container = matches!(cli.command, Some(Command::Run(_)));
-    if !is_container && reporter::Reporter::is_log(cli.global.progress) {
+    if !is_container && Reporter::is_log(cli.global.progress) {
         heartbeat::watch(&cli.global.command);
     }
     match &cli.command {

@@ -9,8 +9,8 @@ use plan::Plan;
 use project::image::name_in_engine;
 use record::OutputOutcome;
 
-use crate::output::counted;
-use crate::reporter::size;
+use terminal::output::counted;
+use terminal::reporter::size;
 
 /// Makes git ignore a new folder for images, if a file was written into it, as Python's `venv` does
 /// for its folders.

@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
 use crate::global;
-use crate::output;
-use crate::reporter::Reporter;
+use terminal::output;
+use terminal::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 
 /// The location of a rebuilt image. The image is deleted on drop.

@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command};
 use failure::nearest;
-use names::TrackName;
+use names::{Secret, TrackName};
 use project::Project;
+use terminal::output;
 
 /// A command-line error, as it is printed.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// What is wrong, in clap's colours.
-    pub(crate) message: String,
+    message: String,
     /// What to do next.
-    pub(crate) hints: Vec<String>,
+    hints: Vec<String>,
     /// The usage, and where to find the help.
-    pub(crate) rest: String,
+    rest: String,
 }
 
 impl Refusal {
@@ -47,6 +48,23 @@ impl Refusal {
             message = message.replace(shown, &variable);
         }
         Self { message, hints, rest: rest.join("\n\n") }
+    }
+
+    /// Prints the error. Its text quotes the arguments, so secrets are masked.
+    pub(crate) fn print(&self, typed: &[Secret]) {
+        // Mask each argument separately first: in the whole text, a quote inside a password would look
+        // like its end.
+        let masked = |text: &str| {
+            typed
+                .iter()
+                .filter(|word| word.is_secret())
+                .fold(text.to_owned(), |text, word| text.replace(word.expose(), &word.masked()))
+        };
+        output::say(&masked(&self.message));
+        self.hints.iter().for_each(|one| output::hint(&masked(one)));
+        if !self.rest.is_empty() {
+            output::say(&format!("\n{}", masked(self.rest.trim_end())));
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use plan::{
 use project::prepare::Prepared;
 use record::SlimSummary;
 
-use crate::output::{Page, counted};
-use crate::reporter::size;
+use terminal::output::{Page, counted};
+use terminal::reporter::size;
 
 /// Returns the plan as an indented outline.
 ///

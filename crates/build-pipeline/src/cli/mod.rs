@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use names::Secret;
 use oci::client::RegistryClient;
 use project::mirrors::Mirrors;
+use terminal::reporter::Progress;
 
 pub(crate) use self::build::*;
 pub(crate) use self::bundle::*;
@@ -98,7 +99,7 @@ pub(crate) struct Global {
     )]
     pub(crate) bundles: Vec<PathBuf>,
     /// How to show progress
-    #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
+    #[arg(long, global = true, value_parser = values::progress(), default_value = "auto", env = "BUILD_PIPELINE_PROGRESS", help_heading = "Global options")]
     pub(crate) progress: Progress,
     /// When to colour messages
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, env = "BUILD_PIPELINE_COLOR", help_heading = "Global options")]

@@ -3,18 +3,23 @@
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use names::EngineKind;
+use terminal::reporter::Progress;
 
-/// How to show progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Progress {
-    /// Live lines on a terminal, plain lines elsewhere
-    Auto,
-    /// Live lines
-    Tty,
-    /// One line per step
-    Plain,
-    /// One JSON object per line
-    Json,
+/// Returns the parser of `--progress`.
+pub(crate) fn progress() -> impl TypedValueParser<Value = Progress> {
+    let values = [
+        ("auto", "Live lines on a terminal, plain lines elsewhere"),
+        ("tty", "Live lines"),
+        ("plain", "One line per step"),
+        ("json", "One JSON object per line"),
+    ];
+    let values = values.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).map(|text| match text.as_str() {
+        "tty" => Progress::Tty,
+        "plain" => Progress::Plain,
+        "json" => Progress::Json,
+        _ => Progress::Auto,
+    })
 }
 
 /// When to colour messages.

@@ -27,13 +27,13 @@ use tokio::task::JoinHandle;
 use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use crate::output::{self, ErrorDocument, Page, Tone, counted};
+use terminal::output::{self, ErrorDocument, Page, Tone, counted};
 use crate::outputs::{
     ENGINE, check_push, hide_from_git, moved, nearby, next, options, parse_output,
     pushed_reference, shown,
 };
-use crate::reporter::{Reporter, size};
-use crate::sanitise::{sanitise_json, sanitise_line};
+use terminal::reporter::{Reporter, size};
+use terminal::sanitise::{sanitise_json, sanitise_line};
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 

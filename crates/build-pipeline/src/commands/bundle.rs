@@ -18,9 +18,9 @@ use record::OutputState;
 
 use crate::cli::{Bundle, Global, Mirror, Subject};
 use crate::global;
-use crate::output::{self, Page, counted};
-use crate::reporter::{Reporter, size};
-use crate::sanitise::sanitise_line;
+use terminal::output::{self, Page, counted};
+use terminal::reporter::{Reporter, size};
+use terminal::sanitise::sanitise_line;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 

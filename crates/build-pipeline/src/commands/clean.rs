@@ -4,8 +4,8 @@ use failure::{Failure, Kind};
 use launch::clean::{Asked, CleanReport, State, clean};
 
 use crate::cli::{Clean, Format, Only};
-use crate::output::{self, Page};
-use crate::reporter::size;
+use terminal::output::{self, Page};
+use terminal::reporter::size;
 
 /// Finds leftovers, removes them, and reports the result.
 pub(crate) fn run(args: &Clean) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Diagnose, Format, Global};
 use crate::global::{self, working_folder};
-use crate::output::{self, Page, counted};
+use terminal::output::{self, Page, counted};
 
 /// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

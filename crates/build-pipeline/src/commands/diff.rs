@@ -6,8 +6,8 @@ use project::image::Image;
 use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
 use crate::global;
-use crate::output;
-use crate::output::Page;
+use terminal::output;
+use terminal::output::Page;
 
 /// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {

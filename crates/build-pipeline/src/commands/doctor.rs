@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::cli::{Doctor, Format, Global};
 use crate::global;
-use crate::output::{self, Page, Tone};
+use terminal::output::{self, Page, Tone};
 
 /// The output of `doctor --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Env, EnvFormat, Global};
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::cli::{Explain, Format, Global};
 use crate::commands::lint;
 use crate::global;
-use crate::output;
-use crate::output::Page;
+use terminal::output;
+use terminal::output::Page;
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

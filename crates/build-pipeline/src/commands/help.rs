@@ -6,7 +6,7 @@ use failure::{Failure, Kind};
 use project::environment;
 
 use crate::cli::Cli;
-use crate::output;
+use terminal::output;
 
 const TOPICS: [&str; 2] = ["exit-codes", "environment"];
 
@@ -17,7 +17,7 @@ pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {
         None => output::result(&cli.render_long_help().ansi().to_string()),
         Some("exit-codes") => {
             let lines =
-                crate::exit_code::TABLE.map(|(code, meaning)| format!("{code:>4}  {meaning}\n"));
+                terminal::exit_code::TABLE.map(|(code, meaning)| format!("{code:>4}  {meaning}\n"));
             output::result(&lines.concat())
         }
         Some("environment") => {

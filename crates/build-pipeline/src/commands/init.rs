@@ -9,7 +9,7 @@ use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
 use crate::cli::{CiSystem, Document, Global, Init};
 use crate::commands::schema::schema;
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 use crate::typed;
 
 /// Runs the command.

@@ -11,7 +11,7 @@ use upkeep::lock::{
 
 use crate::cli::{Format, Global, Lock};
 use crate::global;
-use crate::output::{self, Page, counted};
+use terminal::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {

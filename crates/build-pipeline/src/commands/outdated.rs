@@ -7,10 +7,10 @@ use project::fetch;
 use project::pins_file::{FILE, read};
 use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select};
 
-use crate::annotations::{self, Annotation, Level};
+use terminal::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
-use crate::output::{self, Page, Tone, counted};
+use terminal::output::{self, Page, Tone, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {

@@ -8,7 +8,8 @@ use record::SlimSummary;
 
 use crate::cli::{Global, PlanArgs, PlanFormat};
 use crate::global;
-use crate::{output, render};
+use crate::render;
+use terminal::output;
 
 /// Prints the plans of the requested tracks.
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {

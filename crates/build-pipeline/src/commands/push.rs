@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use crate::cli::{Format, Global, Push, Tag};
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 use crate::outputs::{check_push, moved};
-use crate::reporter::Reporter;
+use terminal::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 

@@ -8,9 +8,9 @@ use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Global, Prune, Records, RecordsCommand};
-use crate::output::{Page, Tone, counted};
-use crate::reporter::seconds;
-use crate::{global, output, typed};
+use terminal::output::{self, Page, Tone, counted};
+use terminal::reporter::seconds;
+use crate::{global, typed};
 
 /// A record as `records --format json` prints it.
 #[derive(serde::Serialize, schemars::JsonSchema)]

@@ -13,10 +13,10 @@ use slim::{ChangedFile, WholeFile};
 
 use crate::cli::{Format, Global, Slim};
 use crate::global;
-use crate::output::{self, Page, counted};
+use terminal::output::{self, Page, counted};
 use crate::outputs::parse_output;
-use crate::reporter::size;
-use crate::sanitise::sanitise_line;
+use terminal::reporter::size;
+use terminal::sanitise::sanitise_line;
 use crate::typed;
 
 /// The maximum number of changed files that the text lists.

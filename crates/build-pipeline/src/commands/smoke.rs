@@ -7,7 +7,7 @@ use launch::smoke::{Asked, Outcome, SmokeReport, Tried, levels};
 
 use crate::cli::{Format, Global, LevelChoice, Smoke};
 use crate::global;
-use crate::output::{self, Page, Tone};
+use terminal::output::{self, Page, Tone};
 
 fn level(choice: LevelChoice) -> Level {
     match choice {

@@ -17,7 +17,7 @@ use upkeep::outdated::{LastCheck, Remembered};
 
 use crate::cli::{Format, Global, StatusArgs};
 use crate::global;
-use crate::output::{self, Page, Tone};
+use terminal::output::{self, Page, Tone};
 
 /// The result of `status`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -24,9 +24,9 @@ use crate::cli::{
     Format, Global, StepArguments, StepClean, StepCommand, StepList, StepRun, StoreArgs, Subject,
 };
 use crate::global;
-use crate::output::{self, Page, counted};
+use terminal::output::{self, Page, counted};
 use crate::rebuild::carry_out;
-use crate::reporter::size;
+use terminal::reporter::size;
 
 /// The minimum number of digits of a shortened key.
 const DIGITS: usize = 8;

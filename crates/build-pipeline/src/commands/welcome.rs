@@ -9,7 +9,7 @@ use project::request::{self, PendingRequest};
 
 use crate::cli::Global;
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// Prints what the user can do here.
 pub(crate) fn run(global: &Global) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ use project::rehearsal::Rehearsal;
 use crate::cli::{Export, Global, StoreArgs};
 use crate::commands::step::{StepKind, settings};
 use crate::global;
-use crate::output;
+use terminal::output;
 use crate::rebuild::carry_out;
 use crate::typed;
 

@@ -18,7 +18,7 @@ use upkeep::ci::Install;
 use crate::cli::{Export, Global};
 use crate::commands::step::plans;
 use crate::global;
-use crate::output;
+use terminal::output;
 
 use jobs::{Jobs, Options};
 

@@ -16,10 +16,10 @@ use project::clock::today;
 
 use self::files::{Folder, Read};
 pub(crate) use self::report::LintFindings;
-use crate::annotations::{self, Annotation, Level};
+use terminal::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Lint, LintFormat};
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {

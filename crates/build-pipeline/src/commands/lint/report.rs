@@ -5,7 +5,7 @@ use pins::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::{Page, counted};
+use terminal::output::{Page, counted};
 
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;

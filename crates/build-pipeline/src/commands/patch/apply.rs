@@ -13,7 +13,7 @@ use crate::cli::{Apply, Global};
 use crate::commands::patch::report::{self, PatchReport, TreeReport};
 use crate::commands::patch::wanted::{run_probes, wanted};
 use crate::global;
-use crate::output;
+use terminal::output;
 
 /// System directories.
 const SYSTEM: [&str; 10] =
@@ -78,7 +78,7 @@ pub(crate) fn export(
     if is_standard_output && is_good {
         // Standard output is used for the tar.
 
-        output::say(&crate::sanitise::sanitise(report.text(&args.options).trim_end()));
+        output::say(&terminal::sanitise::sanitise(report.text(&args.options).trim_end()));
         report.verdict(&args.options)
     } else {
         report::print(&report, &args.options)

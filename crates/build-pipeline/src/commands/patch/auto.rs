@@ -15,7 +15,7 @@ use project::{Project, patches};
 use crate::cli::Apply;
 use crate::commands::patch::apply::apply;
 use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport};
-use crate::output;
+use terminal::output;
 
 /// Applies all patches for components that are installed under a root.
 pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {

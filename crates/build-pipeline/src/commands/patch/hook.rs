@@ -15,7 +15,7 @@ use failure::{Failure, Kind};
 use project::{Project, environment, patches};
 
 use crate::cli::{Hook, Manager};
-use crate::output;
+use terminal::output;
 
 /// Prints a hook.
 pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Failure> {

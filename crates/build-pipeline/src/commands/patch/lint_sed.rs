@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::cli::{Format, Global, LintSed};
 use crate::commands::patch::report::SCHEMA;
 use crate::global;
-use crate::output::{self, Page, counted};
+use terminal::output::{self, Page, counted};
 
 /// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

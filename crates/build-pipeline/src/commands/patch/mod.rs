@@ -25,7 +25,7 @@ use crate::cli::{Check, Format, Global, Options, Patch, PatchCommand};
 use crate::commands::patch::report::{PatchReport, TreeReport};
 use crate::commands::patch::wanted::{run_probes, wanted};
 use crate::global;
-use crate::output;
+use terminal::output;
 
 /// Runs a subcommand of `patch`.
 pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ fn diff(mut tree: TreeReport, diff: &[u8], options: &Options) -> Result<(), Fail
         Ok(()) => output::exact_result(diff),
         Err(error) => {
             // Standard output is only for the diff, and there is none.
-            output::say(&crate::sanitise::sanitise(report.text(options).trim_end()));
+            output::say(&terminal::sanitise::sanitise(report.text(options).trim_end()));
             Err(error)
         }
     }

@@ -8,7 +8,7 @@ use patching::revert::{revert, revert_all};
 
 use crate::cli::{Format, Revert};
 use crate::commands::patch::report::{RevertReport, SCHEMA};
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// Undoes applied patches.
 pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), Failure> {

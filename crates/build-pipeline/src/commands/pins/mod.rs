@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand, ShownPins};
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, ShownPins};
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// The result of `pins show --origin --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! `build-pipeline run`: starts a track's image with only the privileges it needs, or prints a file
 //! that starts it.
 //!
-//! `launch::prepare` defines the container, and `launch::session` starts it. `terminal` connects it
+//! `launch::prepare` defines the container, and `launch::session` starts it. `tty` connects it
 //! to the terminal.
 
-mod terminal;
+mod tty;
 
 use engine::Engine;
 use failure::{Failure, Kind};
@@ -13,11 +13,11 @@ use launch::additions::Additions;
 use launch::prepare::{self, Asked, Prepared};
 use launch::session::{self, Caller, Ended};
 
-use self::terminal::Raw;
+use self::tty::Raw;
 use crate::cli::{Global, PrintForm, Run};
 use crate::commands::diagnose;
 use crate::global;
-use crate::output::{self, Page};
+use terminal::output::{self, Page};
 
 /// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
@@ -120,14 +120,14 @@ async fn attended(
     container: &Container,
     is_interactive: bool,
 ) -> Result<Ended, Failure> {
-    let has_terminal = terminal::is_terminal();
+    let has_terminal = tty::is_terminal();
     let has_input = has_terminal || is_interactive;
-    let (size, output) = (terminal::size, &output::pass_on);
+    let (size, output) = (tty::size, &output::pass_on);
     let caller = Caller { has_terminal, has_input, size, output };
     let begin = || {
         // The mode is restored on drop.
         let raw = if has_terminal { Raw::begin() } else { None };
-        (raw, has_input.then(terminal::input))
+        (raw, has_input.then(tty::input))
     };
     session::attended(engine, prepared, container, caller, begin).await
 }

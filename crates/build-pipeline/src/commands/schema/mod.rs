@@ -30,15 +30,15 @@ use crate::commands::status::StatusReport;
 use crate::commands::step::StepReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;
-use crate::output;
+use terminal::output;
 
 /// A line of `--progress json`.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum Line {
-    Event(crate::reporter::PlanEvent),
-    Talk(crate::output::Talk),
+    Event(terminal::reporter::PlanEvent),
+    Talk(terminal::output::Talk),
 }
 
 /// Prints the schema of a document.

@@ -31,10 +31,10 @@ use serde_json::Value;
 use crate::cli::{Format, Global, StoreArgs, Verify};
 use crate::comparison::Comparison;
 use crate::global;
-use crate::output;
-use crate::output::{Page, Tone, counted};
+use terminal::output;
+use terminal::output::{Page, Tone, counted};
 use crate::rebuild::rebuild;
-use crate::sanitise::sanitise_line;
+use terminal::sanitise::sanitise_line;
 
 /// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;

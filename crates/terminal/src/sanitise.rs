@@ -6,13 +6,13 @@
 
 /// Returns `text` without escape sequences, control characters (except line feed and tab),
 /// bidirectional overrides and secrets.
-pub(crate) fn sanitise(text: &str) -> String {
+pub fn sanitise(text: &str) -> String {
     names::mask(&plain(text)).into_owned()
 }
 
 /// Returns the sanitised text twice: first with its secrets, then with each secret masked by the
 /// same number of characters, so that columns do not move.
-pub(crate) fn sanitise_in_place(text: &str) -> (String, String) {
+pub fn sanitise_in_place(text: &str) -> (String, String) {
     let plain = plain(text);
     let masked = names::mask_in_place(&plain).into_owned();
     (plain, masked)
@@ -31,12 +31,12 @@ fn plain(text: &str) -> String {
 }
 
 /// Returns the sanitised text on a single line.
-pub(crate) fn sanitise_line(text: &str) -> String {
+pub fn sanitise_line(text: &str) -> String {
     sanitise(text).replace(['\n', '\t'], " ")
 }
 
 /// Sanitises every string in a JSON document.
-pub(crate) fn sanitise_json(value: &mut serde_json::Value) {
+pub fn sanitise_json(value: &mut serde_json::Value) {
     use serde_json::Value;
     match value {
         Value::String(text) => *text = sanitise(text),

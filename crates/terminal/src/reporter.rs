@@ -12,7 +12,6 @@ use project::{environment, state};
 use record::{OutputState, StepState};
 use serde::Serialize;
 
-use crate::cli::Progress;
 use crate::heartbeat::{Heartbeat, Transferred};
 use crate::live;
 use crate::output::{self, counted};
@@ -30,9 +29,22 @@ const PLAIN: &str = "{spinner} {elapsed:>4} {wide_msg}";
 /// The number of recent build log lines that are shown live.
 const TAIL: usize = 3;
 
-/// A progress format.
+/// A requested progress format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Live lines on a terminal, plain lines elsewhere.
+    Auto,
+    /// Live lines.
+    Tty,
+    /// One line per step.
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+/// A progress format that is in use.
 #[derive(Debug)]
-pub(crate) enum Reporter {
+pub enum Reporter {
     /// Live lines on a terminal.
     Tty(Live),
     /// One line for each finished step or output, and heartbeat lines in between.
@@ -57,7 +69,7 @@ struct Teller {
 
 /// An event of a plan, as a line of `--progress json`.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
-pub(crate) struct PlanEvent {
+pub struct PlanEvent {
     /// The name of the image that the plan builds.
     plan: String,
     #[serde(flatten)]
@@ -66,7 +78,7 @@ pub(crate) struct PlanEvent {
 
 impl Reporter {
     /// Selects how to show progress: the requested format, or one that suits the output.
-    pub(crate) fn new(asked: Progress) -> Self {
+    pub fn new(asked: Progress) -> Self {
         if output::is_quiet() {
             return Self::Quiet;
         }
@@ -80,7 +92,7 @@ impl Reporter {
     }
 
     /// Reports that the engine of a build is about to be found and tested.
-    pub(crate) fn test_engine(&self, asked: Option<EngineKind>) {
+    pub fn test_engine(&self, asked: Option<EngineKind>) {
         let line = match asked {
             Some(kind) => format!("· testing {kind}"),
             None => {
@@ -95,12 +107,12 @@ impl Reporter {
     }
 
     /// Returns whether progress is printed as log lines.
-    pub(crate) fn is_log(asked: Progress) -> bool {
+    pub fn is_log(asked: Progress) -> bool {
         matches!(Self::new(asked), Self::Plain(_))
     }
 
     /// Returns whether progress and all other messages are JSON.
-    pub(crate) fn is_json(asked: Progress) -> bool {
+    pub fn is_json(asked: Progress) -> bool {
         with_buildkit(asked) == Progress::Json
     }
 
@@ -109,7 +121,7 @@ impl Reporter {
     }
 
     /// Returns the event handler for a plan, which may be one of several.
-    pub(crate) fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
+    pub fn for_plan(self: &Arc<Self>, plan: &Plan, is_one_of_several: bool) -> OnEvent {
         let last_times = OnceLock::new();
         if !plan.needs_all_layers() {
             // The steps of this plan are too short to show durations.
@@ -122,7 +134,7 @@ impl Reporter {
     }
 
     /// Returns the event handler for an image that is being copied.
-    pub(crate) fn for_image(self: &Arc<Self>, name: &str) -> OnEvent {
+    pub fn for_image(self: &Arc<Self>, name: &str) -> OnEvent {
         let last_times = OnceLock::from(BTreeMap::new());
         let (reporter, plan) = (Arc::clone(self), name.to_owned());
         let teller = Teller { reporter, plan, prefix: String::new(), last_times };
@@ -280,7 +292,7 @@ fn with_buildkit(asked: Progress) -> Progress {
 
 /// The live lines.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub struct Live {
     all: MultiProgress,
     shown: Mutex<BTreeMap<String, Shown>>,
 }
@@ -404,7 +416,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 /// Formats a duration for display.
-pub(crate) fn seconds(milliseconds: u64) -> String {
+pub fn seconds(milliseconds: u64) -> String {
     match milliseconds {
         0..10_000 => format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000),
         _ => format!("{} s", milliseconds / 1000),
@@ -412,7 +424,7 @@ pub(crate) fn seconds(milliseconds: u64) -> String {
 }
 
 /// Returns a size in decimal units, as registries and disks use them.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),

@@ -12,24 +12,32 @@ const MOST: usize = 10;
 
 /// Severity of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub enum Level {
+    /// Something is wrong.
     Error,
+    /// Something may be wrong.
     Warning,
+    /// Something is worth knowing.
     Notice,
 }
 
 /// One annotation in a file.
 #[derive(Debug)]
-pub(crate) struct Annotation<'a> {
-    pub(crate) level: Level,
-    pub(crate) file: &'a str,
-    pub(crate) line: usize,
-    pub(crate) title: String,
-    pub(crate) message: String,
+pub struct Annotation<'a> {
+    /// Its severity.
+    pub level: Level,
+    /// The path of the file.
+    pub file: &'a str,
+    /// The line, from 1.
+    pub line: usize,
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub message: String,
 }
 
 /// Returns the lines that annotate files, most severe first.
-pub(crate) fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -> String {
+pub fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -> String {
     let mut by_level: BTreeMap<Level, Vec<Annotation<'a>>> = BTreeMap::new();
     for one in annotations {
         by_level.entry(one.level).or_default().push(one);

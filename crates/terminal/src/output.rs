@@ -10,10 +10,8 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use failure::{Failure, Kind, Message};
 use launch::Notice;
-use names::Secret;
 
 use crate::exit_code::code_of;
-use crate::refusal::Refusal;
 use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -33,7 +31,7 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 /// A message that is not a build event, as a line of `--progress json`.
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(crate) enum Talk {
+pub enum Talk {
     /// A warning before the build.
     Warning {
         /// The rule's name.
@@ -83,7 +81,7 @@ pub(crate) enum Talk {
 
 /// The error of one item of a result, with the fields of [`Talk::Error`].
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct ErrorDocument {
+pub struct ErrorDocument {
     exit_code: u8,
     message: String,
     causes: Vec<String>,
@@ -106,7 +104,7 @@ impl From<&Failure> for ErrorDocument {
 
 /// A text that is built line by line.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub struct Page {
     text: String,
     /// The verdicts in it, in order.
     verdicts: Vec<(Range<usize>, Tone)>,
@@ -114,7 +112,7 @@ pub(crate) struct Page {
 
 /// The tone of a verdict, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// As expected.
     Good,
     /// Not known, or not as good as it could be.
@@ -135,38 +133,38 @@ impl Tone {
 
 impl Page {
     /// Adds a line.
-    pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) {
+    pub fn line(&mut self, text: std::fmt::Arguments<'_>) {
         self.add(text);
         self.text.push('\n');
     }
 
     /// Adds a text without ending the line.
-    pub(crate) fn add(&mut self, text: std::fmt::Arguments<'_>) {
+    pub fn add(&mut self, text: std::fmt::Arguments<'_>) {
         use std::fmt::Write as _;
         self.text.write_fmt(text).expect("writing to a string never fails");
     }
 
     /// Adds a verdict without ending the line. [`page`] prints it in colour.
-    pub(crate) fn verdict(&mut self, word: &str, tone: Tone) {
+    pub fn verdict(&mut self, word: &str, tone: Tone) {
         let start = self.text.len();
         self.text.push_str(word);
         self.verdicts.push((start..self.text.len(), tone));
     }
 
     /// Adds a verdict that fills a column of `width` characters.
-    pub(crate) fn column(&mut self, word: &str, tone: Tone, width: usize) {
+    pub fn column(&mut self, word: &str, tone: Tone, width: usize) {
         self.verdict(word, tone);
         self.add(format_args!("{:1$}", "", width.saturating_sub(word.len())));
     }
 
     /// Returns the complete text, without colours.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         self.text
     }
 }
 
 /// Returns a number with a noun: `1 pin`, `2 pins`, `2 patches`, `2 entries`.
-pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     if count == N::from(1) {
         return format!("{count} {noun}");
     }
@@ -178,17 +176,17 @@ pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, nou
 }
 
 /// Switches all messages to JSON.
-pub(crate) fn talk_json() {
+pub fn talk_json() {
     TALKS_JSON.store(true, Ordering::Relaxed);
 }
 
 /// Suppresses progress and notes from now on.
-pub(crate) fn be_quiet() {
+pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
 /// Returns whether progress and notes are suppressed.
-pub(crate) fn is_quiet() -> bool {
+pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
@@ -202,7 +200,7 @@ fn said_as_json(talk: impl FnOnce() -> Talk) -> bool {
 }
 
 /// Prints a JSON object on one line of standard error.
-pub(crate) fn json_line(object: &impl serde::Serialize) {
+pub fn json_line(object: &impl serde::Serialize) {
     if let Ok(mut value) = serde_json::to_value(object) {
         sanitise_json(&mut value);
         say(&value.to_string());
@@ -211,17 +209,17 @@ pub(crate) fn json_line(object: &impl serde::Serialize) {
 
 /// Prints a result. If the reader has closed the pipe (`| head`), the exit code is the same as if
 /// it had read everything.
-pub(crate) fn result(text: &str) -> Result<(), Failure> {
+pub fn result(text: &str) -> Result<(), Failure> {
     written(anstream::stdout().write_all(text.as_bytes()).and_then(|()| anstream::stdout().flush()))
 }
 
 /// Prints a result that may contain untrusted text.
-pub(crate) fn sanitised_result(text: &str) -> Result<(), Failure> {
+pub fn sanitised_result(text: &str) -> Result<(), Failure> {
     result(&sanitise(text))
 }
 
 /// Prints a page that may contain untrusted text, with its verdicts in colour.
-pub(crate) fn page(page: &Page) -> Result<(), Failure> {
+pub fn page(page: &Page) -> Result<(), Failure> {
     let (mut shown, mut end) = (String::new(), 0);
     for (range, tone) in &page.verdicts {
         let style = tone.style();
@@ -235,7 +233,7 @@ pub(crate) fn page(page: &Page) -> Result<(), Failure> {
 }
 
 /// Prints a result unchanged, unless it goes to a terminal.
-pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
+pub fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         sanitised_result(&String::from_utf8_lossy(bytes))
     } else {
@@ -244,12 +242,12 @@ pub(crate) fn exact_result(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Prints a document as indented JSON.
-pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
+pub fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
     result(&json_text(document)?)
 }
 
 /// Returns a document as indented JSON.
-pub(crate) fn json_text(document: &impl serde::Serialize) -> Result<String, Failure> {
+pub fn json_text(document: &impl serde::Serialize) -> Result<String, Failure> {
     let bug =
         |e: serde_json::Error| Failure::caused(Kind::Bug, "cannot write a result as JSON", &e);
     let mut value = serde_json::to_value(document).map_err(bug)?;
@@ -259,14 +257,14 @@ pub(crate) fn json_text(document: &impl serde::Serialize) -> Result<String, Fail
 
 /// Prints a document like [`json`], but piece by piece, because it may be large. The caller must
 /// have sanitised its strings.
-pub(crate) fn large_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+pub fn large_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let mut writer = io::BufWriter::new(anstream::stdout());
     let done = serde_json::to_writer_pretty(&mut writer, document).map_err(io::Error::from);
     written(done.and_then(|()| writer.write_all(b"\n")).and_then(|()| writer.flush()))
 }
 
 /// Passes on the output of a program that the user started, unchanged, to the same stream.
-pub(crate) fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
+pub fn pass_on(bytes: &[u8], is_error: bool) -> Result<(), Failure> {
     if !is_error {
         let done = io::stdout().write_all(bytes).and_then(|()| io::stdout().flush());
         match done {
@@ -296,7 +294,7 @@ fn written(done: io::Result<()>) -> Result<(), Failure> {
 
 /// Prints a line to standard error, without secrets. Errors are ignored, because the record
 /// contains everything important.
-pub(crate) fn say(text: &str) {
+pub fn say(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", names::mask(text)));
     note_printed();
 }
@@ -306,20 +304,20 @@ fn note_printed() {
 }
 
 /// Returns how long nothing has been printed since `started`.
-pub(crate) fn silence(started: Instant) -> Duration {
+pub fn silence(started: Instant) -> Duration {
     let printed = *PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     printed.unwrap_or(started).max(started).elapsed()
 }
 
 /// Prints a warning.
-pub(crate) fn warn(rule: &str, message: &str) {
+pub fn warn(rule: &str, message: &str) {
     if !said_as_json(|| Talk::Warning { rule: rule.to_owned(), message: message.to_owned() }) {
         say(&format!("{WARNING}warning{WARNING:#}: {} [{rule}]", sanitise_line(message)));
     }
 }
 
 /// Prints a notice.
-pub(crate) fn notice(notice: Notice) {
+pub fn notice(notice: Notice) {
     match notice {
         Notice::Warning { rule, message } => warn(&rule, &message),
         Notice::Hint(message) => hint(&message),
@@ -327,21 +325,21 @@ pub(crate) fn notice(notice: Notice) {
 }
 
 /// Reports that a source is being fetched.
-pub(crate) fn fetching(message: &str) {
+pub fn fetching(message: &str) {
     if !is_quiet() && !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
 
 /// Reports that the run waits for another run.
-pub(crate) fn waiting(message: &str) {
+pub fn waiting(message: &str) {
     if !is_quiet() && !said_as_json(|| Talk::Waiting { message: message.to_owned() }) {
         say(&sanitise_line(message));
     }
 }
 
 /// Reports a known failure that was found in a log or in a program's output.
-pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
+pub fn known_failure(name: &str, cause: &str, line: Option<&str>) {
     let as_talk = || Talk::KnownFailure {
         name: name.to_owned(),
         cause: cause.to_owned(),
@@ -357,21 +355,21 @@ pub(crate) fn known_failure(name: &str, cause: &str, line: Option<&str>) {
 }
 
 /// Prints a hint about what to do next, unless notes are suppressed.
-pub(crate) fn hint(message: &str) {
+pub fn hint(message: &str) {
     if !is_quiet() {
         advise(message);
     }
 }
 
 /// Prints a hint that belongs to an error or a known failure.
-pub(crate) fn advise(message: &str) {
+pub fn advise(message: &str) {
     if !said_as_json(|| Talk::Hint { message: message.to_owned() }) {
         say(&format!("{HINT}hint{HINT:#}: {}", sanitise_line(message)));
     }
 }
 
 /// Prints an error: what, why, and what to do next.
-pub(crate) fn error(error: &Failure) {
+pub fn error(error: &Failure) {
     if matches!(error.message, Message::Told) {
         return;
     }
@@ -439,7 +437,7 @@ fn places_in(error: &pins::ParseError, text: &str) {
 
 /// Writes log lines to standard error without secrets. Each event arrives in one write.
 #[derive(Debug)]
-pub(crate) struct LogWriter;
+pub struct LogWriter;
 
 impl io::Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -450,22 +448,5 @@ impl io::Write for LogWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
-    }
-}
-
-/// Prints a command-line error. Its text quotes the arguments, so secrets are masked.
-pub(crate) fn refusal(refusal: &Refusal, typed: &[Secret]) {
-    // Mask each argument separately first: in the whole text, a quote inside a password would look
-    // like its end.
-    let masked = |text: &str| {
-        typed
-            .iter()
-            .filter(|word| word.is_secret())
-            .fold(text.to_owned(), |text, word| text.replace(word.expose(), &word.masked()))
-    };
-    say(&masked(&refusal.message));
-    refusal.hints.iter().for_each(|one| hint(&masked(one)));
-    if !refusal.rest.is_empty() {
-        say(&format!("\n{}", masked(refusal.rest.trim_end())));
     }
 }

@@ -3,7 +3,7 @@
 use failure::Kind;
 
 /// All exit codes with their meanings, in numeric order.
-pub(crate) const TABLE: [(u8, &str); 21] = [
+pub const TABLE: [(u8, &str); 21] = [
     (0, "success"),
     (
         1,
@@ -46,7 +46,7 @@ pub(crate) const TABLE: [(u8, &str); 21] = [
 ];
 
 /// Returns the exit code for a kind of failure.
-pub(crate) fn code_of(kind: Kind) -> u8 {
+pub fn code_of(kind: Kind) -> u8 {
     match kind {
         Kind::ReaderLeft => 0,
         Kind::Failed => 1,

@@ -23,7 +23,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The running steps and outputs of a run, by their displayed names.
 #[derive(Debug, Default)]
-pub(crate) struct Heartbeat {
+pub struct Heartbeat {
     running: Arc<Mutex<BTreeMap<String, Running>>>,
     thread: OnceLock<()>,
 }
@@ -42,7 +42,7 @@ struct Running {
 
 /// The bytes of an output's layers.
 #[derive(Debug, Default)]
-pub(crate) struct Transferred {
+pub struct Transferred {
     /// The bytes to transfer, as far as known.
     total: u64,
     /// The bytes that were transferred, by layer. `None` for a layer that needs no transfer.
@@ -51,13 +51,13 @@ pub(crate) struct Transferred {
 
 impl Transferred {
     /// Starts counting; `total` is the size of all layers.
-    pub(crate) fn of(total: u64) -> Self {
+    pub fn of(total: u64) -> Self {
         Self { total, layers: BTreeMap::new() }
     }
 
     /// Records the progress of a layer. If the first progress is its whole size, the layer already
     /// existed and needs no transfer.
-    pub(crate) fn note(&mut self, layer: &Digest, done: u64, size: u64) {
+    pub fn note(&mut self, layer: &Digest, done: u64, size: u64) {
         match self.layers.get_mut(layer) {
             Some(Some(moved)) => *moved = done,
             Some(None) => {}
@@ -72,12 +72,12 @@ impl Transferred {
     }
 
     /// Returns the number of bytes that were transferred.
-    pub(crate) fn done(&self) -> u64 {
+    pub fn done(&self) -> u64 {
         self.layers.values().flatten().sum()
     }
 
     /// Returns the number of bytes to transfer.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 
@@ -94,7 +94,7 @@ impl Transferred {
 
 impl Heartbeat {
     /// Records that a step or output has started. `bytes` is the size of the layers of an output.
-    pub(crate) fn begin(&self, name: String, bytes: Option<u64>, fetches: bool) {
+    pub fn begin(&self, name: String, bytes: Option<u64>, fetches: bool) {
         let now = Instant::now();
         let transfer = bytes.map(Transferred::of);
         let new = Running { began: now, said: now, transfer, fetches };
@@ -108,21 +108,21 @@ impl Heartbeat {
     }
 
     /// Records that a line about a step or output was printed.
-    pub(crate) fn said(&self, name: &str) {
+    pub fn said(&self, name: &str) {
         if let Some(running) = lock(&self.running).get_mut(name) {
             running.said = Instant::now();
         }
     }
 
     /// Records that a step transfers layers.
-    pub(crate) fn expect(&self, name: &str, bytes: u64) {
+    pub fn expect(&self, name: &str, bytes: u64) {
         if let Some(running) = lock(&self.running).get_mut(name) {
             running.transfer = Some(Transferred::of(bytes));
         }
     }
 
     /// Records the progress of a layer.
-    pub(crate) fn progress(&self, name: &str, layer: &Digest, done: u64, size: u64) {
+    pub fn progress(&self, name: &str, layer: &Digest, done: u64, size: u64) {
         let mut all = lock(&self.running);
         if let Some(transfer) = all.get_mut(name).and_then(|running| running.transfer.as_mut()) {
             transfer.note(layer, done, size);
@@ -130,7 +130,7 @@ impl Heartbeat {
     }
 
     /// Records that a step or output has ended.
-    pub(crate) fn end(&self, name: &str) {
+    pub fn end(&self, name: &str) {
         if lock(&self.running).remove(name).is_some() {
             RUNNING.fetch_sub(1, Ordering::Relaxed);
         }
@@ -153,7 +153,7 @@ impl Drop for Heartbeat {
 
 /// From now on, prints a line whenever the command has been silent for too long and none of its
 /// steps and outputs is running. Running steps and outputs have separate lines.
-pub(crate) fn watch(command: &str) {
+pub fn watch(command: &str) {
     let (command, started) = (command.to_owned(), Instant::now());
     start(move || {
         let mut idle = started;
