@@ -1,8 +1,8 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
 //! rocm|advisories|release|schema|corpus|facts|bench`.
 //!
-//! `ci` decides whether a change can be merged. It consists of other chores and needs root on
-//! Debian 12.
+//! `ci` decides whether a change can be merged. It runs cargo's checks and other chores, and needs
+//! root on Debian 12.
 
 #![cfg_attr(
     test,
@@ -34,7 +34,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
-  ci            run all checks: format, lints, tests, documentation, tidy, schemas, dependencies
+  ci            run all checks: format, lints, tests, documentation, tidy, workflows, schemas,
+                dependencies
   setup         install what the tests need (docker-registry, skopeo and other Debian packages, and act)
   test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
   tidy          check the project rules that no linter checks

@@ -31,7 +31,7 @@ const BAD: [&str; 5] = ["vanished", "yanked", "rewritten", "moved", "expired"];
 /// The findings of a nightly run.
 #[derive(Debug, Default)]
 struct Nightly {
-    /// The reasons for a failure, the worst first.
+    /// The reasons for a failure, in the order of the steps; pins are sorted, the worst first.
     failures: Vec<String>,
     summary: String,
     outputs: Vec<(&'static str, String)>,
@@ -72,7 +72,8 @@ impl Tool<'_> {
     }
 }
 
-/// Runs all steps. If they find problems, the first line of the error is the worst problem.
+/// Runs all steps. If they find problems, the first line of the error is the worst pin or, if all
+/// pins are good, the first problem.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     cargo(&["build", "--locked", "--package", "build-pipeline"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
@@ -98,7 +99,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Checks all pins, and writes a proposal for each one with a newer value.
+/// Checks all pins, and writes a proposal for each one that is unresolved or has a newer value.
 fn outdated(tool: &Tool<'_>, folder: &std::path::Path, nightly: &mut Nightly) -> Result<()> {
     let report = tool.json(&["outdated", "--format", "json"])?;
     let pins = report["pins"].as_array().context("`outdated` lists no pins")?;

@@ -33,7 +33,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("time", "time"),
 ];
 
-/// The version of cargo-deny that `ci` uses to check licences and sources.
+/// The version of cargo-deny that is installed if the machine has none.
 const CARGO_DENY: &str = "0.20.2";
 
 /// Installs the missing Debian packages, and the program `act`.

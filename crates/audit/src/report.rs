@@ -46,14 +46,14 @@ pub enum VerdictName {
     Native,
     /// There is code for a generic target that this GPU belongs to.
     Generic,
-    /// There is code only for a GPU that this one can imitate.
+    /// The GPU can run the code only if it imitates another GPU.
     Spoof,
     /// There is GPU code, but none for this GPU.
     None,
     /// There is no GPU code.
     HostOnly,
-    /// Files that may contain code for this GPU cannot be read, or do not name the GPUs of the family
-    /// that their code is for. The other files contain none.
+    /// Files that may contain code for this GPU cannot be read, or their code is for a family or
+    /// for an unknown target. The other files contain none.
     Unreadable,
 }
 

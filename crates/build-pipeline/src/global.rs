@@ -18,8 +18,8 @@ use record::Note;
 use sources::{Event, Sources};
 
 use crate::cli::{self, Given, Global, NetworkChoice, StoreArgs};
-use terminal::output;
 use terminal::downloads::Downloads;
+use terminal::output;
 use terminal::sanitise::sanitise_line;
 
 /// Returns the working directory.

@@ -3,10 +3,10 @@
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
 //! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
 //! and do not depend on arguments or the terminal. `typed` writes the command line for records
-//! and locks. The crate `failure` explains what went wrong and what to do next; `exit_code` gives
-//! each kind of failure its code. `comparison` and `differences` compare images, `rebuild` builds
-//! an image again, and `render` and `reporter` show plans and progress. `refusal` rewrites clap's
-//! errors, and `completions` writes shell completions. Only `output` prints.
+//! and locks. The crate `failure` explains what went wrong and what to do next, and the crate
+//! `terminal` prints it. `comparison` and `differences` compare images, `rebuild` builds an image
+//! again, and `render` shows plans. `refusal` rewrites clap's errors, and `completions` writes
+//! shell completions.
 
 mod cli;
 mod commands;
@@ -44,8 +44,8 @@ fn main() -> std::process::ExitCode {
     };
     match cli.global.color {
         Color::Auto => {}
-        Color::Always => anstream::ColorChoice::Always.write_global(),
-        Color::Never => anstream::ColorChoice::Never.write_global(),
+        Color::Always => output::set_colours(true),
+        Color::Never => output::set_colours(false),
     }
     if Reporter::is_json(cli.global.progress) {
         output::talk_json();
@@ -144,7 +144,7 @@ fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failu
     Ok(())
 }
 
-/// Returns the stores that the command line specifies, if the command uses stores.
+/// Returns the stores from the command line, if `store` in config.toml is their default.
 fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
     match &mut cli.command {
         // A rehearsal needs no network.
@@ -266,7 +266,7 @@ fn man(folder: &std::path::Path) -> Result<(), Failure> {
         })
 }
 
-/// Sends log lines to standard error: warnings of dependencies, and more with `-v`.
+/// Sends log lines to standard error, if `-v` or `RUST_LOG` requests them.
 fn start_logging(verbose: u8) {
     let filter = project::environment::log_filter().unwrap_or_else(|| {
         match verbose {

@@ -96,12 +96,12 @@ pub(crate) fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
     outputs.iter().filter_map(place).chain([default.to_owned()]).collect()
 }
 
-/// Refuses to publish a rehearsed image, or to push to something other than a tag.
+/// Refuses to publish a rehearsed image, or to push to a reference with a digest.
 pub(crate) fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failure> {
     if reference.digest.is_some() {
         return Err(Failure::new(
             Kind::Input,
-            format!("`{reference}` contains a digest, but images are pushed to a tag"),
+            format!("`{reference}` contains a digest, but a push cannot choose the digest"),
         )
         .hint("leave out `@sha256:…`; a name without a tag pushes the image by its digest alone"));
     }

@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 use crate::cli::{AskedEngine, Global};
 use crate::global;
+use crate::signals::{Signals, interrupted};
 use terminal::output;
 use terminal::reporter::Reporter;
-use crate::signals::{Signals, interrupted};
 
-/// The location of a rebuilt image. The image is deleted on drop.
+/// A rebuilt image. Its files are deleted on drop.
 pub(crate) struct Rebuilt {
     pub(crate) image: Image,
     _folder: TempDir,

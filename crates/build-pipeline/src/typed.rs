@@ -53,8 +53,8 @@ pub(crate) fn line(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
-/// Refuses a command in which an image or a place contains a password or token, or in which a build
-/// option precedes the command.
+/// Refuses a command line in which the name of an image or a place contains a password or token, or
+/// in which a build option precedes the command.
 ///
 /// Must be called before values are split: a password may contain any separator, and a part of a
 /// password cannot be recognised as one.

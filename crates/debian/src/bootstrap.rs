@@ -1,7 +1,7 @@
 //! Builds a root file system from locked packages: the contract `bootstrap/1`.
 //!
-//! The build uses no programs of this machine, so the result does not depend on the machine. It
-//! needs neither root nor Debian:
+//! Apart from a container engine, the build uses no programs of this machine, so the result does
+//! not depend on the machine. The build needs neither root nor Debian:
 //!
 //! 1. [`write_root`] writes a tar: the unpacked files of all packages, the package files themselves
 //!    in `/packages`, and a script.

@@ -49,7 +49,7 @@ pub enum DebError {
     /// A member is missing.
     #[error("it is not a Debian package: it has no member `{0}`")]
     Missing(&'static str),
-    /// A member is compressed with a format that no Debian package uses.
+    /// A member is compressed with a format that is not supported.
     #[error("its member `{0}` has an unsupported compression; gzip, xz and zstd are supported")]
     Compression(String),
     /// The package contains a path that is not allowed.

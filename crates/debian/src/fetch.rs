@@ -85,9 +85,10 @@ pub enum FetchError {
 ///
 /// A file is taken from the cache, else from a folder with old files, else from a mirror. The
 /// mirrors of an archive are tried in order: the next one is tried if a mirror does not have the
-/// file, does not respond or must not be contacted. If at least one mirror responded that it does
-/// not have the file, the servers that keep old files are tried. `days` are the dates in the lock
-/// ([`pins::PackageLock::days`]). A wrong hash is an immediate error.
+/// file, does not respond, reports a server error or a rate limit, or must not be contacted. If at
+/// least one mirror responded that it does not have the file, the servers that keep old files are
+/// tried. `days` are the dates in the lock ([`pins::PackageLock::days`]). Any other failure, for
+/// example a wrong hash, is an immediate error.
 ///
 /// # Errors
 /// Returns the first failure.

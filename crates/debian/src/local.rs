@@ -93,7 +93,7 @@ impl LocalSource {
 }
 
 /// Writes a package source for the release `suite` into `folder`, which is created if it is
-/// missing. `epoch` is the date of the index.
+/// missing. `epoch` is the date of the index, in seconds since 1970.
 ///
 /// # Errors
 /// Fails if the folder is not empty, if a file has changed or is not the package in the lock, or if

@@ -16,7 +16,7 @@ const SNAPSHOTS: &str = "https://snapshot.debian.org/archive/{archive}/{time}/{f
 /// The placeholders, and the values that replace them.
 const PLACEHOLDERS: [(&str, &str); 4] = [
     ("{archive}", "`debian` or `debian-security`"),
-    ("{time}", "the end of the day of the lock's index, such as `20261120T235959Z`"),
+    ("{time}", "the end of a day in the lock, such as `20261120T235959Z`"),
     ("{file}", "the path of the file in the archive"),
     ("{sha256}", "the SHA-256 of the file"),
 ];

@@ -173,7 +173,7 @@ fn refused(lines: &[String]) -> Option<(SourceUrl, ErrorKind)> {
             Some(rest) => rest.split_once(' ')?,
             None => (line.strip_prefix("Err:")?.split_once(' ')?.1, next),
         };
-        // The index may be read over http. The URL is the one by which files are fetched.
+        // Apt may read the index over http. The result is the URL from which files are fetched.
         let mirror: Mirror = place.split_whitespace().next()?.parse().ok()?;
         let url = mirror.file("");
         Some((url.trim_end_matches('/').parse().ok()?, kind_of(reason.trim())?))
@@ -196,7 +196,8 @@ fn kind_of(reason: &str) -> Option<ErrorKind> {
     }
 }
 
-/// Looks up everything that the sets need. The machine's own apt is neither read nor changed.
+/// Looks up everything that the sets need. The configuration and state of the machine's own apt are
+/// neither read nor changed.
 ///
 /// # Errors
 /// Fails if a program is missing, a mirror does not respond, a signature is wrong, or apt finds no

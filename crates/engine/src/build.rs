@@ -186,7 +186,7 @@ fn rejudge(error: EngineError, transcript: &Transcript) -> EngineError {
     }
 }
 
-/// Inspects the image that the stream named.
+/// Inspects the image that the stream named, and checks that it belongs to the run.
 async fn confirm(client: &Client, run: &RunId, named: &str) -> Result<Built, EngineError> {
     let differs = |found: String| EngineError::ImageDiffers { named: named.to_owned(), found };
     let image =

@@ -97,7 +97,8 @@ async fn containers_with(
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters);
         Some(options.size(with_sizes).build())
     };
-    // docker 26 with the containerd image store lists no sizes while a container lacks its layer.
+    // docker 26 with the containerd image store refuses to list sizes while a container lacks its
+    // layer.
     let listed = match client.docker().list_containers(options(true)).await {
         Err(bollard::errors::Error::DockerResponseServerError { .. }) => {
             client.docker().list_containers(options(false)).await
@@ -107,7 +108,8 @@ async fn containers_with(
     listed.map_err(|error| client.wire().judge_bollard(action, error))
 }
 
-/// Lists this tool's bases and the images built on them, except those that belong to a known run.
+/// Lists this tool's bases, and the images and build containers based on them, except those that
+/// belong to a known run. Leaves out images that [`is_adopted_lately`] protects.
 async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     let listed = client.images_with(BASE_LABEL).await?;
     let listed = listed.iter().filter(|image| !is_adopted_lately(image));
@@ -204,7 +206,7 @@ pub(crate) async fn clean(client: &Client, run: &RunId) -> Result<Vec<Leftover>,
     remove_all(client, async || leftovers(client, Some(run)).await).await
 }
 
-/// Removes this tool's bases and the images built on them, and returns what was removed.
+/// Removes everything that [`bases`] lists, and returns what was removed.
 pub(crate) async fn clean_bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     adopt_stray_layers(client).await?;
     let list = async || {
@@ -279,7 +281,7 @@ async fn remove(client: &Client, leftover: &Leftover) -> Result<(), EngineError>
     }
 }
 
-/// Removes an image with its names, which are on this tool's loopback registries.
+/// Removes an image, after its names on this tool's loopback registries.
 async fn remove_image(client: &Client, id: &str) -> Result<(), EngineError> {
     let image = match client.inspect(id).await {
         Ok(image) => image,
@@ -499,7 +501,8 @@ fn user_of(answer: &str) -> Option<&str> {
     id.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(id)
 }
 
-/// Returns whether a container belongs to a build of this tool and is no longer known to podman.
+/// Returns whether podman no longer knows a container, and buildah's record assigns it to this tool
+/// or is missing.
 async fn is_of_a_build(client: &Client, info: &EngineInfo, id: &str) -> Result<bool, EngineError> {
     if matches!(run_of(&build_records(info), id), Record::Foreign) {
         return Ok(false);
@@ -558,7 +561,7 @@ fn end_processes_on(upper: &Path) {
             && let Some(pid) = Pid::from_raw(number)
             && let Err(error) = rustix::process::kill_process(pid, Signal::KILL)
         {
-            tracing::debug!(%error, number, "a process of a build container has already ended");
+            tracing::debug!(%error, number, "cannot end a process of a build container");
         }
     }
 }

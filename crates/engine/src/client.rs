@@ -26,7 +26,7 @@ use crate::records::RecordReader;
 use crate::transcript::Piece;
 use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
 
-/// The compatibility API of podman 4 and 5. Newer docker versions support it too.
+/// The version of docker's API that podman 4 and 5 support. docker's version is negotiated.
 const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// A connection to one engine. Cheap to clone.
@@ -207,8 +207,8 @@ impl Client {
         } else {
             self.tag(image, to).await?;
             let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-            // The name was only for the push. If it were the only name, docker would remove the
-            // image along with it.
+            // The name was only for the push. If it is the only one, it stays, because docker would
+            // remove the image along with it.
             if self.inspect(image.as_str()).await?.tags.len() > 1 {
                 self.remove_image(&to.to_string(), false).await?;
             }
@@ -263,7 +263,7 @@ impl Client {
         Ok(names)
     }
 
-    /// Sends a request whose response is a stream of records, and returns the text of the stream.
+    /// Sends a request whose response is a stream of records, and returns the end of its text.
     async fn streamed(
         &self,
         call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Containers of finished images: create, start, signal, wait and remove.
+//! Containers of finished images: create, start, signal, resize and wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -55,7 +55,8 @@ pub struct ContainerRequest {
     pub open_files: Option<i64>,
     /// The maximum number of processes (`nproc`), if it is to differ from the engine's limit.
     pub processes: Option<i64>,
-    /// The size of `/dev/shm`, in bytes. PyTorch's data loaders and RCCL need more than 64 MiB.
+    /// The size of `/dev/shm`, in bytes. If `None`, the engine's default of 64 MiB, which is too
+    /// small for PyTorch's data loaders and RCCL.
     pub shared_memory: Option<i64>,
     /// Security options, such as `seccomp=unconfined`.
     pub security: Vec<String>,
@@ -98,7 +99,8 @@ pub struct Mount {
 }
 
 impl ContainerRequest {
-    /// Returns a request that uses the image's settings and grants no additional privileges.
+    /// Returns a request that uses the image's settings, without a network and without additional
+    /// privileges.
     pub fn new(run: RunId, image: &str) -> Self {
         Self {
             run,

@@ -95,7 +95,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         format!("/build?{}", query.finish())
     }
 
-    /// Returns a text. Lines of a build's output that contain it are hidden.
+    /// Returns a string, if there is one: lines of a build's output that contain it are hidden.
     fn hidden(&self) -> Option<&'static str> {
         None
     }
@@ -133,8 +133,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns how long something may be in use after a build was interrupted: docker removes the
-    /// container of the `RUN`, and until then, the image of the previous step cannot be removed.
+    /// Returns how long something may be in use after a build was interrupted: until docker has
+    /// removed the container of the `RUN`, the image of the previous step cannot be removed.
     fn settling(&self) -> Duration {
         Duration::from_secs(60)
     }

@@ -3,12 +3,13 @@
 //!
 //! This module is pure: the caller provides variables and file contents, and tries the candidates.
 //!
-//! The order is: the command line; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's default
-//! connection; `DOCKER_HOST`; docker's context; the podman program; the well-known sockets,
-//! podman's first. The program comes before podman's own socket because this tool can stop a `RUN`
-//! in a service that it started, but not in a service that others use.
+//! The order is: the command line; `BUILD_PIPELINE_HOST`; `CONTAINER_HOST`; podman's connection
+//! (`CONTAINER_CONNECTION`, else the default); `DOCKER_HOST`; docker's context; the podman program;
+//! the well-known sockets, podman's first. The program comes before podman's own socket because
+//! this tool can stop a `RUN` in a service that it started, but not in a service that others use.
 //!
-//! The first *named* candidate wins even if nothing answers there: it is better to fail than to
+//! If an engine was requested, candidates for the other one are skipped. The first remaining
+//! candidate that was *named* wins even if nothing answers there: it is better to fail than to
 //! build on an engine that was not requested. (podman-system-connection(1), docker's "Docker
 //! contexts", podman-system-service(1).) A candidate that was not named is skipped if nothing is
 //! there, or if its engine reports that it cannot work. If it is unclear whether an engine works,
@@ -32,7 +33,7 @@ pub struct Surroundings {
     pub container_host: Option<String>,
     /// `CONTAINER_CONNECTION`.
     pub container_connection: Option<String>,
-    /// The content of `podman-connections.json`, or of `containers.conf` as JSON.
+    /// The content of `podman-connections.json`.
     pub podman_connections: Option<String>,
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
@@ -78,7 +79,7 @@ pub struct Candidate {
     pub kind: Option<EngineKind>,
     /// How to reach it, or why it cannot be used.
     pub address: Result<Address, String>,
-    /// Whether the user named it. If so, nothing else is tried.
+    /// Whether the user named it. If such a candidate is tried, nothing after it is.
     pub is_named: bool,
 }
 
@@ -107,7 +108,8 @@ pub struct Chosen<T> {
 pub struct Discovery<T> {
     /// The candidate to use.
     pub chosen: Option<Chosen<T>>,
-    /// The candidates before it, in order. If none was chosen: all candidates.
+    /// The candidates before it, in order. If none was chosen: all candidates up to the named one
+    /// that was tried, or simply all.
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -170,7 +172,7 @@ pub fn candidates(around: &Surroundings) -> Vec<Candidate> {
 }
 
 /// Chooses the first usable candidate. Calls `attempt` for each candidate in order, until one is
-/// chosen.
+/// chosen or one that the user named cannot be used.
 ///
 /// # Errors
 /// Returns the first [`Trouble::Failed`] of `attempt`.

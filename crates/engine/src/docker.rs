@@ -78,9 +78,9 @@ impl Dialect for DockerBuilder {
 }
 
 /// Messages of daemons that do not have BuildKit. The first two come from the classic builder when
-/// it reads the probe's `RUN --mount`, in docker 18.09 to 28 and in older versions. The others are
-/// responses to a build with BuildKit (moby's `builder/dockerfile/dispatchers.go`, `bflag.go`,
-/// `api/server/router/build`).
+/// it reads the probe's `RUN --mount`: the first from docker 18.09 to 28, the second from older
+/// versions. The others are responses to a build with BuildKit (moby's
+/// `builder/dockerfile/dispatchers.go`, `bflag.go`, `api/server/router/build`).
 const NO_BUILDKIT: [&str; 5] = [
     "the --mount option requires buildkit",
     "unknown flag: mount",

@@ -77,7 +77,8 @@ pub fn without_cache_mounts(text: &str) -> String {
 }
 
 /// Returns the index of the instruction that the engine names. Searches from `from` to the end,
-/// then from the beginning. Engines differ in whitespace, and newer ones substitute variables.
+/// then from the beginning. Engines differ in whitespace, and newer ones substitute variables; so
+/// if no instruction is equal, the first with the same keyword counts.
 pub(crate) fn locate(instructions: &[Instruction], named: &str, from: usize) -> Option<usize> {
     let named = normal(named);
     let order = (from..instructions.len()).chain(0..from.min(instructions.len()));
@@ -94,7 +95,7 @@ fn normal(text: &str) -> String {
     std::iter::once(keyword.as_str()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the escape character. The `# escape=` directive counts only if nothing precedes it.
+/// Returns the escape character. Only other directives may precede the `# escape=` directive.
 fn escape_of(text: &str) -> char {
     for line in text.lines() {
         let Some((key, value)) =

@@ -23,7 +23,8 @@ use crate::wire::ByteStream;
 /// A container engine.
 ///
 /// podman and docker differ in how this tool reaches them and in how they build. All other calls
-/// are the same. Every call fails with [`EngineError::Unreachable`] if no engine answers.
+/// are the same. Every call fails with [`EngineError::Unreachable`] if no engine answers, or with
+/// [`EngineError::Service`] if this tool's podman service does not start.
 #[derive(Debug)]
 pub struct Engine(Inner);
 
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// Returns the builder that a build would use, given the version of the engine's API and the
-    /// docker builder that the user selected. BuildKit exists since docker 18.09 (API 1.39).
+    /// docker builder that the user selected. docker 18.09 (API 1.39) introduced BuildKit.
     pub fn expected_builder(&self, api_version: &str, selected: Option<DockerBuilder>) -> Builder {
         let minor = api_version.strip_prefix("1.").and_then(|minor| minor.parse::<u32>().ok());
         match (&self.0, selected) {
@@ -268,7 +269,8 @@ impl Engine {
         self.client().await?.build_cache().await
     }
 
-    /// Lists what one run or all runs, including active ones, have left in the engine.
+    /// Lists what one run or all runs, including active ones, have left in the engine. First
+    /// removes images that a killed podman did not finish.
     ///
     /// # Errors
     /// Fails if the engine cannot list its containers or images.

@@ -84,7 +84,7 @@ pub enum EngineError {
         detail: String,
     },
     /// The engine did not answer in time.
-    #[error("cannot {action}: the engine sent nothing for {} s", .after.as_secs())]
+    #[error("cannot {action}: no response from the engine within {} s", .after.as_secs())]
     Silent {
         /// What was attempted.
         action: String,
@@ -156,7 +156,7 @@ impl EngineError {
 pub struct RunFailure {
     /// The exit status.
     pub status: i64,
-    /// The instruction, as written in the Dockerfile or as the engine reports it.
+    /// The instruction, as the engine writes it. If the step is unknown, the engine's message.
     pub instruction: String,
     /// The first line of the instruction in the Dockerfile, counted from 1.
     pub line: Option<usize>,

@@ -18,8 +18,8 @@ pub struct Line {
 
 /// Assembles lines from chunks. Holds at most one line of at most [`LINE_CAP`] bytes.
 ///
-/// A carriage return without a line feed discards the line, as on a terminal: only the last state
-/// of a progress bar remains.
+/// Text after a carriage return replaces the line, as on a terminal: only the last state of a
+/// progress bar remains.
 #[derive(Debug, Default)]
 pub struct LineAssembler {
     held: Vec<u8>,

@@ -20,7 +20,7 @@ use crate::specgen;
 use crate::transcript::{StepMarker, podman_marker};
 use crate::wire::ByteStream;
 
-/// The path of podman's own API. podman 5 accepts it as well.
+/// The path prefix of podman's own API. podman 5 accepts it as well.
 pub(crate) const LIBPOD: &str = "/v4.0.0/libpod";
 
 /// podman's own API.
@@ -294,8 +294,8 @@ impl Podman {
     }
 }
 
-/// Adds what a service printed to the reason why the connection to it was lost: the cause of a
-/// crash of the Go runtime, which a long trace follows, or the last line.
+/// Adds one line of a service's output to the reason why the connection was lost: the first line of
+/// a Go crash, without the long trace after it, otherwise the last line.
 fn with_output(reason: String, said: &str) -> String {
     let is_cause = |line: &&str| line.starts_with("panic: ") || line.starts_with("fatal error: ");
     match said.lines().find(is_cause).or(said.lines().last()) {

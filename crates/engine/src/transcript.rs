@@ -7,7 +7,7 @@ use crate::dockerfile::{self, Instruction};
 use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full};
 use crate::lines::{Line, LineAssembler};
 
-/// The number of output lines that the error of a failed `RUN` contains.
+/// The maximum number of output lines in the error of a failed `RUN`.
 const LOG_LINES: usize = 40;
 
 /// An event of a running build.

@@ -42,8 +42,8 @@ impl Records {
         }
     }
 
-    /// Returns the layers of the complete images that have this tool's label, and those of the
-    /// other images.
+    /// Returns the top layers of the complete images that have this tool's label, and those of the
+    /// other complete images.
     fn layers_of_images(&self) -> (BTreeSet<String>, BTreeSet<String>) {
         let (mut ours, mut others) = (BTreeSet::new(), BTreeSet::new());
         for record in self.images.iter().filter(|record| has_manifest(record)) {
@@ -89,7 +89,7 @@ pub(crate) fn images(info: &EngineInfo) -> BTreeSet<String> {
 /// A layer of a build of this tool that no image and no container uses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StrayLayer {
-    /// The digests and sizes of its tar and of those of the layers below it, lowest first.
+    /// The digest and size of each layer's tar, from the lowest layer up to this one.
     chain: Vec<(Digest, u64)>,
 }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     impl Store {
-        /// A store with an image of this tool, whose layer is returned.
+        /// Returns a store with an image of this tool, and the layer of that image.
         fn new() -> (Self, String) {
             let folder = tempfile::tempdir().unwrap();
             let mut store = Self { folder, layers: vec![], images: vec![], containers: vec![] };

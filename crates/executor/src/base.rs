@@ -11,7 +11,8 @@ use crate::{BlobCache, ExecuteError};
 /// A base image: its documents, without layers.
 #[derive(Debug, Clone)]
 pub struct BaseImage {
-    /// The image, as named in the plan.
+    /// The image whose repository has the layers: the one in the plan or, if there is none, an
+    /// image that this run offers on loopback.
     pub image: ImageRef,
     /// The digest of the index, if the pin names one.
     pub index: Option<Digest>,

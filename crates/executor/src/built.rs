@@ -26,7 +26,7 @@ use crate::{BaseImage, Event, ExecuteError, OnEvent, Output, Settings};
 type Outcome = Result<(Product, StepState), ExecuteError>;
 
 /// Returns whether a run of a plan needs an engine: to load an image into it, or to build a step
-/// that is not cached.
+/// that is not cached and that bake does not build.
 pub fn needs_engine(plan: &Plan, settings: &Settings) -> bool {
     let is_loaded = settings.outputs.iter().any(|one| matches!(one, Output::Engine { .. }));
     let is_build = |step: &&Step| {
@@ -79,8 +79,8 @@ fn finished(plan: &Plan, keys: &BTreeMap<String, Digest>, settings: &Settings) -
     made.collect()
 }
 
-/// Returns the steps that must run, in order: the steps that the last step depends on, except those
-/// that only finished steps depend on.
+/// Returns the steps that must run, in order: the last step and the steps that it depends on,
+/// except finished steps and those that only finished steps depend on.
 fn wanted<'a>(plan: &'a Plan, finished: &Products, settings: &Settings) -> Vec<&'a Step> {
     let steps: BTreeMap<&str, &Step> = plan.steps.iter().map(|step| (&*step.id, step)).collect();
     let last = match &settings.last_step {
@@ -493,8 +493,8 @@ impl Run {
         }
     }
 
-    /// Returns the step whose result is the sealed image of a step. For a build, this is the step
-    /// that seals it.
+    /// Returns the step whose image is kept for other runs: for a build, the step that seals it.
+    /// `None` if the given step makes no image that can be claimed.
     fn result_step<'a>(&'a self, step: &'a Step) -> Option<&'a Step> {
         let is_seal = |one: &&Step| matches!(&one.action, Action::SealImage { image, .. } if *image == step.id);
         match &step.action {
@@ -572,8 +572,8 @@ impl Run {
     }
 }
 
-/// Returns the slimmed image of a plan, if an earlier run made it on this machine and its layers
-/// are in the store.
+/// Returns the slimmed image of a plan, if an earlier run made it on this machine from an image in
+/// a registry.
 pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
     let key = plan.step_keys().remove(&*plan.slim_step()?.id)?;
     let made = store.finished(&key).filter(|made| made.origin.is_none())?;

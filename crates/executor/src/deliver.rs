@@ -1,8 +1,8 @@
 //! Writes a finished image to the requested outputs.
 //!
-//! Layers are transferred only where their bytes are needed: into a full layout, into an archive,
-//! or to a registry that does not have them and cannot mount them. They are streamed, and checked
-//! on the way.
+//! Layers are transferred only where their bytes are needed: into a full layout or an archive, into
+//! an engine that lacks them, or to a registry that does not have them and cannot mount them. They
+//! are streamed, and checked on the way.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl Delivery<'_> {
         self.local_in(&nearby)
     }
 
-    /// Returns the layers in layouts and archives, and those that this run made.
+    /// Returns the layers in layouts and archives, and those in this machine's store.
     fn local_in(&self, nearby: &[PathBuf]) -> LocalBlobs {
         let mut local = block_in_place(|| LocalBlobs::find(nearby));
         if let Some(build_env) = &self.run.settings.build_env {

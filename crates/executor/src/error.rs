@@ -50,15 +50,15 @@ pub enum ErrorKind {
     Patch,
     /// A project file changed after the plan was made.
     Changed,
-    /// There is no engine, or the connection to it was lost.
+    /// There is no engine, or a call to it failed for a reason other than [`ErrorKind::Build`].
     Engine,
-    /// An instruction of a Dockerfile failed.
+    /// An instruction of a Dockerfile failed, or the engine rejects the Dockerfile.
     Build,
     /// Engines would make different images from a Dockerfile.
     Dockerfile,
     /// The engine's result cannot be made canonical.
     Capture,
-    /// The image has no code for its GPU.
+    /// The image or its wheels have no code for the GPU, or cannot be searched for it.
     GpuCode,
     /// The code for other GPUs cannot be removed from the image.
     Slim,
@@ -68,7 +68,7 @@ pub enum ErrorKind {
     Packages,
     /// The packages, or the system made from them, differ from the lock.
     Lock,
-    /// A store has a different result for the key of a step.
+    /// A store, or another job of the same workflow, has a different result for the key of a step.
     StoreDiffers,
     /// The plan contains something that no plan should contain: a bug.
     Plan,
@@ -261,7 +261,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn seal(source: seal::SealError) -> Self {
-        let what = "cannot seal a layer from the engine".to_owned();
+        let what = "cannot read or seal a layer".to_owned();
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 

@@ -112,7 +112,7 @@ pub enum Event {
         /// The layer.
         layer: Digest,
         /// The number of bytes copied so far. If this is the full size in a layer's first event,
-        /// the output already had the layer.
+        /// the layer needed no transfer.
         done: u64,
         /// The layer's size in bytes.
         total: u64,

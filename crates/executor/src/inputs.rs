@@ -51,7 +51,7 @@ impl<'a> Collector<'a> {
     /// Creates a collector.
     ///
     /// # Errors
-    /// Fails if there is no space for temporary files.
+    /// Fails if the folder for temporary files cannot be created.
     pub fn new(
         client: &'a RegistryClient,
         cache: &'a BlobCache,

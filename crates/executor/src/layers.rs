@@ -1,4 +1,4 @@
-//! Lists layers, wherever they are stored.
+//! Reads, checks and lists layers, wherever they are stored.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::mpsc::{SyncSender, sync_channel};

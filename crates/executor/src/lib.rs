@@ -3,8 +3,8 @@
 //! Start at [`Executor::execute`]. The executor makes no choices: the plan specifies what to fetch,
 //! what to write and every label, and [`Settings`] lists the outputs. The module `run` starts
 //! each step as soon as its dependencies are finished. The result is always an [`Execution`], even
-//! after a failure or a signal, so that a record can always be written. This crate prints nothing
-//! and reads no environment variables.
+//! after a failure or a signal, so that a record can always be written. This crate reads no
+//! environment variables, and only the helper process of probes prints anything.
 
 #![cfg_attr(
     test,
@@ -229,7 +229,8 @@ impl Executor {
         run.execution(end)
     }
 
-    /// Removes what this run left in the engine. Call this only if no plan is running.
+    /// Removes what this run left in the engine, and stops this tool's podman services. Call this
+    /// only if no plan is running.
     pub async fn close(self) {
         let Some(engine) = &self.shared.engine else { return };
         for build_env in self.build_envs.into_inner().unwrap_or_else(PoisonError::into_inner) {

@@ -146,7 +146,7 @@ impl LayerSource {
     }
 }
 
-/// How the layers got into a repository. Layers that were already there are not counted.
+/// How the layers got to an output. Layers that were already there are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
     /// The number of layers that were transferred.

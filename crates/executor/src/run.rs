@@ -1,8 +1,8 @@
 //! A running plan: decides when each step runs, and passes the products of steps to the steps that
 //! need them.
 //!
-//! A step starts as soon as its dependencies are finished. If a step fails, no further step starts.
-//! Running steps are completed and their images sealed, so that the next run can use them.
+//! A step starts as soon as its dependencies are finished. If a step fails, running steps are
+//! completed, and only steps that seal their images still start, so that the next run can use them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -184,7 +184,7 @@ impl Run {
         if makes_image {
             targets::check_outputs(self).map_err(Arc::new)?;
         }
-        // Looks up the current target of each tag while the base is fetched.
+        // Asks the registries which digest each output's tag has while the base is fetched.
         let mut found = deliver::ask_for_targets(&self.settings);
         let mut products = self.finished();
         self.publish_finished(&products).await.map_err(Arc::new)?;

@@ -28,7 +28,7 @@ pub struct Failure {
     pub causes: Vec<String>,
     /// The last log lines of the failed command or step, if there are any.
     pub log: Vec<String>,
-    /// What to do next. Each hint names a command or a file.
+    /// What to do next.
     pub hints: Vec<String>,
 }
 

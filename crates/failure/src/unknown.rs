@@ -31,7 +31,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// Parses the name of a GPU target. `gpus.toml` need not contain it.
 ///
 /// # Errors
-/// `text` is not the name of a target.
+/// Fails if `text` is not the name of a target.
 pub fn gpu_target(text: &str) -> Result<GpuTarget, Failure> {
     text.parse().map_err(|error: names::ParseNameError| {
         Failure::caused(Kind::Input, format!("cannot use the GPU target `{text}`"), &error).hint(

@@ -322,7 +322,7 @@ impl<R: Read> Input for Forward<R> {
 }
 
 /// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file. For a
-/// decompressed bundle, `at` and `compressed_size` are the position and size of the compressed one.
+/// decompressed bundle, `at` is the position of the compressed one, and `compressed_size` is set.
 /// Also returns the end of the header or of the last entry that is not empty.
 fn read_bundle(
     input: &mut impl Input,

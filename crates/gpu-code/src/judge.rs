@@ -25,10 +25,10 @@ pub enum Verdict {
     Native,
     /// There is code for a generic target that this GPU belongs to.
     Generic,
-    /// There is code only for a GPU that this one can imitate with this version.
+    /// The GPU can run the code only if it imitates another GPU with this version.
     Spoof(GfxVersion),
-    /// There is code for a family that this GPU belongs to, but it does not name the GPUs of the
-    /// family.
+    /// There may be code for this GPU: the code is for a family that the GPU belongs to, or for a
+    /// target that this program does not know.
     Unknown,
     /// There is GPU code, but none for this GPU.
     None,

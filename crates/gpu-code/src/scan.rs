@@ -39,7 +39,8 @@ pub enum Owner {
     Host,
     /// A GPU. The part is code.
     Gpu(CodeTarget),
-    /// A GPU. The part is data about code, for example which kernel to choose.
+    /// A GPU. The part is data about code, for example which kernel to choose, or code that the
+    /// runtime does not load.
     Data(CodeTarget),
     /// A GPU of another vendor. This is the ID of the entry.
     Other(String),

@@ -206,9 +206,9 @@ impl CodeTarget {
         &self.processor
     }
 
-    /// Returns whether a GPU might run this code: it fits, or whether it fits is unknown. The second
-    /// case applies to families of processors, and to generic targets and numbers that are newer than
-    /// this program.
+    /// Returns whether a GPU might run this code: the code fits, or it is unknown whether it fits.
+    /// The second case applies to families of processors, and to generic targets and numbers that
+    /// are newer than this program.
     pub fn may_fit(&self, gpu: &GpuTarget) -> bool {
         let is_of_family = || {
             let family = self.processor.trim_end_matches('x');

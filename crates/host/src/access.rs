@@ -60,7 +60,7 @@ pub struct Engine {
     pub kernel: Option<String>,
 }
 
-/// The user and the device nodes.
+/// The user, the groups, the device nodes and the engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) devices: Vec<DeviceNode>,
@@ -242,7 +242,8 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     all
 }
 
-/// Returns whether the user may write to a socket; `None` for a recorded machine.
+/// Returns whether the user may write to a socket; `None` for a recorded machine or a symbolic
+/// link.
 fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
     let metadata = root.path(path).symlink_metadata().ok()?;
     if root.is_recorded() || metadata.file_type().is_symlink() {

@@ -127,7 +127,8 @@ pub const TRIAL: Form = Form::of(
         Key::required(
             "expect",
             Kind::Text,
-            "A regular expression that the script's output must match: a program that falls back to the CPU exits with 0 too.",
+            "A regular expression that the script's output must match, because a program that \
+             falls back to the CPU also exits with 0.",
             "expect = '^device 0:'",
         ),
         Key::optional(
@@ -142,9 +143,9 @@ pub const TRIAL: Form = Form::of(
 
 /// `versions/failures.toml`.
 pub const FAILURES: Form = Form::of(
-    "Known failures of programs on AMD GPUs, with causes and fixes. `diagnose` and failed builds use \
-     this file. Patterns are regular expressions of Rust's crate `regex`; each matches within one \
-     line.",
+    "Known failures of programs on AMD GPUs, with causes and fixes. `diagnose`, `smoke`, `run` and \
+     failed builds use this file. Patterns are regular expressions of Rust's crate `regex`; each \
+     matches within one line.",
     &[&[
         Key::schema(),
         REMOVE,
@@ -200,7 +201,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "within",
             Kind::Number,
-            "How many lines apart the matches of `all` may be.",
+            "How many lines apart the matches may be, including those of `unless`.",
             "`30`",
             "within = 60",
         ),

@@ -41,7 +41,8 @@ pub struct Parameter {
 /// The GPU's firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// The version of the MES scheduler's firmware, for each GPU. Only root can read it.
+    /// The versions of the MES scheduler's firmware on the GPUs, each once. Only root can read
+    /// them.
     pub mes: Vec<u32>,
     /// The packages that contain firmware.
     pub packages: Vec<FirmwarePackage>,

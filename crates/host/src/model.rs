@@ -396,7 +396,8 @@ fn hugging_face(folder: &Path) -> Result<Model, ModelError> {
 }
 
 /// Returns the size of the files with weights. A folder may contain the same weights twice, so only
-/// the files in the index count, or, without an index, `model.safetensors`.
+/// the files in the index count; without an index, `model.safetensors`; without either, all files
+/// that [`is_weights`] accepts.
 fn safetensors(folder: &Path) -> Result<u64, ModelError> {
     let index = folder.join("model.safetensors.index.json");
     let single = folder.join("model.safetensors");

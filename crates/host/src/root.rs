@@ -1,5 +1,5 @@
-//! The root directory that a machine is read from, and the file `recorded` for facts that files
-//! cannot contain.
+//! The root directory that a machine is read from, and the file `recorded` with facts that cannot
+//! be stored as files.
 
 use std::fs;
 use std::io::Read as _;

@@ -31,7 +31,7 @@ pub struct FoundEngine {
     pub notes: Vec<Note>,
 }
 
-/// Finds and tests the engine for a build: the given one, or the first that answers. `store` is the
+/// Finds and tests the engine for a build: the given one, or the first that works. `store` is the
 /// folder of finished steps, and `tell` receives the warnings about the choice.
 ///
 /// # Errors
@@ -66,8 +66,8 @@ pub async fn find(
     Ok(FoundEngine { engine, used, notes })
 }
 
-/// Finds the engine to run containers with, and its properties: the given one, or the first that
-/// answers. Does not test it. `tell` receives the warnings about the choice.
+/// Finds the engine to run containers with (the given one, or the first that answers), and its
+/// properties. Does not test the engine. `tell` receives the warnings about the choice.
 ///
 /// # Errors
 /// No engine answers.
@@ -185,7 +185,8 @@ pub fn private_podman() -> Result<Option<Engine>, Failure> {
     Ok(program.map(|program| Engine::podman(service(program, sockets, &store))))
 }
 
-/// Returns how to start this program's podman service, with its folders below the store.
+/// Returns how to start this program's podman service, with its work and cache folders below the
+/// store.
 pub fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSettings {
     ServiceSettings {
         program,
@@ -202,7 +203,7 @@ pub fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSetti
 struct Tried {
     engine: Engine,
     can: Capabilities,
-    /// Why a builder other than BuildKit is used although it was not selected.
+    /// Why docker's classic builder is used although `DOCKER_BUILDKIT` does not select it.
     fallback: Option<Note>,
 }
 

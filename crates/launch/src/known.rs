@@ -21,7 +21,7 @@ pub struct Known {
     pub evidence: String,
     /// The date on which the source was read, `YYYY-MM-DD`, if that is known.
     pub checked: Option<String>,
-    /// The number of lines that show it.
+    /// The number of lines that match one of its patterns.
     pub count: u64,
     /// The first lines that show it.
     pub lines: Vec<Line>,

@@ -1,5 +1,5 @@
-//! Starts a container and connects it to its caller: output, input, signals, terminal size. Always
-//! removes the container at the end.
+//! Starts a container and connects it to its caller: output, input, signals, terminal size. Removes
+//! the container at the end, unless it runs in the background.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -70,7 +70,7 @@ pub async fn attended<Kept>(
     run(engine, prepared, container, Some(caller), begin).await
 }
 
-/// Runs a container and keeps its output.
+/// Runs a container, and keeps the end of its output.
 ///
 /// # Errors
 /// The engine has no such image or fails.

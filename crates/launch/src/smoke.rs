@@ -51,7 +51,7 @@ pub struct Tried {
     pub output: Vec<String>,
     /// Messages of the GPU driver during the level; null if the kernel log cannot be read.
     pub kernel: Option<Vec<String>>,
-    /// The known failures in its output and in the kernel log.
+    /// The known failures in the kernel log and, if the level failed, in its output.
     pub failures: Vec<Known>,
 }
 

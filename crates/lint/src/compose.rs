@@ -81,7 +81,7 @@ const MOST_MERGES: usize = 1_000;
 /// The maximum nesting depth of a document.
 const DEEPEST_NESTING: usize = 64;
 
-/// Adds the facts of a compose file; none if the text is not YAML.
+/// Adds the facts of a compose file, up to its first YAML error; none if it is nested too deeply.
 pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     let Some(root) = tree(text) else { return };
     let fragments = root
@@ -250,7 +250,8 @@ fn pairs(node: Option<&Node>, scope: Scope) -> Vec<Setting> {
     listed.chain(named).collect()
 }
 
-/// Replaces `${NAME:-default}` with the default, and all other variables with [`UNKNOWN`].
+/// Replaces `${NAME:-default}` and `${NAME-default}` with the default, `$$` with `$`, and all other
+/// variables with [`UNKNOWN`].
 fn interpolated(text: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
@@ -305,7 +306,8 @@ struct Open {
     anchor: usize,
 }
 
-/// Builds the tree of the first document, as far as it is valid.
+/// Builds the tree of the first document, up to its first error. Returns `None` if it is empty or
+/// nested too deeply.
 fn tree(text: &str) -> Option<Node> {
     let mut anchors: BTreeMap<usize, Rc<Node>> = BTreeMap::new();
     let mut open: Vec<Open> = Vec::new();

@@ -71,7 +71,7 @@ pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
     }
 }
 
-/// Returns the images that a command builds, commits or tags.
+/// Returns the image names after `-t` or `--tag` in a command that builds, commits or tags.
 pub(crate) fn built(command: &ShellCommand) -> impl Iterator<Item = &str> {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let builds = words.iter().any(|word| matches!(*word, "build" | "bud" | "commit" | "tag"));
@@ -232,7 +232,7 @@ fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
     is_rootless.then(|| named("--podman", None, first.line)).into_iter().collect()
 }
 
-/// Returns whether a text contains a word other than as the name of a group.
+/// Returns whether a text contains a word, not counting values of `--group-add`.
 fn names_root(code: &str, word: &str) -> bool {
     let is_group = |at: usize| code[..at].trim_end_matches([' ', '=']).ends_with("--group-add");
     code.match_indices(word).any(|(at, _)| !is_group(at))

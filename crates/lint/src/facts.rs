@@ -100,7 +100,7 @@ pub struct Image {
     pub reference: String,
     /// The line.
     pub line: usize,
-    /// The stage that starts from it, from 1; 0 elsewhere.
+    /// The number of the stage that starts from it, counted from 1; 0 elsewhere.
     pub stage: usize,
 }
 
@@ -114,7 +114,7 @@ impl Image {
 /// A container that a file starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Container {
-    /// Its image; `None` if the file builds it.
+    /// Its image; `None` if the file builds it or does not name one.
     pub image: Option<Word>,
     /// Its options in the form of `podman run` (`--device=/dev/kfd`), each with its line.
     pub options: Vec<Word>,

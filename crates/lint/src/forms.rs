@@ -34,7 +34,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "wheel",
             Kind::TableByName(&WHEEL),
-            "Wheels that exist only for some versions of Python.",
+            "Releases whose wheels exist only for one version of Python.",
             "none",
             "",
         ),
@@ -119,21 +119,21 @@ const SOURCE: Key = Key::optional(
     "source",
     Kind::Text,
     "The document.",
-    "the value of the rule",
+    "the value of the rule; a rule needs it",
     "source = \"ROCm/TheRock#2991\"",
 );
 const KNOWN: Key = Key::optional(
     "known",
     Kind::Text,
     "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
-    "the value of the rule",
+    "the value of the rule; a rule needs it",
     "known = \"vendor\"",
 );
 const CHECKED: Key = Key::optional(
     "checked",
     Kind::Date,
     "The date on which the document was read.",
-    "the value of the rule",
+    "the value of the rule; a rule needs it",
     "checked = 2026-11-20",
 );
 const SEVERITIES: &[&str] = &["error", "warning", "information"];

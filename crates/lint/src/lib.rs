@@ -4,11 +4,10 @@
 //! Start at [`check`]. It first extracts the [`Facts`] of a file ([`shell`], `compose`, `units`,
 //! `containers`, `python`, `tracks`), which each module of `rules` then checks. The rules, with
 //! their reasons and sources, and the facts about versions are data in `versions/lint.toml`; moved
-//! indexes, known-bad versions and packages that must fit each other are in `versions/compat.toml`.
-//! Both are compiled in, and `data` reads the first. `target` decides whether a row about a GPU
-//! applies to a file.
-//! `build-pipeline: allow RULE` in a comment, on the line or on the line above, allows one
-//! exception.
+//! indexes, known-bad versions and packages that must match each other are in
+//! `versions/compat.toml`. Both are compiled in, and `data` reads the first. `target` decides
+//! whether a row about a GPU applies to a file. `build-pipeline: allow RULE` in a comment, on the
+//! line of a finding or on the line above, suppresses the findings of that rule there.
 //!
 //! This crate does not read files: it takes texts and returns findings.
 
@@ -36,7 +35,7 @@ use names::GpuTarget;
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// The severity of this violation: at most that of the rule. A binary file is always an error.
+    /// The severity of this violation: at most that of the rule, or `Error` for a binary file.
     pub severity: Severity,
     /// The file, as the caller names it.
     pub file: String,
@@ -73,7 +72,7 @@ pub struct Context<'a> {
     pub project_gpu: Option<&'a GpuTarget>,
 }
 
-/// Looks for the files that a file names, and for those beside it.
+/// Looks for the files that a file names, and for the compose files in its folder.
 pub trait Exists: std::fmt::Debug {
     /// Returns whether `path`, as `file` names it, exists; `None` if the folder that the path is
     /// relative to is unknown.
@@ -91,10 +90,10 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     in_order(all.all, text)
 }
 
-/// Returns the findings of some rules about pins that were read from a file, in the order of its
+/// Returns the findings of `rules` for the pins that were read from `text`, in the order of its
 /// lines.
 ///
-/// The descriptions of the rules are read only if there is a finding.
+/// The data file of the rules is read only if it is needed.
 pub fn check_pins(
     file: &str,
     text: &str,

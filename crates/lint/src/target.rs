@@ -26,7 +26,8 @@ pub(crate) struct Target {
     pub(crate) named: BTreeSet<GpuTarget>,
     /// The targets of its overrides.
     imitated: Vec<GpuTarget>,
-    /// Whether an override names the target of a GPU other than the file's products.
+    /// Whether an override imitates a GPU that is not one of the file's products, but whose target
+    /// the file also names.
     is_doubted: bool,
 }
 
@@ -73,7 +74,8 @@ impl Target {
         gpus.iter().any(|gpu| self.named.contains(gpu))
     }
 
-    /// Returns whether an override names the target of a GPU other than the file's products.
+    /// Returns whether an override imitates a GPU that is not one of the file's products, but whose
+    /// target the file also names.
     pub(crate) fn is_doubted(&self) -> bool {
         self.is_doubted
     }
@@ -84,8 +86,9 @@ impl Target {
         majors.map(GfxVersion::major).collect::<BTreeSet<_>>().len() > 1
     }
 
-    /// Returns whether a version belongs to a generation other than that of the file's only GPU. A
-    /// file with several overrides selects one of them.
+    /// Returns whether a version belongs to a generation other than that of the GPU: the caller's,
+    /// else the file's only one, else the project's. Returns `false` if the file has different
+    /// overrides, because it selects one of them.
     pub(crate) fn is_foreign(&self, version: GfxVersion, context: Context<'_>) -> bool {
         let named = (self.named.len() == 1).then(|| self.named.first()).flatten();
         let project = context.project_gpu.filter(|_| self.named.is_empty());

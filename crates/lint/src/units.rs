@@ -119,7 +119,7 @@ fn options(line: &Line) -> Vec<Word> {
             words.map(|word| word.text).collect()
         }
     };
-    // If a device path starts with a dash, Quadlet leaves it out if the machine has no such device.
+    // Quadlet leaves out a device whose path starts with a dash if the machine does not have it.
     let value = |value: &String| named(option, Some(value.trim_start_matches('-')), line.number);
     values.iter().map(value).collect()
 }
@@ -148,7 +148,7 @@ fn service(place: &str) -> Option<&str> {
     path.rsplit(['/', ' ', '"', '\'']).next()
 }
 
-/// Returns whether a drop-in, wherever it is stored, is for Ollama: it starts nothing, and sets at
+/// Returns whether a drop-in that starts nothing is for Ollama, wherever it is stored: it sets at
 /// least two of Ollama's variables.
 fn is_for_ollama(lines: &[Line]) -> bool {
     let is_known =

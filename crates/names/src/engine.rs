@@ -40,7 +40,7 @@ pub struct EngineFacts {
     /// Its package in Debian.
     pub debian_package: &'static str,
     /// The paths of its sockets, relative to `/`. A list contains the paths of one socket. `{uid}`
-    /// stands for the ID of the user; the engine at such a socket runs as this user.
+    /// is replaced with the user's ID; the engine at such a socket runs as this user.
     pub sockets: &'static [&'static [&'static str]],
     /// The folders of its images, relative to `/`, or below the home folder `~`.
     pub stores: &'static [&'static str],

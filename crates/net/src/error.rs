@@ -3,7 +3,7 @@
 use crate::policy::RefusedHop;
 use crate::text::clean;
 
-/// The message if nothing listens on the port.
+/// The message if no connection could be opened.
 pub const NOT_CONNECTED: &str = "cannot connect";
 
 /// Why there is no complete response.

@@ -9,7 +9,8 @@
 //! - [`usual_wait`] and [`retry_time`] determine when a request may be sent again.
 //! - [`clean`] and [`quoted`] make text from servers safe to print.
 //!
-//! This crate knows nothing about registries, git or packages, and reads no files.
+//! This crate knows nothing about registries, git or packages. The only files that it reads are the
+//! system's certificates.
 
 #![cfg_attr(
     test,

@@ -17,8 +17,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Starts a measurement. A transfer counts as hung if no byte arrives for `idle`, or if it is
-    /// slower than `least_speed`, in bytes per second over the idle time.
+    /// Starts a measurement. A transfer counts as hung if no byte arrives for `idle`, or if its
+    /// speed, measured over a period of `idle`, is less than `least_speed` bytes per second.
     pub fn new(idle: Duration, least_speed: u64) -> Self {
         Self { idle, least_speed, waited: Duration::ZERO, bytes: 0 }
     }

@@ -1,8 +1,8 @@
 //! Sends one HTTP request and reads the response: connections, timeouts and counters.
 //!
-//! There are several `reqwest` clients, created when first needed. The one for connections to this
-//! machine has no TLS roots and no proxy, because loading roots takes longer than deriving an
-//! image. The clients for redirects and token servers compare every resolved address with the
+//! There are several `reqwest` clients, created when first needed. The one for plain http to this
+//! machine has no proxy and no TLS roots: loading roots takes longer than deriving an image. The
+//! clients for redirects and token servers compare every resolved address with the
 //! registry's own [`AddressScope`] when they connect, so that a second lookup cannot bypass the
 //! check. With a proxy, the proxy resolves names, so only literal addresses can be checked.
 

@@ -25,9 +25,9 @@ use crate::{DerivedImage, Verified};
 
 /// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
 ///
-/// A writer that does not finish leaves its layers in a file next to the archive ([`part_of`]). A
-/// new writer of the same image continues with this file: it compares each write with the file's
-/// content, and truncates the file where they differ.
+/// An interrupted writer leaves its layers in a file next to the archive ([`part_of`]). A new
+/// writer of the same archive continues with this file: it compares each write with the file's
+/// content, and truncates the file where they differ. If a write fails, the file is removed.
 #[derive(Debug)]
 pub struct ArchiveWriter {
     path: PathBuf,
@@ -42,11 +42,11 @@ pub struct ArchiveWriter {
     is_wanted: bool,
 }
 
-/// Checks that an archive may be written at `path`: there is nothing yet, or an archive, which will
-/// be replaced.
+/// Checks that an archive may be written at `path`: there is nothing yet, or there is an empty file
+/// or an OCI archive, which will be replaced.
 ///
 /// # Errors
-/// Fails if there is something else, or it cannot be read.
+/// Fails if there is something else, or if the file cannot be read.
 pub fn check_target(path: &Path) -> Result<(), LayoutError> {
     if path.is_dir() {
         let source = io::ErrorKind::IsADirectory.into();
@@ -114,7 +114,7 @@ impl ArchiveWriter {
     /// Starts the archive at `path` and writes everything except the layers.
     ///
     /// # Errors
-    /// Fails if the file cannot be written.
+    /// Fails if the file cannot be written, or if something other than an archive is at `path`.
     pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
         let mut archive = Self::open(path)?;
         archive.add("index.json", index_text(image, name).as_bytes())?;
@@ -376,7 +376,7 @@ pub(crate) fn small_file(path: &Path, name: &str) -> io::Result<Option<Bytes>> {
 }
 
 /// Returns whether the archive at `path` contains exactly this image under this name, with all its
-/// layers. A large archive is read only if it has changed since the last check.
+/// layers. The archive may be large, so it is read only if it has changed since the last check.
 pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified) -> bool {
     let mut known = verified.of(path);
     // The digest of the image does not cover its name.

@@ -178,8 +178,9 @@ impl ArtifactFolder {
         self.write(entries)
     }
 
-    /// Removes the artifacts of the types `kinds` that have not been used since a given time, and
-    /// the blobs that no other artifact uses. Nothing is removed if `is_dry` is set.
+    /// Removes the artifacts of the types `kinds` that are damaged or have not been used since a
+    /// given time, and the blobs of that age that no other artifact uses. Nothing is removed if
+    /// `is_dry` is set.
     ///
     /// # Errors
     /// Fails if the folder contains something other than artifacts, or cannot be read or written.
@@ -283,8 +284,8 @@ impl ArtifactFolder {
     }
 
     /// Waits until no other process is changing `index.json`, and locks it. The lock is on the
-    /// folder of the blobs, because a command that writes to the whole folder already holds a lock
-    /// on that folder.
+    /// folder of blobs, because a command that writes to the artifact folder already holds a lock
+    /// on the artifact folder itself.
     fn lock(&self) -> Result<File, LayoutError> {
         let blobs = blobs_folder(&self.path);
         let locked = File::open(&blobs).and_then(|folder| folder.lock().map(|()| folder));

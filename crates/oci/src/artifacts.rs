@@ -121,7 +121,7 @@ impl ArtifactPlace {
     /// Returns a small blob.
     ///
     /// # Errors
-    /// Fails if the blob is missing, damaged or larger than `cap`.
+    /// Fails if the place cannot be read, or if the blob is missing, damaged or larger than `cap`.
     pub async fn blob(
         &self,
         client: &RegistryClient,
@@ -139,7 +139,7 @@ impl ArtifactPlace {
     /// Returns a blob as a stream that verifies it.
     ///
     /// # Errors
-    /// Fails if the blob is missing.
+    /// Fails if the place cannot be read, or if the blob is missing.
     pub async fn stream(
         &self,
         client: &RegistryClient,

@@ -100,7 +100,8 @@ pub enum AssembleError {
 /// engine wrote.
 ///
 /// # Errors
-/// Fails if the base is damaged or not for the platform, or if the built image is not based on it.
+/// Fails if the base is damaged or not for the platform, if the built config is not valid, or if
+/// the built image is not based on the base.
 pub fn assemble(
     base: Base<'_>,
     platform: &Platform,
@@ -143,7 +144,8 @@ pub fn assemble(
 }
 
 /// Returns an image with some of its layers replaced. `new` has an element for each layer, lowest
-/// first; `None` keeps the layer. Only the edit's labels are used; everything else stays unchanged.
+/// first; `None` keeps the layer. Of the edit, only the labels are applied. Nothing else changes,
+/// except that the manifest becomes an OCI manifest.
 ///
 /// # Errors
 /// Fails if the image is damaged or not for the platform.

@@ -2,8 +2,8 @@
 //!
 //! Start at [`CredentialFiles::find`]. The caller provides the files in order; this module reads no
 //! environment variables. Within a file, the most specific key wins (containers-auth.json(5)). The
-//! first file that *has* a credential ends the search. Errors and `Debug` output never contain text
-//! from a file or a secret.
+//! first file that *has* a credential ends the search. Errors and `Debug` output never contain a
+//! secret. The only text from a file in an error is a key or the name of a helper.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -30,7 +30,7 @@ const MAX_SIZE: u64 = 1 << 20;
 pub struct CredentialFiles {
     /// Paths of `auth.json` or docker `config.json` files. Missing files are skipped.
     pub files: Vec<PathBuf>,
-    /// Folders to search for `docker-credential-NAME` programs. If empty, the `PATH` is searched.
+    /// Folders to search for `docker-credential-NAME` programs, before the `PATH`.
     pub helper_folders: Vec<PathBuf>,
 }
 

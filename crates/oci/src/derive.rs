@@ -86,8 +86,8 @@ pub enum DeriveError {
 /// Derives an image from a base, with the changes in `edit`. `labels` contains all labels to set.
 ///
 /// # Errors
-/// Fails if the base's config is not an image config for `platform`, or does not match its
-/// manifest.
+/// Fails if the base's config is not an image config for `platform` or does not match the base's
+/// manifest, or if a layer of the base is not supported.
 pub fn derive(
     base: &Manifest,
     base_config: &[u8],
@@ -144,7 +144,7 @@ pub(crate) fn finished(
 pub fn native_gpus(base_config: &[u8]) -> Vec<String> {
     let value = variable(base_config, "PYTORCH_ROCM_ARCH").unwrap_or_default();
     let targets = value.split([';', ',', ' ']);
-    // `gfx942:xnack+` is a variant of the same target.
+    // `gfx942:xnack+` is a variant of `gfx942`.
     targets
         .map(|target| target.split(':').next().unwrap_or_default().trim().to_owned())
         .filter(|t| !t.is_empty())

@@ -122,7 +122,7 @@ pub enum LayoutError {
     /// specification, "oci-layout file").
     #[error("`{}` has no valid file `oci-layout`, which must contain `{MARKER}`", .0.display())]
     NoMarker(PathBuf),
-    /// The manifest or config is missing.
+    /// A required blob is missing.
     #[error("`{}` lacks blob `{digest}`", path.display())]
     Missing {
         /// The layout.
@@ -143,7 +143,8 @@ pub struct LayoutImage {
     pub manifest: Bytes,
     /// The config's bytes.
     pub config: Bytes,
-    /// The layers that are present. They have been checked.
+    /// The layers that are present. [`Self::read`] has checked their digests, [`Self::open`] only
+    /// their sizes.
     pub present_layers: Vec<Digest>,
     /// The layers that are absent.
     pub absent_layers: Vec<Digest>,
@@ -190,8 +191,8 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
 }
 
 /// Checks that the image `name` may be written as a layout at `path`: the path contains nothing
-/// yet, the remains of an interrupted write, or a layout with an image made by this tool, which
-/// will be replaced.
+/// yet, the remains of an interrupted write, or a layout, which will be replaced. Each image in the
+/// layout must be called `name` or made by this tool.
 ///
 /// # Errors
 /// Fails if `path` contains something else, or cannot be read.
@@ -345,7 +346,8 @@ impl LayoutImage {
     }
 
     /// Reads the only image of a layout folder or of an archive like [`LayoutImage::read`], but
-    /// checks only the sizes of the layers. The caller must check the digest of a layer when it reads it.
+    /// checks only the sizes of the layers. The caller must check the digest of each layer that it
+    /// reads.
     ///
     /// # Errors
     /// Fails like [`LayoutImage::read`], except for the content of a layer.
@@ -519,7 +521,7 @@ impl LayoutFiles for FolderFiles<'_> {
     }
 }
 
-/// Reads at most 4 MiB.
+/// Reads everything, and fails if that is more than 4 MiB.
 pub(crate) fn read_capped(reader: impl io::Read) -> io::Result<Bytes> {
     use io::Read as _;
     let mut bytes = Vec::new();

@@ -128,7 +128,7 @@ pub fn part_of(path: &Path) -> PathBuf {
 /// Without this lock, two such runs would write to the same file.
 ///
 /// # Errors
-/// Fails if another run is writing the file, or if it is not a regular file.
+/// Fails if another run is writing the file, or if it cannot be opened or is not a regular file.
 pub fn open_part(path: &Path) -> Result<File, LayoutError> {
     open_part_within(path, ENDING)
 }

@@ -26,7 +26,8 @@ pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.
 /// Docker's name for an image config.
 pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
-/// The maximum size of a manifest or index, in bytes (the same as containerd's `MaxManifestSize`).
+/// The maximum size of a manifest or index, in bytes (about the same as containerd's
+/// `MaxManifestSize`).
 pub const MANIFEST_CAP: u64 = 4 << 20;
 /// The maximum size of an image config, in bytes.
 pub const CONFIG_CAP: u64 = 4 << 20;
@@ -152,8 +153,8 @@ impl Document {
         if has("manifests") && (has("layers") || has("config")) {
             return Err(MediaError::Ambiguous);
         }
-        // An OCI document need not contain its own type. Without it, the document's fields
-        // determine the type.
+        // An OCI document need not contain its own type. Without it, the declared type counts, and
+        // without that, the document's fields determine the type.
         let guessed = if has("manifests") { OCI_INDEX } else { OCI_MANIFEST };
         match body.or(stated).unwrap_or(guessed) {
             OCI_INDEX | DOCKER_LIST => Index::from_json(&json).map(Self::Index),

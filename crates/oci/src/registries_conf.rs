@@ -78,7 +78,7 @@ pub enum ParseRegistriesConfError {
         /// The file's name, as given by the caller.
         name: String,
     },
-    /// An entry for a whole domain has no location, or a location is not a host.
+    /// A location is not of the form HOST or HOST/PATH.
     #[error("`{location}` of `{prefix}` in `{name}` is not of the form HOST or HOST/PATH")]
     Location {
         /// The file's name, as given by the caller.
@@ -151,7 +151,7 @@ impl RegistriesConf {
         Ok(())
     }
 
-    /// Returns the entry with the longest prefix of `name`, which is `host/path`.
+    /// Returns the entry with the longest prefix that matches `name` (`host/path`).
     pub fn find(&self, name: &str) -> Option<&RegistrySettings> {
         let fitting = self.registries.iter().filter(|r| r.rest_of(name).is_some());
         fitting.max_by_key(|registry| registry.prefix.len())

@@ -1,9 +1,9 @@
 //! Small stand-in bases for a rehearsal. They have the structure of the real ones in a few
 //! kilobytes, and are generated when needed.
 //!
-//! A stand-in depends only on the repository that it replaces and on the files that the caller
-//! adds. Its layers are gzip without compression, so that its digest does not depend on the version
-//! of a compressor.
+//! A stand-in depends only on the repository that it replaces, on the kind of its manifest, and on
+//! the files that the caller adds. Its layers are gzip without compression, so that its digest does
+//! not depend on the version of a compressor.
 
 use std::io::Write as _;
 

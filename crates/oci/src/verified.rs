@@ -1,8 +1,8 @@
 //! Records which files have been verified against their digests.
 //!
 //! Sizes prove nothing: a blob with a flipped byte has the right size. So a blob counts as verified
-//! only after it was hashed, and it is hashed again only if its size, inode or times have changed
-//! since then. The records may be deleted at any time: without them, files are hashed.
+//! only after it was hashed, and it is hashed again if its size, inode or times have changed since
+//! then. The records may be deleted at any time: without them, files are hashed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -24,13 +24,13 @@ const TICK: Duration = Duration::from_millis(100);
 /// The same limit for file systems with a resolution of whole seconds, or of two seconds for FAT.
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
-/// A folder of records, one for each folder of blobs.
+/// A folder of records, one for each archive and each folder of blobs.
 #[derive(Debug, Clone)]
 pub struct Verified {
     folder: Option<PathBuf>,
 }
 
-/// The known state of a folder of blobs.
+/// The known state of a folder of blobs, or of an archive.
 #[derive(Debug)]
 pub struct VerifiedFolder {
     blobs: PathBuf,

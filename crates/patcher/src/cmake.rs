@@ -11,7 +11,8 @@ const READERS: [&str; 5] = ["if", "elseif", "while", "message", "mark_as_advance
 /// does not have.
 ///
 /// # Errors
-/// Returns the reason if the file may change the same variables in a way that the selection misses.
+/// Returns the reason if the file may change the same variables in a way that the selection misses,
+/// or if a selected command evaluates a variable that the file does not set.
 pub(crate) fn selection(
     text: &str,
     is_wanted: impl Fn(&str) -> bool,

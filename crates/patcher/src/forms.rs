@@ -91,7 +91,7 @@ pub const PROVENANCE: Form = Form::of(
         Key::required(
             "forwarded",
             Kind::Text,
-            "Where the patch was sent upstream, or `not-needed`.",
+            "Where the patch was sent upstream, or `no` or `not-needed`.",
             "forwarded = \"not-needed\"",
         ),
         Key::optional(
@@ -181,7 +181,7 @@ pub const OUTSIDE: Form = Form::of(
 
 /// An edit.
 pub const EDIT: Form = Form::of(
-    "An edit of the first of `files` that exists.",
+    "An edit of the first of `files` that exists and contains the anchor.",
     &[&[
         FILES,
         Key::optional(
@@ -387,7 +387,7 @@ pub const RELATIONS: Form = Form::of(
         Key::optional(
             "conflicts",
             Kind::Texts,
-            "Patches that must not be applied.",
+            "Patches that must not be applied together with this one.",
             "none",
             "conflicts = [\"vllm-arch-list\"]",
         ),

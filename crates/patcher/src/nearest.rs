@@ -19,8 +19,8 @@ pub struct NearestLine {
 /// The maximum number of bytes of a line that are compared: lines of minified files are very long.
 const MAX_LINE: usize = 400;
 
-/// Returns the line of `text` that shares the most pairs of adjacent characters with the literal
-/// part of the anchor, if the similarity is at least 30 % (Sørensen–Dice coefficient).
+/// Returns the line of `text` that is most similar to the literal parts of the anchor, if the
+/// similarity is at least 30 % (Sørensen–Dice coefficient of the pairs of adjacent bytes).
 pub(crate) fn nearest_line(anchor: &str, text: &[u8]) -> Option<NearestLine> {
     let wanted: BTreeSet<[u8; 2]> =
         literals(anchor).iter().flat_map(|literal| pairs(literal.as_bytes())).collect();

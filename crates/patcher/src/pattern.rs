@@ -11,7 +11,8 @@ pub const MAX_PATTERN_BYTES: usize = 4096;
 /// The memory limit of a compiled pattern. Patterns in this project need at most 30 kB.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// A compiled pattern. `^` and `$` match at the ends of lines; classes such as `\w` are ASCII.
+/// A compiled pattern. `^` and `$` match at the start and end of each line; classes such as `\w`
+/// are ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,

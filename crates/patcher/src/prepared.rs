@@ -1,5 +1,5 @@
-//! A patch with its GPU target filled in and its patterns compiled, and the match of one edit with
-//! one file.
+//! An edit with its GPU target filled in and its patterns compiled, and how the edit matches a
+//! file.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -95,14 +95,14 @@ impl Receipt {
     }
 }
 
-/// Computes the earlier contents of files. If there are several receipts, the newest comes first.
+/// Computes the earlier contents of files. If a tree has several receipts, revert the newest first.
 ///
 /// Files that already have their old hash are skipped: they were reverted earlier, or a package
 /// manager restored the originals.
 ///
 /// # Errors
-/// Fails if a file changed after the receipt was written, or if the receipt is damaged. In this
-/// case no contents are returned.
+/// Fails if a file is missing, cannot be read or was changed after the patches were applied, or if
+/// the receipt is damaged or has another format. In this case no contents are returned.
 pub fn revert(
     receipt: &Receipt,
     tree: &dyn Tree,

@@ -164,7 +164,7 @@ pub enum Op {
 pub struct Item {
     /// The item, with its quotes.
     pub item: String,
-    /// The separator to write if the list has only one item.
+    /// The separator between items. The spaces around it are used only if the list has one item.
     pub sep: String,
 }
 
@@ -232,7 +232,8 @@ pub struct Assert {
 pub struct Probe {
     /// Its name, unique within the patch.
     pub name: String,
-    /// The files that it checks.
+    /// The files that it checks. A probe of one file checks the first one that an edit of the patch
+    /// matched, or else the first one that exists.
     pub files: Vec<TreePath>,
     /// What to run.
     #[serde(flatten)]
@@ -251,19 +252,19 @@ pub enum ProbeKind {
     CmakeScript {
         /// The script.
         script: String,
-        /// A pattern for commands of the first existing file. The script includes them, in order,
-        /// as `build-pipeline-commands.cmake`.
+        /// A pattern for commands of the checked file. The script includes them, in order, as
+        /// `build-pipeline-commands.cmake`.
         #[serde(skip_serializing_if = "Option::is_none")]
         commands: Option<String>,
     },
-    /// The C++ preprocessor on the first existing file, with its `#include` lines removed.
+    /// The C++ preprocessor on the checked file, with its `#include` lines removed.
     CppMacro {
         /// Macros to define, as `NAME` or `NAME=VALUE`.
         defines: Vec<String>,
     },
     /// Python compiles the existing files.
     PythonCompile,
-    /// Python extracts functions from the first existing file and calls them.
+    /// Python extracts functions from the checked file and calls them.
     PythonCall {
         /// The functions.
         functions: Vec<String>,

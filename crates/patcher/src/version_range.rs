@@ -104,7 +104,7 @@ impl VersionRange {
         }
     }
 
-    /// Returns the gap or overlap if `parts` do not cover `self` exactly.
+    /// Returns the first gap or overlap if `parts` do not cover every version in `self` once.
     pub(crate) fn division_fault(&self, parts: &[&Self]) -> Option<String> {
         let mut parts = parts.to_vec();
         parts.sort_by(|a, b| compare_lower(&a.lower, &b.lower));

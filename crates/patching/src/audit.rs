@@ -54,9 +54,9 @@ pub struct AuditReport {
     pub component: String,
     /// The GPU target.
     pub gpu: String,
-    /// One row per version, oldest first; trees without a version come last.
+    /// One row per tree, oldest version first.
     pub versions: Vec<Row>,
-    /// For each patch, the first version that no longer needs it.
+    /// For each patch, whether it can be retired, and from which version on.
     pub retirements: BTreeMap<String, Retirement>,
 }
 
@@ -158,7 +158,7 @@ fn pins(
     match tried {
         0 => Err(Failure::new(
             Kind::Input,
-            format!("no resolved pin uses the patches of `{component}`"),
+            format!("no resolved pin with a version uses the patches of `{component}`"),
         )
         .hint(
             "pass folders of unpacked releases, or use `--releases '*'` for all releases on the package index",

@@ -69,7 +69,8 @@ impl Directory {
         Some(Self { root: File::from(root), path: self.path.join(path.as_str()) })
     }
 
-    /// Opens the folders on the path to a file. Returns `None` if one of them is missing.
+    /// Opens the folders on the path to a file. Returns `None` if one of them is missing or is not
+    /// a folder. Refuses links.
     pub fn place<'p>(&self, path: &'p TreePath) -> Result<Option<Place<'p>>, Unreadable> {
         let unreadable = |at: &str, error: &io::Error| Unreadable(format!("`{at}`: {error}"));
         let text = path.as_str();

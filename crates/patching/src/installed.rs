@@ -99,7 +99,8 @@ fn matching(root: &Directory, pattern: &str) -> Vec<String> {
 }
 
 /// Returns the version of ROCm in a system, and where it was found. `/opt/rocm` is often a link, so
-/// this also checks the folders next to it; the newest version wins.
+/// this also checks the folders next to it. If `/opt` has no ROCm, checks the Python packages. The
+/// newest version wins.
 pub fn rocm(places: &[Directory]) -> Option<(Version, String)> {
     let root = places.first()?;
     let opt = root.inside(&"opt".parse().ok()?);

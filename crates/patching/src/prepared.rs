@@ -1,6 +1,6 @@
 //! Determines the tree to patch, its version, the patches, and the GPU target.
 //!
-//! A tree is a writable directory or the source of a pin, which is fetched.
+//! A tree is a directory, or the fetched source of a pin.
 
 use std::collections::BTreeMap;
 use std::path::Path;

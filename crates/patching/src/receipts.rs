@@ -1,8 +1,8 @@
 //! The receipts in a tree, which record the applied patches so that they can be listed and undone.
 //!
-//! While files are being replaced, the ledger contains the old receipts and the new one; afterwards
-//! it contains one receipt per component. A run that was killed between two files can therefore be
-//! continued or undone.
+//! The file with the receipts is called the ledger. While files are being replaced, it contains the
+//! old receipts and the new one; afterwards it contains one receipt per component. A run that was
+//! killed between two files can therefore be continued or undone.
 
 use failure::{Failure, Kind};
 use names::Sha256;

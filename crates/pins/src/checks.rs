@@ -202,7 +202,7 @@ pub(crate) fn rocm_release(text: &str) -> Result<String, Wrong> {
     Err(wrong(format!("{} is not a ROCm release", quote(text)), help))
 }
 
-/// Returns whether `git_ref` and `version` name the same release.
+/// Returns `false` if `git_ref` names a release other than `version`.
 pub(crate) fn agrees(git_ref: &str, version: &str) -> bool {
     let name = git_ref.rsplit('/').next().unwrap_or(git_ref);
     let name = name.strip_prefix('v').unwrap_or(name);

@@ -240,7 +240,7 @@ impl Compat {
         })
     }
 
-    /// Returns the row that lists the wheel index at `url` as moved.
+    /// Returns the row about the moved or frozen index to which `url` belongs.
     pub fn moved_index(&self, url: &str) -> Option<&IndexRow> {
         self.indexes.values().find(|row| url.starts_with(&row.url))
     }

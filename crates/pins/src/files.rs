@@ -110,7 +110,7 @@ pub fn is_system_folder(path: &str) -> bool {
 /// Checks the path of a file in an image.
 ///
 /// # Errors
-/// The path is not a plain absolute path, or a track cannot add files there.
+/// Fails if the path is not a plain absolute path, or if a track cannot add files there.
 pub fn check_destination(text: &str) -> Result<(), Wrong> {
     let example = "write the full path in the image, for example `/opt/my-server/start`";
     let refuse = |why: &str, help: &str| Err(wrong(format!("{} {why}", quote(text)), help));

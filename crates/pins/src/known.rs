@@ -21,7 +21,7 @@ impl Known {
     /// Parses `vendor`, `maintainer`, `3 reports` or `one source`.
     ///
     /// # Errors
-    /// The text is something else.
+    /// Fails if the text is something else.
     pub fn parse(text: &str) -> Result<Self, Wrong> {
         let reports = text.strip_suffix(" reports").and_then(|number| number.parse().ok());
         match (text, reports) {

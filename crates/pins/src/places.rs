@@ -7,7 +7,8 @@ use crate::problem::Report;
 use crate::reader::{Table, document};
 use names::PinName;
 
-/// Returns the line of each pin's header, counted from 1. Pins that cannot be parsed are left out.
+/// Returns the line of each pin's header, counted from 1. Entries whose key is not a pin name are
+/// left out. A text that is not TOML, or has an unsupported schema, has no lines.
 pub fn pin_lines(text: &str) -> BTreeMap<PinName, usize> {
     let mut report = Report::new("", text);
     let mut lines = BTreeMap::new();

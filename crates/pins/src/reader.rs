@@ -1,9 +1,9 @@
 //! Reads TOML tables with their positions. Reports every problem instead of stopping at the first.
 //!
 //! Start at [`Report`] and [`document`], then [`Table`]. This module handles TOML, but not pins:
-//! `checks` and the module of each file check the values. It is `pub` only for the
-//! project's other data files (patches), so that all of them locate and word problems in the same
-//! way. Its interface is not stable.
+//! `checks` and the module of each file check the values. It is `pub` only for the project's other
+//! data files, such as patches, so that all of them locate and word problems in the same way. Its
+//! interface is not stable.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The maximum size of a data file: 1 MiB. This project's largest file has about 90 kB; a file over
-/// the limit is a mistake.
+/// The maximum size of a data file: 1 MiB. This project's largest file has about 100 kB; a file
+/// over the limit is a mistake.
 const LONGEST_FILE: usize = 1 << 20;
 
 /// The format version of the data files that this program reads and writes.
@@ -67,7 +67,8 @@ pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
 }
 
 impl<'t> Table<'t> {
-    /// Returns the table of the whole file if its `schema` is supported.
+    /// Returns the table of the whole file if its `schema` is supported. A missing `schema` is only
+    /// reported.
     ///
     /// # Errors
     /// Fails after adding the problem to the report.
@@ -384,7 +385,8 @@ impl<'t> Entry<'t> {
         Err(self.add_type(report, "text in quotes", &help))
     }
 
-    /// Returns the value as a string without control characters and without surrounding spaces.
+    /// Returns the value of a string that `check` accepts. Refuses an empty string, line breaks,
+    /// invisible characters and surrounding spaces.
     ///
     /// # Errors
     /// Fails after adding the problem to the report.

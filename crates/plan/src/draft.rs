@@ -17,11 +17,12 @@ pub struct Draft {
     pub schema: u32,
     /// The track, for example `locked-spoof`.
     pub track: String,
-    /// The name of the image: the track, with the prefix `rehearsal-` if it is rehearsed.
+    /// The name of the image: the track, the variant and GPU if they are not the defaults, and the
+    /// prefix `rehearsal-` for a rehearsal.
     pub name: String,
     /// The GPU target of the image, for example `gfx1151`.
     pub gpu: GpuTarget,
-    /// Whether the bases are stand-ins. Such an image can never be published as the real one.
+    /// Whether the image is a rehearsal. Such an image can never be published as the real one.
     pub rehearsal: bool,
     /// The timestamp of the image and of everything that the build adds to it, in seconds since
     /// 1970-01-01 UTC.
@@ -118,7 +119,7 @@ pub enum InvalidPlan {
 /// The kind of result that a step produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Product {
-    /// An image that others can be based on: a fetched base, or a sealed image.
+    /// An image that others can be based on, for example a fetched base or a sealed image.
     Image,
     /// A tree of files for a build context.
     Tree,

@@ -78,8 +78,8 @@ pub(crate) fn listing(files: &OwnFiles, inputs: &Inputs) -> String {
     files.iter().map(line).collect()
 }
 
-/// Returns the digest of the concatenated listings of all layers, lowest first, or `None` if there
-/// are none.
+/// Returns the digest of the concatenated listings of all layers and build contexts, in the order
+/// of their steps, or `None` if there are none.
 pub(crate) fn digest_of(listings: &str) -> Option<Digest> {
     (!listings.is_empty()).then(|| Digest::of(listings.as_bytes()))
 }

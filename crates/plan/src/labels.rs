@@ -11,7 +11,7 @@ pub const SOURCE: &str = "org.opencontainers.image.source";
 /// The last commit that changed a file that the image is made from. Set only on request, because it
 /// depends on the history of a repository, not on the content of the files (docs/adr/0003).
 pub const REVISION: &str = "org.opencontainers.image.revision";
-/// The version of the main software in the image.
+/// The version: the base's tag, or its short digest. Absent if an engine builds the image.
 pub const VERSION: &str = "org.opencontainers.image.version";
 /// The title, for people.
 pub const TITLE: &str = "org.opencontainers.image.title";
@@ -47,7 +47,7 @@ pub const SLIM: &str = "io.github.build-pipeline.slim";
 pub const SLIM_BASE: &str = "io.github.build-pipeline.slim-base";
 /// The SHA-256 of the plan's canonical text.
 pub const PLAN_DIGEST: &str = "io.github.build-pipeline.plan-digest";
-/// The SHA-256 of the pin values that the image is made from.
+/// The SHA-256 of the pins and locks that the image is made from.
 pub const PINS_DIGEST: &str = "io.github.build-pipeline.pins-digest";
 /// The contract that determines the image's bytes.
 pub const CONTRACT: &str = "io.github.build-pipeline.contract";
@@ -58,10 +58,10 @@ pub const REHEARSAL: &str = "io.github.build-pipeline.rehearsal";
 /// The settings that this run overrides, as `name=value` separated by spaces. Absent if there are
 /// none.
 pub const OVERRIDES: &str = "io.github.build-pipeline.overrides";
-/// The ROCm release in the image, if the pin states it.
+/// The ROCm release in the image, if the pin states it. Absent if an engine builds the image.
 pub const ROCM_VERSION: &str = "io.github.build-pipeline.rocm.version";
 
-/// The variant of a track that an engine builds.
+/// The variant. Absent for the default image of a track that needs no engine.
 pub const VARIANT: &str = "io.github.build-pipeline.variant";
 /// The prefix of source labels, followed by the pin and `.source`, `.revision`, `.sha256` or
 /// `.version`.
@@ -71,8 +71,8 @@ pub const PIN_PREFIX: &str = "io.github.build-pipeline.pin.";
 pub const PATCHES: &str = "io.github.build-pipeline.patches";
 /// The SHA-256 of the effects of [`PATCHES`], in order: lines of `component/id effect`.
 pub const PATCHES_DIGEST: &str = "io.github.build-pipeline.patches-digest";
-/// The SHA-256 of the list of the project's own files in the image: one line per file, with path,
-/// mode, owner and digest. Absent if there are none.
+/// The SHA-256 of the list of the project's own files in layers and build contexts: one line per
+/// entry, with path, mode, owner and digest. Absent if there are none.
 pub const FILES_DIGEST: &str = "io.github.build-pipeline.files-digest";
 /// The paths that sealing leaves out of the layers, separated by spaces.
 pub const SCRUBBED: &str = "io.github.build-pipeline.scrubbed";

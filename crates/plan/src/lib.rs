@@ -38,7 +38,7 @@ pub use steps::{
     SlimContract, Step,
 };
 
-/// The version of the plan's JSON format. A reader refuses a newer one.
+/// The version of the plan's JSON format. A reader refuses all others.
 pub const SCHEMA: u32 = 2;
 
 /// Everything that is done to produce one image. A plan is valid and immutable.

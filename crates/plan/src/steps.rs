@@ -118,7 +118,7 @@ pub enum Action {
     /// Checks wheels before they are installed: if they contain GPU code, some of it must be for
     /// the GPU target. The build stops if it is only for other GPUs.
     AuditWheels {
-        /// The step that fetches the wheels. Later steps use the wheels from this step.
+        /// The step that fetches the wheels. Later steps take the checked wheels.
         wheels: String,
         /// The GPU target.
         gpu: GpuTarget,
@@ -129,8 +129,8 @@ pub enum Action {
         base: String,
         /// The contract (versioned specification) that determines every byte of the layer.
         contract: FilesContract,
-        /// The entries of the layer, by their absolute path in the image. Parent folders that the
-        /// base has are not in the layer.
+        /// The entries of the layer, by their absolute path in the image. Parent folders are not
+        /// added.
         files: OwnFiles,
         /// The time of all entries, in seconds since 1970-01-01 UTC.
         epoch: u64,
@@ -139,9 +139,9 @@ pub enum Action {
         /// `created_by` of the layer's history entry.
         created_by: String,
     },
-    /// Writes a new config and manifest for a fetched base, by the rules of a numbered contract.
+    /// Writes a new config and manifest for an image, by the rules of a numbered contract.
     DeriveImage {
-        /// The step that fetches the base.
+        /// The step whose image is changed.
         base: String,
         /// The contract (versioned specification) that determines every byte of the result.
         contract: DeriveContract,

@@ -352,7 +352,7 @@ fn a_slimmed_image_is_labelled_with_the_targets_that_are_left() {
     };
     let both = "gfx1100 gfx1151".to_owned();
     assert_eq!(slimmed(&[]), (both.clone(), format!("slim/1 {both}")));
-    // The image imitates another GPU, and nothing says what it has for its own.
+    // The image imitates another GPU, so nothing shows whether it has code for its own.
     assert_eq!(slimmed(&["gfx1200"]), (String::new(), format!("slim/1 {both} gfx1200")));
     assert_eq!(draft().slim_step(), None);
 }

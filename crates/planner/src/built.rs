@@ -71,7 +71,7 @@ pub struct Needs {
 /// Returns the files that the plan of a request is made from. No other file affects the plan.
 ///
 /// # Errors
-/// Fails if the request names a track or variant that does not exist.
+/// Fails if a track or variant does not exist, or cannot be rehearsed as requested.
 pub fn needs(request: &BuildRequest, input: &PlanningInput) -> Result<Needs, PlanError> {
     let mut needs = Needs::default();
     let chain = Chain::find(request, input)?;

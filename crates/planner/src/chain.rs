@@ -20,7 +20,7 @@ pub(crate) struct Chain<'a> {
     pub(crate) parts: Vec<Part<'a>>,
     /// The name of the track's own variant, if it has variants.
     pub(crate) variant: Option<&'a str>,
-    /// Whether the variant is the one that is built if no variant is requested.
+    /// Whether the variant is the default.
     pub(crate) is_usual: bool,
     /// Whether the image is a rehearsal.
     pub(crate) is_rehearsal: bool,
@@ -48,7 +48,7 @@ impl<'a> Chain<'a> {
     /// Finds the track of a request and the tracks below it.
     ///
     /// # Errors
-    /// Fails if the request names a track or variant that does not exist.
+    /// Fails if a track or variant does not exist, or cannot be rehearsed as requested.
     pub(crate) fn find(
         request: &BuildRequest,
         input: &'a PlanningInput,

@@ -138,7 +138,7 @@ pub enum PlanError {
         /// The component, a folder of `patches/`.
         component: String,
     },
-    /// Patches cannot be chosen by a pin's version.
+    /// A pin's version cannot be used to choose patches.
     #[error("pin `{pin}` has version `{version}`, which cannot be used to choose patches")]
     PatchVersion {
         /// The pin.

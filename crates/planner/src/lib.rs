@@ -1,10 +1,10 @@
 //! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
-//! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that only add
-//! metadata to an image, and `built` plans those that an engine builds. `slim` decides which GPU
-//! code stays, and `chain` finds the tracks that a track is based on. The planner never reads
-//! files, the network, the environment or the clock. Tags are resolved and files are read before it
-//! is called, so the same arguments always produce the same plan, byte for byte.
+//! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that need no
+//! engine, and `built` plans those that an engine builds. `slim` decides which GPU code stays, and
+//! `chain` finds the tracks that a track is based on. The planner never reads files, the network,
+//! the environment or the clock. Tags are resolved and files are read before it is called, so the
+//! same arguments always produce the same plan, byte for byte.
 
 #![cfg_attr(
     test,
@@ -40,16 +40,15 @@ use pins::Base;
 pub struct Planned {
     /// The plan.
     pub plan: plan::Plan,
-    /// The warnings about it, the most important first. They are not part of the plan, so a better
-    /// wording never changes an image's digest.
+    /// The warnings about it. They are not part of the plan, so a better wording never changes an
+    /// image's digest.
     pub warnings: Vec<Warning>,
 }
 
 /// Creates the plan of one track.
 ///
 /// # Errors
-/// Fails if the request names a pin, GPU or spoof that cannot be used, or if the track is based on
-/// an unresolved pin.
+/// Fails if no plan can be made; [`PlanError`] lists the reasons.
 pub fn plan(request: &BuildRequest, input: &PlanningInput) -> Result<Planned, PlanError> {
     let chain = Chain::find(request, input)?;
     if chain.needs_engine() {

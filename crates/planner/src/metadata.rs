@@ -1,4 +1,5 @@
-//! Plans for tracks that only add metadata: fetch a base by digest, and derive an image from it.
+//! Plans for tracks that need no engine: fetch a base by digest, slim it, add project files, and
+//! set the metadata.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use plan::{Action, DeriveContract, Draft, ImageEdit, Input, Inputs, Platform, St
 use crate::chain::Chain;
 use crate::{BuildRequest, PlanError, Planned, PlanningInput, UsedPins, Warning, spoof};
 
-/// The contract of an image that only adds metadata.
+/// The contract of the step that sets the metadata.
 pub(crate) const CONTRACT: DeriveContract = DeriveContract::Derive1;
 
-/// Creates the plan of a track that only adds metadata.
+/// Creates the plan of a track that needs no engine.
 pub(crate) fn plan(
     request: &BuildRequest,
     input: &PlanningInput,

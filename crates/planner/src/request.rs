@@ -14,8 +14,7 @@ use crate::OwnFilesOfTrack;
 pub struct BuildRequest {
     /// The track.
     pub track: TrackName,
-    /// The variant, if it is not the default in `tracks.toml`. Only tracks that an engine builds
-    /// have variants.
+    /// The variant, if it is not the default in `tracks.toml`.
     pub variant: Option<String>,
     /// The GPU target, if it is not the default in `tracks.toml`.
     pub gpu: Option<GpuTarget>,
@@ -27,9 +26,9 @@ pub struct BuildRequest {
     pub overrides: BTreeMap<PinName, ImageOverride>,
     /// The time of the image in seconds since 1970-01-01 UTC, if not the one in `versions.toml`.
     pub source_date_epoch: Option<u64>,
-    /// Whether the base is a stand-in.
+    /// Whether the image is a rehearsal.
     pub rehearse: bool,
-    /// The stand-in for the pinned base, in a rehearsal of a track that only adds metadata. A track
+    /// The stand-in for the pinned base, in a rehearsal of a track that needs no engine. A track
     /// that an engine builds has a variant for rehearsals.
     pub stand_in: Option<StandIn>,
     /// The commit for the labels, if the run asks for it.
@@ -118,7 +117,7 @@ impl PlanningInput {
 }
 
 impl BuildRequest {
-    /// Returns the plain request of a track, without changes to the data files.
+    /// Returns a request for a track that overrides no settings.
     pub fn new(track: TrackName) -> Self {
         Self {
             track,
@@ -134,7 +133,7 @@ impl BuildRequest {
         }
     }
 
-    /// Returns the request's changes to the data files, as plans and labels spell them. The planner
+    /// Returns the settings that the request overrides, as plans and labels spell them. The planner
     /// adds the choice of `slim` if it differs from the track's.
     pub(crate) fn spelled_overrides(&self) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = self
@@ -161,10 +160,10 @@ impl BuildRequest {
         all
     }
 
-    /// Applies the changes in a label [`plan::labels::OVERRIDES`] to the request.
+    /// Applies the overrides in the label [`plan::labels::OVERRIDES`] to the request.
     ///
     /// # Errors
-    /// Fails if an entry is not a change as plans spell it.
+    /// Fails if an entry is not spelled as in a plan.
     pub fn read_overrides(&mut self, spelled: &str) -> Result<(), ParseOverrideError> {
         spelled.split_whitespace().try_for_each(|entry| {
             self.read_override(entry).ok_or_else(|| ParseOverrideError(entry.to_owned()))

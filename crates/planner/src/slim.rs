@@ -1,7 +1,7 @@
 //! Decides which GPU code stays in an image, and adds the step that removes the rest.
 //!
 //! Code for the image's GPU always stays, and so does code for a GPU that the image imitates. If
-//! the image's GPU is not in the track's list, `--gpu` replaces the list.
+//! the image's GPU is not in the track's list, the list is ignored.
 
 use std::collections::BTreeSet;
 

@@ -21,7 +21,7 @@ const QUOTED: [&str; 4] =
 /// Refuses Python locks that a plan uses but that do not match the current `python.toml` and pins.
 ///
 /// # Errors
-/// A lock is stale or cannot be read.
+/// A lock is stale, or `python.toml` or a lock cannot be read.
 pub fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Failure> {
     let is_used = |path: &str| {
         let reads =
@@ -41,7 +41,8 @@ pub fn check_locks(project: &Project, plan: &Plan, pins: &Pins) -> Result<(), Fa
     if stale.is_empty() { Ok(()) } else { Err(python_locks::refuse_stale(stale)) }
 }
 
-/// Returns the known facts about the pins of a plan. A rehearsal uses no pin of the real image.
+/// Returns the known facts about the pins of a plan. Returns none for a rehearsal, which uses no
+/// pin of the real image.
 ///
 /// # Errors
 /// A data file cannot be read or is invalid.

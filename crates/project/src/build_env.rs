@@ -27,9 +27,9 @@ pub struct BuildOptions {
     pub old_packages: Vec<debian::OldPackages>,
 }
 
-/// Returns a name for this run: the process number, from which `clean` sees whether the run is
-/// alive, and a random number. Runs in several containers or on several machines may share an
-/// engine and have the same process number, and a run must not remove what belongs to another run.
+/// Returns a name for this run: the process ID, from which `clean` sees whether the run is alive,
+/// and a random number. Runs in several containers or on several machines may share an engine and
+/// have the same process ID, and a run must not remove what belongs to another run.
 ///
 /// # Errors
 /// The name is not valid, which would be a bug.

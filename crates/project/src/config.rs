@@ -57,14 +57,15 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "mirror-only",
             pins::form::Kind::Flag,
-            "Whether only the targets of mirror rules may be contacted.",
+            "Whether only the targets of mirror rules and of `old-packages` may be contacted.",
             "`false`",
             "mirror-only = true",
         ),
         Key::optional(
             "old-packages",
             pins::form::Kind::Texts,
-            "Places that keep Debian packages after the mirrors have deleted them: URLs with `{file}`, `{sha256}`, `{archive}` or `{time}`.",
+            "Places that keep Debian packages after the mirrors have deleted them: URLs with \
+             `{file}` or `{sha256}`, and also `{archive}` or `{time}` if needed.",
             "Debian's snapshot archive",
             "old-packages = [\"file:///srv/packages/{sha256}\"]",
         ),
@@ -78,7 +79,9 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "mirrors",
             pins::form::Kind::TextByName,
-            "Mirrors: each key is a registry or URL, and its value is the registry or URL to read instead. The key `all` is for a copy that `mirror` made in `registry:HOST/NAME` or `dir:PATH`.",
+            "Mirrors: each key is a registry or the start of a URL. Its value is the registry to \
+             try first, or the URL that replaces this start. The key `all` is for a copy that \
+             `mirror` made in `registry:HOST/NAME` or `dir:PATH`.",
             "none",
             "mirrors.\"docker.io\" = \"registry.example.org/hub\"",
         ),
@@ -131,7 +134,7 @@ pub struct Config {
     pub engine: Option<&'static str>,
     /// The folder of the cache.
     pub cache: Option<PathBuf>,
-    /// Whether only mirrors may be contacted.
+    /// Whether only mirrors and the hosts in `old-packages` may be contacted.
     pub mirror_only: bool,
     /// Places that keep Debian packages after the mirrors have deleted them.
     pub(crate) old_packages: Option<Vec<OldPackages>>,

@@ -42,9 +42,13 @@ pub const TABLE: [(&str, &str); 31] = [
         "the image's time in seconds since 1970, instead of the one in versions.toml; part of the plan and the labels",
     ),
     ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM=dumb", "whether messages have colours"),
-    ("CI", "if set, progress is printed as plain lines even on a terminal"),
+    ("CI", "if set (not to false or 0), progress is printed as plain lines even on a terminal"),
     ("REGISTRY_AUTH_FILE", "file with registry credentials, read before all others"),
-    ("XDG_RUNTIME_DIR", "its containers/auth.json contains the credentials of `podman login`"),
+    (
+        "XDG_RUNTIME_DIR",
+        "its containers/auth.json contains the credentials of `podman login`; its build-pipeline/ \
+         contains the sockets of podman services",
+    ),
     (
         "DOCKER_CONFIG",
         "its config.json contains the credentials of `docker login` (default ~/.docker)",
@@ -201,7 +205,7 @@ pub fn config_file() -> Option<PathBuf> {
     Some(under_home("XDG_CONFIG_HOME", ".config")?.join("build-pipeline/config.toml"))
 }
 
-/// Returns the Python package index that pip is configured to use.
+/// Returns the Python package index in `PIP_INDEX_URL`, if it is set.
 pub fn python_index() -> Option<Secret> {
     variable("PIP_INDEX_URL").map(Secret::new)
 }
@@ -236,8 +240,8 @@ pub fn credential_files() -> Vec<PathBuf> {
     all
 }
 
-/// Returns the existing registries.conf files in merge order (containers-registries.conf(5): a
-/// user's file replaces the system's, drop-ins are applied last).
+/// Returns the registries.conf files in merge order (containers-registries.conf(5): a user's file
+/// replaces the system's, drop-ins are applied last). `CONTAINERS_REGISTRIES_CONF` replaces all.
 pub fn registries_conf_files() -> Vec<PathBuf> {
     if let Some(file) = path_variable("CONTAINERS_REGISTRIES_CONF") {
         return vec![file];

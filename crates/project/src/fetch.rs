@@ -68,7 +68,7 @@ impl<'a> TreePin<'a> {
         }
     }
 
-    /// Returns a description of the pin for people: `URL at COMMIT`, `PROJECT VERSION (sha256 …)`.
+    /// Returns a description of the pin: `URL at COMMIT` or `PROJECT VERSION, sha256 HASH`.
     pub fn what(&self) -> String {
         match self {
             Self::Git(pin) => {
@@ -167,7 +167,8 @@ impl Fetcher {
         Ok(self.runtime.block_on(self.sources.releases(&index, project))?)
     }
 
-    /// Returns the tree of a released source archive. Its hash comes from the index alone.
+    /// Returns the tree of a released source archive, whose hash comes from the index alone.
+    /// Returns `None` if the index has no hash for the archive.
     ///
     /// # Errors
     /// The archive cannot be fetched or read.
@@ -193,7 +194,8 @@ impl Fetcher {
 /// Creates the client for sources. `listener` receives the events of fetches.
 ///
 /// # Errors
-/// There is no home directory for a cache.
+/// There is no home directory for a cache, a bundle or copy cannot be opened, or a proxy variable
+/// is wrong.
 pub fn sources(
     mirrors: &Mirrors,
     listener: impl Fn(Event<'_>) + Send + Sync + 'static,

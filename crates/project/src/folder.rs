@@ -23,7 +23,8 @@ pub const DATA_FILES: [&str; 3] = [VERSIONS, "versions/gpus.toml", TRACKS];
 /// The maximum size of a data file in bytes; people edit these files.
 const DATA_FILE_CAP: u64 = 1 << 20;
 
-/// The maximum size of a lock or Dockerfile in bytes. Locks of many wheels are long.
+/// The maximum size of any other file, such as a Dockerfile, in bytes. Locks of many wheels are
+/// long.
 const MATERIAL_CAP: u64 = 16 << 20;
 
 /// A folder that contains `versions/versions.toml`, or only the built-in data.
@@ -40,8 +41,8 @@ pub struct Project {
 }
 
 impl Project {
-    /// Finds the project that contains `start`: the nearest parent folder with
-    /// `versions/versions.toml`.
+    /// Finds the project that contains `start`: the nearest folder with `versions/versions.toml`
+    /// among `start` and its parents.
     ///
     /// # Errors
     /// There is no such folder.
@@ -116,8 +117,8 @@ impl Project {
         self.has_files && fs::symlink_metadata(self.root.join(name)).is_ok()
     }
 
-    /// Returns the names of the files in a project folder, and in the built-in folder of that name
-    /// if the built-in files are defaults.
+    /// Returns the names of the entries in a project folder, and in the built-in folder of that
+    /// name if the built-in files are defaults.
     pub fn names_in(&self, folder: &str) -> BTreeSet<String> {
         let is_inside = self.has_files && self.check_inside(folder).is_ok();
         let own = is_inside.then(|| fs::read_dir(self.root.join(folder)).ok()).flatten();

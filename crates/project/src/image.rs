@@ -35,7 +35,8 @@ pub struct Image {
     pub config: Bytes,
     /// The layers, lowest first.
     pub layers: Vec<Descriptor>,
-    /// The record of the build that wrote it, if it was found by its name.
+    /// The ID of the record of the build that wrote the image, if the image was found through a
+    /// record.
     pub record: Option<String>,
     place: Place,
 }
@@ -65,8 +66,8 @@ impl Image {
         Self::find_with(target, folder, client, None, LayoutImage::read).await
     }
 
-    /// Reads the given image like [`Image::find`]. If a registry has an index, reads the image for
-    /// x86-64 Linux in it.
+    /// Reads the given image like [`Image::find`]. If the reference names an index in a registry,
+    /// reads the image for x86-64 Linux in that index.
     ///
     /// # Errors
     /// Nothing has this name, the image cannot be read, or it does not support this platform.
@@ -210,7 +211,7 @@ impl Image {
             let told = Failure::from_chain(code, &error);
             match code {
                 Kind::Integrity => told.hint(
-                    "the file was changed or damaged after it was written; remove it and build again",
+                    "the image was changed or damaged since the build; remove it and build again",
                 ),
                 _ => told.hint("pass an OCI image layout or an archive of one"),
             }
@@ -293,8 +294,8 @@ impl Image {
         Documents { manifest: &self.manifest, config: &self.config }
     }
 
-    /// Returns where the layers are. A thin layout's layers are in the repository of the base that
-    /// the image names.
+    /// Returns where the layers are. Layers that a thin layout lacks are in the repository of the
+    /// base that the image names.
     pub fn layer_source(&self) -> LayerSource {
         match &self.place {
             Place::Folder(_, image) | Place::Archive(_, image) => LayerSource {
@@ -361,7 +362,8 @@ impl Image {
         Some(config.get("config")?.get("Labels")?.get(key)?.as_str()?.to_owned())
     }
 
-    /// Returns the number of layers that are present and were checked.
+    /// Returns the number of layers that are present, which [`Image::find`] has checked. 0 for an
+    /// image in a registry.
     pub fn layers_checked(&self) -> usize {
         match &self.place {
             Place::Folder(_, image) | Place::Archive(_, image) => image.present_layers.len(),
@@ -390,10 +392,9 @@ impl Image {
         self.read_layer(number, client, read).await
     }
 
-    /// Reads a layer with `read`, which must read it to its end. It takes the bytes as they are
-    /// stored, and the digest of the layer's content if the bytes do not prove it. Reads a layer
-    /// that a thin layout does not contain from the base that the image names. Returns `None` if
-    /// the image names no base.
+    /// Reads a layer with `read`, which must read it to its end. `read` takes the stored bytes and,
+    /// if the layer is compressed, the digest of its content. A layer that a thin layout lacks is
+    /// read from the base that the image names. If the image names none, returns `None`.
     ///
     /// # Errors
     /// The layer cannot be found or read, or is damaged.
@@ -553,7 +554,7 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     told.hint("pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Refuses a dangling symbolic link. Its name could also be that of an image.
+/// Refuses a dangling symbolic link. Otherwise, its name would be taken for an image reference.
 pub(crate) fn check_links(name: &str, path: &Path) -> Result<(), Failure> {
     match std::fs::metadata(path) {
         Err(error) if path.is_symlink() => {

@@ -170,8 +170,8 @@ impl Input {
         Some(oci::read_config(&image.config).ok()?.get("config")?.clone())
     }
 
-    /// Reads all files, and returns the GPU code in them. `tell` gets progress messages if this
-    /// takes a while.
+    /// Reads all files, and returns the GPU code in them. `tell` gets a progress message for
+    /// each layer of an image.
     ///
     /// # Errors
     /// The input cannot be read completely or is damaged. A damaged file with GPU code is part of

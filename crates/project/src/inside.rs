@@ -33,7 +33,7 @@ impl std::fmt::Display for Outside {
 impl std::error::Error for Outside {}
 
 impl Outside {
-    /// Returns the reason if `error` is one of [`check`].
+    /// Returns the reason if `error` comes from [`check`].
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

@@ -1,8 +1,8 @@
 //! Mirrors of registries and repositories, from `--mirror` and the user's configuration.
 //!
-//! Both use the same list of rules. If FROM is a URL (`https://…`), the rule is for git
-//! repositories and package indexes; otherwise it is for registries. Rules on the command line take
-//! precedence over the file.
+//! Both use the same list of rules `FROM=TO`. If FROM is a URL (`https://…`), the rule is for git
+//! repositories, archives, Debian packages and package indexes; otherwise it is for registries.
+//! Rules on the command line take precedence over the file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const EXAMPLES: [&str; 3] = [
 ];
 
 /// The left side of a rule for everything that `mirror` copied. It cannot be a registry, because
-/// the name of a registry contains a dot or a port.
+/// the name of a registry contains a dot or a port, or is `localhost`.
 const ALL: &str = "all";
 
 /// The rules of a run.
@@ -34,15 +34,15 @@ const ALL: &str = "all";
 pub struct Mirrors {
     /// For container registries.
     pub registries: Vec<oci::client::Mirror>,
-    /// For git repositories, archives and package indexes.
+    /// For git repositories, archives, Debian packages and package indexes.
     pub sources: Vec<sources::Mirror>,
-    /// Bundles, which are the only source of a run.
+    /// Bundles. With a bundle, a run contacts only the hosts that [`Mirrors::use_bundles`] allows.
     pub(crate) bundles: Vec<PathBuf>,
     /// Folders that `mirror` wrote.
     folders: Vec<PathBuf>,
     /// Repositories that `mirror` wrote.
     pub(crate) repositories: Vec<Repository>,
-    /// Whether only the targets of these rules may be contacted.
+    /// Whether only the targets of these rules and the hosts in `old-packages` may be contacted.
     pub only: bool,
     /// The proxies in the user's configuration. Proxies in the environment replace them.
     pub proxies: Proxies,
@@ -136,7 +136,8 @@ impl Mirrors {
         self.old_packages.clone().unwrap_or_else(|| vec![OldPackages::snapshots()])
     }
 
-    /// Returns whether one of the user's rules or places is a folder.
+    /// Returns whether fetches may read local folders: if there is a rule for sources, or if a
+    /// place in `old-packages` is a folder.
     pub(crate) fn allows_folders(&self) -> bool {
         let mut places = self.old_packages.iter().flatten();
         !self.sources.is_empty() || places.any(OldPackages::is_folder)

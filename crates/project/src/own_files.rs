@@ -67,8 +67,8 @@ pub(crate) fn read(
     report.finish(Ok(read)).map_err(|error| Failure::places(error, text.to_owned()))
 }
 
-/// Adds the files that `text`, a `tracks.toml`, names and that do not exist to the problems in it.
-/// `exists` returns whether there is a Dockerfile of that name.
+/// Adds a problem to `error` for each file that `text`, a `tracks.toml`, names but that does not
+/// exist. `exists` returns whether there is a Dockerfile of that name.
 pub(crate) fn with_missing(
     mut error: ParseError,
     root: &Path,
@@ -98,7 +98,7 @@ fn input_name(path: &str) -> String {
     if path.contains('/') { path.to_owned() } else { format!("./{path}") }
 }
 
-/// Returns the path from the project's root that an input was named after.
+/// Converts the name of an input back to the file's path from the project's root.
 pub(crate) fn path_of(input: &str) -> &str {
     input.strip_prefix("./").unwrap_or(input)
 }
@@ -242,7 +242,7 @@ impl Collected {
 fn in_place_of_folder(to: &str, path: &str) -> Wrong {
     let name = path.rsplit('/').next().unwrap_or_default();
     wrong(
-        format!("{} is a folder of the image, but {} is not", quote(to), quote(path)),
+        format!("{} is a folder of the image, but {} is not a folder", quote(to), quote(path)),
         format!("write the full path: `{}/{name}`", to.trim_end_matches('/')),
     )
 }
@@ -417,7 +417,7 @@ fn link(root: &Path, row: &TrackFile, path: &str, below: &str) -> Result<String,
     Ok(text.to_owned())
 }
 
-/// Returns the names in a folder, sorted.
+/// Returns the entries of a folder, sorted by name.
 fn children(root: &Path, path: &str) -> Result<Vec<(String, Metadata)>, Wrong> {
     let failed = |error: io::Error| unreadable(path, &error);
     let mut names = Vec::new();

@@ -120,7 +120,7 @@ fn id_of(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Returns a set of the given patches, or of all patches if none is given.
+/// Returns a set of the patches whose ids are in `only`, or of all patches if `only` is empty.
 ///
 /// # Errors
 /// There is no such patch, or the patches cannot be used together.

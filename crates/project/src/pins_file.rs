@@ -42,7 +42,7 @@ pub fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
     })
 }
 
-/// Returns the known problems between the pin `name` and the other pins of its set, one string
+/// Returns the known problems of the pin `name`, alone or with other pins of its set, one string
 /// each.
 pub fn couplings(compat: &Compat, pins: &Pins, name: &PinName) -> Vec<String> {
     let mut warnings = Vec::new();

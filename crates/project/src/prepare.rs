@@ -1,9 +1,10 @@
-//! Turns a request into a plan. `plan`, `build`, `verify`, `explain` and the home screen all get
-//! their plans here, so that they agree.
+//! Turns a request into a plan. Every command that needs a plan gets it here, so that all commands
+//! agree.
 //!
-//! [`prepare`] reads the request, resolves tags and makes the plans. [`Preparer::plan`] makes
-//! one plan. It reads the data files, and those patches, Dockerfiles and locks that the plan needs,
-//! each once. The result depends only on the request and on the content of those files.
+//! [`prepare`] reads the request, resolves tags and makes the plans. [`Preparer::new`] reads the
+//! data files. [`Preparer::plan`] makes one plan, and reads the patches, Dockerfiles, locks and own
+//! files that the plan needs, each once. The plan depends only on the request and on the content of
+//! those files, and on the git history if its labels name a commit.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -41,7 +42,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Asks git about the history of the plan's files. The plan does not depend on it.
+    /// Asks git about the history of the plan's files. The plan depends on the history only if its
+    /// labels name a commit.
     pub fn recipe(&self) -> Recipe {
         recipe::read(&self.root, self.files.clone())
     }
@@ -190,8 +192,8 @@ impl<'a> Preparer<'a> {
         Ok(())
     }
 
-    /// Checks that a Dockerfile is in the project's folder. The error names the line of
-    /// `tracks.toml` that names the file, if it is the project's own.
+    /// Checks that a Dockerfile is in the project's folder. The error points at the line of the
+    /// project's `tracks.toml` that names the file, if there is such a line.
     fn check_dockerfile(&self, file: &str) -> Result<(), Failure> {
         let Err(error) = self.project.check_inside(file) else { return Ok(()) };
         let text = self.project.own_text(TRACKS).unwrap_or_default();

@@ -124,7 +124,7 @@ impl NameFacts {
     /// (distribution specification, "Pulling manifests").
     ///
     /// # Errors
-    /// The image has no value for a placeholder.
+    /// A placeholder is unknown, or the image has no value for it.
     pub fn fill_in(&self, name: &str) -> Result<String, Failure> {
         let mut filled = name.to_owned();
         check_placeholders(name)?;

@@ -28,8 +28,8 @@ pub fn read(root: &Path, files: Files) -> Recipe {
     recipe
 }
 
-/// Returns whether the project's history contains a commit. `None` means that the history is
-/// incomplete.
+/// Returns whether the project's history contains a commit. `None` means that this is unknown: the
+/// project is not a git checkout, has no commit, or is a shallow clone.
 pub fn has_commit(root: &Path, commit: &CommitId) -> Option<bool> {
     let repository = open(root).ok()?;
     let oid = Oid::from_str(commit.as_str()).ok()?;

@@ -17,7 +17,7 @@ fn user_agent() -> String {
 /// Creates the client of a real run.
 ///
 /// # Errors
-/// A configuration file of the machine is wrong.
+/// A configuration file or a proxy variable is wrong, or a bundle or copy cannot be opened.
 pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
     let settings = ClientSettings {
         credentials: CredentialFiles {

@@ -1,4 +1,4 @@
-//! Rehearsals: the same plan, client and outputs as in a real run, on small stand-in bases.
+//! Rehearsals: plans are made and executed as in a real run, but on small stand-in bases.
 
 use failure::{Failure, Kind};
 use gpu_code::{sample_bundle, sample_object};

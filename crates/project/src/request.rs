@@ -83,7 +83,7 @@ fn set_in_rehearsal(option: &str) -> Failure {
 /// Reads the request of every track of a subject. Makes no requests to registries yet.
 ///
 /// # Errors
-/// The subject is wrong: a pin, a value, the GPU target or the spoof.
+/// A track, pin, value, GPU or spoof in the subject is wrong, or `SOURCE_DATE_EPOCH` is invalid.
 pub fn read(subject: &Subject, input: &PlanningInput) -> Result<Vec<PendingRequest>, Failure> {
     let tracks = subject.tracks.iter().map(|name| track(name, &input.tracks));
     let tracks = tracks.collect::<Result<Vec<_>, _>>()?;

@@ -119,7 +119,8 @@ pub async fn slim_image(
     })
 }
 
-/// Returns the folder for the new layers: the layout's folder, or a temporary one.
+/// Returns the folder for the new layers: the layout's folder of blobs. `None` means a temporary
+/// folder.
 fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
     match output {
         Output::Layout { path, .. } => {
@@ -185,7 +186,7 @@ fn refused(image: &str, refusal: &Refusal) -> Failure {
         Refusal::Unreadable(_) => Kind::Integrity,
         _ => Kind::Failed,
     };
-    let told = Failure::caused(kind, format!("`{image}` is not slimmed"), refusal);
+    let told = Failure::caused(kind, format!("cannot slim `{image}`"), refusal);
     match refusal {
         Refusal::Unreadable(_) => told.hint("the files are damaged; build or copy the image again"),
         Refusal::NoCode => told.hint("there is nothing to remove; use the image as it is"),

@@ -58,8 +58,8 @@ pub fn write_record(
     Ok(path)
 }
 
-/// Returns a record in which the secrets in errors and warnings are masked. The plan is unchanged,
-/// so its digest stays the same; plans never contain secrets.
+/// Returns a record in which all secrets are masked. The plan is unchanged, so its digest stays the
+/// same; plans never contain secrets.
 fn without_secrets(record: &BuildRecord, clean: impl Fn(&mut serde_json::Value)) -> BuildRecord {
     let Ok(mut document) = serde_json::to_value(record) else { return record.clone() };
     if let Some(fields) = document.as_object_mut() {
@@ -253,7 +253,7 @@ pub fn is_under_way(record: &BuildRecord) -> bool {
     record.status == Status::Running && is_alive(record)
 }
 
-/// Returns whether a process with this number exists.
+/// Returns whether a process with this ID exists.
 pub fn is_process(number: u32) -> bool {
     Path::new("/proc").join(number.to_string()).is_dir()
 }

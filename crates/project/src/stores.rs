@@ -9,14 +9,14 @@ use sources::Hosts;
 use crate::build_env::new_run;
 use crate::mirrors::Mirrors;
 
-/// Examples of stores.
+/// An example of a store.
 pub(crate) const EXAMPLE: &str = "registry:registry.example.org/steps,ro";
 
 /// Returns the stores that the user named.
 ///
 /// # Errors
-/// A text does not name a store, the store is on a host that must not be contacted, or its folder
-/// contains other files.
+/// A text does not name a store, a store is named twice or is on a host that must not be contacted,
+/// or its folder contains other files.
 pub fn parse(given: &[Secret], mirrors: &Mirrors) -> Result<Vec<SharedStore>, Failure> {
     let hosts = mirrors.hosts();
     let mut stores: Vec<SharedStore> = Vec::new();

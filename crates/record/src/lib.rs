@@ -29,7 +29,7 @@ pub use outcome::{
     StepState, Traffic,
 };
 
-/// The version of the record's JSON format. A reader refuses a newer one.
+/// The version of the record's JSON format. A reader refuses all others.
 pub const SCHEMA: u32 = 2;
 
 /// What one run did, or was doing when it ended.
@@ -37,7 +37,7 @@ pub const SCHEMA: u32 = 2;
 pub struct BuildRecord {
     /// The version of this JSON format.
     pub schema: u32,
-    /// The record's name: the start time, the track and the process ID.
+    /// The record's name: the start time, the name of the image and the process ID.
     pub id: String,
     /// The version of build-pipeline.
     pub tool_version: String,

@@ -74,7 +74,8 @@ pub struct SlimSummary {
     pub files_smaller: usize,
     /// The number of files that were removed.
     pub files_removed: usize,
-    /// The files with code for other GPUs that were not changed, as `path: why`.
+    /// The files that were not changed, although they contain code for other GPUs or cannot be
+    /// read, as `path: why`.
     pub whole: Vec<String>,
 }
 

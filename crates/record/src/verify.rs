@@ -119,7 +119,8 @@ pub fn compare(
     Ok(checks)
 }
 
-/// Compares only what the plan determines, if the base is not available: labels, variables, times.
+/// Compares only what the plan determines, if the base is not available: labels, annotations, the
+/// time, and the settings of the track.
 ///
 /// # Errors
 /// Fails if a document is not JSON.

@@ -54,9 +54,9 @@ impl std::fmt::Debug for Replacement {
     }
 }
 
-/// Copies an uncompressed layer to a gzip file, and applies the changes of `editor`. The entries
-/// keep their order and get the headers of `seal/1`, with all extended attributes. Times before
-/// 1970 become 0.
+/// Copies an uncompressed layer to a gzip file, and applies the changes of `editor`. Internal files
+/// of aufs are left out. The entries keep their order and get the headers of `seal/1`, with all
+/// extended attributes. Times before 1970 become 0.
 ///
 /// # Errors
 /// Fails if the tar is damaged, if the editor fails, or if the result cannot be written.

@@ -54,7 +54,8 @@ pub(crate) enum Role {
 }
 
 impl EntryPath {
-    /// Parses a path from a tar. A leading `./` or `/` and doubled or trailing `/` are dropped.
+    /// Parses a path from a tar. Components `.`, a leading `/`, and doubled or trailing `/` are
+    /// dropped.
     ///
     /// # Errors
     /// Fails if the path contains a component `..` or a NUL byte, or has more than [`MAX_PATH`]
@@ -97,7 +98,8 @@ impl EntryPath {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
-    /// Returns the parent directory, or `None` if it is the root.
+    /// Returns the parent directory. Returns `None` if the parent is the root, and for the root
+    /// itself.
     pub fn parent(&self) -> Option<Self> {
         let end = self.0.iter().rposition(|byte| *byte == b'/')?;
         Some(Self(self.0[..end].into()))

@@ -9,7 +9,8 @@ use crate::path::EntryPath;
 pub struct Report {
     /// Paths that the scrub list dropped, by the first matching pattern.
     pub scrubbed: BTreeMap<String, Vec<EntryPath>>,
-    /// How many entries were dropped because the layers below have the same ones.
+    /// How many entries are the same in the layers below. They were dropped, except for parent
+    /// directories of changed entries.
     pub unchanged: u64,
     /// How many whiteouts were dropped because they hide nothing.
     pub idle_whiteouts: u64,

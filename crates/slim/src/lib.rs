@@ -9,7 +9,7 @@
 //!
 //! - Code is kept if one of the GPUs might run it: code for the GPU with any features, for a
 //!   generic target or a family that the GPU belongs to, portable code (SPIR-V), and code for
-//!   targets whose number or family this program does not know. Other code is removed
+//!   generic targets and numbers that this program does not know. Other code is removed
 //!   ([`gpu_code::CodeTarget::may_fit`]).
 //! - A file that is only for other GPUs is removed: code objects, bundles, kpack archives, and the
 //!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If something from a lower layer would
@@ -23,8 +23,8 @@
 //!   address changes, and the dynamic linker fills the pages with zeros.
 //! - The new file is read again. It must contain the same code objects for the GPUs, by SHA-256.
 //! - A file that is damaged or cannot be rewritten stays as it is, and the report names it.
-//! - A layer in which no file changes stays as it is, byte for byte. Other layers keep the order of
-//!   their entries, and get the headers and the compression of `seal/1`, with all extended
+//! - A layer without code for other GPUs stays as it is, byte for byte. Other layers keep the order
+//!   of their entries, and get the headers and the compression of `seal/1`, with all extended
 //!   attributes. Times before 1970 become 0.
 //! - In the config, only `rootfs.diff_ids` changes, and labels are added ([`CONTRACT`]).
 //!

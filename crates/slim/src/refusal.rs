@@ -10,7 +10,7 @@ pub enum Refusal {
     /// Files that may contain the code for a GPU cannot be read. These are their paths.
     #[error("it cannot be slimmed safely, because files with GPU code cannot be read: {0}")]
     Unreadable(String),
-    /// There is nothing to remove.
+    /// It has no GPU code.
     #[error("it has no GPU code")]
     NoCode,
     /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for the selected GPU would be removed.
@@ -31,7 +31,7 @@ pub enum Refusal {
 /// makes ROCm assume.
 ///
 /// # Errors
-/// Fails if the image would not work, or has no code to remove.
+/// Fails if the image would not work, or has no GPU code.
 pub fn check(
     found: &Found,
     gpus: &[GpuTarget],

@@ -28,7 +28,7 @@ pub struct Survey {
 /// A layer after the first pass.
 #[derive(Debug)]
 struct Surveyed {
-    /// The files with code for other GPUs, and whether they are of no use to the GPUs.
+    /// The files with code for other GPUs, and whether each of them is only for other GPUs.
     affected: BTreeMap<EntryPath, bool>,
     /// Its entries, if it will not be read again.
     listing: Listing,

@@ -46,7 +46,8 @@ impl SourceUrl {
         Some(self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
     }
 
-    /// Returns the scope of the URL's host, if it can be determined without a name server.
+    /// Returns the scope of the URL's host. A host whose scope cannot be determined without a name
+    /// server counts as public.
     pub(crate) fn scope(&self) -> AddressScope {
         if self.is_file() {
             AddressScope::Loopback

@@ -34,8 +34,8 @@ pub enum ErrorKind {
     Content,
     /// The received or cached content does not match its hash.
     Integrity,
-    /// This tool's own rules forbid it, for example a scheme, a redirect, a path that leaves its
-    /// root, or a decompression bomb.
+    /// This tool's own rules forbid the request or the content, for example a scheme, a redirect, a
+    /// path that leaves its root, or a decompression bomb.
     Refused,
     /// The disk is full, or a file cannot be read or written.
     Disk,

@@ -122,8 +122,8 @@ pub(crate) fn is_file_with(path: &Path, size: u64, sha256: &Sha256) -> bool {
     is_size && hash_file(path).is_ok_and(|(found, _)| found == *sha256)
 }
 
-/// Returns a string that identifies a file and its state: its inode, its size, and the time of its
-/// last status change (`st_ctim` in POSIX), which programs cannot set.
+/// Returns a string that identifies a file and its state: its device and inode, its size, and the
+/// time of its last status change (`st_ctim` in POSIX), which programs cannot set.
 pub(crate) fn stamp(path: &Path) -> Option<String> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let changed = (found.ctime(), found.ctime_nsec());

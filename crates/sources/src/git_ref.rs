@@ -90,7 +90,7 @@ impl fmt::Debug for GitRef {
 
 /// A path inside a tree: relative, UTF-8, without `.` and `..`, and without control characters.
 ///
-/// No part of it is `.git` in any spelling, because a tree that contains a repository could run
+/// No part of it is `.git` in any letter case, because a tree that contains a repository could run
 /// commands when someone works in it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Box<str>);
@@ -101,7 +101,7 @@ impl TreePath {
         &self.0
     }
 
-    /// Returns the path of `name`, which must itself be a valid path, below this one.
+    /// Returns this path, followed by a slash and `name`.
     pub(crate) fn join(&self, name: &Self) -> Result<Self, ParseSourceError> {
         let text = format!("{self}/{name}");
         // All other rules hold for both parts, and therefore for the joined path.

@@ -68,7 +68,8 @@ pub(crate) fn refused_redirect(to: &Url, why: &str) -> Failure {
     Failure::refused(format!("the redirect to {shown} is not followed: {why}"))
 }
 
-/// Returns the URL from a redirect for display. It may contain a signature or a password.
+/// Returns the URL from a redirect for display, without its query, user name and password, because
+/// these may be secret.
 fn shown(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);

@@ -15,7 +15,7 @@
 //! cached content is verified again if its file has changed. Fetching the same commit or archive a
 //! second time needs no network.
 //!
-//! Futures may be dropped at any point. The content of the cache then stays the same.
+//! Futures may be dropped at any point. The cache then stays valid.
 
 #![cfg_attr(
     test,

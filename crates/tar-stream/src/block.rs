@@ -102,8 +102,8 @@ pub(crate) fn number(field: &[u8]) -> Option<i64> {
     })
 }
 
-/// Returns whether all readers parse a number field the same way: it has only digits, then only
-/// spaces and NULs, or it is a positive number in base-256.
+/// Returns whether all readers parse a number field the same way: it has only digits between
+/// leading spaces and trailing spaces and NULs, or it is a positive number in base-256.
 pub(crate) fn is_unambiguous(field: &[u8]) -> bool {
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
     let start = field.iter().position(|byte| *byte != b' ').unwrap_or(field.len());

@@ -56,7 +56,7 @@ pub enum Fault {
     /// A checksum is wrong.
     #[error("the checksum of a header is wrong; this is not a tar, or it is damaged")]
     Checksum,
-    /// There is a single block of zeros, but two are needed to end a tar.
+    /// A header follows a single block of zeros, but only two such blocks end a tar.
     #[error("there is a single block of zeros between entries")]
     LoneZeros,
     /// There is data after the end. Only for [`Reader::strict`](crate::Reader::strict).
@@ -129,7 +129,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Returns bytes as visible ASCII. Spaces, `\` and all other bytes are written as `\` and three
+/// Returns bytes as visible ASCII. All other bytes, as well as `\`, are written as `\` and three
 /// octal digits, as in mtree(5).
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

@@ -337,7 +337,7 @@ impl<R: Skip> Reader<R> {
         Ok(())
     }
 
-    /// Reads a header. Returns `None` at the end: after two blocks of zeros, or at the end of the
+    /// Reads a header. Returns `None` at the end: after blocks of zeros, or at the end of the
     /// input.
     fn header(&mut self) -> Result<Option<Block>, Failed> {
         let Some(block) = self.block_or_end()? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! GitHub workflow commands: log lines that annotate files, and files that receive outputs.
+//! GitHub workflow commands: log lines that annotate files.
 //!
 //! The syntax is that of GitHub's "Workflow commands". GitHub shows at most ten annotations of each
 //! kind per step, so no more are written.

@@ -25,10 +25,10 @@ pub const TABLE: [(u8, &str); 21] = [
         8,
         "verify: the image was not built from the current pins; lock --check, build: a lock does not match the current requirements",
     ),
-    (10, "another run held a needed lock for longer than --lock-timeout"),
+    (10, "another run is using the same output, folder or tree; build waits up to --lock-timeout"),
     (
         13,
-        "verify: the image differs from what the plan and the pins define; diff: the images differ; --store: two builds of a step gave different results",
+        "verify: the image differs from what the plan and the pins define; diff: the images differ; --store: two builds of a step gave different results; export --check: the file is not up to date",
     ),
     (
         20,
@@ -42,7 +42,7 @@ pub const TABLE: [(u8, &str); 21] = [
     (26, "outdated: a pinned tag, commit, image or archive is gone"),
     (101, "a bug in build-pipeline; please report it"),
     (130, "interrupted by Ctrl-C (SIGINT)"),
-    (143, "terminated (SIGTERM)"),
+    (143, "terminated (SIGTERM or SIGHUP)"),
 ];
 
 /// Returns the exit code for a kind of failure.

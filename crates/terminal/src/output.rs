@@ -32,16 +32,16 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Talk {
-    /// A warning before the build.
+    /// A warning.
     Warning {
         /// The rule's name.
         rule: String,
         /// The finding and its consequence.
         message: String,
     },
-    /// A source is being fetched.
+    /// A source is being fetched, or a layer or package is being processed.
     Fetching {
-        /// The source, and where it comes from.
+        /// What is happening, such as the source and where it comes from.
         message: String,
     },
     /// The run waits for another run.
@@ -175,6 +175,12 @@ pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str
     }
 }
 
+/// From now on, prints colours always or never, instead of only on a terminal.
+pub fn set_colours(are_on: bool) {
+    let choice = if are_on { anstream::ColorChoice::Always } else { anstream::ColorChoice::Never };
+    choice.write_global();
+}
+
 /// Switches all messages to JSON.
 pub fn talk_json() {
     TALKS_JSON.store(true, Ordering::Relaxed);
@@ -303,7 +309,7 @@ fn note_printed() {
     *PRINTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
-/// Returns how long nothing has been printed since `started`.
+/// Returns how long nothing has been printed, counted from `started` at the earliest.
 pub fn silence(started: Instant) -> Duration {
     let printed = *PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     printed.unwrap_or(started).max(started).elapsed()
@@ -324,7 +330,7 @@ pub fn notice(notice: Notice) {
     }
 }
 
-/// Reports that a source is being fetched.
+/// Reports that a source is being fetched, or what else the command is doing.
 pub fn fetching(message: &str) {
     if !is_quiet() && !said_as_json(|| Talk::Fetching { message: message.to_owned() }) {
         say(&sanitise_line(message));

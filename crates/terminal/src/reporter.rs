@@ -47,7 +47,7 @@ pub enum Progress {
 pub enum Reporter {
     /// Live lines on a terminal.
     Tty(Live),
-    /// One line for each finished step or output, and heartbeat lines in between.
+    /// Log lines: finished steps and outputs, the output of builds, and heartbeat lines.
     Plain(Heartbeat),
     /// One JSON object per event.
     Json,
@@ -62,8 +62,8 @@ struct Teller {
     plan: String,
     /// The prefix of step names, if several plans run at the same time.
     prefix: String,
-    /// How long each step took last time, in milliseconds. Loaded at the start of the
-    /// first step that an engine may run.
+    /// How long each step took last time, in milliseconds. Loaded when the first step starts;
+    /// empty for a plan whose steps are short.
     last_times: OnceLock<BTreeMap<String, u64>>,
 }
 

@@ -145,7 +145,7 @@ impl Drop for PodmanStore {
 }
 
 /// Runs dockerd until its standard input is closed, which happens however this process ends; `$1`
-/// is the folder. Each line of input restarts dockerd.
+/// is the folder. Each line of input starts dockerd again after it was killed.
 const WATCHDOG: &str = r#"folder=$1; shift
 exec 3<&0
 start() { "$@" </dev/null 3<&- >>"$folder/log" 2>&1 & docker=$!; }
@@ -177,7 +177,8 @@ impl Dockerd {
     /// Starts a daemon without a bridge or firewall rules, and waits until it responds.
     ///
     /// # Panics
-    /// Panics if dockerd or containerd is not installed, or does not respond within 5 minutes.
+    /// Panics if dockerd, containerd or runc is not installed, or if dockerd does not respond
+    /// within 5 minutes.
     pub fn start() -> Self {
         for program in ["dockerd", "containerd", "runc"] {
             assert!(is_there(program), "{program} is missing: apt-get install docker.io");

@@ -150,7 +150,7 @@ impl Machine {
             if left.is_empty() {
                 return;
             }
-            // A process that has already ended is not an error.
+            // It is not an error if a process has already ended.
             let mut command = Command::new("kill");
             drop(command.arg("-KILL").args(left).stderr(Stdio::null()).status());
         }

@@ -75,7 +75,8 @@ impl FaultProxy {
         Self::start(Some(host.to_owned()), false)
     }
 
-    /// Like [`Self::to`], with the certificate of [`crate::authority_der`].
+    /// Like [`Self::to`], with TLS and a certificate from the authority that
+    /// [`crate::authority_der`] returns.
     pub fn tls_to(host: &str) -> Self {
         Self::start(Some(host.to_owned()), true)
     }
@@ -279,7 +280,7 @@ impl State {
     }
 
     /// Returns the proxy's own response, for requests that do not go to the registry: requests for
-    /// tokens, and requests without a valid token.
+    /// tokens, requests without valid credentials, and all requests if there is no registry.
     fn own_answer(
         &self,
         server: Server,

@@ -56,8 +56,8 @@ pub fn releases() -> Vec<Release> {
     releases
 }
 
-/// Returns the folder for release archives: in `XDG_CACHE_HOME` or `~/.cache`, or in the
-/// workspace's `target` if there is no home.
+/// Returns the folder for everything that tests download: in `XDG_CACHE_HOME` or `~/.cache`, or in
+/// the workspace's `target` if there is no home.
 pub fn releases_cache() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())

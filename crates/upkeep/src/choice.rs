@@ -52,7 +52,7 @@ fn family(name: &str) -> (&str, bool) {
 
 impl Releases {
     /// Sorts `names` by version. Leaves out names that are not versions or not in the family of
-    /// `like`. If `like` is not given, uses the largest family.
+    /// `like`. If `like` is not a version, uses the larger of the two families without a `/`.
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>, like: Option<&str>) -> Self {
         let mut all: Vec<Release> = names
             .into_iter()
@@ -115,9 +115,8 @@ impl<'a> TagForm<'a> {
         Some(Self { before: &tag[..start], version, behind: &rest[number.len()..] })
     }
 
-    /// Returns the newest of `tags` that has this pattern and is newer than this tag. A single
-    /// number that is ten times as large or more is something else: next to `44`, `20260101` is a
-    /// date.
+    /// Returns the newest of `tags` that has this pattern and is newer than this tag. Skips tags
+    /// whose first number is far larger: next to `44`, `20260101` is a date.
     pub(crate) fn newer<'t>(&self, tags: impl IntoIterator<Item = &'t str>) -> Option<&'t str> {
         let forms = tags.into_iter().filter_map(|tag| Some((TagForm::of(tag)?, tag)));
         let is_newer = |form: &TagForm<'_>| {

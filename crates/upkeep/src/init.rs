@@ -19,7 +19,7 @@ use crate::ci::Ci;
 pub struct NewProject {
     /// The name of its first track; without one, the project has only the built-in tracks.
     pub track: Option<String>,
-    /// The base of the track.
+    /// The base of the track; if `None`, the first built-in track.
     pub start: Option<Start>,
     /// The CI systems that build and verify its images.
     pub ci: Vec<Ci>,

@@ -2,9 +2,10 @@
 //! [`sources`] measures the preparation of sources, [`noop`] a build in which nothing changed, and
 //! [`gpu`] `audit` and `slim`.
 //!
-//! Two real registries (Debian's docker-registry) run on loopback; the first one contains a base of
-//! random layers. Each figure is the median of several alternating runs, so a machine that slows
-//! down affects all tools equally.
+//! Real registries (Debian's docker-registry) run on loopback: one contains a base of random
+//! layers, and each run that pushes to another registry has its own. Times are medians of several
+//! alternating runs, so a machine that slows down affects all tools equally; only podman's build is
+//! measured once.
 
 mod gpu;
 mod noop;

@@ -149,7 +149,7 @@ pub(super) fn run(tool: &Path) -> Result<()> {
             "ours",
             "podman build",
             "docker build, classic",
-            "reading all files of the context",
+            "listing all files of the context",
             "docker build, BuildKit",
         ];
         for (label, times) in labels.iter().zip(measured).filter(|(_, times)| !times.is_empty()) {

@@ -26,7 +26,8 @@ struct Gate {
     holds: Holds,
 }
 
-/// Package, target (`lib`, `it` or `main`) and name of a test.
+/// Package, target (`lib`, `main`, or the name of an integration test such as `it`) and name of a
+/// test.
 type Test = (&'static str, &'static str, &'static str);
 
 /// The tests or the chore that check a promise.
@@ -67,7 +68,8 @@ pub(crate) fn run(numbers: &[&str]) -> Result<()> {
         let Gate { number, promise, promised, .. } = gate;
         let result = if is_held { "held" } else { "**broken**" };
         let row = format!("| {number} | {promise} | {promised} | {cases} | {result} | {seconds} |");
-        // Some gates take hours. Rows are printed at once, in case this chore is interrupted.
+        // Some gates take hours, so each row is printed immediately, in case this chore is
+        // interrupted.
         say(&row);
         table.push(row);
     }

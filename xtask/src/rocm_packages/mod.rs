@@ -1,4 +1,4 @@
-//! `cargo xtask rocm packages`: repeats the figures of `audit` and `slim` on real ROCm packages.
+//! `cargo xtask rocm packages`: checks `audit` and `slim` on real ROCm packages.
 //!
 //! Other tests use small fixtures. This chore uses Debian's packages instead, from sid
 //! and experimental: about 9 GB of files, most of them code for GPUs. Each promise is asserted: the
@@ -206,8 +206,8 @@ fn is_only_for(report: &Value, gpu: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds the slim variants of the tracks for the vendors' images on a base with the real
-/// libraries: proves, audits and compares the results.
+/// Builds the slim variants of the tracks that use vendors' images, on a base with the real
+/// libraries. Verifies and audits the results, and checks their sizes.
 fn tracks(programs: &Programs, base: &Image) -> Result<()> {
     let work = workspace()?.join(WORK);
     let registry = registry(&work, "registry")?;

@@ -17,7 +17,7 @@ pub(crate) struct Subject {
     /// The variant of the track, such as debian or slim
     #[arg(long, value_name = "VARIANT")]
     pub(crate) variant: Option<String>,
-    /// Override a pin with this value: a digest, or a tag to resolve now (repeatable)
+    /// Override an image pin with a digest, or with a tag to resolve now (repeatable)
     #[arg(long = "set", value_name = "PIN=VALUE")]
     pub(crate) set: Vec<String>,
     /// The GPU target of the image (repeatable)
@@ -72,7 +72,7 @@ pub(crate) struct Build {
     /// Print the plan and exit
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How long to wait for another run that writes the same image
+    /// How long to wait for another run that writes the same image [default: 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, env = "BUILD_PIPELINE_LOCK_TIMEOUT")]
     pub(crate) lock_timeout: Option<u64>,
 }
@@ -128,8 +128,8 @@ pub(crate) struct PlanArgs {
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) subject: Subject,
-    /// Output format: tree for people, json for programs (its SHA-256 is the plan digest), dot and
-    /// mermaid for diagrams
+    /// Output format: tree for people, json for programs (for one image, its SHA-256 is the plan
+    /// digest), dot and mermaid for diagrams
     #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
     pub(crate) format: PlanFormat,
 }
@@ -160,7 +160,7 @@ pub(crate) struct Verify {
     /// Engines to rebuild the image with, one after another (comma-separated)
     #[arg(long, value_parser = engine_names(), value_delimiter = ',', default_value = "auto", requires = "rebuild")]
     pub(crate) engine: Vec<AskedEngine>,
-    /// For an image that the command `slim` wrote: slim IMAGE, its original, again and compare every
+    /// For an image that the command `slim` wrote from IMAGE: slim IMAGE again and compare every
     /// byte
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["rebuild", "stores"])]
     pub(crate) slimmed_from: Option<String>,
@@ -191,7 +191,7 @@ pub(crate) struct Diff {
 /// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nExit codes: 0 if the GPU can run the code, 1 if it cannot, if that is unknown, or if there is no GPU code, 2 if the input cannot be read, 3 if there is no space for temporary files, 6 if a file in the input is damaged."
+    after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nThe exit code is 0 if the GPU can run the code; 1 if it cannot, if this is unknown, or if there is no GPU code; 2 if the input cannot be read; 3 if there is no space for temporary files; and 6 if a file in the input is damaged."
 )]
 pub(crate) struct AuditCode {
     /// An image, folder, package, library or kernel file (all inputs are listed below)
@@ -296,8 +296,8 @@ pub(crate) struct Records {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordsCommand {
-    /// Remove old records, but keep those of running builds, and the newest and the last successful
-    /// record of each track
+    /// Remove old records of all projects, but keep those of running builds, and the newest and the
+    /// last successful record of each image
     Prune(Prune),
 }
 

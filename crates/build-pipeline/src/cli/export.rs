@@ -11,7 +11,7 @@ use crate::commands::export::{BuildSystem, RUNS_ON_HELP, with_jobs};
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each job runs one step with `build-pipeline step run KEY`, and takes the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and imports the images that bake has built. Run both commands alternately until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
+    after_help = "Each job runs one step with `build-pipeline step run KEY`, or writes one image with `build-pipeline build`. Jobs take the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and imports the images that bake has built. Run both commands alternately until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"
 )]
 pub(crate) struct Export {
     /// The CI system, or bake

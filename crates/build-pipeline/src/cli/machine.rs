@@ -28,7 +28,7 @@ pub(crate) struct Run {
     /// Send standard input to the command even if it is not a terminal
     #[arg(short, long)]
     pub(crate) interactive: bool,
-    /// Run the image even if it has no code for this machine's GPU
+    /// Run the image even if it has no code for this machine's GPU, or if another project built it
     #[arg(long)]
     pub(crate) force: bool,
     /// Start this program instead of the image's entrypoint
@@ -83,7 +83,8 @@ pub(crate) enum PrintForm {
 #[derive(Debug, Args)]
 pub(crate) struct Given {
     /// The image to run, by its name in the engine [default:
-    /// localhost/build-pipeline/TRACK:latest]
+    /// localhost/build-pipeline/TRACK:latest, or TRACK-GFX:latest if --gpu is not the project's
+    /// default target]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
     /// The GPU target [default: this machine's]
@@ -156,16 +157,17 @@ pub(crate) enum LevelChoice {
 /// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed."
+    after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed or an engine did not answer."
 )]
 pub(crate) struct Clean {
     /// List what would be removed, without removing it
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Also remove cached blobs, sources and finished steps, which can be fetched or built again
+    /// Also remove cached blobs, sources, finished steps and compiler caches, which can be fetched
+    /// or built again
     #[arg(long)]
     pub(crate) cache: bool,
-    /// Check only this engine [default: all available engines]
+    /// Check the disk and only this engine [default: all available engines]
     #[arg(long, value_parser = only())]
     pub(crate) engine: Option<Only>,
     /// Output format
@@ -220,7 +222,7 @@ pub(crate) struct Doctor {
 /// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides the others. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. versions/gpus.toml and --format json explain each variable."
+    after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides GPUs with other targets. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. versions/gpus.toml and --format json explain each variable."
 )]
 pub(crate) struct Env {
     /// The GPU target [default: this machine's, or else the one in tracks.toml]

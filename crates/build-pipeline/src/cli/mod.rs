@@ -67,8 +67,8 @@ pub(crate) struct Global {
     )]
     pub(crate) directory: Option<PathBuf>,
     /// Use TO as a mirror of FROM. FROM is a registry, with or without a path (docker.io/rocm); a
-    /// URL prefix of git repositories or package indexes; or `all`, if TO is a copy made by
-    /// `mirror`. A URL prefix is replaced: FROM is not used as a fallback
+    /// URL prefix of git repositories, package indexes or Debian mirrors; or `all`, if TO is a copy
+    /// made by `mirror`. For a URL prefix, FROM is never used as a fallback
     #[arg(
         id = "mirror",
         long = "mirror",
@@ -80,7 +80,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_rules: Vec<Secret>,
-    /// Contact only the targets of mirror rules
+    /// Contact only the targets of mirror rules, and the places of `old-packages` in config.toml
     #[arg(
         long,
         global = true,
@@ -89,7 +89,8 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_only: bool,
-    /// Take every input from this bundle, and contact only the targets of mirror rules (repeatable)
+    /// Take every input from this bundle, and contact only the targets of mirror rules and the
+    /// places of `old-packages` in config.toml (repeatable)
     #[arg(
         id = "bundles",
         long = "bundle",
@@ -153,7 +154,7 @@ pub(crate) enum Command {
     Audit(AuditCode),
     /// Write a copy of an image that keeps only the GPU code you need
     Slim(Slim),
-    /// List the steps of tracks with their keys, run one, or clean a shared store
+    /// List the steps of tracks with their keys, run one, or clean a shared folder
     Step(StepArguments),
     /// Write the steps of tracks as a workflow for a CI system
     Export(Export),

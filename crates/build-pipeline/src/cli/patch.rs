@@ -32,7 +32,7 @@ pub(crate) enum PatchCommand {
     Hook(Hook),
 }
 
-/// A component of a tree
+/// Try the patches of a component on a tree
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Check {
@@ -48,7 +48,8 @@ pub(crate) struct Options {
     /// The tree to patch [default: the source of a pin, which is fetched for this]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Patch the source of this pin [default: the pin with the component's name]
+    /// Patch the source of this pin [default: the pin with the component's name, or else the only
+    /// pin that uses its patches]
     #[arg(long, value_name = "PIN", conflicts_with = "root")]
     pub(crate) pin: Option<String>,
     /// The version of the tree [default: the one in the pin or in the tree's package metadata]
@@ -120,7 +121,7 @@ pub(crate) enum When {
 pub(crate) struct Revert {
     /// The component [default: all patched components, including Python packages under --root]
     pub(crate) component: Option<String>,
-    /// The tree
+    /// The tree; required
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Output format

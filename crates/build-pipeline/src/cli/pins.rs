@@ -43,8 +43,8 @@ pub(crate) struct Bump {
 /// The options of `bump` that select many pins.
 #[derive(Debug, Args)]
 pub(crate) struct ManyPins {
-    /// Bump every pin of the project to its newest value, except held pins, and print one line for
-    /// each
+    /// Bump every pin in the project's versions.toml to its newest value, except held pins and sets
+    /// of packages; print one line per pin
     #[arg(long, conflicts_with_all = ["pin", "value", "check", "dry_run", "format", "unresolved"])]
     pub(crate) all: bool,
     /// Resolve every unresolved pin in the project's versions.toml, and every one that its tracks
@@ -100,11 +100,11 @@ pub(crate) struct Accept {
     pub(crate) accept_broken_patches: bool,
 }
 
-/// Where to look up archives.
+/// Where to look up archives and wheels.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
-    /// Look up archives on this package index [default: the one that uv or pip uses on this
-    /// machine]
+    /// The Python package index for archives and wheels [default: the one that pip uses, or
+    /// https://pypi.org/simple]
     #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
     pub(crate) url: Option<String>,
 }
@@ -226,7 +226,7 @@ pub(crate) enum ExportFormat {
 /// files, quadlets and systemd units
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// The files [default: the project's pins, tracks and dockerfiles/]
+    /// The files [default: the project's pins, tracks, python.toml and dockerfiles/]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning

@@ -6,7 +6,7 @@ use names::Secret;
 use crate::cli::build::{StoreArgs, Subject};
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
-/// List the steps of tracks with their keys, run one, or clean a shared store
+/// List the steps of tracks with their keys, run one, or clean a shared folder
 #[derive(Debug, Args)]
 pub(crate) struct StepArguments {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ pub(crate) enum StepCommand {
 #[derive(Debug, Args)]
 pub(crate) struct StepList {
     /// The tracks, given by name or letter; same as --track [default: all tracks that can be
-    /// planned]
+    /// planned without asking a registry]
     #[arg(value_name = "TRACK", value_delimiter = ',')]
     pub(crate) names: Vec<String>,
     #[command(flatten)]

@@ -8,9 +8,9 @@ use terminal::reporter::Progress;
 /// Returns the parser of `--progress`.
 pub(crate) fn progress() -> impl TypedValueParser<Value = Progress> {
     let values = [
-        ("auto", "Live lines on a terminal, plain lines elsewhere"),
+        ("auto", "Live lines on a terminal, plain lines elsewhere or if CI is set"),
         ("tty", "Live lines"),
-        ("plain", "One line per step"),
+        ("plain", "Plain lines, as in a log"),
         ("json", "One JSON object per line"),
     ];
     let values = values.map(|(name, help)| PossibleValue::new(name).help(help));

@@ -161,7 +161,7 @@ fn word(verdict: VerdictName) -> &'static str {
     }
 }
 
-/// Returns an error if a file is damaged, or if the GPU cannot run the code.
+/// Returns an error if a file cannot be read, or unless the GPU is known to run the code.
 fn judged(report: &AuditReport) -> Result<(), Failure> {
     let gpu = &report.gpu;
     if !report.unreadable.is_empty() {

@@ -27,15 +27,15 @@ use tokio::task::JoinHandle;
 use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use terminal::output::{self, ErrorDocument, Page, Tone, counted};
 use crate::outputs::{
     ENGINE, check_push, hide_from_git, moved, nearby, next, options, parse_output,
     pushed_reference, shown,
 };
-use terminal::reporter::{Reporter, size};
-use terminal::sanitise::{sanitise_json, sanitise_line};
 use crate::signals::{Signals, interrupted};
 use crate::typed;
+use terminal::output::{self, ErrorDocument, Page, Tone, counted};
+use terminal::reporter::{Reporter, size};
+use terminal::sanitise::{sanitise_json, sanitise_line};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -122,7 +122,7 @@ struct FinishedBuild {
 
 impl FinishedBuild {
     /// Records how a build ended, after its initial record is written. `early` is the reason if the
-    /// build was interrupted.
+    /// build was interrupted or not started.
     async fn of(
         begun: &StartedBuild,
         beginning: Beginning,

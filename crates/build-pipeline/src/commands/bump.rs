@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
     let (text, _) = read(&project.root)?;
     let mut bump = look_up(&project, &text, &asked(args, &name, &value), &sources, &client)?;
     if let Some(reason) = pins.hold(&name) {
-        let warning = format!("`hold` in versions.toml keeps {name} at its value: {reason}");
+        let warning = format!("`hold` in versions.toml says to keep {name} at its value: {reason}");
         bump.report.warnings.insert(0, warning);
     }
     if args.check {

@@ -18,13 +18,13 @@ use record::OutputState;
 
 use crate::cli::{Bundle, Global, Mirror, Subject};
 use crate::global;
+use crate::signals::{Signals, interrupted};
+use crate::typed;
 use terminal::output::{self, Page, counted};
 use terminal::reporter::{Reporter, size};
 use terminal::sanitise::sanitise_line;
-use crate::signals::{Signals, interrupted};
-use crate::typed;
 
-/// The maximum number of damaged places that are shown.
+/// The maximum number of damaged places that are shown after the first one.
 const MOST_DAMAGE: usize = 20;
 
 /// Writes a bundle, or checks bundles.

@@ -9,8 +9,8 @@ use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
 use crate::cli::{CiSystem, Document, Global, Init};
 use crate::commands::schema::schema;
 use crate::global;
-use terminal::output::{self, Page};
 use crate::typed;
+use terminal::output::{self, Page};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
@@ -59,7 +59,7 @@ pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
     output::sanitised_result(&page.into_text())?;
     if !has_run_row(&new)? {
         output::hint(&format!(
-            "containers of `{track}` get ROCm's devices, but no port and no smoke tests; a table in `versions/run.toml` adds them: `[{track}]` with `gpu`, `port`, `models` and `models-at`; `build-pipeline schema run` describes the keys"
+            "containers of `{track}` get ROCm's devices, but no port and no smoke tests; a table in `versions/run.toml` adds them: `[{track}]` with `gpu`, `port`, `models`, `models-at` and `smoke`; `build-pipeline schema run` describes the keys"
         ));
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! `build-pipeline outdated`: checks whether pinned inputs changed upstream. Changes nothing.
+//! `build-pipeline outdated`: checks whether pinned inputs changed upstream. Changes no pin, but
+//! records since when each pin has had its state.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +8,9 @@ use project::fetch;
 use project::pins_file::{FILE, read};
 use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select};
 
-use terminal::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
+use terminal::annotations::{self, Annotation, Level};
 use terminal::output::{self, Page, Tone, counted};
 
 /// Runs the command.

@@ -15,11 +15,11 @@ use serde::Serialize;
 
 use crate::cli::{Format, Global, Push, Tag};
 use crate::global;
-use terminal::output::{self, Page};
 use crate::outputs::{check_push, moved};
-use terminal::reporter::Reporter;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
+use terminal::output::{self, Page};
+use terminal::reporter::Reporter;
 
 /// The result of `push` and `tag`.
 #[derive(Debug, Serialize, JsonSchema)]

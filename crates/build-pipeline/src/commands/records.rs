@@ -8,9 +8,9 @@ use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Global, Prune, Records, RecordsCommand};
+use crate::{global, typed};
 use terminal::output::{self, Page, Tone, counted};
 use terminal::reporter::seconds;
-use crate::{global, typed};
 
 /// A record as `records --format json` prints it.
 #[derive(serde::Serialize, schemars::JsonSchema)]
@@ -29,7 +29,8 @@ struct Summary<'a> {
     /// How long it took. Absent if it has not ended or was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     milliseconds: Option<u64>,
-    /// The name of the image: the track, or `rehearsal-` and the track.
+    /// The name of the image: the track, with the variant and the GPU if they are not the defaults,
+    /// after `rehearsal-` if it is a rehearsal.
     track: &'a str,
     /// How the run ended: succeeded, failed, interrupted or killed; or running.
     status: &'static str,
@@ -125,7 +126,7 @@ fn list(listed: &[ListedRecord<'_>]) -> Result<(), Failure> {
     output::page(&page)
 }
 
-/// Removes old records, and prints their names.
+/// Removes old records of all projects, and prints their names.
 fn prune(records: &[BuildRecord], args: &Prune) -> Result<(), Failure> {
     let rule = match (args.keep, args.older_than) {
         (Some(count), _) => Old::Beyond(count),

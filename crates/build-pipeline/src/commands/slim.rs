@@ -13,11 +13,11 @@ use slim::{ChangedFile, WholeFile};
 
 use crate::cli::{Format, Global, Slim};
 use crate::global;
-use terminal::output::{self, Page, counted};
 use crate::outputs::parse_output;
+use crate::typed;
+use terminal::output::{self, Page, counted};
 use terminal::reporter::size;
 use terminal::sanitise::sanitise_line;
-use crate::typed;
 
 /// The maximum number of changed files that the text lists.
 const MOST_FILES: usize = 20;

@@ -24,8 +24,8 @@ use crate::cli::{
     Format, Global, StepArguments, StepClean, StepCommand, StepList, StepRun, StoreArgs, Subject,
 };
 use crate::global;
-use terminal::output::{self, Page, counted};
 use crate::rebuild::carry_out;
+use terminal::output::{self, Page, counted};
 use terminal::reporter::size;
 
 /// The minimum number of digits of a shortened key.

@@ -15,8 +15,8 @@ fn label(run: &str) -> String {
     format!("--label={}={run}", engine::RUN_LABEL)
 }
 
-/// The label of a container. Containers that other programs create from a labelled image inherit
-/// this label.
+/// The label of this tool's containers. Containers that other programs create from a labelled image
+/// do not inherit it.
 fn own_label(run: &str) -> String {
     format!("--label={}={run}", engine::CONTAINER_LABEL)
 }

@@ -59,7 +59,7 @@ fn a_wrong_configuration_is_an_error_with_its_place() {
         let ran = project.run(command).expect(2);
         ran.says("config.toml:2:1").says("did you mean `engine`?").says("did you mean `mirrors`?");
     }
-    // A file that is not there must not switch off `mirror-only`.
+    // A dangling link must not switch off `mirror-only`.
     std::fs::remove_file(project.path(FILE)).unwrap();
     std::os::unix::fs::symlink("nowhere", project.path(FILE)).unwrap();
     project.run("pins show").expect(2).says("config.toml").says("correct or remove it");

@@ -120,7 +120,8 @@ impl Project {
         self.write("versions/tracks.toml", &text);
     }
 
-    /// Returns the program as a command in the project, without any of this machine's environment.
+    /// Returns the program as a command in the project, with only `PATH` from this machine's
+    /// environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_build-pipeline"));
         command

@@ -153,7 +153,7 @@ fn a_build_that_is_suspended_goes_on() {
     gate_passed(GATE, rounds);
 }
 
-/// Commands that print, with their exit codes if all output is read.
+/// Commands that print something.
 const PRINTING: [&str; 20] = [
     "--help",
     "help exit-codes",

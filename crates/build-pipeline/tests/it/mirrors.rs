@@ -216,7 +216,7 @@ impl Site {
         Self { rules, ..self }
     }
 
-    /// Without uv, which is then installed from the failing mirror, or with it.
+    /// If `has_uv` is false, uv must first be installed from the failing mirror.
     fn python(has_uv: bool) -> Self {
         let page = "is the address of a project on a package index";
         let url = if has_uv { "http://HOST/simple" } else { "http://HOST/simple/uv/" };
@@ -258,8 +258,8 @@ impl Site {
         crate::dsl::ran(command.output().unwrap())
     }
 
-    /// Runs the command with a mirror that sends each of these responses. The exit code and the
-    /// hint fit, the mirror is named, and no other host is contacted.
+    /// Runs the command with mirrors that each send one of these responses. Checks the exit code
+    /// and the hint, and that the mirror is named and no other host is contacted.
     fn explains_every_failure(&self) {
         let page = Answer::new(200).header("Content-Type", "text/html").body("<html>log in</html>");
         let later = Answer::new(429).header("Retry-After", "86400");

@@ -195,7 +195,7 @@ fn the_problems_of_all_data_files_are_reported_at_once() {
     };
     // The last line is the number of problems.
     all_say(&own, 6);
-    // A wrong file does not hide another one, and makes nothing in it unknown.
+    // Mistakes in one file do not hide those in another, and its entries still count as known.
     project.write("versions/gpus.toml", "schema = 1\n[gfx1151]\nname = 1\n");
     let versions = project.read("versions/versions.toml");
     let wrong = [

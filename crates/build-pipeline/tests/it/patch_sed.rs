@@ -2,7 +2,7 @@
 
 use crate::dsl::{Project, same};
 
-/// A tree in the shape of vLLM 0.10.2 (`needs` the target) or of a later release.
+/// Writes a tree in the shape of vLLM 0.10.2, with this list of targets.
 fn vllm_tree(project: &Project, folder: &str, list: &str) {
     let write = |file: &str, text: &str| project.write(&format!("{folder}/{file}"), text);
     write("CMakeLists.txt", &format!("project(vllm)\nset(HIP_SUPPORTED_ARCHS \"{list}\")\n"));

@@ -386,7 +386,7 @@ fn other_slow_commands_print_a_line_at_least_every_10_seconds() {
     });
 }
 
-/// A rehearsal waits for nothing, so its time is that of the processor.
+/// A rehearsal waits for nothing, so this test measures its CPU time.
 #[test]
 fn an_empty_folder_becomes_a_proven_rehearsal_in_two_seconds() {
     let project = Project::empty();

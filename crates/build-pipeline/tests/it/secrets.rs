@@ -105,7 +105,7 @@ impl Scene {
         self.runs(&format!("{line} --format json"));
     }
 
-    /// Searches every file below the project, including its home, and its name.
+    /// Searches the name and content of every file below the project, including its home.
     fn search(&self) {
         let mut folders = vec![self.project.path("")];
         while let Some(folder) = folders.pop() {

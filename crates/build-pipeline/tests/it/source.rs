@@ -1,5 +1,5 @@
-//! Track `source` as the project defines it. ROCm cannot be reached from the development network,
-//! so its plans are tested with placeholder pins and locks.
+//! Track `source` as the project defines it. AMD's servers cannot be reached from the development
+//! network, so its plans are tested with placeholder pins and locks.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn pytorch_is_compiled_where_that_is_asked_for() {
     for base in ["fedora", "debian", "ubuntu"] {
         let (wheel, source) = (plan(&project, base), plan(&project, &format!("{base}-pytorch")));
         assert!(wheel.iter().all(|step| step["id"] != "build-pytorch"), "{base}");
-        // Its base is the same image, so both tracks can share it.
+        // The bases are the same, so both variants can share them.
         for shared in ["build-system", "seal-system", "build-rocm-pytorch", "seal-rocm-pytorch"] {
             assert_eq!(step(&wheel, shared), step(&source, shared), "{base}");
         }

@@ -44,7 +44,7 @@ fn nothing_is_fetched_for_a_place_that_holds_something_else() {
     assert_eq!(failed["status"], "failed");
     assert_eq!(failed["outputs"][0]["output"], "oci:foreign");
     assert_eq!(failed["outputs"][0]["state"], "failed");
-    // The same for copies of inputs, which are collected first.
+    // The same for copies of inputs: nothing is collected for them.
     for line in
         ["bundle vulkan -o notes.txt", "bundle vulkan -o docs", "mirror vulkan --to dir:docs"]
     {

@@ -188,7 +188,7 @@ fn an_archive_needs_all_its_layers_and_its_marker() {
 #[test]
 fn a_base_that_cannot_be_had_leaves_the_proof_incomplete() {
     let (project, _) = built(48);
-    // In another home, nothing is cached.
+    // With the cache, the proof is complete; without it, the base must be fetched.
     let ran = project.run("verify locked-spoof").code;
     assert_eq!(ran, 0, "the cache contains the base");
     std::fs::remove_dir_all(project.path("home/.cache")).unwrap();

@@ -126,7 +126,7 @@ async fn a_push_sends_only_what_is_new(engine: &Engine) {
     assert!(received.blob_bytes >= 3_000_000, "{received:?}");
     assert!(received.blob_bytes < 3_000_000 + slack, "{received:?}");
     assert!(received.already_there >= 1, "{received:?}");
-    // After a push, an image that has its own name has no additional one.
+    // A push adds no name to an image that already has one.
     let own: ImageRef = "localhost/own:1".parse().unwrap();
     engine.tag(&built.image, &own).await.unwrap();
     let to = format!("{}/elsewhere:again", sink.host()).parse().unwrap();

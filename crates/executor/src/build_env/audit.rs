@@ -14,8 +14,8 @@ use crate::ExecuteError;
 use crate::layers::{read_remote_layer, visit_layer};
 
 impl BuildEnv {
-    /// Reads all layers of an image, and fails if they contain no code for a GPU. Returns a summary
-    /// for users.
+    /// Reads all layers of an image, and fails if they contain no code for this GPU. Returns a
+    /// summary for users.
     pub(crate) async fn audit(
         &self,
         image: &StoredImage,

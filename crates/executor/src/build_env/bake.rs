@@ -119,8 +119,8 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 impl BuildEnv {
-    /// Returns what bake has built. If bake has not built it yet, writes what it needs, and returns
-    /// `None`.
+    /// Returns the image that bake has built for a step. If bake has not built it yet, writes the
+    /// files that bake needs, and returns `None`.
     pub(super) async fn bake_image(
         &self,
         bake: &Bake,
@@ -372,7 +372,8 @@ mod tests {
         }
         let entries = fs::read_dir(&bake.folder).unwrap().count();
         assert_eq!(entries, 1, "nothing unfinished is left");
-        // An empty archive is not an image yet; another file says what to do.
+        // An empty archive is not an image yet. For any other invalid file, the error says what to
+        // do.
         let archive = bake.folder.join("build_1.tar");
         fs::write(&archive, "").unwrap();
         assert!(build("1").await.unwrap().is_none());

@@ -291,7 +291,7 @@ impl Instructions<'_> {
     }
 }
 
-/// Splits a pushed image into the base's layers and the new ones.
+/// Returns the config of a pushed image, and the layers that the base does not have.
 fn raw(instructions: &Instructions<'_>, sink: &Sink) -> Result<RawBuild, ExecuteError> {
     let wrong = |what| instructions.wrong(what);
     let manifest =

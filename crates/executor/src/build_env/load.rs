@@ -57,7 +57,7 @@ pub(super) async fn pull(
 ) -> Result<Inspect, EngineError> {
     let partial = cache.partial(layers);
     let mut pulled = engine.pull(offered, true, TRANSFER).await;
-    // A beginning that turned out to be damaged is gone.
+    // If a damaged beginning was found, it has been removed, and another attempt may succeed.
     if pulled.is_err() && cache.partial(layers).len() < partial.len() {
         pulled = engine.pull(offered, true, TRANSFER).await;
     }

@@ -75,7 +75,7 @@ pub struct BuildEnv {
     pub index: Lookup<Option<SourceUrl>>,
     /// The mirrors for Debian packages.
     pub mirrors: Lookup<debian::Mirrors>,
-    /// The name of this run. Everything that the run makes in the engine carries it.
+    /// The name of this run, for the label of the images that it makes in the engine.
     pub run: RunId,
     /// Fetches sources and packages.
     pub sources: Sources,
@@ -105,8 +105,8 @@ impl BuildEnv {
         self.is_fresh || self.shared.is_sampled(key)
     }
 
-    /// Returns the image of a step that an earlier run finished. An image from a shared store counts
-    /// only if this run may read from that store.
+    /// Returns the image of a step that an earlier run finished, unless the step runs again. An
+    /// image from a shared store counts only if this run may read from that store.
     pub(crate) fn finished(&self, key: &Digest) -> Option<StoredImage> {
         let made = self.store.finished(key).filter(|_| !self.runs_again(key))?;
         let is_allowed = made.origin.as_ref().is_none_or(|origin| self.shared.may_read(origin));

@@ -1,4 +1,5 @@
-//! The base as engines receive it: in docker's format, and without volumes.
+//! The base as engines receive it: in docker's format, if that supports the layers, and without
+//! volumes.
 //!
 //! - The OCI format cannot represent `HEALTHCHECK`, `SHELL` and `ONBUILD`: podman does not read
 //!   them from an OCI image, but docker does. In docker's format, both read them.

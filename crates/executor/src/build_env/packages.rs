@@ -98,8 +98,8 @@ impl BuildEnv {
         tokio::task::block_in_place(|| self.image_of_layers(raw, seal, &edit))
     }
 
-    /// Returns the packages for a build context, without the base's packages, and the folder that
-    /// contains them. The folder must outlive the tree.
+    /// Returns a package source with all fetched packages, for a build context, and the folder that
+    /// contains it. The folder must outlive the tree.
     pub(crate) fn context_of(
         &self,
         packages: &Packages,

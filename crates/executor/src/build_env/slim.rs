@@ -1,7 +1,7 @@
 //! Removes code for other GPUs from the layers of an image. No engine is needed.
 //!
 //! The layers are copied to this machine first, because they are read twice. The layers that an
-//! interrupted run has copied are kept for the next run, in a folder named by the step's key.
+//! interrupted run has copied are kept for the next run, in a folder named after the step's key.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter};
@@ -209,7 +209,8 @@ impl BuildEnv {
         Ok(slimmer)
     }
 
-    /// Writes the layers that change into the store. Returns an element for each layer.
+    /// Slims the layers that contain code for other GPUs, and stores the new ones. Returns an
+    /// element for each layer: `None` if it stays unchanged.
     async fn rewrite(
         &self,
         step: &SlimStep<'_>,

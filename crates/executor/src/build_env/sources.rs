@@ -149,7 +149,7 @@ impl SourceStep<'_> {
                 let says = match planned.map(|planned| planned.expect) {
                     Some(Expectation::InEffect) => "takes effect",
                     Some(Expectation::Upstream) => "is already upstream",
-                    None => "is not for this source",
+                    None => "has no effect",
                 };
                 let why = format!(
                     "according to the plan, it {says} in `{}`, but its verdict is `{}`: {}",

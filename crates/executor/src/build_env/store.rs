@@ -64,8 +64,7 @@ impl StoredImage {
         Ok(Self { manifest, manifest_bytes, config, remote, origin: None })
     }
 
-    /// Creates the value for a fetched base. Its manifest must be an OCI manifest, or be
-    /// convertible to one.
+    /// Creates the value for a fetched base.
     pub(crate) fn of_base(base: &BaseImage) -> Option<Self> {
         let manifest_bytes = Bytes::from(base.manifest.json.to_string());
         Some(Self {
@@ -108,7 +107,7 @@ impl Store {
     /// Returns the folder for temporary files.
     pub(crate) fn work(&self) -> Result<PathBuf, ExecuteError> {
         let work = self.folder.join("work");
-        fs::create_dir_all(&work).map_err(|error| failed("making", &work, error))?;
+        fs::create_dir_all(&work).map_err(|error| failed("creating", &work, error))?;
         Ok(work)
     }
 

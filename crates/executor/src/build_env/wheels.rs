@@ -66,8 +66,8 @@ impl BuildEnv {
         Ok(Wheels { lock, text, files })
     }
 
-    /// Fetches a wheel from the index of the lock's release if it has the wheel, otherwise from the
-    /// default index.
+    /// Fetches a wheel from the index that the lock names, or from the default index if that one
+    /// does not have the wheel.
     async fn wheel(
         &self,
         index: Option<&SourceUrl>,

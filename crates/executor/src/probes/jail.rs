@@ -2,8 +2,9 @@
 //!
 //! The root is a new file system in memory. It has the system's programs and libraries (read-only),
 //! `/dev/null` and `/dev/urandom`, the files of the probe in `/tree` (read-only), and an empty
-//! `/tmp`. It has no home, no `/etc` except what the dynamic linker needs, no `/proc`, no `/sys`,
-//! and no socket.
+//! `/tmp`. A program that changes a file gets its files in `/tmp/tree` instead. The root has no
+//! home, no `/proc`, no `/sys` and no socket, and of `/etc` only the dynamic linker's files and
+//! Debian's alternatives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -190,10 +191,10 @@ pub(super) fn set_limits(processes: u64) -> rustix::io::Result<()> {
         (Resource::Core, 0),
         (Resource::Memlock, 0),
     ] {
-        // A limit can only be lowered.
+        // A hard limit can only be lowered.
         let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = limit.min(most);
-        // A process gets SIGXCPU at the first limit of CPU time, and SIGKILL at the second.
+        // A process gets SIGXCPU at the soft limit of CPU time, and SIGKILL at the hard limit.
         let last = if matches!(resource, Resource::Cpu) { (limit + 1).min(most) } else { limit };
         let limits = Rlimit { current: Some(limit), maximum: Some(last) };
         rustix::process::setrlimit(resource, limits)?;

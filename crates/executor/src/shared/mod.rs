@@ -381,7 +381,8 @@ pub struct StoreCheck {
     pub step: String,
     /// The name of the store.
     pub store: String,
-    /// The digests of the first layer that differs: in the store, and in the image.
+    /// The digests of the first layer that differs: in the store, and in the image, which may lack
+    /// it.
     pub difference: Option<(Digest, Option<Digest>)>,
 }
 

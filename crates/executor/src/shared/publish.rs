@@ -22,8 +22,8 @@ impl SharedStores {
     /// lack it.
     ///
     /// # Errors
-    /// Fails if a store has a different result for the key. If the store is writable, this run's
-    /// result is also kept there.
+    /// Fails if the workflow requires a different result for the key, or if a store has one. If
+    /// that store is writable, this run's result is also kept there.
     pub(crate) async fn publish(
         &self,
         finished: Finished<'_>,
@@ -84,7 +84,8 @@ impl SharedStores {
         NewEntry::new(finished.made, finished.content, slim, own)
     }
 
-    /// Keeps both results, and returns the error that names the first file that differs.
+    /// Keeps both results if the store is writable, and returns the error that names the first
+    /// difference.
     async fn differs(
         &self,
         store: &SharedStore,

@@ -332,7 +332,7 @@ fn patched(plan: &Plan, case: &Case) -> Option<Result<Tree, String>> {
 
 /// Makes the image of a plan on a base, as a build does.
 fn derived(plan: &Plan) -> DerivedImage {
-    // They describe the base, so an image must not inherit them.
+    // These labels describe the base, so an image must not inherit them.
     let stale = json!({ (labels::VERSION): "of the base", (labels::OVERRIDES): "gpu=gfx900" });
     let config = json!({
         "os": "linux",

@@ -134,7 +134,7 @@ pub(crate) fn fetched(proxy: &FaultProxy, blobs: &[Digest]) -> Vec<Digest> {
     blobs.iter().flat_map(of).collect()
 }
 
-/// Returns a client with one mirror that gives up within milliseconds.
+/// Returns a client that has one mirror and gives up within milliseconds.
 pub(crate) fn client(mirror: &str) -> RegistryClient {
     RegistryClient::new(ClientSettings {
         mirrors: vec![mirror.parse().unwrap()],
@@ -175,7 +175,7 @@ pub(crate) fn put_document(registry: &LoopbackRegistry, media_type: &str, json: 
     registry.add_manifest(PATH, None, media_type, Bytes::from(json.to_string()))
 }
 
-/// Puts an index into the base's repository whose entries have these platforms.
+/// Puts an index whose entries have these platforms into the base's repository.
 pub(crate) fn put_index(bench: &Bench, entries: &[(&Digest, &str)]) -> Digest {
     let entries: Vec<_> = entries
         .iter()

@@ -185,7 +185,7 @@ async fn index_without_files(is_told: Arc<Notify>) -> String {
     url
 }
 
-/// Returns the plan of one build, and of a second one that needs wheels that do not exist.
+/// Returns a plan with two builds, of which the second needs wheels that do not exist.
 fn plan_with_wheels(bench: &Bench, run: &str) -> Plan {
     let lock = format!(
         "lock-version = \"1.0\"\n[[packages]]\nname = \"demo\"\nversion = \"1.0\"\nwheels = [{{ path = \"wheels/demo-1.0-py3-none-any.whl\", hashes = {{ sha256 = \"{}\" }} }}]\n[tool.build-pipeline]\npython = \"3.13\"\nplatform = \"x86_64-manylinux_2_40\"\n",

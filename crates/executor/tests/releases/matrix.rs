@@ -123,7 +123,7 @@ fn tools() -> Tools {
         .launched_by(env!("CARGO_BIN_EXE_probe-helper").as_ref())
 }
 
-/// Checks the properties of every release.
+/// Checks what must hold for every release.
 fn check_outcome(set: &PatchSet, release: &Release, tree: &Released, outcome: &Outcome) {
     let name = format!("{} for {}", release.file, outcome.gpu);
     assert_eq!(outcome.files.is_empty(), outcome.receipt().is_none(), "{name}");

@@ -22,7 +22,7 @@ const CHUNK: usize = 256 << 10;
 /// The result of slimming a file.
 #[derive(Debug)]
 pub enum Slimmed {
-    /// It stays as it is, because it has no code for other GPUs.
+    /// It stays as it is: it has no code for other GPUs, or would not become smaller.
     Unchanged,
     /// It can be removed, because it is only for other GPUs.
     Removed,

@@ -85,7 +85,8 @@ pub(super) fn override_value(context: &Context<'_>) -> Verdict {
     Verdict::of(findings, || "set to the version that this GPU needs".to_owned())
 }
 
-/// Returns a finding if no image has code for the GPU, and an override helps.
+/// Returns a finding if the first ROCm release of the images has no code for the GPU, and an
+/// override helps.
 fn missing(context: &Context<'_>) -> Option<Finding> {
     let (_, target) = context.gpu()?;
     let releases = context.releases();

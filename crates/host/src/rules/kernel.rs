@@ -277,7 +277,7 @@ fn kept(context: &Context<'_>, parameter: &Parameter) -> String {
     }
 }
 
-/// `amdgpu.cwsr_enable=0` is not set on kernels with the driver fix.
+/// `amdgpu.cwsr_enable=0` is not set. On a kernel without the driver fix, the advice is to keep it.
 pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
     let given = context.machine.kernel.given("amdgpu", "cwsr_enable");
     let off = given.filter(|parameter| parameter.value == "0");

@@ -220,7 +220,8 @@ impl Context<'_> {
         self.gpus.gpus.get(target).is_some_and(|gpu| gpu.is_integrated)
     }
 
-    /// Adds a note that kernel repairs must be made on the host, if this is a container.
+    /// If this is a container, adds a note that repairs of the kernel, firmware and memory must be
+    /// made on the host.
     fn place(&self, rule: &str, finding: &mut Finding) {
         let is_for_host =
             ["kernel-", "firmware-", "memory-"].iter().any(|kind| rule.starts_with(kind));

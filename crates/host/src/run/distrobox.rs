@@ -1,6 +1,6 @@
 //! A container as a manifest for `distrobox assemble`. distrobox shares the user's home and
-//! environment with the container, and decides its rights; the manifest adds only the settings for
-//! the GPU.
+//! environment with the container, and decides its rights; the manifest adds only the GPU, the size
+//! of the shared memory, and the caller's volumes and variables.
 
 use super::{Container, Folder, Groups, head};
 

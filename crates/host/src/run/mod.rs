@@ -6,9 +6,9 @@
 //! judges the result of a smoke test.
 //!
 //! A container gets the device nodes of the GPU, the groups that may open them, and the folders of
-//! the track and the caller; nothing else from the host. It is never privileged,
-//! and never shares the host's IPC namespace. The engine's own seccomp filter stays on; ROCm and
-//! Vulkan work with it (hellcatjack/strix-halo-rocm-pytorch).
+//! the track and the caller; nothing else from the host, except the network if the caller asks for
+//! it. It is never privileged, and never shares the host's IPC namespace. The engine's own seccomp
+//! filter stays on; ROCm and Vulkan work with it (hellcatjack/strix-halo-rocm-pytorch).
 
 mod compose;
 mod distrobox;
@@ -58,7 +58,7 @@ pub struct Wish<'a> {
     pub models: Option<String>,
     /// The folder on the host that is mounted as the working directory.
     pub work: Option<String>,
-    /// The user and group ID that should own files: `LOCAL_UID` and `LOCAL_GID`.
+    /// The user and group ID that should own files: `LOCAL_UID` and `LOCAL_GID`, or the caller's.
     pub owner: (u32, u32),
     /// The address and port of the host on which the track's port is published.
     pub publish: (String, Option<u16>),

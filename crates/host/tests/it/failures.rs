@@ -64,7 +64,7 @@ fn all_that_a_log_shows_is_told_in_its_order_with_lines() {
     assert_eq!(all.found[0].lines[0].text, "double free or corruption (!prev)");
 }
 
-/// `--no-mmap` fixes a different fault in the same thread.
+/// `--no-mmap` fixes a different fault, which the same GitHub issue describes.
 #[test]
 fn memory_in_use_needs_another_rocm_and_no_option() {
     let failures = catalogue();
@@ -75,7 +75,7 @@ fn memory_in_use_needs_another_rocm_and_no_option() {
     assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
 }
 
-/// Missing firmware cancels `gpu-init-failed` only where it is reported itself.
+/// Missing firmware cancels `gpu-init-failed` only where `firmware-missing` is reported instead.
 #[test]
 fn a_gpu_that_does_not_start_has_one_cause() {
     let failures = catalogue();
@@ -102,8 +102,8 @@ fn a_gpu_that_does_not_start_has_one_cause() {
     }
 }
 
-/// A GPU whose queues do not answer is supported by the driver. The kernel log often follows other
-/// output.
+/// A GPU whose queues do not answer is supported by the driver. The kernel's messages often come
+/// long after the program's.
 #[test]
 fn a_gpu_that_does_not_answer_is_not_called_unsupported() {
     let failures = catalogue();
@@ -133,7 +133,7 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
         // Older releases print the same message.
         ("ollama-discovery", &["0.18"]),
-        // It has no Python packages.
+        // The program has no Python packages.
         ("gpu-code-rejected", &["kpack", "torch"]),
         // The model is not too large.
         ("gpu-stream-failed", &["smaller", "limit"]),

@@ -37,7 +37,7 @@ fn each(form: Form, mut check: impl FnMut(&str, &str)) {
     }
 }
 
-/// A word with characters that are special in the forms.
+/// A word with characters that are special in the file formats.
 const HARD: &str = "it's \"$HOME\" 50% \\ `a`; #b";
 
 type Change = fn(&mut Wish<'_>);

@@ -13,7 +13,7 @@ use super::task::Task;
 /// shows whether they are running.
 const OLD: Duration = Duration::from_secs(3600);
 
-/// The folders of the cache. Each may be deleted at any time.
+/// The folders of the cache that `clean --cache` removes. Each may be deleted at any time.
 const CACHES: [&str; 6] =
     ["blobs", "sources", "store/blobs", "store/caches", "store/listings", "store/steps"];
 

@@ -91,7 +91,7 @@ pub enum State {
     Found,
     /// It was removed.
     Removed,
-    /// Its run is still in progress.
+    /// Its run, or another run that may use it, is still in progress.
     UnderWay,
     /// It could not be removed.
     Kept,

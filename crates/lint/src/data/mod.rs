@@ -135,7 +135,7 @@ pub struct Data {
     pub(crate) words: Vec<WordRow>,
 }
 
-/// The data that all rows about a problem have.
+/// The fields that all rows about problems have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) rule: String,
@@ -233,7 +233,7 @@ pub(crate) enum Place {
     Any,
     /// One that a program can see.
     Set,
-    /// One for every run: an image, a service, a container.
+    /// One for every run: an image, a service, a container, an environment file, an `export`.
     Kept,
     /// One in a service or container.
     Run,

@@ -38,7 +38,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Returns the words after the options of git itself: `git -C x clone` is a clone.
+/// Returns the subcommand and its index. It follows git's own options: `git -C x clone` is a clone.
 fn subcommand<'w>(words: &[&'w str]) -> Option<(usize, &'w str)> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
@@ -257,7 +257,7 @@ fn is_tag(name: &str) -> bool {
         && (is_short || number[digits..].starts_with('.'))
 }
 
-/// Returns what a name that looks like a tag stands for: branches also have names such as
+/// Returns the term for a name that looks like a tag. Branches can also have such names:
 /// `rocm-5.2.0-fixes`.
 fn kind_of(name: &str) -> &'static str {
     let number = name.find(|c: char| c.is_ascii_digit()).map_or(name, |at| &name[at..]);
@@ -596,7 +596,7 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     }
 }
 
-/// The start of the paths of files of the Python index.
+/// The host and folder of files on the Python index.
 const KEPT: &str = "files.pythonhosted.org/packages/";
 
 /// The name endings of files that are unpacked, installed or run.

@@ -165,7 +165,7 @@ fn python_of(command: &ShellCommand) -> Option<&str> {
     asked.or(named.copied()).or(program).and_then(version_in)
 }
 
-/// Returns the Python that a stage uses: that of its base, or of its virtual environment.
+/// Returns the Python that a stage uses: that of its virtual environment, else that of its base.
 fn stage_python<'a>(facts: &'a Facts<'_>, stage: usize) -> Option<&'a str> {
     let makes = |command: &&ShellCommand| {
         command.stage == stage && command.words.iter().any(|word| word.text == "venv")

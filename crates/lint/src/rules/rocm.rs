@@ -136,7 +136,8 @@ const BASE_URL: &str = "baseurl";
 const THEROCK: &str = "therock-dist-linux-";
 const PYTORCH: &str = "download.pytorch.org/whl/";
 
-/// Returns the words of commands and the requirements that contain URLs: text, line, stage.
+/// Returns the texts that contain URLs, in commands, variables, requirements and repository files:
+/// text, line, stage.
 fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     let commands = facts.commands.iter().filter(|command| !command.is_message());
     let words = commands.flat_map(|command| {
@@ -166,8 +167,8 @@ fn urls<'a>(facts: &'a Facts<'_>) -> Vec<(&'a str, usize, usize)> {
     words.chain(settings).chain(lines).filter(|(text, ..)| is_url(text)).collect()
 }
 
-/// Returns the newest release of the series that a PyTorch wheel or index is for. AMD's own names
-/// give the first release of a series without its last number.
+/// Returns the newest release of the series that a PyTorch wheel or index is for. In AMD's own
+/// names, `7.2` is 7.2.0.
 fn newest(release: &str) -> String {
     match release.matches('.').count() {
         1 => format!("{release}.{}", u8::MAX),
@@ -180,7 +181,8 @@ fn is_index(value: &str) -> bool {
     value.contains(AMD) || value.contains(PYTORCH)
 }
 
-/// Returns the ROCm release in a URL of AMD's repositories or of PyTorch's index.
+/// Returns the ROCm release in a URL of AMD's repositories or PyTorch's index, or in the file name
+/// of AMD's installer or a TheRock archive.
 fn release_in(text: &str) -> Option<String> {
     if let Some(release) = text.rsplit(INSTALLER).next().and_then(installed) {
         return Some(release);

@@ -75,8 +75,9 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
 /// Words of comments that give the reason for a workaround.
 const REASONS: [&str; 5] = ["avoid", "crash", "fault", "fix", "hang"];
 
-/// Returns whether the author's files show what a setting is for: another line of the file uses it,
-/// a compose file next to an environment file uses it, or a comment on its line gives a reason.
+/// Returns whether the author's files show that a setting is intended. The evidence depends on the
+/// rule: for example, another line or a compose file uses the variable, or a comment on its line
+/// gives a reason.
 fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
     let Setting { name, line, scope, .. } = setting;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
@@ -267,7 +268,7 @@ pub(crate) fn passes_itself(facts: &Facts<'_>, setting: &Setting) -> bool {
     source_of(facts, setting).is_some_and(|source| source == setting.name)
 }
 
-/// Returns the variable that a service of a compose file gets as another one: `X` of `NAME=${X}`.
+/// Returns the variable from which a compose service takes a value: `X` in `NAME=${X}`.
 fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
     let is_unknown = setting.value.trim().chars().all(|c| c == UNKNOWN);
     if facts.kind != Kind::Compose || !is_unknown {
@@ -314,7 +315,7 @@ fn ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
 }
 
 /// Returns whether lines for a shell or environment file also set a variable that only Ollama's
-/// server reads. Clients read its address as well.
+/// server reads. `OLLAMA_HOST` does not count, because clients read it too.
 fn is_beside_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
     let is_line = |one: &Setting| matches!(one.scope, Scope::File | Scope::Exported);
     let is_server = |one: &Setting| {
@@ -424,7 +425,8 @@ pub(super) fn is_branch(value: &str) -> bool {
 /// The greatest distance, in lines, between two settings that belong together.
 const NEAR: usize = 10;
 
-/// Checks `HIP_VISIBLE_DEVICES`, which counts within the GPUs that `ROCR_VISIBLE_DEVICES` leaves.
+/// Checks `HIP_VISIBLE_DEVICES`, whose numbers refer to the GPUs that remain after
+/// `ROCR_VISIBLE_DEVICES`.
 fn masked(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let of = |name: &'static str| facts.settings.iter().filter(move |one| one.name == name);
     for setting in of("HIP_VISIBLE_DEVICES") {
@@ -439,7 +441,7 @@ fn masked(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let (Some(first), Some(outer)) = (first, outer) else { continue };
         if !outer.is_empty() && first >= outer.split(',').count() {
             let message = format!(
-                "`{name}={value}` counts within `ROCR_VISIBLE_DEVICES={outer}`, which leaves no such GPU"
+                "`{name}={value}` selects from `ROCR_VISIBLE_DEVICES={outer}`, which contains no such GPU"
             );
             let hit = Hit::new("visible-devices-form", *line, message).at_most(Severity::Warning);
             found.hit(hit.help("set only `ROCR_VISIBLE_DEVICES`"));

@@ -12,7 +12,7 @@ use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind};
 
-/// Rows about words, with their patterns as one.
+/// Rows about words, with all their patterns in one set.
 #[derive(Debug)]
 struct Rows {
     rows: Vec<&'static WordRow>,
@@ -134,7 +134,7 @@ fn is_talk(command: &ShellCommand) -> bool {
     command.is_message() || (is_search || is_function) && !command.is_saved
 }
 
-/// Returns the lines on which a script only prints or searches for something.
+/// Returns the lines on which a script only prints messages or searches for text.
 fn message_lines(facts: &Facts<'_>) -> BTreeSet<usize> {
     let lines = |is_kind: fn(&ShellCommand) -> bool| {
         let commands = facts.commands.iter().filter(move |one| is_kind(one));

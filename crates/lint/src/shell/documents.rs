@@ -84,8 +84,9 @@ impl Reader {
         end_of_line(chars, at)
     }
 
-    /// Reads the content of a file in a here document. A unit or compose file is kept as it is. Any
-    /// other file is read as a script; that reader expands variables anyway.
+    /// Reads the content of a file in a here document. A unit or compose file is kept as a
+    /// document, with its variables expanded if `is_expanded`. Any other file is read as a script,
+    /// which expands variables anyway.
     fn document(&mut self, body: &[Char], place: &str, is_expanded: bool) {
         let mut text: String = body.iter().map(|(c, _)| *c).collect();
         if is_expanded {

@@ -17,12 +17,12 @@ use self::scan::Scanner;
 /// Stands for text in a word that is known only at run time.
 pub const UNKNOWN: char = '\u{fffc}';
 
-/// A command: its words, and its working directory if known.
+/// A command: its words, and its working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
     /// Its words; there is at least one.
     pub words: Vec<Word>,
-    /// The working directory, if known.
+    /// The working directory that `WORKDIR` and `cd` set; empty if none did.
     pub folder: String,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub stage: usize,

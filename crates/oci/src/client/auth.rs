@@ -96,8 +96,8 @@ impl Authorizer {
         Self { files, ..Self::default() }
     }
 
-    /// Returns the `Authorization` header for a request to `place`, or `None` if the registry has
-    /// not required one.
+    /// Returns the `Authorization` header for a request to `place`. Returns `None` if the registry
+    /// has not required one, or requires Basic authentication and no password is stored.
     pub(super) async fn header(
         &self,
         transport: &Transport,

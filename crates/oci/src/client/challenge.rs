@@ -1,8 +1,8 @@
 //! Parses `WWW-Authenticate`, the authentication methods that a registry offers.
 //!
-//! RFC 9110 §11.6.1: a header may contain several challenges, and there may be several headers. A
-//! parameter is a token or a quoted string. The header may be malicious, so the parser never fails;
-//! on malformed input it just finds fewer challenges.
+//! RFC 9110 §11.6.1: a header may contain several challenges, and there may be several headers. The
+//! value of a parameter is a token or a quoted string. The header may be malicious, so the parser
+//! never fails; on malformed input it just finds fewer challenges.
 
 /// One challenge: a scheme and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]

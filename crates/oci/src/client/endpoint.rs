@@ -134,7 +134,8 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Returns the locations to read from, in order. The last one is the registry itself.
+    /// Returns the locations to read from, in order. The last one is the registry itself, unless it
+    /// is blocked or must not be contacted.
     pub(super) fn to_read(
         &self,
         repository: &Repository,
@@ -216,7 +217,7 @@ fn blocked(name: &str) -> Failure {
     Failure::fatal(ErrorKind::Refused, format!("registries.conf blocks `{name}`"))
 }
 
-/// Returns the part of `name` after `prefix`, which must be followed by a slash.
+/// Returns the part of `name` after `prefix`, if that part is empty or starts with a slash.
 fn rest_after<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -37,7 +37,8 @@ pub enum ErrorKind {
     Protocol,
     /// The response is larger than allowed.
     TooLarge,
-    /// This tool's own rules forbid it: a redirect to a less public address, or a blocked registry.
+    /// This tool's own rules forbid the request, for example because of a redirect to a less public
+    /// address, or because the registry is blocked.
     Refused,
     /// The registry reported an internal error (5xx).
     Registry,

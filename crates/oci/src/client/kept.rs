@@ -1,4 +1,4 @@
-//! Blobs as streams that leave on disk what they have read.
+//! Blobs as streams that also save what they have read to disk.
 //!
 //! A registry or an engine that receives a blob forgets it if the transfer is interrupted. With the
 //! copy on disk, the next transfer reads the beginning from there, and only the rest from the

@@ -1,10 +1,10 @@
 //! The registry client: reads and pushes manifests and blobs, and does not trust responses.
 //!
-//! Start at [`RegistryClient`]. `manifest`, `blob`, `stream`, `kept` and `upload` are the
+//! Start at [`RegistryClient`]. `manifest`, `blob`, `tags`, `stream`, `kept` and `upload` are the
 //! operations. `request` performs one request with authentication (`auth`, `challenge`) and
-//! redirects.
-//! `endpoint` decides where to send requests, and `retry` when to retry. `error` and `text`
-//! describe failures. The crate `net` sends requests, and decides which redirects may be followed.
+//! redirects. `endpoint` decides where to send requests, and `retry` when to retry. `files` reads
+//! from bundles and copies on this machine. `error` and `text` describe failures. The crate `net`
+//! sends requests, and decides which redirects may be followed.
 //!
 //! Content is checked against the requested digest; content that is read by tag gets the digest of
 //! its bytes. A blob is kept in memory as a whole only if it was requested with
@@ -178,7 +178,7 @@ impl RegistryClient {
     }
 
     /// Returns the locations from which `repository` is read, in order: mirrors, then the registry
-    /// itself.
+    /// itself if it may be contacted.
     pub fn locations(&self, repository: &Repository) -> Vec<Repository> {
         let places = self.session.rules.to_read(repository, true).unwrap_or_default();
         places.iter().filter_map(|p| format!("{}/{}", p.host, p.path).parse().ok()).collect()

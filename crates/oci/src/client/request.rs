@@ -173,7 +173,7 @@ impl Session {
         drop(answer.body.collect(MAX_ERROR_BODY, self.transport.timeouts().idle).await);
     }
 
-    /// Sends `ask` unchanged, with the current authorization, and returns this authorization too.
+    /// Sends `ask` once with the current authorization. Returns the response and the authorization.
     async fn send_once(
         &self,
         base: &Url,

@@ -23,7 +23,7 @@ pub struct Retries {
 }
 
 impl Default for Retries {
-    /// 3 attempts, with waits of 1 s and 3 s, like go-containerregistry, cargo and uv.
+    /// 3 attempts, with waits of 1 s and 3 s, as in go-containerregistry.
     fn default() -> Self {
         Self {
             tries: 3,

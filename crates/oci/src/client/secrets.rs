@@ -1,4 +1,4 @@
-//! Remembers every secret that was used, so that none is ever printed: a server may echo what it
+//! Remembers the secrets that were used, and removes them from messages: a server may echo what it
 //! received.
 
 use std::collections::BTreeSet;

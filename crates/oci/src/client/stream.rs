@@ -2,7 +2,7 @@
 //!
 //! Start at [`BlobStream`]. The last chunk is held back until size and digest have been verified,
 //! so a reader never gets a complete but wrong blob. An interrupted transfer continues with `Range`
-//! from the last received byte, at the same location while attempts are left, then at the next one.
+//! after the last received byte: at the same location while attempts are left, then at the next.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -130,8 +130,8 @@ impl BlobStream {
         self.size
     }
 
-    /// Calls `watcher` with every chunk. If a push starts over, it is called for the repeated
-    /// chunks too.
+    /// Calls `watcher` with every chunk or error. If a push starts over, it is called for the
+    /// repeated chunks too.
     #[must_use]
     pub fn inspect(
         mut self,
@@ -298,7 +298,7 @@ struct Current {
     body: Option<Running>,
 }
 
-/// A response in progress, and how much of it has already been read.
+/// A response in progress, and how many bytes at its start an earlier response already delivered.
 struct Running {
     body: IncomingBody,
     skip: u64,
@@ -364,8 +364,8 @@ impl Transfer {
         }
     }
 
-    /// Records a failure. Returns the final error if no further attempt is possible, here or
-    /// elsewhere.
+    /// Records a failure. Returns an error only if part of a wrong blob has been passed on;
+    /// otherwise, [`Self::open`] tries again, here or elsewhere.
     async fn fail(&mut self, failure: Failure) -> Result<(), RegistryError> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         current.body = None;
@@ -418,7 +418,7 @@ impl Session {
     }
 }
 
-/// Checks that a partial response starts where the transfer was interrupted.
+/// Checks that a partial response is exactly the part of the blob that is still missing.
 fn check_range(answer: &Incoming, check: &Check) -> Result<(), Failure> {
     let Check { seen, size, .. } = check;
     let range = answer.headers.get(CONTENT_RANGE);

@@ -174,7 +174,7 @@ impl Json {
         }
     }
 
-    /// Refuses `null` as an item, which Go reads as an empty string.
+    /// Refuses `null` as an item, which Go reads as an empty value.
     fn refuse_null(&self, outer: Shape, path: &Path<'_>) -> Result<(), DocumentError> {
         match (outer, self) {
             (List(shape) | MapOf(shape), Self::Null) => Err(wrong(path, self, shape.name())),

@@ -47,7 +47,7 @@ pub enum InputsError {
     NotABundle {
         /// The file or folder.
         path: PathBuf,
-        /// What is missing.
+        /// The reason.
         why: String,
     },
     /// A list cannot be read.
@@ -59,7 +59,7 @@ pub enum InputsError {
         #[source]
         source: ParseListError,
     },
-    /// A document does not match its digest.
+    /// A document is missing, or does not match its digest.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged {
         /// The file or folder.

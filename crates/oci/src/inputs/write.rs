@@ -14,7 +14,8 @@ use crate::media::{EMPTY_CONFIG, OCI_INDEX, OCI_MANIFEST};
 /// The annotation of an index with the IDs of the bundles that it needs.
 pub(super) const NEEDS: &str = "io.github.build-pipeline.needs";
 
-/// The maximum number of blobs in a bundle. Readers accept a few more entries in an archive.
+/// The maximum number of blobs in a bundle. Readers accept 10,000 entries in an archive, which
+/// leaves room for the lists and the index.
 const MOST_BLOBS: usize = 9_000;
 
 /// The content of a bundle.
@@ -65,7 +66,8 @@ fn entry(list: &InputList) -> Value {
 /// Starts the archive of a bundle and writes its index and lists. The blobs follow, as layers.
 ///
 /// # Errors
-/// Fails if the file cannot be written, or if something other than an archive is at its path.
+/// Fails if there are too many blobs, if the file cannot be written, or if something other than an
+/// archive is at its path.
 pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, LayoutError> {
     let (text, count) = (index.text(), index.blobs().len());
     if count > MOST_BLOBS {

@@ -53,7 +53,7 @@ pub struct Received {
     pub already_there: u64,
 }
 
-/// A blob that the registry claims to have, with or without bytes.
+/// A blob that the registry has, or only claims to have.
 #[derive(Clone)]
 pub(super) enum Blob {
     Memory(Bytes),
@@ -188,7 +188,8 @@ impl Upload {
     }
 }
 
-/// Returns the bytes of a blob from `begin` on, or `None` if it is claimed and has no source.
+/// Returns the bytes of a blob from `begin` on. Returns `None` for a claimed blob that has no
+/// source or is not read from its start.
 pub(super) async fn open(
     blob: &Blob,
     digest: &Digest,

@@ -202,8 +202,8 @@ fn skopeo_pushes_a_full_layout_and_the_digest_stays() {
         assert_eq!(read.name.as_deref(), Some("other-name"));
         assert_eq!(read.manifest_digest, image.manifest_digest);
         assert_eq!(read.present_layers.len(), 3);
-        // skopeo's annotation makes the image look foreign, so it is not replaced under another
-        // name … unless its own annotations show that this tool made it, as here.
+        // The name in the layout is different, but the annotations show that this tool made the
+        // image, so it may be replaced.
         layout::check_target(Path::new(&back), "locked-spoof").unwrap();
     }
 }

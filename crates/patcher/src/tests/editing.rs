@@ -172,7 +172,7 @@ fn items_under_conditions_are_found_with_and_without_already() {
     assert_eq!(ask(&already, "f.hpp", x), condition("#if X"));
     assert_eq!(ask(APPEND, "f.py", x), None, "no C preprocessor reads it");
     assert_eq!(ask(&APPEND.replace("append", "prepend"), "f.cu", x), condition("#if X"));
-    // Every list must have the item under a condition; the last condition is told.
+    // There is a condition only if every list has the item under one; the last one is reported.
     assert_eq!(ask(&twice, "f.h", &format!("{x}{y}")), condition("#ifdef Y"));
     assert_eq!(ask(&twice, "f.h", &format!("{x}{plain}")), None);
     assert_eq!(ask(&twice, "f.h", &format!("{plain}{x}")), None);

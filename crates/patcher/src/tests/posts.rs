@@ -103,12 +103,12 @@ fn a_post_condition_is_about_the_file_that_was_edited() {
     // What upstream solved in another way was not edited, and neither was a missing file.
     assert_eq!(told(both, &[("f", b"solved\n")]), "upstream solved this in another way");
     assert_eq!(told(both, &[]), "the tree has no f or g");
-    // A file of no edit must exist, under one of its names, and meet the condition.
+    // A file that no edit names must exist, under one of its names, and meet the condition.
     let foreign = "files = [\"h\", \"i\"]";
     assert_eq!(told(foreign, &[("f", edited)]), "`h`: the file does not exist");
     assert_eq!(told(foreign, &[("f", edited), ("i", good)]), "one place was changed");
     assert_eq!(told(foreign, &[("f", edited), ("i", b"bad")]), "`i`: `^good$` does not match");
-    // A name of an edit makes the file the patch's own.
+    // If an edit names one of the files, the assert applies only to an edited file.
     let mixed = "files = [\"h\", \"g\"]";
     assert_eq!(told(mixed, &[("f", edited), ("h", b"bad")]), "one place was changed");
 }
@@ -130,7 +130,7 @@ fn a_change_that_a_later_patch_repeats_is_not_undone() {
     let tree = files(&[("f", b"list = \"a\"\n")]);
     let outcome = run(&set(&[("a", APPEND), ("b", &more), ("c", APPEND)]), &tree, None, &[]);
     assert!(outcome.ok, "{:?}", outcome.patches);
-    // Text that was there before is undone too.
+    // Undoing also counts if the text was there before the first patch.
     let there = files(&[("f", b"switch off\n")]);
     let back = REPLACE.replace("with = \"off\"", "with = \"on\"");
     let outcome = run(&set(&[("a", REPLACE), ("b", &back)]), &there, None, &[]);

@@ -399,7 +399,7 @@ fn a_set_takes_required_patches_first_then_the_order_then_the_name() {
     };
     let ok = |ids: &str| Ok(ids.to_owned());
     assert_eq!(order(&[("b", ""), ("a", "order = 1"), ("c", "order = -1")]), ok("c b a"));
-    // A chain of requirements is stronger than any order.
+    // A chain of `requires` takes precedence over `order`.
     let chain =
         [("a", "requires = [\"b\"]\norder = -9"), ("b", "requires = [\"c\"]"), ("c", "order = 9")];
     assert_eq!(order(&chain), ok("c b a"));

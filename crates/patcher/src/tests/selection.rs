@@ -91,7 +91,7 @@ fn patches_conflict_in_both_directions_and_only_if_both_apply() {
     let with = |id: &str| Selection::Conflict { with: id.to_owned() };
     let set = || vec![related("a", named), related("b", ""), related("c", "")];
     assert_eq!(select(set(), "gfx1151", None), [with("b"), with("a"), Selection::Apply]);
-    // `b` is for another target, so `a` stands alone; `b` keeps its own reason.
+    // `b` is for another target, so `a` has no conflict; `b` keeps its own reason.
     let set = vec![related("a", named), only_for("b", "gfx90a", "")];
     let because = "it is not for `gfx1151`".to_owned();
     assert_eq!(
@@ -142,7 +142,7 @@ fn upstream_must_have_every_place_in_a_version_that_should_include_the_change() 
     };
     let lacks = "`f`: this version should include it (too new), but does not".to_owned();
     assert_eq!(ask(b"list = \"gfx1151\"\nswitch off\n"), ("upstream includes it".to_owned(), true));
-    // Not even a patch that allows a part may be applied.
+    // Not even a patch with `if_partial = "apply"` may be applied.
     assert_eq!(ask(b"list = \"gfx1151\"\nswitch on\n"), (lacks.clone(), false));
     assert_eq!(ask(b"list = \"a\"\nswitch off\n"), (lacks.clone(), false));
     assert_eq!(ask(b"list = \"a\"\nswitch on\n"), (lacks, false));

@@ -184,7 +184,7 @@ fn text_that_is_there_comes_from_upstream_from_us_or_from_someone_unknown() {
     assert_eq!(by(&Known::default()), PresentBy::Unknown);
     assert_eq!(by(&Known { is_pristine: true, ..Known::default() }), PresentBy::Upstream);
     assert_eq!(by(&Known { base: base.clone(), ..Known::default() }), PresentBy::Upstream);
-    // The base has another file, so only a pristine tree says that it is upstream's.
+    // The base does not list the file, and the tree is not known to be pristine.
     let other = receipt(None, there, b"another change");
     let known = Known { receipts: vec![other.clone()], ..Known::default() };
     assert_eq!(by(&known), PresentBy::Unknown);
@@ -209,7 +209,7 @@ fn work_of_an_interrupted_run_is_not_counted_as_upstreams() {
     let again = run_on(&set, &half, &known);
     assert_eq!(again.patches[0].verdict, Verdict::Applied { count: 1 });
     assert_eq!(again.files.len(), 1);
-    // Nothing is missing, and some of it is upstream's.
+    // Nothing is missing, and a part of the change comes from upstream.
     let mut half = patched(&tree, &outcome);
     half.insert(path("g"), b"new line\nend\n".to_vec());
     let mut receipts = receipts;
@@ -220,7 +220,7 @@ fn work_of_an_interrupted_run_is_not_counted_as_upstreams() {
         again.patches[0].verdict,
         Verdict::AlreadyPresent { by: PresentBy::Upstream, condition: None }
     );
-    // A file that may be absent does not hide that the rest is ours.
+    // The verdict is the same if a file that may be absent is absent.
     let set = super::set(&[("p", &format!("{OPTIONAL}{APPEND}"))]);
     let again = run_on(&set, &half, &known);
     assert_eq!(

@@ -9,7 +9,7 @@ pub struct SedCall {
     pub line: usize,
     /// The text after `-i`, empty if there is none.
     pub suffix: String,
-    /// The options that affect how the script is read: `-E`, `-n`, `-s`, `-z`.
+    /// The options that change the effect of the script: `-E`, `-n`, `-z`.
     pub options: Vec<String>,
     /// The scripts, in order.
     pub scripts: Vec<String>,
@@ -19,7 +19,7 @@ pub struct SedCall {
     pub files: Vec<String>,
     /// The working directory of the command.
     pub folder: String,
-    /// The program that chooses the files, if any: `find`, `xargs`.
+    /// The program that chooses the files, if any, such as `find` or `xargs`.
     pub chooser: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Finds `sed -i` in Dockerfiles and scripts, and shows the effect of each call on a tree.
 //!
-//! `shell` splits a file into commands, `call` finds the sed calls among them, `script` splits a
-//! sed script, `lists` finds the lists in a text, and `judge` runs a call twice on a copy of its
-//! file and examines the result.
+//! `lint::shell` splits a file into commands, `call` finds the sed calls among them, `script`
+//! splits a sed script, `lists` finds the lists in a text, and `judge` runs a call twice on a copy
+//! of its file and examines the result.
 
 mod call;
 mod judge;

@@ -33,7 +33,7 @@ pub struct PinChange {
 /// The value of a pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewValue {
-    /// For a git tree.
+    /// For a git tree. If the commit changes, `args` is removed.
     Source {
         /// The tag or branch that the commit was resolved from.
         git_ref: Option<String>,
@@ -42,7 +42,7 @@ pub enum NewValue {
         /// The commit.
         commit: CommitId,
     },
-    /// For an archive.
+    /// For an archive. If the hash changes, `args` is removed.
     Archive {
         /// The version.
         version: String,
@@ -68,7 +68,8 @@ pub struct Changed {
     pub text: String,
     /// Its parsed content.
     pub pins: Pins,
-    /// Whether the value of the pin changed. Otherwise, only the date of its check changed.
+    /// Whether the value of the pin changed. Otherwise, only facts about it can have changed, such
+    /// as the date of its check.
     pub is_new: bool,
     /// Keys of the pin that were removed because they described the old value.
     pub removed: Vec<&'static str>,

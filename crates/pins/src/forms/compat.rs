@@ -4,7 +4,7 @@ use crate::form::{Form, Key, Kind, REMOVE};
 
 /// `versions/compat.toml`.
 pub const COMPAT: Form = Form::of(
-    "Which versions work together. `doctor`, `env` and `lint` use this file. A release range is \
+    "Which versions work together. `build`, `bump`, `doctor`, `lint` and `plan` use this file. A release range is \
      written as `7.2.1 to 7.2.4`, `7.1`, `20260110 or newer` or `0.20 or older`.",
     &[&[
         Key::schema(),

@@ -139,7 +139,7 @@ pub const VARIABLE: Form = Form::of(
 /// `versions/python.toml`.
 pub const PYTHON: Form = Form {
     about: "Sets of Python packages. `build-pipeline lock NAME` resolves a set and writes \
-            `versions/locks/pylock.NAME.toml`.",
+            `versions/locks/pylock.NAME.toml` and `versions/locks/NAME.requirements.lock`.",
     keys: &[&[Key::schema()]],
     named: Some(("the name of a lock", &PYTHON_SET)),
 };
@@ -276,7 +276,7 @@ pub const PACKAGE_SET: Form = Form::of(
         Key::required(
             "packages",
             Kind::Tables(&LOCKED_PACKAGE),
-            "All packages of the set, with their hashes.",
+            "The packages that the set adds to the sets in `on`, with their hashes.",
             "packages = []",
         ),
     ]],

@@ -12,7 +12,7 @@ pub const TRACKS: Form = Form {
             "gpu",
             Kind::Text,
             "The GPU target that images are built for, unless `--gpu` selects another one.",
-            "the target of build-pipeline's own tracks",
+            "the target of build-pipeline's own tracks; required without them",
             "gpu = \"gfx1151\"",
         ),
     ]],
@@ -71,14 +71,14 @@ pub const BASE: &[Key] = &[
         "base",
         Kind::Text,
         "The name of an image pin in versions.toml.",
-        "required unless `track` or `packages` is given",
+        "required unless `track` or `packages` is given, or each variant has its own base",
         "base = \"vllm-openai-rocm\"",
     ),
     Key::optional(
         "track",
         Kind::Text,
         "The name of another track, whose image is the base.",
-        "required unless `base` or `packages` is given",
+        "required unless `base` or `packages` is given, or each variant has its own base",
         "track = \"official\"",
     ),
 ];
@@ -211,7 +211,7 @@ pub const BUILT: &[Key] = &[
         "variant",
         Kind::Text,
         "The default variant.",
-        "required if the track has `variants`",
+        "required if the stages are in `variants`",
         "variant = \"debian\"",
     ),
     Key::optional(
@@ -233,8 +233,8 @@ pub const BUILT: &[Key] = &[
 const PACKAGES: Key = Key::optional(
     "packages",
     Kind::Text,
-    "The name of a package lock, `versions/locks/NAME.toml`. The base is a root file system made from the packages in its set `base`.",
-    "required unless `base` or `track` is given",
+    "The name of a package lock, `versions/locks/NAME.toml`. The base is a root file system made from the packages in its set `base`. Only for tracks with stages.",
+    "required unless `base` or `track` is given, or each variant has its own base",
     "packages = \"debian\"",
 );
 const GPU_CODE: Key = Key::optional(
@@ -255,7 +255,7 @@ const STAGES: Key = Key::optional(
     "stage",
     Kind::Tables(&STAGE),
     "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
-    "no stages: the track needs no engine, or its stages are in `variants`",
+    "no stages: the track needs no engine, or its stages are in `variants`; required in a variant",
     "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
 );
 
@@ -318,7 +318,7 @@ pub const STAGE: Form = Form::of(
         Key::optional(
             "network",
             Kind::Flag,
-            "Whether RUN instructions may use the network. Such a stage is not reproducible, and `--mirror-only` refuses it.",
+            "Whether RUN instructions may use the network. Such a stage is not reproducible, and `--mirror-only` refuses it unless its result is cached.",
             "`false`",
             "network = true",
         ),

@@ -47,8 +47,8 @@ pub type PythonSets = BTreeMap<PinName, PythonSet>;
 
 impl PythonSet {
     /// Returns the digest of everything that determines the lookup, or `None` if the source is
-    /// unresolved or not a pin. The lock contains this digest, so a lock that was made from other
-    /// inputs is recognised.
+    /// unresolved, or if the source or release is not a pin. The lock contains this digest, so a
+    /// lock that was made from other inputs is recognised.
     pub fn inputs(&self, pins: &Pins) -> Option<Digest> {
         let Self { python, platform, source, files, release, requirements, provided } = self;
         let mut text = format!("python {python}\nplatform {platform}\n");

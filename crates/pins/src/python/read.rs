@@ -16,7 +16,8 @@ pub fn parse_python(file: &str, text: &str) -> Result<PythonSets, ParseError> {
     parse(file, text, None)
 }
 
-/// Parses the text like [`parse_python`], and checks that every source is a pin of `pins`.
+/// Parses the text like [`parse_python`], and checks that every source and release is a pin of
+/// `pins`.
 ///
 /// # Errors
 /// Returns all problems in the file, each with its position, the value and the correct form.

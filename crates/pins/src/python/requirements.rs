@@ -44,7 +44,7 @@ pub enum RequirementLine {
 /// Returns the requirements in a requirement file; for a `pyproject.toml`, the build requirements.
 ///
 /// # Errors
-/// Fails if the file cannot be parsed, or if a line is an option other than `-r`.
+/// Fails if the file cannot be parsed, or if a line is neither a requirement nor the option `-r`.
 pub fn requirements(file: &str, text: &str) -> Result<Vec<RequirementLine>, RequirementsError> {
     if file.ends_with(".toml") { build_requirements(file, text) } else { lines(file, text) }
 }

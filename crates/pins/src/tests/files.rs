@@ -206,7 +206,7 @@ fn a_file_of_a_context_has_the_same_path_there_and_no_other_folders() {
     assert_eq!(context("files = [\"packages/a\"]"), Ok(vec!["packages/a".to_owned()]));
     assert_eq!(context(&format!("{python}[\"python\"]")), twice("python"));
     assert_eq!(context("files = [\"python\"]"), Ok(vec!["python".to_owned()]));
-    // A folder above the other folder has it too.
+    // A folder that contains the other folder would also provide it.
     assert_eq!(context(&format!("{sources}[\"vendor\"]")), twice("vendor"));
     assert_eq!(context(&format!("{sources}[\"vendor/x/y\"]")), twice("vendor/x/y"));
     assert_eq!(context(&format!("{sources}[\"vendor/y\"]")), Ok(vec!["vendor/y".to_owned()]));

@@ -113,7 +113,7 @@ fn an_override_comes_first_and_code_is_built_for_the_gpu_that_it_names() {
     // Only a running program sees the override.
     let built = gpus().environment(&gpu("gfx1151"), None, &[When::Build], spoof);
     assert_eq!((built[0].name.as_str(), built[0].value.as_str()), ("A_ALL", "gfx1151;gfx1151"));
-    // A GPU that is not in the file can have one too.
+    // A GPU that is not in the file can have an override too.
     let unknown = gpus().environment(&gpu("gfx900"), None, &[When::Run], spoof);
     assert_eq!((unknown[0].name.as_str(), unknown[0].evidence.as_str()), (OVERRIDE, ""));
 }

@@ -142,7 +142,7 @@ fn flags_and_arrays_have_their_types_and_no_duplicates() {
         texts("a = \"b\"").1,
         ["2:5: `a` is the text `b`, but should be an array (write `a = [\"b\"]`)"]
     );
-    // Every wrong item is told, at its own place.
+    // Every wrong item is reported at its own position.
     let many = texts("a = [\"b\", 1,\n\"b\", \"\"]").1;
     let starts = [
         "2:11: an item of `a` is the number `1`",

@@ -374,7 +374,7 @@ fn tracks_of_another_file_are_kept_replaced_and_referred_to() {
         problems(&track("three", "base = \"fedora\"\nletter = \"A\"")),
         ["tracks `three` and `one` have the same letter"]
     );
-    // A wrong track replaces the other one too: it is not checked against the old content.
+    // A track with an error also replaces the other one, whose old content is not checked any more.
     let wrong = problems(
         &(track("one", "base = 1") + &track("three", "base = \"fedora\"\nletter = \"A\"")),
     );

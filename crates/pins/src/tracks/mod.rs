@@ -495,7 +495,7 @@ fn folder(text: &str) -> Result<String, Wrong> {
 /// The prefix of labels that only the tool sets.
 const OWN_PREFIX: &str = "io.github.build-pipeline.";
 
-/// Labels that the tool sets in every image.
+/// Labels that the tool sets itself.
 const OWN_LABELS: [&str; 12] = [
     "architecture",
     "build-date",

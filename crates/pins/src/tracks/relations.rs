@@ -1,7 +1,7 @@
 //! Checks the relations between tracks: bases that are tracks, letters, and names of images.
 //!
-//! These checks also apply to a track with another problem, as far as it can be read: its table is
-//! enough.
+//! Most of these checks need only the table of a track, so they also apply to a track with another
+//! problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use names::TrackName;
 
 /// The settings of a track that its relations depend on.
 struct Outline<'t> {
-    /// The tracks that it is based on, in one of its variants.
+    /// The tracks that at least one of its variants is based on.
     bases: Vec<&'t str>,
     /// The track that it is based on by default.
     parent: Option<&'t str>,

@@ -194,7 +194,7 @@ impl Pins {
 }
 
 impl PinKind {
-    /// All kinds, in the order of their names in `versions.toml`.
+    /// All kinds, sorted by the names of their tables.
     pub const ALL: [Self; 4] = [Self::Archive, Self::Image, Self::Release, Self::Source];
 
     /// Returns the name of the table with the pins of this kind.

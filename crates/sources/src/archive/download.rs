@@ -25,7 +25,7 @@ use crate::text;
 /// The number of bytes between two progress events.
 const REPORT_EVERY: u64 = 256 << 10;
 
-/// The paths of an archive and its parts.
+/// The paths of a cached archive and of the files next to it.
 #[derive(Debug, Clone)]
 struct Place {
     folder: PathBuf,

@@ -36,7 +36,7 @@ fn unreadable(error: &git2::Error) -> Failure {
     Failure::fatal(ErrorKind::Disk, "cannot read the repository").because(error)
 }
 
-/// Returns the branches and tags of a repository.
+/// Returns `HEAD`, the branches and the tags of a repository.
 pub(super) fn refs(url: &SourceUrl) -> Result<Vec<RemoteRef>, Failure> {
     let repository = open(Path::new(url.url().path()))?;
     let mut found = Vec::new();

@@ -53,7 +53,7 @@ fn place(session: &Session, url: &SourceUrl) -> Result<SourceUrl, Failure> {
     let place = session.place(url)?;
     if place.is_file() && !session.settings.allow_local {
         return Err(Failure::refused(format!(
-            "`{place}` is a path on this machine, which is allowed only with `--allow-local` or a mirror rule of your own"
+            "`{place}` is a path on this machine; only your own mirror rules may name such a path"
         )));
     }
     Ok(place)

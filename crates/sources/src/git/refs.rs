@@ -16,7 +16,7 @@ pub struct RemoteRef {
     pub peeled: Option<String>,
 }
 
-/// All branches and tags of a remote repository.
+/// `HEAD` and all branches and tags of a remote repository.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteRefs {
     pub(crate) refs: Vec<RemoteRef>,
@@ -49,7 +49,7 @@ impl RemoteRefs {
         candidates.iter().find_map(|whole| self.refs.iter().find(|one| one.name == *whole))
     }
 
-    /// Returns the names of the tags and branches that point to `commit`.
+    /// Returns the full names of the refs that point to `commit`.
     pub fn leading_to<'a>(&'a self, commit: &'a CommitId) -> impl Iterator<Item = &'a str> {
         let fits = move |one: &&RemoteRef| one.target() == commit.as_str();
         self.refs.iter().filter(fits).map(|one| one.name.as_str())

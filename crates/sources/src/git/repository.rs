@@ -1,10 +1,10 @@
 //! The shared cache of git objects: one bare repository per URL.
 //!
-//! `git` can read these repositories, but nothing in them is trusted. Next to each pinned commit
-//! (`refs/pins/<commit>`) there is a receipt that lists the packs of its tree with their SHA-256;
-//! it is written last. A commit counts as cached if its receipt exists and all its packs match. A
-//! pack that has not been touched since it was hashed is not hashed again. Anything that no receipt
-//! lists is removed, so that incomplete packs are never used.
+//! `git` can read these repositories, but nothing in them is trusted. For each pinned commit
+//! (`refs/pins/<commit>`), a receipt (`receipts/<commit>`) lists the packs of its tree with their
+//! SHA-256; it is written last. A commit counts as cached if its receipt exists and all its packs
+//! match. A pack that has not been touched since it was hashed is not hashed again. Anything that
+//! no receipt lists is removed, so that incomplete packs are never used.
 //!
 //! Only one process at a time changes a repository; it holds `<repository>.lock` while it does so.
 
@@ -22,8 +22,8 @@ use crate::error::{ErrorKind, Failure};
 use crate::files::{self, Lock};
 use crate::text;
 
-/// The maximum number of packs for the tree of a commit. If there would be more, everything is
-/// fetched again.
+/// The maximum number of packs for the tree of a commit. A commit with this many packs is not
+/// reported to a server as known.
 const MAX_CHAIN: usize = 4;
 /// The content of the file that identifies the format of receipts. If it differs, the repository is
 /// created again.

@@ -1,7 +1,8 @@
 //! A local folder as a tree, for trees that are already unpacked.
 //!
 //! Links on the path to a file are never followed, even if someone changes the folder at the same
-//! time: each directory is opened relative to its parent. Folders named `.git` are left out.
+//! time: each directory is opened relative to its parent. Files and folders named `.git` are left
+//! out.
 
 use std::ffi::OsStr;
 use std::fs::File;

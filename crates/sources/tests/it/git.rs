@@ -182,7 +182,7 @@ async fn the_next_commit_brings_the_difference_only() {
     for commit in &commits[1..] {
         received.push(fetch(&cache.sources(), &url, commit).await.unwrap().received);
     }
-    // After a few packs everything is fetched again, so that a tree never depends on a long chain.
+    // A tree never depends on a long chain of packs: a fetch then builds on an older commit.
     let small = received.iter().filter(|bytes| **bytes < 2_000).count();
     assert!(one.received > 100_000 && small >= 3, "{} {received:?}", one.received);
     for commit in &commits {

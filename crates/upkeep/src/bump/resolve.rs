@@ -1,5 +1,5 @@
 //! Looks up the new value of a pin at git servers, registries and indexes. Refuses unexpected
-//! values: names that do not exist, older versions, tags that moved.
+//! values: names that do not exist, older versions, and git tags or releases that changed.
 
 use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{CommitId, PinName};
@@ -29,7 +29,7 @@ pub struct Asked<'a> {
 pub struct Accepted {
     /// An older version than the pinned one.
     pub downgrade: bool,
-    /// A tag or release that changed since it was pinned.
+    /// A git tag or release that changed since it was pinned. A changed image tag is never refused.
     pub moved: bool,
     /// A source to which patches do not apply.
     pub broken_patches: bool,
@@ -332,7 +332,7 @@ async fn image(
     let manifest = client.manifest(&reference).await.map_err(|error| {
         let told = Failure::caused(
             registry_kind(error.kind()),
-            format!("cannot resolve tag `{reference}`"),
+            format!("cannot resolve `{reference}`"),
             &error,
         );
         registry_hints(told, &error).hint("nothing was changed")

@@ -24,7 +24,8 @@ pub(crate) struct TorchNeed {
     range: VersionRange,
 }
 
-/// Returns the requirement of a source of vLLM, or `None` if it cannot be parsed.
+/// Returns the PyTorch requirement of a vLLM source, or `None` if no file has one that can be
+/// parsed.
 pub(crate) fn read(tree: &PinnedTree) -> Option<TorchNeed> {
     FILES.into_iter().find_map(|file| {
         let bytes = tree.read(&file.parse().ok()?).ok().flatten()?;

@@ -144,7 +144,7 @@ fn of_track(tracks: &Tracks, name: &TrackName) -> Result<BTreeSet<String>, Failu
 }
 
 /// Looks up the packages of locks. `listener` receives the events of fetches, and `tell` gets a
-/// message if uv is installed. Writes nothing.
+/// message if this run installs uv. Changes no lock.
 ///
 /// # Errors
 /// The requirements are wrong or cannot be met, a source cannot be reached, or a file has changed.

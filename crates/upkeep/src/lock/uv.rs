@@ -67,8 +67,8 @@ pub(crate) enum Form {
 }
 
 impl Uv {
-    /// Finds uv, or installs it from the index at `index`, which is also `fetcher`'s, and reports
-    /// that to `tell`. uv contacts only hosts that `mirrors` allow.
+    /// Finds uv, or installs it from `index` and reports that to `tell`. `fetcher` must use the
+    /// same index. uv contacts only hosts that `mirrors` allow.
     pub(crate) fn find(
         index: &SourceUrl,
         mirrors: &Mirrors,
@@ -212,7 +212,8 @@ fn installed(
     let machine = |error: std::io::Error| {
         let what = format!("writing into `{}` failed", folder.display());
         Failure::caused(Kind::Machine, what, &error).hint(
-            "the folder is under `XDG_CACHE_HOME` (default `~/.cache`); check its space and permissions",
+            "check its space and permissions; `XDG_CACHE_HOME`, or `cache` in config.toml, \
+             selects another cache",
         )
     };
     std::fs::create_dir_all(folder).map_err(machine)?;

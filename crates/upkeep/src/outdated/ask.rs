@@ -108,8 +108,8 @@ async fn answer(question: Question, asked: &Clients) -> Vec<(PinName, State)> {
     }
 }
 
-/// Returns the state of pins whose source could not be reached. If a mirror lacks it, it is unknown
-/// whether upstream still has it.
+/// Returns the state of pins whose source could not be reached. If a mirror lacks the source, it is
+/// unknown whether upstream still has it.
 fn unasked(error: &SourceError) -> State {
     let class = match error.kind() {
         ErrorKind::NotFound if error.mirror().is_none() => Class::Vanished,

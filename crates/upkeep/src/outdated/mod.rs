@@ -134,7 +134,7 @@ impl LastCheck {
         History::read(warn).map(Self)
     }
 
-    /// Returns the state of a pin, unless it was current or has been changed since.
+    /// Returns the state of a pin, unless it was current or held, or the pin was changed since.
     pub fn outdated(&self, pins: &Pins, name: &PinName) -> Option<Remembered> {
         let kind = *pins.names().get(name)?;
         let (state, since) = self.0.find(&key(pins, name, kind))?;
@@ -147,7 +147,7 @@ impl LastCheck {
     }
 }
 
-/// Returns the key of a pin and its value in the history.
+/// Returns the history's key for a pin with its current value.
 fn key(pins: &Pins, name: &PinName, kind: PinKind) -> String {
     let (from, pinned) = identity(pins, name);
     format!("{} {from} {}", kind.table(), pinned.as_deref().unwrap_or("unresolved"))
@@ -178,7 +178,7 @@ fn hold(state: &mut State, pins: &Pins, name: &PinName) {
     }
 }
 
-/// Returns the host that has a pin. `index` is the URL of the Python package index.
+/// Returns the host where a pin is looked up. `index` is the URL of the Python package index.
 fn host(pins: &Pins, name: &str, index: Option<&str>) -> Option<String> {
     if let Some(pin) = pins.images.get(name) {
         return Some(pin.repository.registry().to_owned());

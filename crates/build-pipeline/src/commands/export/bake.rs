@@ -1,8 +1,8 @@
 //! A folder for `docker buildx bake`: builds on another machine.
 //!
-//! Bake builds one step at a time, and only from what is in the folder. So each run of this command
-//! first takes the images that bake has built, then writes the contexts of the steps that are
-//! ready. The user repeats both until no step is left. The syntax of the file is described in
+//! Each bake target builds one step, and only from what is in the folder. So each run of this
+//! command first takes the images that bake has built, then writes the contexts of the steps that
+//! are ready. The user repeats both commands until no step is left. The syntax of the file is in
 //! <https://docs.docker.com/build/bake/reference/>.
 
 use std::fmt::Write as _;
@@ -20,9 +20,9 @@ use project::rehearsal::Rehearsal;
 use crate::cli::{Export, Global, StoreArgs};
 use crate::commands::step::{StepKind, settings};
 use crate::global;
-use terminal::output;
 use crate::rebuild::carry_out;
 use crate::typed;
+use terminal::output;
 
 use super::jobs::subject;
 

@@ -1,4 +1,5 @@
-//! The jobs of plans: one for each step whose result is kept, and one for each image.
+//! The jobs of plans: one for each step that takes time and whose result is kept, and one for each
+//! image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

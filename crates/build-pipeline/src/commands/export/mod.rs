@@ -51,7 +51,7 @@ struct Writer {
 }
 
 impl BuildSystem {
-    /// Returns how jobs are written; `None` for bake, which cannot run them.
+    /// Returns how jobs are written; `None` for bake, which has no jobs.
     fn writer(self) -> Option<Writer> {
         match self {
             Self::Github => Some(github::WRITER),
@@ -82,7 +82,7 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
             .hint("use `build-pipeline export github vulkan --store …`"));
     }
     let prepared = plans(global, &project, &subject)?;
-    // The options that specify where the file is written are left out.
+    // The options are left out.
     let command =
         format!("build-pipeline export {} {}", args.system.name(), subject.tracks.join(" "));
     let Some(writer) = args.system.writer() else {

@@ -16,9 +16,9 @@ use project::clock::today;
 
 use self::files::{Folder, Read};
 pub(crate) use self::report::LintFindings;
-use terminal::annotations::{self, Annotation, Level};
 use crate::cli::{Global, Lint, LintFormat};
 use crate::global;
+use terminal::annotations::{self, Annotation, Level};
 use terminal::output::{self, Page};
 
 /// Runs the command.
@@ -41,8 +41,7 @@ pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
     // Any target is accepted, because files can be for any GPU.
     let gpu = args.gpu.as_deref().map(failure::gpu_target).transpose()?;
     let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
-    // If the pins are invalid, tracks are checked without them, because those problems must be
-    // solved first.
+    // If the pins are invalid, tracks are checked without them: the pins must be corrected first.
     let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
     let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);

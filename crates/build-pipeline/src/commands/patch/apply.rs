@@ -45,7 +45,7 @@ pub(crate) fn export(
             Kind::Input,
             format!("no output given for the patched tree of `{component}`"),
         )
-        .hint("use `--root DIR` to patch a folder, or `--output FILE.tar` to write the pinned source, patched"));
+        .hint("use `--root DIR` to patch a folder, or `--output FILE.tar` to write the patched source of the pin"));
     };
     let epoch = match environment::source_date_epoch()? {
         Some(epoch) => epoch,
@@ -92,7 +92,7 @@ fn not_written(output: &Path, error: &WriteTarError) -> Failure {
     )
 }
 
-/// Patches one tree, unless a patch fails or the directory belongs to the system.
+/// Patches one tree, unless a patch fails or `why_not` returns a reason.
 pub(crate) fn apply(
     mut prepared: Prepared<Directory>,
     project: &Project,

@@ -90,10 +90,9 @@ fn verdict(report: &AuditReport) -> Result<(), Failure> {
         .sum();
     match failed {
         0 => Ok(()),
-        count => Err(Failure::new(
-            Kind::Patch,
-            format!("{count} verdicts are failures; nothing was written"),
-        )
-        .hint("the report above shows the reason and the line of each failure")),
+        count => {
+            Err(Failure::new(Kind::Patch, format!("failed verdicts: {count}; nothing was written"))
+                .hint("the report above shows the reason and the line of each failure"))
+        }
     }
 }

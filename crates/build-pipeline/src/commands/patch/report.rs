@@ -55,12 +55,12 @@ pub(crate) struct TreeReport {
     version_from: Option<String>,
     /// Whether files were written.
     written: bool,
-    /// Why nothing was written although all patches succeeded.
+    /// Why nothing was written, if this was a dry run.
     not_written: Option<String>,
     /// The canonical tar of the patched source.
     #[serde(skip_serializing_if = "Option::is_none")]
     exported: Option<Exported>,
-    /// Patches that are not for this kind of tree.
+    /// Patches that were left out.
     left_out: Vec<LeftOut>,
     /// The verdicts.
     report: Outcome,
@@ -82,7 +82,7 @@ struct Exported {
     entries: u64,
 }
 
-/// A patch that is not for this kind of tree.
+/// A patch that was left out, because it is not for this tree.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct LeftOut {
     /// The patch.
@@ -332,7 +332,7 @@ impl PatchReport {
         }
         match () {
             () if options.strict && self.count(is_retired) > 0 => Err(fault(format!(
-                "{} not needed for this version (--strict); trees with such patches were not changed",
+                "not needed for this version: {} (--strict); trees with them were not changed",
                 counted(self.count(is_retired), "patch")
             ))
             .hint("leave out `--strict`, or narrow `versions` in the patch file")),

@@ -46,7 +46,7 @@ struct Source {
     /// The URL of the repository.
     #[schemars(regex(pattern = "^https://"))]
     url: String,
-    /// The tag or branch under which the commit was found, for people.
+    /// The tag or branch under which the commit was found; `bump` and `outdated` look it up again.
     #[serde(default)]
     r#ref: Option<String>,
     /// The version, without a `v`.
@@ -121,7 +121,7 @@ struct Archive {
 struct Image {
     /// Registry and path, without a tag.
     repository: String,
-    /// The tag under which the digest was found, for people.
+    /// The tag under which the digest was found; `bump` and `outdated` look it up again.
     #[serde(default)]
     tag: Option<String>,
     /// The digest, or `unresolved`.

@@ -31,9 +31,9 @@ use serde_json::Value;
 use crate::cli::{Format, Global, StoreArgs, Verify};
 use crate::comparison::Comparison;
 use crate::global;
+use crate::rebuild::rebuild;
 use terminal::output;
 use terminal::output::{Page, Tone, counted};
-use crate::rebuild::rebuild;
 use terminal::sanitise::sanitise_line;
 
 /// The version of the JSON format of a verification.
@@ -304,8 +304,8 @@ impl Source<'_> {
     }
 }
 
-/// Returns the layers that a layout or archive must contain but lacks. Only unchanged layers of the
-/// base may be left in the base's registry: not those in `own`, and none if the plan changes the
+/// Returns the layers that a layout or archive must contain but lacks. A layout may leave unchanged
+/// layers of the base in the base's registry: not those in `own`, and none if the plan changes the
 /// base.
 fn lost_layers(plan: &Plan, found: &Image, own: &[Digest]) -> BTreeSet<Digest> {
     let is_whole = plan.needs_all_layers() || found.is_archive();
