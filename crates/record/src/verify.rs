@@ -68,7 +68,8 @@ pub enum Outcome {
     Proven,
     /// The image differs, although its labels claim the current pins.
     Differs,
-    /// The image's labels claim pins that differ from the current ones.
+    /// The image's labels claim pins, a base or a `source-date-epoch` that differ from the current
+    /// ones.
     OtherPins,
     /// Nothing differs, but an engine built the image. A plan cannot predict its layers; only a
     /// rebuild proves them.
@@ -187,7 +188,9 @@ pub fn compare_with_plan(
 pub fn outcome(checks: &[FieldCheck]) -> Outcome {
     let is_bad =
         |check: &&FieldCheck| !matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
-    let claims_other_pins = [labels::PINS_DIGEST, labels::BASE_DIGEST].iter().any(|key| {
+    // `bump` raises `source-date-epoch`, which all tracks use, so the time is like a pin.
+    let claims = [labels::PINS_DIGEST, labels::BASE_DIGEST, labels::CREATED];
+    let claims_other_pins = claims.iter().any(|key| {
         let field = format!("label {key}");
         let is_claim = |check: &FieldCheck| matches!(check.verdict, Verdict::Differs { .. });
         checks.iter().any(|check| check.field == field && is_claim(check))

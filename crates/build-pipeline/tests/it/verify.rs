@@ -142,6 +142,19 @@ fn other_pins_are_told_from_a_forgery() {
 }
 
 #[test]
+fn an_image_with_an_older_time_is_out_of_date() {
+    let project = Project::new();
+    project.run("--track locked-spoof --rehearse").expect(0);
+    // As after `bump` of a pin of another track.
+    let pins = project.read("versions/versions.toml");
+    let line = pins.lines().find(|line| line.starts_with("source-date-epoch = ")).unwrap();
+    project.edit("versions/versions.toml", line, "source-date-epoch = 1790000000");
+    let run = project.run("verify rehearsal-locked-spoof").expect(8);
+    let run = run.prints("✗ label org.opencontainers.image.created");
+    run.prints("out of date");
+}
+
+#[test]
 fn damaged_blobs_are_told_from_wrong_images() {
     let (project, mirror) = built(47);
     let line = format!("verify locked-spoof {mirror}");

@@ -23,6 +23,7 @@ fn plan() -> Plan {
     let all = [
         (labels::ARCHITECTURE, "x86_64"),
         (labels::BASE_DIGEST, &BASE[26..]),
+        (labels::CREATED, "2027-01-15T08:00:00Z"),
         (labels::TRACK, "locked-spoof"),
     ];
     let edit = ImageEdit {

@@ -218,7 +218,7 @@ fn a_change_of_the_config_is_named_exactly() {
         assert_eq!(named, [(field, wanted)], "{pointer} = {value:?}");
         assert_eq!(kind(verdict_of(&checks, "config digest")), "differs", "{pointer}");
         assert_eq!(kind(verdict_of(&checks, "manifest digest")), "differs", "{pointer}");
-        let is_pin = [labels::PINS_DIGEST, labels::BASE_DIGEST]
+        let is_pin = [labels::PINS_DIGEST, labels::BASE_DIGEST, labels::CREATED]
             .iter()
             .any(|key| field == format!("label {key}"));
         let claims_other = is_pin && wanted == "differs";
@@ -334,6 +334,8 @@ fn without_the_base_nothing_is_proven_and_what_the_plan_says_is_compared() {
 #[test]
 fn without_the_base_a_change_of_what_the_plan_says_is_named_exactly() {
     let pins = format!("/config/Labels/{}", labels::PINS_DIGEST);
+    let time = format!("/config/Labels/{}", labels::CREATED);
+    let time_label = format!("label {}", labels::CREATED);
     let overrides = format!("/config/Labels/{}", labels::OVERRIDES);
     let (pins_label, overrides_label) =
         (format!("label {}", labels::PINS_DIGEST), format!("label {}", labels::OVERRIDES));
@@ -343,6 +345,7 @@ fn without_the_base_a_change_of_what_the_plan_says_is_named_exactly() {
     let cases: Vec<(&str, Option<Value>, Vec<&str>, Outcome)> = vec![
         (&pins, Some(json!("sha256:other")), vec![&pins_label], Outcome::OtherPins),
         (&pins, None, vec![&pins_label], differs),
+        (&time, Some(json!("2000-01-01T00:00:00Z")), vec![&time_label], Outcome::OtherPins),
         ("/config/Labels/architecture", Some(json!("arm")), vec!["label architecture"], differs),
         // A key that is always dropped cannot come from the base.
         (&overrides, Some(json!("base=x")), vec![&overrides_label], differs),
