@@ -122,6 +122,39 @@ fn a_gpu_that_does_not_answer_is_not_called_unsupported() {
     assert_eq!(names(&failures, reset.as_bytes()), [""; 0]);
 }
 
+/// A GPU that left the bus, or did not resume, explains the timeouts and faults around it.
+#[test]
+fn a_gpu_that_is_gone_is_the_only_cause() {
+    let failures = catalogue();
+    let gpu = "amdgpu 0000:03:00.0: ";
+    let consequences = [
+        ("mes-timeout", 100, "MES failed to respond to msg=REMOVE_QUEUE"),
+        ("ring-timeout", 100, "ring sdma1 timeout, signaled seq=1, emitted seq=3"),
+        ("page-fault-in-kernel-log", 30, "[gfxhub] page fault (src_id:0 ring:24 vmid:6)"),
+        ("gpu-context-lost", 300, "Failed to initialize parser -125!"),
+        ("gpu-queue-stopped", 300, "Trying to push to a killed entity"),
+        ("gpu-hang", 200, "HW Exception by GPU node-1 reason :GPU Hang"),
+    ];
+    for (cause, message) in [
+        ("gpu-lost-from-bus", "device lost from bus!"),
+        ("gpu-lost-from-bus", "SMU: bus error for message: Any(18) response:0xFFFFFFFF"),
+        ("gpu-resume-failed", "amdgpu_device_ip_resume failed (-62)."),
+    ] {
+        for (other, within, consequence) in consequences {
+            let log = |lines| format!("{gpu}{message}{}{gpu}{consequence}", "\n".repeat(lines));
+            assert_eq!(names(&failures, log(within).as_bytes()), [cause], "{message} {other}");
+            assert_eq!(names(&failures, log(within + 1).as_bytes()), [cause, other], "{message}");
+            let reverse = format!("{gpu}{consequence}\n{gpu}{message}");
+            assert_eq!(names(&failures, reverse.as_bytes()), [cause], "{message} {other}");
+        }
+    }
+    let answer = format!("{gpu}SMU: bus error for message: Any(18) response:0x00000001");
+    assert_eq!(names(&failures, answer.as_bytes()), [""; 0]);
+    let reset =
+        format!("{gpu}resume of IP block <gfx_v11_0> failed -110\n{gpu}ring gfx_0.0.0 timeout");
+    assert_eq!(names(&failures, reset.as_bytes()), ["ring-timeout"]);
+}
+
 /// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
 #[test]
 fn causes_and_advice_fit_the_program_and_the_system() {
