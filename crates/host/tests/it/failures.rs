@@ -170,6 +170,10 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("gpu-code-rejected", &["kpack", "torch"]),
         // The model is not too large.
         ("gpu-stream-failed", &["smaller", "limit"]),
+        ("llama-invalid-argument", &["torch", "OVERRIDE"]),
+        ("zluda-dll-failed", &["/dev/", "export"]),
+        // These libraries are in another folder.
+        ("rocm-sysdeps-missing", &["core-X.Y"]),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
@@ -181,7 +185,7 @@ fn causes_and_advice_fit_the_program_and_the_system() {
 }
 
 /// Only Strix Halo has the firmware and the registers that these failures name, and only RX 9000
-/// has the error of hipBLASLt.
+/// has the error of hipBLASLt. Some advice is for one program or one kind of log.
 #[test]
 fn advice_for_one_gpu_says_for_which() {
     let failures = catalogue();
@@ -191,6 +195,11 @@ fn advice_for_one_gpu_says_for_which() {
         ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
         ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
         ("miopen-invalid-time", "WINOGRAD_FURY", "Strix Halo: "),
+        ("gpu-resume-failed", "amdgpu.runpm=0", "if only the GPU was suspended "),
+        ("gcn-code-on-rdna", "cudnn.enabled", "MIOpen: "),
+        ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
+        ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
+        ("no-such-wheel", "which also have wheels for Windows", "Windows: "),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
