@@ -147,7 +147,7 @@ fn configure(cli: &mut Cli, config: Result<Config, Failure>) -> Result<(), Failu
 /// Returns the stores from the command line, if `store` in config.toml is their default.
 fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
     match &mut cli.command {
-        // A rehearsal needs no network.
+        // A rehearsal does not use the default stores, which may be on the network.
         None if cli.build.subject.tracks.is_empty() || cli.build.subject.rehearse => None,
         None => Some(&mut cli.build.stores.named),
         Some(Command::Build(args)) if args.build.subject.rehearse => None,

@@ -273,7 +273,7 @@ impl Engine {
     /// removes images that a killed podman did not finish.
     ///
     /// # Errors
-    /// Fails if the engine cannot list its containers or images.
+    /// Fails if the engine cannot list its containers or images, or remove an unfinished image.
     pub async fn leftovers(&self, run: Option<&RunId>) -> Result<Vec<Leftover>, EngineError> {
         if let Inner::Podman(podman) = &self.0 {
             podman.settle().await;

@@ -280,7 +280,7 @@ fn has_only_blobs(path: &Path) -> bool {
 /// Blobs of an earlier image that this one does not use are removed at the end.
 ///
 /// # Errors
-/// Fails if a file cannot be written. The layout then still contains the earlier image.
+/// Fails if a file cannot be written (the earlier image is kept) or the blobs cannot be listed.
 pub fn write(path: &Path, image: &DerivedImage, name: &str) -> Result<(), LayoutError> {
     let blobs = path.join("blobs/sha256");
     fs::create_dir_all(&blobs)

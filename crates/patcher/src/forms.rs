@@ -247,7 +247,7 @@ pub const EDIT: Form = Form::of(
             "already",
             Kind::Text,
             "A regular expression that matches if the edit has been made.",
-            "the result itself",
+            "required for insertions; otherwise, the new item or value itself",
             "already = '{gpu}'",
         ),
         Key::optional(
@@ -260,7 +260,7 @@ pub const EDIT: Form = Form::of(
         Key::optional(
             "guards",
             Kind::Text,
-            "A regular expression that matches if the file contains the subject of the edit, in any form. A skipped version must not match it.",
+            "A regular expression for text that the edit is about, even where `anchor` does not match. A version that the patch skips must not contain such text.",
             "none",
             "guards = 'gfx11'",
         ),

@@ -127,8 +127,8 @@ pub struct Edit {
     pub already: Option<String>,
     /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
-    /// A pattern that matches the file when it contains the subject of the edit, in any form. A
-    /// skipped version must not match it.
+    /// A pattern for text that the edit is about, even where the anchor does not match. A version
+    /// that the patch skips must not contain such text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guards: Option<String>,
 }

@@ -196,7 +196,7 @@ fn a_cycle_of_package_sets_is_reported_once_and_only_for_its_members() {
 
 #[test]
 fn no_problem_of_a_track_hides_another_one() {
-    // Each problem, in an order in which earlier ones could hide later ones, and its message.
+    // Problems and their messages, ordered so that each could hide those after it.
     let stage = |more: &str| format!("[[tool.variants.v.stage]]\n{more}\n");
     let stages = [
         stage("name = \"a\"\ndockerfile = \"/a\""),

@@ -25,14 +25,14 @@ pub const TABLE: [(u8, &str); 21] = [
         8,
         "verify: the image was not built from the current pins; lock --check, build: a lock does not match the current requirements",
     ),
-    (10, "another run is using the same output, folder or tree; build waits up to --lock-timeout"),
+    (10, "another process uses the output, folder or tree; build waits up to --lock-timeout"),
     (
         13,
         "verify: the image differs from what the plan and the pins define; diff: the images differ; --store: two builds of a step gave different results; export --check: the file is not up to date",
     ),
     (
         20,
-        "outdated: newer releases exist (if there are several findings, the highest code is used)",
+        "outdated: newer releases exist (if there are several findings, the highest code is used, but 5 counts as between 21 and 22)",
     ),
     (21, "outdated: pins are unresolved"),
     (22, "outdated: pins are past their `expires` date"),

@@ -25,7 +25,7 @@ pub const MOST_MEMORY: u64 = 256 << 20;
 pub struct Corpus<'a> {
     /// Real inputs.
     pub inputs: Vec<Vec<u8>>,
-    /// Bytes that have a meaning in these inputs.
+    /// Byte sequences with a meaning in these inputs, such as keywords.
     pub words: &'a [&'a [u8]],
     /// The seed of the random numbers; not 0.
     pub seed: u64,

@@ -317,7 +317,7 @@ pub fn can_be_rehearsed(new: &NewProject) -> Result<bool, Failure> {
 
 fn readme(track: &str, is_rehearsed: bool) -> String {
     let rehearsal = if is_rehearsed {
-        format!("build-pipeline --track {track} --rehearse   # try it without a network\n")
+        format!("build-pipeline --track {track} --rehearse   # try it on a small stand-in\n")
     } else {
         String::new()
     };

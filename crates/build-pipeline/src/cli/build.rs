@@ -30,8 +30,8 @@ pub(crate) struct Subject {
     /// `--slim=off` keeps everything. Slimming needs no engine
     #[arg(long, value_name = "GFX", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) slim: Option<String>,
-    /// Use small stand-in bases, which the tool generates. Needs no network; the image cannot be
-    /// published
+    /// Build on generated stand-ins, without a network; if an engine builds the track, build its
+    /// variant for rehearsals. The image can be pushed only to a registry on this machine
     #[arg(long)]
     pub(crate) rehearse: bool,
     /// Label the image with the commit that last changed its input files; its digest then depends

@@ -87,7 +87,7 @@ pub(crate) struct Given {
     /// default target]
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
-    /// The GPU target [default: this machine's]
+    /// The GPU target [default: this machine's, else the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// The engine that starts the container
@@ -167,7 +167,7 @@ pub(crate) struct Clean {
     /// or built again
     #[arg(long)]
     pub(crate) cache: bool,
-    /// Check the disk and only this engine [default: all available engines]
+    /// Clean only this engine and the disk [default: all available engines and the disk]
     #[arg(long, value_parser = only())]
     pub(crate) engine: Option<Only>,
     /// Output format
@@ -175,18 +175,18 @@ pub(crate) struct Clean {
     pub(crate) format: Format,
 }
 
-/// The engine to check.
+/// The engine to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
     Engine(EngineKind),
-    /// Check only the disk, not an engine.
+    /// Clean only the disk, not an engine.
     None,
 }
 
 /// Returns the parser for the value of `--engine`.
 pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
-    let none = PossibleValue::new("none").help("Check only the disk, not an engine");
+    let none = PossibleValue::new("none").help("Clean only the disk, not an engine");
     PossibleValuesParser::new(kinds.into_iter().chain([none]))
         .map(|text| text.parse().map_or(Only::None, Only::Engine))
 }

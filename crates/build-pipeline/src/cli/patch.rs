@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// pin that uses its patches]
     #[arg(long, value_name = "PIN", conflicts_with = "root")]
     pub(crate) pin: Option<String>,
-    /// The version of the tree [default: the one in the pin or in the tree's package metadata]
+    /// The version of the tree [default: the one in the pin or in the tree's files]
     #[arg(long)]
     pub(crate) version: Option<String>,
     /// Patch for this GPU target
@@ -134,7 +134,7 @@ pub(crate) struct Revert {
 pub(crate) struct Audit {
     /// The component: the name of a folder in `patches/`, for example vllm
     pub(crate) component: String,
-    /// Unpacked releases; the version of each is read from its package metadata or its folder name
+    /// Unpacked releases; the version of each is read from its files, or else from its folder name
     /// [default: all pins of the component]
     #[arg(value_name = "DIR")]
     pub(crate) trees: Vec<PathBuf>,

@@ -25,7 +25,7 @@ pub(crate) fn progress() -> impl TypedValueParser<Value = Progress> {
 /// When to colour messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set
+    /// On a terminal; NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM=dumb can change this
     Auto,
     /// Always
     Always,

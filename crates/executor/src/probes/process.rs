@@ -57,7 +57,7 @@ pub(super) fn run(
     })
 }
 
-/// The output of a program, as a thread reads it.
+/// Receives the output of a program from the thread that reads it.
 type Gathered = Receiver<io::Result<Vec<u8>>>;
 
 /// Writes a program's input, reads its output, and waits for its end.

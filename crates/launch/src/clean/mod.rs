@@ -21,7 +21,7 @@ use self::task::Task;
 pub struct Asked {
     /// Whether to check engines.
     pub in_engines: bool,
-    /// The only engine to check; if `None`, all available engines.
+    /// The only engine to clean; if `None`, all available engines.
     pub engine: Option<EngineKind>,
     /// Whether this is a dry run, which removes nothing.
     pub is_dry: bool,

@@ -10,7 +10,7 @@ use crate::engines;
 /// What to clean.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// The only engine to check, if one was given.
+    /// The only engine to clean, if one was given.
     pub(crate) wanted: Option<EngineKind>,
     pub(crate) is_dry: bool,
     pub(crate) takes_cache: bool,
