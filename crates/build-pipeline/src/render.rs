@@ -1,8 +1,9 @@
-//! Renders plans as an outline for people, and as Graphviz and Mermaid diagrams. JSON is the plan's
-//! own canonical text.
+//! The formats of plans: an outline for people, JSON, and Graphviz and Mermaid diagrams.
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
+use failure::Failure;
 use names::GpuTarget;
 use plan::{
     Action, Expectation, ImageEdit, Input, OwnFile, OwnFiles, PatchUse, Plan, Seal, Step, labels,
@@ -10,13 +11,56 @@ use plan::{
 use project::prepare::Prepared;
 use record::SlimSummary;
 
-use terminal::output::{Page, counted};
+use terminal::output::{self, Page, counted};
 use terminal::reporter::size;
+use terminal::sanitise::sanitise;
+
+/// The output format of a plan. It is defined here, not with the other arguments, so that adding a
+/// format changes only this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people
+    Tree,
+    /// The canonical JSON text of the plan
+    Json,
+    /// Graphviz
+    Dot,
+    /// Mermaid flowchart
+    Mermaid,
+}
+
+impl PlanFormat {
+    /// Returns the text of plans in this format, ready to be printed. `slimmed` returns the result of an earlier run of
+    /// the step that slims a plan's image.
+    pub(crate) fn text(
+        self,
+        plans: &[Prepared],
+        slimmed: impl Fn(&Prepared) -> Option<SlimSummary>,
+    ) -> Result<String, Failure> {
+        let each = |text: &dyn Fn(&Prepared) -> String| -> String {
+            plans.iter().map(|one| sanitise(&text(one))).collect()
+        };
+        Ok(match self {
+            Self::Tree => each(&|one| tree(one, slimmed(one).as_ref())),
+            Self::Json => match plans {
+                [one] => one.plan.canonical_text(),
+                many => output::json_text(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>())?,
+            },
+            Self::Dot => each(&|one| dot(&one.plan)),
+            Self::Mermaid => each(&|one| mermaid(&one.plan)),
+        })
+    }
+
+    /// Returns whether the text contains the warnings.
+    pub(crate) fn has_warnings(self) -> bool {
+        self == Self::Tree
+    }
+}
 
 /// Returns the plan as an indented outline.
 ///
 /// `slimmed` is the result of an earlier run of the step that slims the image.
-pub(crate) fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
+fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
     let Prepared { plan, warnings, .. } = prepared;
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
@@ -244,7 +288,7 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
 }
 
 /// Returns the plan as a Graphviz digraph.
-pub(crate) fn dot(plan: &Plan) -> String {
+fn dot(plan: &Plan) -> String {
     let mut out = Page::default();
     out.line(format_args!("digraph {} {{", quoted(&plan.name)));
     out.line(format_args!("  rankdir=LR; node [shape=box];"));
@@ -259,7 +303,7 @@ pub(crate) fn dot(plan: &Plan) -> String {
 }
 
 /// Returns the plan as a Mermaid flowchart.
-pub(crate) fn mermaid(plan: &Plan) -> String {
+fn mermaid(plan: &Plan) -> String {
     let mut out = Page::default();
     out.line(format_args!("flowchart LR"));
     for step in &plan.steps {

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use executor::ErrorKind as ExecuteKind;
+use names::EngineKind;
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use planner::{PlanError, UsedPins};
 use sources::{Asked, ErrorKind as SourceKind, Service, SourceError};
@@ -222,9 +223,10 @@ pub const DEBIAN_MIRROR: &str = "packages come from the mirrors in `/etc/apt`, o
 
 /// Adds hints for a machine on which no engine can build.
 pub fn engine_hints(told: Failure) -> Failure {
-    told.hint(
-        "podman or docker is required: `build-pipeline doctor` checks both, `--engine` selects one",
-    )
+    let engines = EngineKind::list("or", |kind| kind.to_string());
+    told.hint(format!(
+        "{engines} is required: `build-pipeline doctor` checks them, `--engine` selects one"
+    ))
     .hint("tracks without Dockerfiles need no engine; `build-pipeline` without arguments lists all tracks")
 }
 

@@ -83,8 +83,8 @@ pub async fn reach(
     let Discovery { chosen, passed_over } = discover(&around, attempt).await?;
     let Some(Chosen { candidate, found: engine }) = chosen else {
         return Err(Failure::new(Kind::Machine, search.nothing(&passed_over))
-            .hint("install podman, or start docker; `--engine docker` selects it")
-            .hint("`build-pipeline doctor` checks both; `build-pipeline help environment` lists the variables that select an engine"));
+            .hint("install an engine or start its service; `--engine` selects one")
+            .hint("`build-pipeline doctor` checks all engines; `build-pipeline help environment` lists the variables that select an engine"));
     };
     passed_over_notes(&passed_over, &candidate).iter().for_each(|note| tell(warning(note)));
     let socket = match candidate.address {

@@ -306,21 +306,12 @@ fn tracks_are_based_on_images_that_exist() {
     let tracks = tracks();
     assert_eq!(tracks.gpu.as_str(), "gfx1151");
     assert!(gpus().gpus.contains_key(&tracks.gpu));
-    let bases: Vec<_> = tracks
-        .in_order()
-        .iter()
-        .filter_map(|(name, track)| Some((name.as_str(), track.base_pin()?.as_str())))
-        .collect();
-    assert_eq!(
-        bases,
-        [
-            ("official", "vllm-openai-rocm"),
-            ("nightly-spoof", "vllm-dev-nightly"),
-            ("locked-spoof", "vllm-dev-locked"),
-            ("ollama", "ollama"),
-            ("trainer", "rocm-pytorch"),
-        ]
-    );
+    let images = versions().images;
+    let in_order = tracks.in_order();
+    let bases = in_order.iter().filter_map(|(name, track)| Some((name, track.base_pin()?)));
+    let missing: Vec<_> = bases.clone().filter(|(_, pin)| !images.contains_key(*pin)).collect();
+    assert_eq!(missing, [], "these bases are not image pins");
+    assert!(bases.count() >= 5);
     for track in ["official", "nightly-spoof", "locked-spoof"] {
         assert_eq!(tracks.tracks[track].image.env["VLLM_ROCM_USE_AITER"], "0");
     }

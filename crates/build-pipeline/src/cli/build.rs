@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use names::Secret;
 
 use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
+use crate::render::PlanFormat;
 
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -56,7 +57,7 @@ pub(crate) struct Build {
     /// Write the image's digest to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) digest_file: Option<PathBuf>,
-    /// Load the image into podman or docker; same as --output engine
+    /// Load the image into the container engine; same as --output engine
     #[arg(long)]
     pub(crate) load: bool,
     #[command(flatten)]
@@ -132,19 +133,6 @@ pub(crate) struct PlanArgs {
     /// digest), dot and mermaid for diagrams
     #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
     pub(crate) format: PlanFormat,
-}
-
-/// The output format of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlanFormat {
-    /// For people
-    Tree,
-    /// The canonical JSON text of the plan
-    Json,
-    /// Graphviz
-    Dot,
-    /// Mermaid flowchart
-    Mermaid,
 }
 
 /// Check an image against the plan and the pins

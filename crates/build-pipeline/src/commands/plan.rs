@@ -6,9 +6,9 @@ use project::environment;
 use project::prepare::{Prepared, prepare};
 use record::SlimSummary;
 
-use crate::cli::{Global, PlanArgs, PlanFormat};
+use crate::cli::{Global, PlanArgs};
 use crate::global;
-use crate::render;
+use crate::render::PlanFormat;
 use terminal::output;
 
 /// Prints the plans of the requested tracks.
@@ -36,25 +36,9 @@ fn slimmed(prepared: &Prepared) -> Option<SlimSummary> {
 
 /// Prints plans.
 pub(crate) fn print(plans: &[Prepared], format: PlanFormat) -> Result<(), Failure> {
-    for one in plans {
-        // The tree format contains the warnings itself.
-        if format != PlanFormat::Tree {
-            one.warnings.iter().for_each(|warning| output::warn(warning.rule, &warning.message));
-        }
+    if !format.has_warnings() {
+        let warnings = plans.iter().flat_map(|one| &one.warnings);
+        warnings.for_each(|warning| output::warn(warning.rule, &warning.message));
     }
-    match format {
-        PlanFormat::Json => match plans {
-            [one] => output::result(&one.plan.canonical_text()),
-            many => output::json(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>()),
-        },
-        PlanFormat::Tree => plans.iter().try_for_each(|one| {
-            output::sanitised_result(&render::tree(one, slimmed(one).as_ref()))
-        }),
-        PlanFormat::Dot => {
-            plans.iter().try_for_each(|one| output::sanitised_result(&render::dot(&one.plan)))
-        }
-        PlanFormat::Mermaid => {
-            plans.iter().try_for_each(|one| output::sanitised_result(&render::mermaid(&one.plan)))
-        }
-    }
+    output::result(&format.text(plans, slimmed)?)
 }

@@ -201,6 +201,13 @@ fn what_is_ours_goes_from_docker_and_the_rest_stays() {
         ran(command.env("BUILD_PIPELINE_HOST", &host).output().unwrap()).expect(0)
     };
     let with_ours = all();
+    // Only the engine that is asked for is cleaned, whatever the variables name.
+    for variable in ["DOCKER_HOST", "BUILD_PIPELINE_HOST"] {
+        let mut command = project.command(&["clean", "--engine", "podman"]);
+        let other = ran(command.env(variable, &host).output().unwrap()).expect(0);
+        assert!(!other.stdout.contains("docker"), "{variable}: {}", other.stdout);
+        assert_eq!(all(), with_ours, "{variable}");
+    }
     let dry = clean(&["--dry-run"]);
     assert!(dry.stdout.contains("docker: container "), "{}", dry.stdout);
     assert!(dry.stdout.contains("docker: image "), "{}", dry.stdout);

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{
-    Address, Client, Engine, EngineError, Leftover, LeftoverKind, RunId, Surroundings, candidates,
-};
+use engine::{Address, Client, Engine, EngineError, Leftover, LeftoverKind, RunId, candidates};
 use names::EngineKind;
 use project::{environment, state};
 
@@ -15,7 +13,7 @@ use super::task::Task;
 /// Cleans all engines, one after another.
 pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let mut seen = BTreeSet::new();
-    let around = Surroundings { wanted: task.wanted, ..environment::engines() };
+    let around = environment::engines().wanting(task.wanted);
     let is_told = around.own_host.is_some();
     // The engine whose program was started and has answered.
     let mut started = None;
@@ -44,7 +42,8 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
             continue;
         }
         match one(task, &address, &mut seen, report).await {
-            Ok(()) => {
+            Ok(IsWanted::No) => {}
+            Ok(IsWanted::Yes) => {
                 if matches!(address, Address::PodmanProgram(_)) {
                     started = candidate.kind;
                 }
@@ -59,23 +58,35 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     }
 }
 
-/// Cleans one engine.
+/// Whether an engine is one that the caller wants to clean.
+enum IsWanted {
+    Yes,
+    No,
+}
+
+/// Cleans one engine, unless it is another one than the caller wants.
 async fn one(
     task: &Task,
     address: &Address,
     seen: &mut BTreeSet<String>,
     report: &mut CleanReport,
-) -> Result<(), EngineError> {
+) -> Result<IsWanted, EngineError> {
     let engine = match address {
         Address::PodmanProgram(program) => {
-            let Some(settings) = task.service(program) else { return Ok(()) };
+            let Some(settings) = task.service(program) else { return Ok(IsWanted::Yes) };
             Engine::podman(settings)
         }
-        Address::Socket(socket) => Engine::at(Client::kind_at(socket).await?, socket.clone(), None),
+        Address::Socket(socket) => {
+            let kind = Client::kind_at(socket).await?;
+            if task.wanted.is_some_and(|wanted| wanted != kind) {
+                return Ok(IsWanted::No);
+            }
+            Engine::at(kind, socket.clone(), None)
+        }
     };
     let done = each(task, &engine, seen, report).await;
     engine.stop().await;
-    done
+    done.map(|()| IsWanted::Yes)
 }
 
 /// Removes the leftovers of an engine, run by run. `seen` contains the IDs that another connection

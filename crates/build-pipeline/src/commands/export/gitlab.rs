@@ -13,7 +13,7 @@ pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", t
 /// Returns the text of a pipeline, without the first line.
 fn pipeline(jobs: &Jobs, options: &Options) -> String {
     let mut text = format!(
-        "# A job that runs a Dockerfile needs podman or docker, for example from a runner with a\n\
+        "# A job that runs a Dockerfile needs a container engine, for example from a runner with a\n\
          # shell executor. To log in to registries, define the variable REGISTRY_AUTH_FILE with the\n\
          # type File; its content is that of podman's auth.json or docker's config.json.\n\
          default:\n\

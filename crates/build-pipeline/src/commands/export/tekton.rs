@@ -12,7 +12,7 @@ pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", t
 
 /// Returns the text of a pipeline, without the first line.
 fn pipeline(jobs: &Jobs, options: &Options) -> String {
-    let mut text = "# A task that runs a Dockerfile is privileged, because podman or docker runs in it.\n\
+    let mut text = "# A task that runs a Dockerfile is privileged, because a container engine runs in it.\n\
          apiVersion: tekton.dev/v1\n\
          kind: Pipeline\n\
          metadata:\n\
