@@ -82,6 +82,11 @@ impl DeviceNode {
         bits & 0o6 == 0o6
     }
 
+    /// Returns whether the members of the node's group may read and write it.
+    pub fn is_open_to_group(&self) -> bool {
+        self.mode & 0o060 == 0o060
+    }
+
     /// Returns whether everyone may write to the node.
     pub fn is_open_to_all(&self) -> bool {
         self.mode & 0o2 != 0

@@ -15,6 +15,8 @@ struct Trace {
     is_near: bool,
     /// The number of lines with one of its patterns.
     count: u64,
+    /// The number of the last line that was counted.
+    counted: Option<u64>,
 }
 
 /// The state of a subject.
@@ -89,7 +91,8 @@ impl<'f> Judge<'f> {
     fn line(&mut self, failure: usize, pattern: usize, number: u64, text: &impl Fn() -> LogLine) {
         let proof = &self.failures.all[failure].proof;
         let trace = &mut self.traces[failure];
-        trace.count += 1;
+        // A line may match several of its patterns.
+        trace.count += u64::from(trace.counted.replace(number) != Some(number));
         trace.settle(number, proof.within);
         let is_first = trace.confirmed.is_none() && trace.pending.is_none();
         if !is_first && (trace.is_near || proof.about.is_none()) {

@@ -1,5 +1,7 @@
 //! Device nodes, groups, engines: may this user, and the user's containers, use the GPU?
 
+use std::collections::BTreeSet;
+
 use names::EngineKind;
 
 use super::system::System;
@@ -11,10 +13,6 @@ fn compute_nodes<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a Devic
     let is_wanted =
         |node: &&DeviceNode| node.path == "/dev/kfd" || node.path.starts_with("/dev/dri/renderD");
     context.machine.devices.iter().filter(is_wanted)
-}
-
-fn group_name(context: &Context<'_>, gid: u32) -> Option<String> {
-    context.machine.groups.get(&gid).cloned()
 }
 
 /// The node of the compute driver exists.
@@ -60,6 +58,15 @@ const UNMAPPED: u32 = 65_534;
 /// The file for this tool's udev rules.
 const UDEV: &str = "/etc/udev/rules.d/70-amdgpu.rules";
 
+/// Why the user may not open a node.
+#[derive(Clone, Copy, PartialEq)]
+enum Reason {
+    /// The user is not in the group with this ID, which may open it.
+    Group(u32),
+    /// The node has this mode, which gives the user and the group no access.
+    Mode(u32),
+}
+
 /// The user may open the nodes.
 pub(super) fn open(context: &Context<'_>) -> Verdict {
     let user = &context.machine.user;
@@ -67,65 +74,107 @@ pub(super) fn open(context: &Context<'_>) -> Verdict {
     if nodes.is_empty() {
         return Verdict::skipped("no device nodes");
     }
-    let mut closed: Vec<(u32, Vec<&str>)> = Vec::new();
+    let mut closed: Vec<(Reason, Vec<&str>)> = Vec::new();
     for node in nodes.iter().filter(|node| !node.is_open_to(user)) {
-        match closed.iter_mut().find(|(gid, _)| *gid == node.gid) {
+        let is_open_to_group = node.uid != user.uid && node.is_open_to_group();
+        let reason = is_open_to_group.then_some(Reason::Group(node.gid));
+        let reason = reason.unwrap_or(Reason::Mode(node.mode));
+        match closed.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, paths)) => paths.push(&node.path),
-            None => closed.push((node.gid, vec![&node.path])),
+            None => closed.push((reason, vec![&node.path])),
         }
     }
-    let findings = closed.iter().map(|(gid, paths)| {
-        let group = group_name(context, *gid);
-        let named = group.as_ref().map_or(format!("the group {gid}"), |name| format!("the group {name} ({gid})"));
-        let finding = Finding::new(
-            Severity::Error,
-            format!("{} cannot be opened by {}, who is not in {named}", paths.join(" and "), context.user()),
-            match *gid {
-                UNMAPPED => "the container keeps the groups that the user has on the host",
-                0 => "the device belongs to one of the user's groups, such as render",
-                _ => "the user is in that group",
-            },
-        )
-        .because(
-            "without access, ROCm finds no GPU, or stops with `Permission denied`",
-            "kyuz0/amd-strix-halo-toolboxes#53",
-        );
-        match group {
-            _ if *gid == UNMAPPED => finding
-                .repair("# start the container with `--group-add keep-groups` (rootless podman with crun)")
-                .repair("# or with `--group-add` and the group's ID on the host (docker)"),
-            name if context.machine.container.is_some() && (*gid == 0 || name.is_none()) => {
-                finding.repairs(with_own_group(context, paths))
-            }
-            Some(name) if *gid != 0 && user.listed.contains(&name) => {
-                finding.repair("# the group was added after the last login: log out and in again")
-            }
-            Some(name) if *gid != 0 => finding
-                .repair(format!("sudo usermod --append --groups {name} {}", context.user()))
-                .repair("# then log out and in again"),
-            _ => finding
-                .repair(format!("echo 'SUBSYSTEM==\"kfd\", GROUP=\"render\", MODE=\"0660\"' | sudo tee {UDEV}"))
-                .repair(format!("echo 'KERNEL==\"renderD*\", GROUP=\"render\", MODE=\"0660\"' | sudo tee -a {UDEV}"))
-                .repair(format!("sudo usermod --append --groups render {}", context.user()))
-                .repair("sudo udevadm control --reload && sudo udevadm trigger"),
-        }
+    let findings = closed.iter().map(|(reason, paths)| match reason {
+        Reason::Group(gid) => not_in_group(context, *gid, paths),
+        Reason::Mode(mode) => refused_by_mode(context, *mode, paths),
     });
     let paths: Vec<&str> = nodes.iter().map(|node| node.path.as_str()).collect();
     Verdict::of(findings.collect(), || format!("{} can be opened", paths.join(" and ")))
 }
 
+/// Returns the finding about nodes that the user cannot open.
+fn closed(seen: String, wanted: &str) -> Finding {
+    Finding::new(Severity::Error, seen, wanted).because(
+        "without access, ROCm finds no GPU, or stops with `Permission denied`",
+        "kyuz0/amd-strix-halo-toolboxes#53",
+    )
+}
+
+/// Reports nodes whose group may open them, but does not contain the user.
+fn not_in_group(context: &Context<'_>, gid: u32, paths: &[&str]) -> Finding {
+    let group = context.machine.groups.get(&gid);
+    let named =
+        group.map_or(format!("the group {gid}"), |name| format!("the group {name} ({gid})"));
+    let nodes = paths.join(" and ");
+    let finding = closed(
+        format!("{nodes} cannot be opened by {}, who is not in {named}", context.user()),
+        match gid {
+            UNMAPPED => "the container keeps the groups that the user has on the host",
+            0 => "the device belongs to one of the user's groups, such as render",
+            _ => "the user is in that group",
+        },
+    );
+    match group {
+        _ if gid == UNMAPPED => finding
+            .repair(
+                "# start the container with `--group-add keep-groups` (rootless podman with crun)",
+            )
+            .repair("# or with `--group-add` and the group's ID on the host (docker)"),
+        name if context.machine.container.is_some() && (gid == 0 || name.is_none()) => {
+            finding.repairs(with_own_group(context, paths))
+        }
+        Some(name) if gid != 0 && context.machine.user.listed.contains(name) => {
+            finding.repair("# the group was added after the last login: log out and in again")
+        }
+        Some(name) if gid != 0 => finding
+            .repair(format!("sudo usermod --append --groups {name} {}", context.user()))
+            .repair("# then log out and in again"),
+        _ => finding.repairs(with_udev(context)),
+    }
+}
+
+/// Reports nodes whose mode gives neither the user nor the group access.
+fn refused_by_mode(context: &Context<'_>, mode: u32, paths: &[&str]) -> Finding {
+    let nodes = paths.join(" and ");
+    let finding = closed(
+        format!("{nodes} cannot be opened by {}, because the mode is {mode:04o}", context.user()),
+        "mode 0660, and a group that contains the user",
+    );
+    if context.machine.container.is_some() {
+        return finding.repair(format!("# on the host, give {nodes} the mode 0660"));
+    }
+    finding.repairs(with_udev(context))
+}
+
+/// Returns the commands that assign the devices to the group render.
+fn with_udev(context: &Context<'_>) -> Vec<String> {
+    let rule = |subject: &str, tee: &str| {
+        format!("echo '{subject}, GROUP=\"render\", MODE=\"0660\"' | sudo {tee} {UDEV}")
+    };
+    let rules =
+        [rule("SUBSYSTEM==\"kfd\"", "tee"), rule("KERNEL==\"renderD*\"", "tee -a")].into_iter();
+    let reload = "sudo udevadm control --reload && sudo udevadm trigger".to_owned();
+    rules.chain(join_render(context)).chain([reload]).collect()
+}
+
+/// Returns the command that adds the user to the group render, unless the user is in it.
+fn join_render(context: &Context<'_>) -> Option<String> {
+    let Context { machine, .. } = context;
+    let mut groups = machine.groups.iter();
+    let is_member = groups.any(|(gid, name)| name == "render" && machine.user.gids.contains(gid));
+    let join = || format!("sudo usermod --append --groups render {}", context.user());
+    (!is_member).then(join)
+}
+
 /// Returns the commands that assign the devices in a container to a group of that container, where
 /// udev has no effect.
 fn with_own_group(context: &Context<'_>, paths: &[&str]) -> Vec<String> {
-    let user = &context.machine.user;
     let render = context.machine.groups.iter().find(|(_, name)| *name == "render");
     let own = render.map_or("ID".to_owned(), |(gid, _)| gid.to_string());
     let pass_on = paths.iter().enumerate().map(|(at, path)| {
         format!("# on the host, pass {path} through to this container, with the GID of its group render (Proxmox: `dev{at}: {path},gid={own}`)")
     });
-    let join = format!("sudo usermod --append --groups render {}", context.user());
-    let is_member = render.is_some_and(|(gid, _)| user.gids.contains(gid));
-    pass_on.chain((!is_member).then_some(join)).collect()
+    pass_on.chain(join_render(context)).collect()
 }
 
 /// The GPU is not open to every user of the machine.
@@ -134,21 +183,27 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
     if nodes.is_empty() {
         return Verdict::skipped("no device nodes");
     }
-    let open: Vec<&str> =
-        nodes.iter().filter(|node| node.is_open_to_all()).map(|node| node.path.as_str()).collect();
-    if open.is_empty() {
+    let open = || nodes.iter().filter(|node| node.is_open_to_all());
+    let paths: Vec<&str> = open().map(|node| node.path.as_str()).collect();
+    if paths.is_empty() {
         return Verdict::fine("limited to a group");
     }
+    let modes: BTreeSet<String> = open().map(|node| format!("{:04o}", node.mode)).collect();
+    let rules: Vec<String> = modes.iter().map(|mode| format!("(kfd|renderD).*{mode}")).collect();
+    let modes: Vec<String> = modes.into_iter().collect();
     Finding::new(
         Severity::Note,
-        format!("everyone can write to {} (mode 0666)", open.join(" and ")),
+        format!("everyone can write to {} (mode {})", paths.join(" and "), modes.join(" and ")),
         "mode 0660 and a group",
     )
     .because(
         "every account and service on the machine can use the GPU and its memory; some distributions choose this",
         "kyuz0/amd-strix-halo-toolboxes#16",
     )
-    .repair("grep -rnE '(kfd|renderD).*0666' /etc/udev/rules.d /usr/lib/udev/rules.d")
+    .repair(format!(
+        "grep -rnE '{}' /etc/udev/rules.d /usr/lib/udev/rules.d",
+        rules.join("|")
+    ))
     .into()
 }
 

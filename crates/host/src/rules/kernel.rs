@@ -177,10 +177,10 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
             "only `ttm.pages_limit`",
         )
         .because(
-            "the kernel reports it as deprecated, and if the two values differ, programs see more memory than there is",
+            "the kernel reports it as deprecated, and if it is larger than ttm.pages_limit, programs see more memory than they can get",
             "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c",
         )
-        .repair(remove(context, parameter))
+        .repairs(remove(context, parameter))
     });
     Verdict::of(findings.collect(), || "not set".to_owned())
 }
@@ -212,7 +212,7 @@ fn unknown(context: &Context<'_>, parameter: &Parameter) -> Finding {
         "the kernel ignores it, and reports that only in its log",
         "ROCm/legacy-rocm-build#5595",
     )
-    .repair(remove(context, parameter))
+    .repairs(remove(context, parameter))
 }
 
 /// Reports a parameter of amdttm when that module is not loaded.
@@ -228,7 +228,7 @@ fn of_amdttm(context: &Context<'_>, parameter: &Parameter) -> Finding {
         "amdttm is the module of AMD's own driver package; the kernel's module is ttm, so this parameter does nothing",
         "ROCm/rocm-docs rdna3-5.rst names only ttm",
     )
-    .repair(replace(context, parameter, &format!("ttm.{name}={value}")))
+    .repairs(replace(context, parameter, &format!("ttm.{name}={value}")))
 }
 
 /// Returns whether amdgpu-dkms drives an APU whose fixes are in the kernel's own driver. MI300A, by
@@ -262,8 +262,8 @@ fn own_driver(context: &Context<'_>) -> Finding {
         System::Suse => "sudo zypper remove amdgpu-dkms",
         _ => "# remove amdgpu-dkms",
     };
-    let remove = format!("{remove} && {} && sudo reboot", context.rebuild_initramfs());
-    finding.repair(set.into_iter().next().unwrap_or_default()).repair(remove)
+    let finding = finding.repair(set.into_iter().next().unwrap_or_default());
+    finding.repairs(context.reboot_after(Some(remove)))
 }
 
 /// Returns the value that a parameter of amdttm should have in ttm: the same, but never a limit
@@ -291,8 +291,8 @@ pub(super) fn cwsr(context: &Context<'_>) -> Verdict {
             "it is a workaround for a fault in older kernels, does not help with MES 0x83, and prevents the GPU from switching between programs",
             "ROCm/TheRock#2991; ROCm/legacy-rocm-build#5724 and #5991",
         )
-        .repair(if lacks_fix(context) {
-            "# keep it until the kernel has the fix (kernel-rocm)".to_owned()
+        .repairs(if lacks_fix(context) {
+            vec!["# keep it until the kernel has the fix (kernel-rocm)".to_owned()]
         } else {
             remove(context, parameter)
         })
@@ -346,7 +346,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
                 }));
         return match context.kernel_system() {
             System::Atomic | System::Nix => finding,
-            _ => finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())),
+            _ => finding.repairs(context.reboot_after(None)),
         }
         .into();
     }
@@ -391,29 +391,35 @@ pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
             "ROCm/legacy-rocm-build#5991",
         )
         .repair(format!("sudo apt purge {name}"))
-        .repair(format!("{} && sudo reboot", context.rebuild_initramfs()))
+        .repairs(context.reboot_after(None))
         .into(),
     }
 }
 
-/// Returns the command that removes a parameter.
-fn remove(context: &Context<'_>, parameter: &Parameter) -> String {
+/// Returns the commands that remove a parameter.
+fn remove(context: &Context<'_>, parameter: &Parameter) -> Vec<String> {
     replace(context, parameter, "")
 }
 
-/// Returns the command that replaces a parameter with `new`, which has the form
+/// Returns the commands that replace a parameter with `new`, which has the form
 /// `module.name=value`.
-pub(super) fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
+pub(super) fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -> Vec<String> {
     let Parameter { module, name, value, file } = parameter;
     if file != "/proc/cmdline" {
-        let initramfs = context.rebuild_initramfs();
-        return match new.split_once('.') {
-            Some((now, option)) => format!(
-                "sudo sed -i 's/^options {module} {name}={value}/options {now} {option}/' {file} && {initramfs}"
-            ),
-            None => format!("sudo sed -i 's/ {name}={value}//' {file} && {initramfs}"),
+        let edit = match new.split_once('.') {
+            Some((now, option)) => {
+                format!("s/^options {module} {name}={value}/options {now} {option}/")
+            }
+            None => format!("s/ {name}={value}//"),
         };
+        return context.initramfs_after(&format!("sudo sed -i '{edit}' {file}"));
     }
+    vec![on_command_line(context, parameter, new)]
+}
+
+/// Returns the command that replaces a parameter on the kernel's command line.
+fn on_command_line(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
+    let Parameter { module, name, value, .. } = parameter;
     match context.kernel_system() {
         System::Atomic => {
             let add = if new.is_empty() { String::new() } else { format!(" --append={new}") };

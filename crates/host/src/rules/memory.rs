@@ -47,9 +47,7 @@ fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
     let module = kernel.memory_module();
     let given = kernel.given(module, "pages_limit").find(|one| one.file == "/proc/cmdline");
     match given {
-        Some(given) => {
-            vec![kernel::replace(context, given, &format!("{module}.pages_limit={pages}"))]
-        }
+        Some(given) => kernel::replace(context, given, &format!("{module}.pages_limit={pages}")),
         None => context.set_parameter(module, "pages_limit", &pages.to_string()),
     }
 }
@@ -138,7 +136,7 @@ pub(super) fn unused_limit(context: &Context<'_>) -> Verdict {
                 AMD_DOCS,
             );
             if configured.is_ok_and(|pages| pages >= limit / PAGE) {
-                finding.repair(format!("{} && sudo reboot", context.rebuild_initramfs())).into()
+                finding.repairs(context.reboot_after(None)).into()
             } else {
                 finding
                     .repair("# after a reboot, the configured value would give the GPU less memory; to keep what it has:")

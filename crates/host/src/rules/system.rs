@@ -64,19 +64,49 @@ impl Context<'_> {
         name == "debian" || name.starts_with("debian-")
     }
 
-    /// Returns the command that makes changes in modprobe.d take effect.
-    pub(super) fn rebuild_initramfs(&self) -> String {
+    /// Returns the command that makes changes in modprobe.d take effect, if it is known.
+    fn rebuild_initramfs(&self) -> Option<&'static str> {
         match self.kernel_system() {
-            System::Debian => "sudo update-initramfs -u -k all",
-            System::Arch => "sudo mkinitcpio -P",
-            System::Atomic => "sudo rpm-ostree initramfs-etc --track=/etc/modprobe.d",
-            System::Nix => "sudo nixos-rebuild boot",
+            System::Debian => Some("sudo update-initramfs -u -k all"),
+            System::Arch => Some("sudo mkinitcpio -P"),
+            System::Atomic => Some("sudo rpm-ostree initramfs-etc --track=/etc/modprobe.d"),
+            System::Nix => Some("sudo nixos-rebuild boot"),
             System::Fedora | System::RedHat | System::Suse => {
-                "sudo dracut --force --regenerate-all"
+                Some("sudo dracut --force --regenerate-all")
             }
-            System::Other => "# rebuild the initramfs",
+            System::Other => None,
         }
-        .to_owned()
+    }
+
+    /// Returns the commands that make changes in modprobe.d or of firmware take effect, with a
+    /// reboot. If `change` makes the change, they begin with it.
+    pub(super) fn reboot_after(&self, change: Option<&str>) -> Vec<String> {
+        self.after(change, Some("sudo reboot"), "# rebuild the initramfs, then reboot")
+    }
+
+    /// Returns the command `change`, and what makes its change in modprobe.d take effect at the
+    /// next boot.
+    pub(super) fn initramfs_after(&self, change: &str) -> Vec<String> {
+        self.after(Some(change), None, "# rebuild the initramfs")
+    }
+
+    /// Joins commands around the one that rebuilds the initramfs. If it is unknown, `otherwise` says
+    /// what to do, on a line of its own: a shell would wait for a command after `&&`.
+    fn after(&self, before: Option<&str>, then: Option<&str>, otherwise: &str) -> Vec<String> {
+        let is_command = |text: &&str| !text.starts_with('#');
+        let (command, comment) = (before.filter(is_command), before.filter(|one| !is_command(one)));
+        let mut lines: Vec<String> = comment.map(str::to_owned).into_iter().collect();
+        match self.rebuild_initramfs() {
+            Some(rebuild) => {
+                let all = command.into_iter().chain([rebuild]).chain(then);
+                lines.push(all.collect::<Vec<_>>().join(" && "));
+            }
+            None => {
+                lines.extend(command.map(str::to_owned));
+                lines.push(otherwise.to_owned());
+            }
+        }
+        lines
     }
 
     /// Returns the commands that set a module parameter from the next boot on.
@@ -91,12 +121,12 @@ impl Context<'_> {
                 ),
                 "sudo nixos-rebuild boot && sudo reboot".to_owned(),
             ],
-            _ => vec![
-                format!(
+            _ => {
+                let set = format!(
                     "echo 'options {module} {name}={value}' | sudo tee /etc/modprobe.d/{module}.conf"
-                ),
-                format!("{} && sudo reboot", self.rebuild_initramfs()),
-            ],
+                );
+                [vec![set], self.reboot_after(None)].concat()
+            }
         }
     }
 

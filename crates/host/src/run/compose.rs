@@ -65,7 +65,8 @@ pub(super) fn print(container: &Container) -> String {
         line(format!("ports: [{}]", text(&format!("{address}:{host}:{container}"))));
     }
     if !container.variable_files.is_empty() {
-        let files: Vec<String> = container.variable_files.iter().map(|file| text(file)).collect();
+        let files = container.variable_files.iter().map(|file| text(&file.path));
+        let files: Vec<String> = files.collect();
         line(format!("env_file: [{}]", files.join(", ")));
     }
     line("environment:".to_owned());

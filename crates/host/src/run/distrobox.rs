@@ -43,7 +43,7 @@ pub(super) fn print(container: &Container) -> String {
         let whole = format!("{host}:{at}{}", folder.options(container.relabels));
         add("volume", &whole, &whole);
     }
-    container.variable_files.iter().for_each(|file| add("env-file", file, file));
+    container.variable_files.iter().for_each(|file| add("env-file", &file.path, &file.path));
     // The home in the container is the user's own.
     let is_own = |name: &str| matches!(name, "HOME" | "USER");
     for (name, value) in container.environment.iter().filter(|(name, _)| !is_own(name)) {

@@ -29,7 +29,7 @@ use crate::snapshot::Snapshot;
 pub use row::{GpuWay, Level, Needs, Row, Rows, Trial, parse_rows};
 
 /// The home in the container, for any user.
-const HOME: &str = "/home/run";
+pub const HOME: &str = "/home/run";
 /// The working directory, if the container has one.
 const WORK: &str = "/work";
 
@@ -145,7 +145,7 @@ pub struct Container {
     /// Variables that are written into files only by name.
     pub passed: BTreeSet<String>,
     /// Files with additional environment variables.
-    pub variable_files: Vec<String>,
+    pub variable_files: Vec<VariableFile>,
     /// The working directory, if it is not the image's own.
     pub work: Option<&'static str>,
     /// Whether it runs in the background.
@@ -292,7 +292,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
         network: wish.network,
         environment,
         passed: wish.variables.passed.clone(),
-        variable_files: wish.variables.files.iter().map(|file| file.path.clone()).collect(),
+        variable_files: wish.variables.files.clone(),
         work: wish.work.is_some().then_some(WORK),
         is_detached: wish.is_detached,
     })
@@ -414,7 +414,9 @@ impl Container {
     /// Returns the variable that must not reach the container from the surrounding environment, if
     /// there is one.
     fn unset(&self) -> Option<&'static str> {
-        let is_set = self.environment.contains_key(OVERRIDE) || self.passed.contains(OVERRIDE);
+        let is_set = self.environment.contains_key(OVERRIDE)
+            || self.passed.contains(OVERRIDE)
+            || self.variable_files.iter().any(|file| file.names.contains(OVERRIDE));
         (!is_set).then_some(OVERRIDE)
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn print(container: &Container) -> String {
         lines.push(format!("PublishPort={address}:{host}:{container}"));
     }
     let files = container.variable_files.iter();
-    lines.extend(files.map(|file| format!("EnvironmentFile={}", word(file))));
+    lines.extend(files.map(|file| format!("EnvironmentFile={}", word(&file.path))));
     for (name, value) in &container.environment {
         lines.push(format!("Environment={}", word(&format!("{name}={value}"))));
     }

@@ -87,7 +87,7 @@ fn options(container: &Container) -> Vec<String> {
         all.push(format!("--publish {address}:{host}:{container}"));
     }
     let files = container.variable_files.iter();
-    all.extend(files.map(|file| format!("--env-file {}", shell_word(file))));
+    all.extend(files.map(|file| format!("--env-file {}", shell_word(&file.path))));
     for (name, value) in &container.environment {
         all.push(format!("--env {}", shell_word(&format!("{name}={value}"))));
     }

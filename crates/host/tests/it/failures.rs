@@ -339,6 +339,9 @@ fn evidence_is_weighed_by_what_is_near_it() {
     let all = failures.diagnose(&b"x\nsecond half\nfirst half\nfirst half\n"[..]).unwrap();
     let lines: Vec<u64> = all.found[0].lines.iter().map(|line| line.number).collect();
     assert_eq!((lines, all.found[0].count), (vec![2, 3], 3));
+    // A line with both patterns counts once.
+    let all = failures.diagnose(&b"first half, second half\nfirst half\n"[..]).unwrap();
+    assert_eq!(all.found[0].count, 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::process::Command;
 use std::sync::OnceLock;
 
 use host::Snapshot;
@@ -148,7 +149,11 @@ const CASES: &[Case] = &[
     case("device-access", OLD, Severity::Error, "usermod --append --groups render kim", GOOD),
     case("device-access", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 660 0 105\n"), Severity::Error, "log out and in again", GOOD),
     case("device-access", ("strix-halo", "== recorded\nuser 1000 1000\ndevice /dev/kfd 600 0 0\n"), Severity::Error, "70-amdgpu.rules", GOOD),
-    case("device-open-to-all", ("rdna2-wrong-override", ""), Severity::Note, "0666", GOOD),
+    case("device-access", ("strix-halo", "== recorded\nuser 1000 1000 105\ndevice /dev/kfd 640 0 105\n"), Severity::Error, "because the mode is 0640", GOOD),
+    case("device-access", ("strix-halo", "== recorded\nuser 1000 1000 105\ndevice /dev/kfd 600 0 105\n"), Severity::Error, "70-amdgpu.rules", GOOD),
+    case("device-access", ("strix-halo", "== recorded\nuser 1000 1000 105\ndevice /dev/kfd 460 1000 105\n"), Severity::Error, "because the mode is 0460", GOOD),
+    case("device-open-to-all", ("rdna2-wrong-override", ""), Severity::Note, "(mode 0666)", GOOD),
+    case("device-open-to-all", ("strix-halo", "== recorded\nuser 1000 1000 105\ndevice /dev/kfd 777 0 105\ndevice /dev/dri/renderD128 662 0 105\n"), Severity::Note, "(mode 0662 and 0777)", GOOD),
     case("engine-present", ("no-gpu", ""), Severity::Note, "sudo apt install podman", GOOD),
     case("engine-present", ("strix-halo-rhel", ""), Severity::Note, "sudo dnf install podman", GOOD),
     case("engine-groups", ("strix-halo-sles", ""), Severity::Warning, "sudo zypper install crun", GOOD),
@@ -310,6 +315,26 @@ fn repairs_fit_the_system() {
             .fold(String::new(), |all, line| all + line + "\n");
         assert!(text.contains(has) && !text.contains(has_not), "{name} {rule}: {found:#?}");
     }
+}
+
+/// A line of a repair that is no command starts with `#`.
+#[test]
+fn a_shell_understands_each_repair_alone() {
+    let unknown = "== etc/os-release\nID=unknown\n== etc/modprobe.d/a.conf\n\
+        options amdttm pages_limit=1000\noptions amdgpu gttsize=1000 cwsr_enable=0\n";
+    let mut parsed = BTreeSet::new();
+    for (name, changes) in machine::names().iter().flat_map(|name| [(name, ""), (name, unknown)]) {
+        let checks = check(&machine::read(name, changes), &images());
+        let findings = checks.into_iter().flat_map(|check| check.findings);
+        for line in findings.flat_map(|finding| finding.repair) {
+            if !line.starts_with('#') && parsed.insert(line.clone()) {
+                let shell = Command::new("sh").args(["-n", "-c", &line]).output().unwrap();
+                let is_command = shell.status.success() && !line.contains("&& #");
+                assert!(is_command, "{name}: {line}");
+            }
+        }
+    }
+    assert!(parsed.len() > 30, "{parsed:#?}");
 }
 
 /// A virtual machine's firmware cannot change the carve-out, but its limit is still checked.

@@ -1,11 +1,11 @@
 //! Tests the rights of containers by engine, track and machine, and the verdicts on smoke tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host::run::trial::{Ending, is_software, judge, kernel_lines, said_meanwhile};
 use host::run::{
-    Container, GpuWay, Groups, Level, Needs, Network, Rows, RunError, Variables, Wish,
-    check_devices, container, loses_groups, parse_rows,
+    Container, Form, GpuWay, Groups, Level, Needs, Network, Rows, RunError, VariableFile,
+    Variables, Wish, check_devices, container, loses_groups, parse_rows,
 };
 use host::{Engine, Snapshot};
 use names::EngineKind;
@@ -276,6 +276,20 @@ fn what_the_gpus_driver_said_meanwhile_is_found() {
     assert_eq!(said_meanwhile(&before, &after), ["amdgpu 0000:c5:00.0: ring gfx timeout"]);
     assert_eq!(said_meanwhile(&[], &before), ["amdgpu: loaded"]);
     assert_eq!(said_meanwhile(&after, &before), [""; 0]);
+}
+
+#[test]
+fn distrobox_keeps_an_override_that_the_user_gives() {
+    let printed = |variables: Variables| {
+        with("official", |wish| wish.variables = variables).print(Form::Distrobox).unwrap()
+    };
+    let named = || BTreeSet::from(["HSA_OVERRIDE_GFX_VERSION".to_owned()]);
+    let file = VariableFile { path: "/srv/gpu.env".to_owned(), names: named() };
+    let hook = "unset HSA_OVERRIDE_GFX_VERSION";
+    assert!(printed(Variables::default()).contains(hook));
+    assert!(!printed(Variables { passed: named(), ..Variables::default() }).contains(hook));
+    let manifest = printed(Variables { files: vec![file], ..Variables::default() });
+    assert!(manifest.contains("--env-file /srv/gpu.env") && !manifest.contains(hook));
 }
 
 #[test]

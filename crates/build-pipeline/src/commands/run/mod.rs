@@ -195,7 +195,7 @@ fn text(container: &Container) -> String {
         line("variable", &format!("{name} (its value is not shown)"));
     }
     for file in &container.variable_files {
-        line("variables", &format!("from {file}"));
+        line("variables", &format!("from {}", file.path));
     }
     if container.is_detached {
         line("detached", "yes");
