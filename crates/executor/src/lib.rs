@@ -52,8 +52,8 @@ pub use own_files::FilesMaker;
 pub use place::{LayerSource, LayerTarget, Placed, Transfer};
 pub use probes::{CANNOT_CONFINE, Confinement, Edited, Tools, run_helper};
 pub use shared::{
-    ParseStoreError, SharedStore, SharedStores, StoreCheck, UNREACHABLE, compare_with_stores,
-    store_with, take_from_stores,
+    ParseStoreError, SharedStore, SharedStores, StoreCheck, compare_with_stores, store_with,
+    take_from_stores,
 };
 pub use sorted::SortedLayer;
 pub use targets::check_copy_target;

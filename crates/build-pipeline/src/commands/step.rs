@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use executor::{
-    Bake, BlobCache, BuildEnv, Materials, Settings, SharedStores, UNREACHABLE, result_of,
-    store_with,
+    Bake, BlobCache, BuildEnv, Materials, Settings, SharedStores, result_of, store_with,
 };
 use failure::{Failure, Kind};
 use names::Digest;
@@ -206,21 +205,29 @@ fn run_one(global: &Global, args: &StepRun) -> Result<(), Failure> {
         if let Some(rehearsal) = rehearsal.as_ref().filter(|_| !plan.is_built()) {
             (settings.client, settings.cache) = (rehearsal.client.clone(), BlobCache::none());
         }
-        let mut notes = global::take_from_stores(&plan, &settings).await;
+        global::take_from_stores(&plan, &settings).await;
         let store = environment::store_folder()?;
-        let run = carry_out(global, &plan, settings.clone(), args.engine, &store).await?;
-        notes.extend(run.notes);
+        carry_out(global, &plan, settings.clone(), args.engine, &store).await?;
         let Some(result) = result_of(&key, &settings) else {
             return Err(Failure::new(Kind::Bug, format!("step `{}` has no result", step.id)));
         };
-        if let Some(note) = notes.iter().find(|note| note.rule == UNREACHABLE) {
-            let what = format!("the result of step `{}` is only on this machine", step.id);
-            let mut told = Failure::new(Kind::Network, what);
-            told.causes = vec![note.message.clone()];
-            return Err(told.hint("run the command again when the store can be reached"));
-        }
+        check_stores(&step.id, &settings)?;
         output::result(&format!("{result}\n"))
     })
+}
+
+/// Fails if a writable store did not answer, so that it lacks the result of the step.
+fn check_stores(step: &str, settings: &Settings) -> Result<(), Failure> {
+    let build_env = settings.build_env.as_ref();
+    let unreached = build_env.map(|one| one.shared.unreached()).unwrap_or_default();
+    if unreached.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = unreached.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let what = format!("the result of step `{step}` was not stored in {}", names.join(" or "));
+    let mut told = Failure::new(Kind::Network, what);
+    told.causes = unreached.into_iter().map(|(_, why)| why).collect();
+    Err(told.hint("run the command again when the store can be reached"))
 }
 
 /// Removes steps that no run has used for some time.

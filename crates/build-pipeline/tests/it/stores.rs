@@ -392,7 +392,14 @@ fn a_store_that_does_not_answer_is_told_and_stops_nothing() {
     let key = key_of(&bench, "seal-tiny");
     run(&bench, &format!("step run {key} --track vulkan --variant tiny --store {store}"))
         .expect(5)
-        .says("the result of step `seal-tiny` is only on this machine");
+        .says(&format!("the result of step `seal-tiny` was not stored in `{store}`"));
+    // The result is in every writable store.
+    let folder = tempfile::tempdir().unwrap();
+    let other = format!("dir:{}", folder.path().join("store").display());
+    let stores = format!("--store {store},ro --store {other}");
+    run(&bench, &format!("step run {key} --track vulkan --variant tiny {stores}"))
+        .expect(0)
+        .says("[store-unreachable]");
 }
 
 fn key_of(bench: &Bench, step: &str) -> String {

@@ -142,7 +142,7 @@ impl SharedStores {
         let Some(store) = self.stores.iter().find(|store| !store.is_read_only) else {
             return Turn::Build(None);
         };
-        if super::lock(&self.failed).contains(store.name()) {
+        if super::lock(&self.failed).contains_key(store.name()) {
             return Turn::Build(None);
         }
         let Ok(tag) = tag(&format!("{}.claim", wanted.key.hex())) else {

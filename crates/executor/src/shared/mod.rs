@@ -136,8 +136,8 @@ pub struct SharedStores {
     /// Decides which entries are built again.
     random: RandomState,
     sampled: Mutex<BTreeSet<Digest>>,
-    /// The stores that did not answer.
-    failed: Mutex<BTreeSet<String>>,
+    /// The stores that did not answer, with the reason.
+    failed: Mutex<BTreeMap<String, String>>,
     /// The refused entries, by store and key.
     refused: Mutex<BTreeSet<(String, Digest)>>,
 }
@@ -211,6 +211,17 @@ impl SharedStores {
         Self { results, ..self }
     }
 
+    /// Returns the writable stores that did not answer, each with the reason. They lack the results
+    /// of this run.
+    pub fn unreached(&self) -> Vec<(String, String)> {
+        let failed = lock(&self.failed);
+        let writable = self.stores.iter().filter(|store| !store.is_read_only);
+        writable
+            .filter_map(|store| failed.get_key_value(&store.name))
+            .map(|(name, why)| (name.clone(), why.clone()))
+            .collect()
+    }
+
     /// Returns whether an entry may be read from the store with this name.
     pub(crate) fn may_read(&self, name: &str) -> bool {
         self.stores.iter().any(|store| store.name == name)
@@ -249,7 +260,7 @@ impl SharedStores {
         wanted: Wanted<'_>,
         note: OnNote<'_>,
     ) -> Option<Entry> {
-        if lock(&self.failed).contains(&store.name) {
+        if lock(&self.failed).contains_key(&store.name) {
             return None;
         }
         let found = Entry::read(&store.place, &self.client, wanted.key).await;
@@ -317,8 +328,8 @@ impl SharedStores {
                 );
             }
             Problem::Unreachable(error) => {
-                if lock(&self.failed).insert(name.clone()) {
-                    let why = chain(&error);
+                let why = chain(&error);
+                if lock(&self.failed).insert(name.clone(), why.clone()).is_none() {
                     note(UNREACHABLE, format!("the store `{name}` is not used in this run: {why}"));
                 }
             }
@@ -343,7 +354,7 @@ impl SharedStores {
 /// The rule of notes about entries that are not used.
 const REFUSED: &str = "store-refused";
 /// The rule of notes about stores that did not answer.
-pub const UNREACHABLE: &str = "store-unreachable";
+const UNREACHABLE: &str = "store-unreachable";
 /// The rule of notes about results whose store must not be used.
 const NOT_ALLOWED: &str = "store-not-allowed";
 

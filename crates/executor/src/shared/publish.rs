@@ -38,7 +38,7 @@ impl SharedStores {
             )));
         }
         for store in &self.stores {
-            if lock(&self.failed).contains(store.name()) {
+            if lock(&self.failed).contains_key(store.name()) {
                 continue;
             }
             match self.publish_to(store, finished, own).await {

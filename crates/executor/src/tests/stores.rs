@@ -306,7 +306,20 @@ async fn a_store_that_does_not_answer_is_reported_once_and_left_alone() {
     assert!(matches!(turn, Turn::Build(None)));
     assert_eq!(proxy.requests().len(), asked);
     let [(rule, message)] = &notes.taken()[..] else { panic!("one note") };
-    assert_eq!(rule, crate::UNREACHABLE);
+    assert_eq!(rule, "store-unreachable");
     let wanted = format!("the store `{name}` is not used in this run: ");
-    assert!(message.starts_with(&wanted), "{message}");
+    let why = message.strip_prefix(&wanted).unwrap_or_else(|| panic!("{message}"));
+    assert_eq!(shared.unreached(), [(name, why.to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_store_that_does_not_answer_lacks_nothing_of_this_run() {
+    let folder = TempDir::new().unwrap();
+    let proxy = testkit::FaultProxy::alone();
+    proxy.on("GET", "/v2/").does(testkit::Fault::status(403));
+    let shared = stores(&[format!("registry:{}/steps,ro", proxy.host())]);
+    let (own, notes, key) = (Store::new(folder.path()), Notes::default(), key());
+    assert!(shared.pull(wanted(&key), &own, &notes.note()).await.is_none());
+    assert_eq!(notes.taken().len(), 1);
+    assert_eq!(shared.unreached(), []);
 }
