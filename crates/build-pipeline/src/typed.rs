@@ -167,7 +167,7 @@ fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<String> {
     let given = values(arg, matches);
     match arg.get_action() {
         ArgAction::Set | ArgAction::Append => {
-            given.iter().flat_map(|value| option(long, value)).collect()
+            given.iter().flat_map(|value| option(arg, long, value)).collect()
         }
         ArgAction::SetTrue if !given.is_empty() && matches.get_flag(arg.get_id().as_str()) => {
             vec![format!("--{long}")]
@@ -180,25 +180,39 @@ fn words_of(arg: &Arg, matches: &ArgMatches) -> Vec<String> {
     }
 }
 
-/// Returns the words of an option with its value; a value that looks like an option needs the `=`.
-fn option(long: &str, value: &Secret) -> Vec<String> {
+/// Returns the words of an option with its value. Some options accept their value only after `=`,
+/// and may have none; a value that looks like an option needs the `=`, too.
+fn option(arg: &Arg, long: &str, value: &Secret) -> Vec<String> {
+    if arg.is_require_equals_set() && value.expose().is_empty() {
+        return vec![format!("--{long}")];
+    }
     let whole = Secret::new(format!("--{long}={}", value.expose()));
     let shown = value.to_string();
     // The option's own name may mark the whole value as secret.
     let is_named = whole.to_string() == format!("--{long}=***");
-    match (is_named, value.expose().starts_with('-')) {
+    let needs_equals = arg.is_require_equals_set() || value.expose().starts_with('-');
+    match (is_named, needs_equals) {
         (true, _) => vec![whole.to_string()],
         (false, true) => vec![format!("--{long}={shown}")],
         (false, false) => vec![format!("--{long}"), shown],
     }
 }
 
-/// Returns the positional arguments, after `--` if one looks like an option.
+/// Returns the positional arguments. `--` precedes those that clap accepts only after it; if there
+/// are none, it precedes all if one looks like an option.
 fn positional_words(args: &[&Arg], matches: &ArgMatches) -> Vec<String> {
-    let given = args.iter().flat_map(|arg| values(arg, matches));
-    let words: Vec<String> = given.map(|value| value.to_string()).collect();
-    let looks_like_option = words.iter().any(|word| word.starts_with('-'));
-    looks_like_option.then(|| "--".to_owned()).into_iter().chain(words).collect()
+    let of = |is_last: bool| -> Vec<String> {
+        let args = args.iter().filter(|arg| arg.is_last_set() == is_last);
+        args.flat_map(|arg| values(arg, matches)).map(|value| value.to_string()).collect()
+    };
+    let (first, last) = (of(false), of(true));
+    let dashes = vec!["--".to_owned()];
+    let looks_like_option = first.iter().any(|word| word.starts_with('-'));
+    match (last.is_empty(), looks_like_option) {
+        (true, false) => first,
+        (true, true) => [dashes, first].concat(),
+        (false, _) => [first, dashes, last].concat(),
+    }
 }
 
 #[cfg(test)]
@@ -235,8 +249,12 @@ mod tests {
             ),
             (
                 vec!["run", "ollama", "--", "serve", "--api-key=abc"],
-                "build-pipeline run -- ollama serve '--api-key=***'",
+                "build-pipeline run ollama -- serve '--api-key=***'",
             ),
+            (vec!["run", "ollama", "--", "serve"], "build-pipeline run ollama -- serve"),
+            (vec!["diff", "--", "-a", "b"], "build-pipeline diff -- -a b"),
+            (vec!["build", "D", "--slim"], "build-pipeline build --slim D"),
+            (vec!["build", "D", "--slim=off"], "build-pipeline build '--slim=off' D"),
         ] {
             assert_eq!(typed(&arguments), wanted);
         }
@@ -244,10 +262,18 @@ mod tests {
 
     #[test]
     fn what_is_pasted_is_understood_in_the_same_way() {
-        let first = typed(&["-C", "it's", "--track", "ollama", "--set", "a=b c", "--load"]);
-        let again = shlex::split(&first).unwrap();
-        let again: Vec<&str> = again.iter().skip(1).map(String::as_str).collect();
-        assert_eq!(typed(&again), first);
+        for arguments in [
+            &["-C", "it's", "--track", "ollama", "--set", "a=b c", "--load"][..],
+            &["run", "ollama", "-i", "--", "serve", "-v"],
+            &["diff", "--", "-a", "b"],
+            &["build", "D", "--slim"],
+            &["build", "D", "--slim=gfx1151,gfx1100"],
+        ] {
+            let first = typed(arguments);
+            let again = shlex::split(&first).unwrap();
+            let again: Vec<&str> = again.iter().skip(1).map(String::as_str).collect();
+            assert_eq!(typed(&again), first);
+        }
     }
 
     #[test]
