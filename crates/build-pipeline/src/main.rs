@@ -162,13 +162,18 @@ fn stores_of(cli: &mut Cli) -> Option<&mut Vec<Secret>> {
     }
 }
 
-/// Returns the command with `engine` as the default of `--engine`.
+/// Returns the command with `engine` in place of `auto` as the default of `--engine`, also in
+/// commands of commands. `clean --engine` has no default, and keeps none.
 fn with_engine(command: clap::Command, engine: &'static str) -> clap::Command {
-    let with_default = |argument: clap::Arg| match argument.get_id().as_str() {
-        "engine" => argument.default_value(engine),
-        _ => argument,
+    let with_default = |argument: clap::Arg| {
+        let is_auto = argument.get_default_values().iter().any(|value| value == "auto");
+        if argument.get_id() == "engine" && is_auto {
+            argument.default_value(engine)
+        } else {
+            argument
+        }
     };
-    command.mut_args(with_default).mut_subcommands(|one| one.mut_args(with_default))
+    command.mut_args(with_default).mut_subcommands(|one| with_engine(one, engine))
 }
 
 /// Hides secrets in panic messages.

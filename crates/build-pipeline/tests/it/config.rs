@@ -49,6 +49,14 @@ fn the_configuration_names_the_engine() {
     project.run("help build").expect(0);
     project.run("build --help").expect(0).prints("[default: docker]");
     project.run("run --help").expect(0).prints("[default: docker]");
+    project.run("step run --help").expect(0).prints("[default: docker]");
+    // `clean` checks all engines, whichever one builds.
+    let help = project.run("clean --help").expect(0).prints("[default: all available engines]");
+    assert!(!help.stdout.contains("[default: docker]"), "{}", help.stdout);
+    project.write(FILE, "schema = 1\nengine = \"auto\"\n");
+    let host = format!("unix://{}", project.path("no-engine.sock").display());
+    let mut clean = project.command(&["clean", "--dry-run"]);
+    ran(clean.env("BUILD_PIPELINE_HOST", host).output().unwrap()).expect(1).prints("cannot query");
 }
 
 #[test]
