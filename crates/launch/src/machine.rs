@@ -46,13 +46,13 @@ impl Data {
     /// # Errors
     /// A data file cannot be read, or something in it is wrong.
     pub fn home_of(&self, track: &TrackName) -> Result<String, Failure> {
-        const HOMES: &str = "~/.cache/build-pipeline/home";
+        let homes = format!("{}/home", environment::shown_cache_folder());
         let project = self.folder().map(state::short_name_of);
         Ok(match project {
             Some(project) if !self.project.is_of_program(track)? => {
-                format!("{HOMES}/{project}/{track}")
+                format!("{homes}/{project}/{track}")
             }
-            _ => format!("{HOMES}/{track}"),
+            _ => format!("{homes}/{track}"),
         })
     }
 

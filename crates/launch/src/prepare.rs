@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use engine::Engine;
 use failure::{Failure, Kind};
 use host::Snapshot;
-use host::run::{self, Container, GpuWay, Port, Row, RunError, Wish};
+use host::run::{self, Container, Folder, GpuWay, Port, Row, RunError, Wish};
 use names::{EngineKind, GfxVersion, Secret, TrackName};
 use pins::{OVERRIDE, When};
 use plan::labels;
@@ -249,11 +249,7 @@ impl Prepared {
         if gpus.is_empty() || gpus.iter().any(|gpu| has(gpu) || imitates(gpu)) {
             return Ok(());
         }
-        let gpus = gpus.join(", ");
-        let what = format!("`{}` was built for {checked}, but the GPU is {gpus}", self.image);
-        Err(Failure::new(Kind::Failed, what)
-            .hint(format!("build the image for this GPU: `--gpu {gpus}`"))
-            .hint("`--force` runs the image anyway"))
+        Err(lacks_code(&self.image, checked, &gpus))
     }
 
     /// Returns the kind of the engine.
@@ -268,6 +264,18 @@ impl Prepared {
         let own_gid = rustix::process::getegid().as_raw();
         Ok((uid.unwrap_or(user.uid), gid.unwrap_or(own_gid)))
     }
+}
+
+/// Returns the error for an image that was built for `checked`, and has no code for any of `gpus`.
+fn lacks_code(image: &str, checked: &str, gpus: &[String]) -> Failure {
+    let (are, this) =
+        if gpus.len() > 1 { ("GPUs are", "one of these GPUs") } else { ("GPU is", "this GPU") };
+    let all = gpus.join(" and ");
+    let what = format!("`{image}` was built for {checked}, but the {are} {all}");
+    let first = gpus.first().map(String::as_str).unwrap_or_default();
+    Failure::new(Kind::Failed, what)
+        .hint(format!("build the image for {this}: `--gpu {first}`"))
+        .hint("`--force` runs the image anyway")
 }
 
 /// Returns the engine, if one is required or answers, and its properties.
@@ -436,11 +444,56 @@ pub fn on_host(path: &str, home: Option<&str>) -> Result<PathBuf, Failure> {
 pub fn make_folders(container: &Container, home: Option<&str>) -> Result<(), Failure> {
     for folder in container.folders.iter().filter(|folder| folder.is_made) {
         let path = on_host(&folder.host, home)?;
-        std::fs::create_dir_all(&path).map_err(|error| {
-            let what = format!("creating the folder `{}` failed", path.display());
-            Failure::caused(Kind::Machine, what, &error)
-                .hint("check its permissions, or choose another folder with `--models DIR`")
-        })?;
+        std::fs::create_dir_all(&path).map_err(|error| not_made(folder, &path, &error))?;
     }
     Ok(())
+}
+
+/// Returns the error for a folder of a container that cannot be created at `path`.
+fn not_made(folder: &Folder, path: &Path, error: &std::io::Error) -> Failure {
+    let what = format!("creating the folder `{}` failed", path.display());
+    let choice = if folder.container == run::HOME {
+        "another cache with `XDG_CACHE_HOME` or `cache` in config.toml"
+    } else {
+        "another folder with `--models DIR`"
+    };
+    Failure::caused(Kind::Machine, what, error)
+        .hint(format!("check its permissions, or choose {choice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_for_a_folder_names_the_setting_that_moves_it() {
+        let hints = |container: &str| {
+            let folder = Folder {
+                host: "~/x".to_owned(),
+                container: container.to_owned(),
+                is_made: true,
+                is_read_only: false,
+            };
+            not_made(&folder, Path::new("/x"), &ErrorKind::PermissionDenied.into()).hints.concat()
+        };
+        assert!(hints(run::HOME).contains("`XDG_CACHE_HOME`"), "{}", hints(run::HOME));
+        assert!(hints("/models").contains("`--models DIR`"), "{}", hints("/models"));
+    }
+
+    #[test]
+    fn the_hint_for_another_gpu_is_one_option() {
+        for (gpus, says, hint) in [
+            (&["gfx1100"][..], "the GPU is gfx1100", "this GPU: `--gpu gfx1100`"),
+            (
+                &["gfx1100", "gfx1036"],
+                "the GPUs are gfx1100 and gfx1036",
+                "one of these GPUs: `--gpu gfx1100`",
+            ),
+        ] {
+            let gpus: Vec<String> = gpus.iter().map(|gpu| (*gpu).to_owned()).collect();
+            let failure = lacks_code("localhost/x:latest", "gfx1151", &gpus);
+            assert!(failure.lines().concat().ends_with(says), "{failure:?}");
+            assert!(failure.hints[0].ends_with(hint), "{failure:?}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use sources::{Hosts, ParseProxyError, Proxies, ProxyUrl};
 use crate::mirrors::Mirrors;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
-pub const TABLE: [(&str, &str); 31] = [
+pub const TABLE: [(&str, &str); 33] = [
     ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
     ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
     ("BUILD_PIPELINE_MIRROR_ONLY", "1: same as --mirror-only"),
@@ -63,6 +63,10 @@ pub const TABLE: [(&str, &str); 31] = [
     ),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "certificate authorities to trust instead of the system's"),
     (
+        "HOME",
+        "the home directory: `~` in this list, in versions/run.toml and in files that `run --print` writes",
+    ),
+    (
         "XDG_CACHE_HOME",
         "its build-pipeline/ contains blobs, sources and finished steps, which can be fetched or built again (default ~/.cache); if it is not set, `cache` in config.toml can select another folder",
     ),
@@ -91,6 +95,7 @@ pub const TABLE: [(&str, &str); 31] = [
         "PATH",
         "where to find programs: podman; credential helpers; cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
     ),
+    ("TMPDIR", "the folder for small temporary files, for example those of `lock` (default /tmp)"),
     ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];
 
@@ -114,8 +119,19 @@ fn path_variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// Returns the path in a variable of podman or docker, which may be relative to the current folder.
+fn engine_path_variable(name: &str) -> Option<PathBuf> {
+    let path = env::var_os(name).filter(|path| !path.is_empty())?;
+    std::path::absolute(path).ok()
+}
+
 fn under_home(variable: &str, default: &str) -> Option<PathBuf> {
     path_variable(variable).or_else(|| Some(path_variable("HOME")?.join(default)))
+}
+
+/// Returns the folder with docker's configuration.
+fn docker_folder() -> Option<PathBuf> {
+    engine_path_variable("DOCKER_CONFIG").or_else(|| Some(path_variable("HOME")?.join(".docker")))
 }
 
 /// The folder for data that can be fetched again, from the user's configuration.
@@ -133,6 +149,13 @@ pub fn cache_folder() -> Option<PathBuf> {
         Some(folder) => Some(folder.clone()),
         None => Some(under_home("XDG_CACHE_HOME", ".cache")?.join("build-pipeline")),
     }
+}
+
+/// Returns the folder for data that can be fetched again, as a path that may start with `~/`.
+pub fn shown_cache_folder() -> String {
+    let is_chosen = CACHE.get().is_some() || path_variable("XDG_CACHE_HOME").is_some();
+    let chosen = cache_folder().filter(|_| is_chosen);
+    chosen.map_or("~/.cache/build-pipeline".to_owned(), |folder| folder.display().to_string())
 }
 
 /// Returns the folder for large temporary files, if there is a home directory.
@@ -172,7 +195,7 @@ pub fn store_folder() -> Result<PathBuf, Failure> {
 pub fn engines() -> Surroundings {
     let text = |path: Option<PathBuf>| path.and_then(|path| std::fs::read_to_string(path).ok());
     let containers = under_home("XDG_CONFIG_HOME", ".config").map(|one| one.join("containers"));
-    let docker = under_home("DOCKER_CONFIG", ".docker");
+    let docker = docker_folder();
     let contexts = docker.as_ref().map(|folder| folder.join("contexts/meta"));
     let contexts = contexts.and_then(|folder| std::fs::read_dir(folder).ok());
     let contexts = contexts.into_iter().flatten().flatten();
@@ -225,10 +248,10 @@ pub fn state_folder() -> Result<PathBuf, Failure> {
 /// Returns the credential files in search order (containers-auth.json(5)).
 pub fn credential_files() -> Vec<PathBuf> {
     let files = [
-        path_variable("REGISTRY_AUTH_FILE"),
+        engine_path_variable("REGISTRY_AUTH_FILE"),
         path_variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
         under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("containers/auth.json")),
-        under_home("DOCKER_CONFIG", ".docker").map(|folder| folder.join("config.json")),
+        docker_folder().map(|folder| folder.join("config.json")),
         path_variable("HOME").map(|home| home.join(".docker/config.json")),
     ];
     let mut all: Vec<PathBuf> = Vec::new();
@@ -243,7 +266,7 @@ pub fn credential_files() -> Vec<PathBuf> {
 /// Returns the registries.conf files in merge order (containers-registries.conf(5): a user's file
 /// replaces the system's, drop-ins are applied last). `CONTAINERS_REGISTRIES_CONF` replaces all.
 pub fn registries_conf_files() -> Vec<PathBuf> {
-    if let Some(file) = path_variable("CONTAINERS_REGISTRIES_CONF") {
+    if let Some(file) = engine_path_variable("CONTAINERS_REGISTRIES_CONF") {
         return vec![file];
     }
     let user = under_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("containers"));

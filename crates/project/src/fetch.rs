@@ -119,7 +119,7 @@ impl Fetcher {
         match pin {
             TreePin::Git(pin) => {
                 let Pinned::Resolved(commit) = &pin.commit else {
-                    return Err(unresolved(name, "commit", &pin.url));
+                    return Err(unresolved(name, "commit", &format!("at `{}`", pin.url)));
                 };
                 let url = url(&pin.url)?;
                 let source = GitSource { url, commit: commit.clone(), submodules };
@@ -128,7 +128,7 @@ impl Fetcher {
             }
             TreePin::Archive(pin) => {
                 let Pinned::Resolved(sha256) = &pin.sha256 else {
-                    return Err(unresolved(name, "sha256", &pin.project));
+                    return Err(unresolved(name, "sha256", "on the package index"));
                 };
                 let archive = self.archive(&pin.project, &pin.version, sha256)?;
                 Ok(archive.tree(&ArchiveLimits::default(), pin.subdirectory.as_deref())?)
@@ -255,10 +255,11 @@ pub fn url(text: &str) -> Result<SourceUrl, Failure> {
         .map_err(|error: sources::ParseSourceError| Failure::from_chain(Kind::Input, &error))
 }
 
-fn unresolved(name: &str, key: &str, from: &str) -> Failure {
+/// Returns the error for a pin without a value. `place` says where its `key` is looked up.
+fn unresolved(name: &str, key: &str, place: &str) -> Failure {
     Failure::new(Kind::Input, format!("pin `{name}` is unresolved"))
         .hint(format!(
-            "`build-pipeline bump {name}` looks up its `{key}` at `{from}` and writes it into `versions/versions.toml`"
+            "`build-pipeline bump {name}` looks up its `{key}` {place} and writes it into `versions/versions.toml`"
         ))
         .hint("`--pin NAME` selects another pin, and `--root DIR` a local tree")
 }

@@ -88,7 +88,7 @@ impl Locks {
         let file = options.open(path).map_err(|error| failed("opening", path, &error))?;
         wait.for_lock(&file, path, &file, name).await?;
         if let Some(place) = place {
-            let folder = File::open(place).map_err(|error| failed("opening", place, &error))?;
+            let folder = File::open(place).map_err(|error| unusable("opening", place, &error))?;
             wait.for_lock(&folder, place, &file, name).await?;
             self.0.push(folder);
         }

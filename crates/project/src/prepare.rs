@@ -56,12 +56,12 @@ impl Prepared {
 }
 
 /// A label that this project cannot confirm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unconfirmed {
     /// The name of the label.
     pub label: &'static str,
     /// Why it cannot be confirmed.
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// Plans that run together.
@@ -264,11 +264,13 @@ impl<'a> Preparer<'a> {
     fn unconfirmed(&self, claimed: &Revision, recipe: &Recipe) -> Vec<Unconfirmed> {
         let mut all = Vec::new();
         if recipe::has_commit(&self.project.root, &claimed.commit).is_none() {
-            let why = "the git history of this project is incomplete; use a full clone";
-            all.extend([labels::REVISION, labels::VCS_REF].map(|label| Unconfirmed { label, why }));
+            let incomplete = "the git history of this project is incomplete; use a full clone";
+            let why = recipe.unknown.as_deref().unwrap_or(incomplete);
+            let unconfirmed = |label| Unconfirmed { label, why: why.to_owned() };
+            all.extend([labels::REVISION, labels::VCS_REF].map(unconfirmed));
         }
         if claimed.url.is_some() && claimed.url != recipe.url {
-            let why = "it is not the address of this project's remote `origin`";
+            let why = "it is not the address of this project's remote `origin`".to_owned();
             all.push(Unconfirmed { label: labels::SOURCE, why });
         }
         all

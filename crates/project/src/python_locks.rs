@@ -72,5 +72,22 @@ pub fn refuse_stale(stale: Vec<(String, String)>) -> Failure {
         [_] => Vec::new(),
         all => all.iter().map(|(name, why)| format!("`{name}`: {why}")).collect(),
     };
-    Failure { causes, ..told }.hint(format!("`build-pipeline lock {}` updates it", names.join(" ")))
+    let them = if names.len() == 1 { "it" } else { "them" };
+    let hint = format!("`build-pipeline lock {}` updates {them}", names.join(" "));
+    Failure { causes, ..told }.hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_speaks_of_one_lock_or_of_several() {
+        let stale = |names: &[&str]| {
+            let why = "it was edited".to_owned();
+            refuse_stale(names.iter().map(|name| ((*name).to_owned(), why.clone())).collect()).hints
+        };
+        assert_eq!(stale(&["a"]), ["`build-pipeline lock a` updates it"]);
+        assert_eq!(stale(&["a", "b"]), ["`build-pipeline lock a b` updates them"]);
+    }
 }

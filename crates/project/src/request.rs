@@ -15,7 +15,7 @@ use crate::environment;
 pub struct Subject {
     /// The tracks, by name or letter.
     pub tracks: Vec<String>,
-    /// The variant of a track that an engine builds.
+    /// The variant of the tracks.
     pub variant: Option<String>,
     /// Other values for pins, each `PIN=VALUE`.
     pub set: Vec<String>,

@@ -32,7 +32,7 @@ pub const TABLE: [(u8, &str); 21] = [
     ),
     (
         20,
-        "outdated: newer releases exist (if there are several findings, the highest code is used, but 5 counts as between 21 and 22)",
+        "outdated: newer releases exist (if there are several findings, the code of the worst one is used)",
     ),
     (21, "outdated: pins are unresolved"),
     (22, "outdated: pins are past their `expires` date"),

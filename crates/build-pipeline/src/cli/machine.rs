@@ -160,11 +160,12 @@ pub(crate) enum LevelChoice {
     after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed or an engine did not answer."
 )]
 pub(crate) struct Clean {
-    /// List what would be removed, without removing it
+    /// List what would be removed, without removing it. Images that a killed podman did not finish
+    /// are removed all the same, because podman may be unable to list anything while they exist
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Also remove cached blobs, sources, finished steps and compiler caches, which can be fetched
-    /// or built again
+    /// Also remove cached blobs, sources, finished steps, compiler caches, and the uv that `lock`
+    /// installed with its cache, which can be fetched or built again
     #[arg(long)]
     pub(crate) cache: bool,
     /// Clean only this engine and the disk [default: all available engines and the disk]

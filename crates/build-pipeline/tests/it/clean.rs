@@ -249,10 +249,12 @@ fn work_that_was_broken_off_goes_from_disk_and_the_cache_only_when_asked() {
     drop(listens);
     assert!(is_there(&blob));
 
-    project.write(&format!("{cache}/store/blobs/bb"), "123");
+    let of_cache = ["store/blobs/bb", "tools/uv-1/uv", "uv/archive"];
+    of_cache.iter().for_each(|name| project.write(&format!("{cache}/{name}"), "123"));
     let done = clean("--cache");
     assert!(done.stdout.contains("/blobs, 7 B"), "{}", done.stdout);
     assert!(!is_there(&blob) && !is_there(&format!("{cache}/store/blobs")));
+    assert!(!is_there(&format!("{cache}/tools")) && !is_there(&format!("{cache}/uv")));
     assert!(is_there(&other) && is_there(&format!("{state}/outdated.json")));
     let again = clean("--cache");
     assert!(again.stdout.starts_with("nothing to remove"), "{}", again.stdout);

@@ -60,6 +60,23 @@ fn the_configuration_names_the_engine() {
 }
 
 #[test]
+fn the_homes_of_containers_are_in_the_configured_cache() {
+    let project = Project::new();
+    let printed = |line: &[&str], cache: Option<&str>| {
+        let mut command = project.command(&[&["run", "official", "--print"], line].concat());
+        command.envs(cache.map(|cache| ("XDG_CACHE_HOME", cache)));
+        ran(command.output().unwrap()).expect(0).stdout
+    };
+    let usual = printed(&["quadlet", "--engine", "podman"], None);
+    assert!(usual.contains("%h/.cache/build-pipeline/home/official:"), "{usual}");
+    project.write(FILE, "schema = 1\ncache = \"/srv/cache\"\n");
+    let configured = printed(&["shell"], None);
+    assert!(configured.contains("/srv/cache/home/official:"), "{configured}");
+    let named = printed(&["shell"], Some("/srv/other"));
+    assert!(named.contains("/srv/other/build-pipeline/home/official:"), "{named}");
+}
+
+#[test]
 fn a_wrong_configuration_is_an_error_with_its_place() {
     let project = Project::new();
     project.write(FILE, "schema = 1\nengin = \"docker\"\n\n[mirors]\n");

@@ -26,7 +26,9 @@ fn help_has_commands_and_topics() {
         .run("help environment")
         .expect(0)
         .prints("SOURCE_DATE_EPOCH")
-        .prints("BUILD_PIPELINE_MIRROR");
+        .prints("BUILD_PIPELINE_MIRROR")
+        .prints("\nHOME\n")
+        .prints("\nTMPDIR\n");
     project.run("help exit-code").expect(2).says("hint: did you mean `exit-codes`?");
     project.run("--version").expect(0).prints("build-pipeline ");
 }

@@ -275,6 +275,18 @@ fn a_pin_that_cannot_be_used_is_told_with_what_to_do() {
 }
 
 #[test]
+fn an_unresolved_pin_is_looked_up_where_its_source_is() {
+    let project = Project::new();
+    let pin = "d0f9f0b08a986cdeadbffcf5ec8b3a8f514366c68ad1853d3ab061bc83cc340b";
+    project.edit("versions/versions.toml", pin, "unresolved");
+    project
+        .run("patch check flash-attention --pin flash-attention-sdist")
+        .expect(2)
+        .says("looks up its `sha256` on the package index and writes it");
+    project.run("patch check aiter").expect(2).says("looks up its `commit` at `https://");
+}
+
+#[test]
 fn an_audit_takes_all_pins_or_the_releases_of_the_index() {
     let pinned = Pinned::new();
     pinned

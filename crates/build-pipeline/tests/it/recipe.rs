@@ -121,7 +121,7 @@ fn a_commit_is_a_label_where_it_is_asked_for_and_verify_takes_it_from_there() {
     project
         .run("verify rehearsal-locked-spoof")
         .expect(0)
-        .prints(&format!("? label {REVISION}: not compared, the git history of this project"))
+        .prints(&format!("? label {REVISION}: not compared, the project is not a git checkout"))
         .prints("proven");
     std::fs::rename(project.path("git"), project.path(".git")).unwrap();
     // A history without the commit does contradict the label.

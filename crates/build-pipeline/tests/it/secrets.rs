@@ -382,3 +382,24 @@ fn an_image_carries_no_secret_in_its_environment_and_no_odd_mirror_is_kept() {
     }
     assert!(project.records().is_empty());
 }
+
+/// podman and docker accept relative paths in these variables.
+#[test]
+fn relative_paths_of_credential_files_start_in_the_current_folder() {
+    let project = Project::new();
+    project.write("auth.json", "[");
+    project.write("docker/config.json", "[");
+    project.write("registries.relative", "[");
+    let proxy = FaultProxy::alone();
+    proxy.require(Auth::Basic("me".to_owned(), "secret".to_owned()));
+    let image = format!("{}/relative:1", proxy.host());
+    for (variable, value, file) in [
+        ("REGISTRY_AUTH_FILE", "auth.json", "auth.json"),
+        ("DOCKER_CONFIG", "docker", "docker/config.json"),
+        ("CONTAINERS_REGISTRIES_CONF", "registries.relative", "registries.relative"),
+    ] {
+        let mut command = project.command(&["audit", &image]);
+        let ran = crate::dsl::ran(command.env(variable, value).output().unwrap());
+        ran.says(&format!("`{}`", project.path(file).display()));
+    }
+}

@@ -14,8 +14,16 @@ use super::task::Task;
 const OLD: Duration = Duration::from_secs(3600);
 
 /// The folders of the cache that `clean --cache` removes. Each may be deleted at any time.
-const CACHES: [&str; 6] =
-    ["blobs", "sources", "store/blobs", "store/caches", "store/listings", "store/steps"];
+const CACHES: [&str; 8] = [
+    "blobs",
+    "sources",
+    "store/blobs",
+    "store/caches",
+    "store/listings",
+    "store/steps",
+    "tools",
+    "uv",
+];
 
 /// Entries in this tool's folders that are not known to be in use.
 #[derive(Debug)]

@@ -97,7 +97,7 @@ impl Verification {
                 check.verdict == Verdict::Same && fields.contains(&check.field)
             };
             for check in self.checks.iter_mut().filter(same) {
-                check.verdict = Verdict::Unchecked { why: (*why).to_owned() };
+                check.verdict = Verdict::Unchecked { why: why.clone() };
             }
         }
     }
