@@ -1,6 +1,6 @@
 //! Applies the global options: the working directory, and the clients that fetch inputs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use executor::{Settings, SharedStores};
@@ -22,26 +22,25 @@ use terminal::downloads::Downloads;
 use terminal::output;
 use terminal::sanitise::sanitise_line;
 
-/// Returns the working directory.
-pub(crate) fn working_folder(global: &Global) -> Result<PathBuf, Failure> {
-    let here = std::env::current_dir().map_err(|error| {
-        Failure::caused(Kind::Machine, "cannot read the current folder", &error)
-    })?;
-    match &global.directory {
-        None => Ok(here),
-        Some(folder) => std::path::absolute(here.join(folder))
-            .ok()
-            .filter(|path| path.is_dir())
-            .ok_or_else(|| {
-                Failure::new(Kind::Input, format!("`-C {}` is not a folder", folder.display()))
-                    .hint("specify the folder that contains `versions/`")
-            }),
-    }
+/// Makes the folder of `-C` the current folder, so that all relative paths start there.
+pub(crate) fn enter(directory: Option<&Path>) -> Result<(), Failure> {
+    let Some(folder) = directory else { return Ok(()) };
+    std::env::set_current_dir(folder).map_err(|error| {
+        let what = format!("`-C {}` is not a folder that can be opened", folder.display());
+        Failure::caused(Kind::Input, what, &error)
+            .hint("specify the folder that contains `versions/`")
+    })
+}
+
+/// Returns the current folder, which `-C` sets.
+pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|error| Failure::caused(Kind::Machine, "cannot read the current folder", &error))
 }
 
 /// Returns the project that the program runs in.
-pub(crate) fn project(global: &Global) -> Result<Project, Failure> {
-    Project::find(&working_folder(global)?)
+pub(crate) fn project() -> Result<Project, Failure> {
+    Project::find(&working_folder()?)
 }
 
 /// Returns `subject` with the tracks `names` before its own.
@@ -84,8 +83,8 @@ pub(crate) fn container(given: &Given, work: Option<PathBuf>) -> Asked {
 }
 
 /// Finds the data files to check a machine against.
-pub(crate) fn data(global: &Global) -> Result<Data, Failure> {
-    Ok(Data::find(&working_folder(global)?))
+pub(crate) fn data() -> Result<Data, Failure> {
+    Ok(Data::find(&working_folder()?))
 }
 
 /// Returns the client for registries. It is the same for the whole run.

@@ -86,8 +86,10 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| told(&error, &command))?;
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| told(&error, &command))?;
-    if let Err(error) = typed::check(&command, &matches).and_then(|()| configure(&mut cli, config))
-    {
+    let applied = typed::check(&command, &matches)
+        .and_then(|()| global::enter(cli.global.directory.as_deref()))
+        .and_then(|()| configure(&mut cli, config));
+    if let Err(error) = applied {
         if Reporter::is_json(cli.global.progress) {
             output::talk_json();
         }
@@ -195,7 +197,7 @@ fn dispatch(cli: &Cli) -> Result<std::process::ExitCode, Failure> {
         heartbeat::watch(&cli.global.command);
     }
     match &cli.command {
-        Some(Command::Run(args)) => commands::run::run(&cli.global, args).map(Into::into),
+        Some(Command::Run(args)) => commands::run::run(args).map(Into::into),
         _ => {
             let ended = dispatch_own(cli);
             global::warn_of_mirrors(&cli.global);
@@ -210,13 +212,13 @@ fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
         let nothing_asked =
             cli::Build { lock_timeout: cli.build.lock_timeout, ..cli::Build::default() };
         return if cli.build == nothing_asked {
-            commands::welcome::run(&cli.global)
+            commands::welcome::run()
         } else {
             commands::build::run(&cli.global, &cli.build)
         };
     };
     match command {
-        Command::Init(args) => commands::init::run(&cli.global, args),
+        Command::Init(args) => commands::init::run(args),
         Command::Build(cli::BuildArgs { names, build }) => {
             let subject = global::with_names(&build.subject, names);
             commands::build::run(&cli.global, &cli::Build { subject, ..build.clone() })
@@ -226,7 +228,7 @@ fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
         Command::Diff(args) => commands::diff::run(&cli.global, args),
         Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Slim(args) => commands::slim::run(&cli.global, args),
-        Command::Status(args) => commands::status::run(&cli.global, args),
+        Command::Status(args) => commands::status::run(args),
         Command::Export(args) => commands::export::run(&cli.global, args),
         Command::Step(args) => commands::step::run(&cli.global, args),
         Command::Push(args) => commands::push::push(&cli.global, args),
@@ -237,19 +239,19 @@ fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
         Command::Bump(args) => commands::bump::run(&cli.global, args),
         Command::Outdated(args) => commands::outdated::run(&cli.global, args),
         Command::Lock(args) => commands::lock::run(&cli.global, args),
-        Command::Lint(args) => commands::lint::run(&cli.global, args),
+        Command::Lint(args) => commands::lint::run(args),
         Command::Explain(args) => commands::explain::run(&cli.global, args),
-        Command::Pins(args) => commands::pins::run(&cli.global, args),
-        Command::Records(args) => commands::records::run(&cli.global, args),
-        Command::Run(args) => commands::run::run(&cli.global, args).map(drop),
-        Command::Smoke(args) => commands::smoke::run(&cli.global, args),
+        Command::Pins(args) => commands::pins::run(args),
+        Command::Records(args) => commands::records::run(args),
+        Command::Run(args) => commands::run::run(args).map(drop),
+        Command::Smoke(args) => commands::smoke::run(args),
         Command::Clean(args) => commands::clean::run(args),
-        Command::Doctor(args) => commands::doctor::run(&cli.global, args),
-        Command::Env(args) => commands::env::run(&cli.global, args),
-        Command::Diagnose(args) => commands::diagnose::run(&cli.global, args),
+        Command::Doctor(args) => commands::doctor::run(args),
+        Command::Env(args) => commands::env::run(args),
+        Command::Diagnose(args) => commands::diagnose::run(args),
         Command::Schema(args) => commands::schema::run(args),
         Command::Completions { shell } => {
-            let data = global::data(&cli.global)?;
+            let data = global::data()?;
             output::result(&completions::script(*shell, Cli::command(), &data))
         }
         Command::Man { folder } => man(folder),

@@ -19,11 +19,11 @@ const MOST_TARGETS: usize = 40;
 
 /// Audits the input, and fails if the GPU cannot run its code.
 pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     let report = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;
-        let wish = wish(global, args, &input)?;
+        let wish = wish(args, &input)?;
         let found = input.read(&client, &output::fetching).await?;
         Ok::<_, Failure>(AuditReport::new(args.input.clone(), found, &wish))
     })?;
@@ -35,8 +35,8 @@ pub(crate) fn run(global: &Global, args: &AuditCode) -> Result<(), Failure> {
 }
 
 /// Returns the GPU that the code should run on.
-fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failure> {
-    let data = global::data(global)?;
+fn wish(args: &AuditCode, input: &Input) -> Result<Wish, Failure> {
+    let data = global::data()?;
     let gpus = data.gpus()?;
     let labelled = input.gpu().and_then(|gpu| gpu.parse::<GpuTarget>().ok());
     // Code for a GPU can be recognised without further facts about that GPU.
@@ -45,7 +45,7 @@ fn wish(global: &Global, args: &AuditCode, input: &Input) -> Result<Wish, Failur
         (None, Some(gpu)) => gpu,
         (Some(asked), Some(gpu)) if *asked == gpu.as_str() => gpu,
         (asked, _) => {
-            let root = machine::root(&global::working_folder(global)?, None)?;
+            let root = machine::root(&global::working_folder()?, None)?;
             let found = host::gpus(&root);
             machine::choose_gpu(asked.as_deref(), &gpus, &found, &data, &output::notice)?.0
         }

@@ -45,7 +45,7 @@ pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
             .hint("use `--track NAME`; add `--rehearse` to try it on a small stand-in")
             .hint("`build-pipeline` lists the tracks"));
     }
-    let project = global::project(global)?;
+    let project = global::project()?;
     let Preparation { plans, materials } =
         prepare(&global.mirror, &project, &global::subject(&args.subject))?;
     if args.dry_run {
@@ -359,7 +359,7 @@ impl Session<'_> {
             return;
         }
         // A problem with the list of known failures must not hide the real error.
-        let Ok(failures) = global::data(self.global).and_then(|data| data.failures()) else {
+        let Ok(failures) = global::data().and_then(|data| data.failures()) else {
             return;
         };
         let log = failure.log.join("\n");
@@ -518,9 +518,11 @@ impl Session<'_> {
         }
         if all.is_empty() {
             let path = self.dist().join(&plan.name);
-            // A relative path is shorter if the project is the current folder.
-            let path = std::env::current_dir()
-                .ok()
+            // A relative path is shorter if the project is the current folder. With `-C`, the user's
+            // shell is in another folder.
+            let here = std::env::current_dir().ok();
+            let path = here
+                .filter(|_| self.global.directory.is_none())
                 .and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()))
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });

@@ -20,7 +20,7 @@ use terminal::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let (sources, client) = (global::sources(global)?, global::registry(global)?);
     let to = args.mirror_to.as_ref().map(|to| place(to.expose())).transpose()?;
     let mirrored = |name: &PinName| match &to {

@@ -113,7 +113,7 @@ fn write(
         return Err(Failure::new(Kind::Input, "no track given")
             .hint("write the tracks after the command: `build-pipeline bundle TRACK -o FILE`"));
     }
-    let project = global::project(global)?;
+    let project = global::project()?;
     let Preparation { plans, materials } =
         prepare(&global.mirror, &project, &global::subject(&subject))?;
     plans.iter().try_for_each(|one| check_network(&one.plan))?;

@@ -10,7 +10,7 @@ use launch::known::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Diagnose, Format, Global};
+use crate::cli::{Diagnose, Format};
 use crate::global::{self, working_folder};
 use terminal::output::{self, Page, counted};
 
@@ -28,10 +28,10 @@ pub(crate) struct DiagnoseReport {
 }
 
 /// Reads the log and prints the known failures in it.
-pub(crate) fn run(global: &Global, args: &Diagnose) -> Result<(), Failure> {
-    let failures = global::data(global)?.failures()?;
+pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
+    let failures = global::data()?.failures()?;
     let is_input = args.log == Path::new("-");
-    let log = working_folder(global)?.join(&args.log);
+    let log = working_folder()?.join(&args.log);
     let named = || if is_input { "standard input".to_owned() } else { log.display().to_string() };
     let unread = |error: io::Error| {
         let told = Failure::caused(Kind::Input, format!("reading `{}` failed", named()), &error);

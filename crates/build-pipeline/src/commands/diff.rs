@@ -11,7 +11,7 @@ use terminal::output::Page;
 
 /// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     let comparison = project::runtime::start()?.block_on(async {
         let left = Image::find(&args.left, &folder, &client).await?;

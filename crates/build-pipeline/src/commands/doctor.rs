@@ -15,7 +15,7 @@ use record::Status;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Doctor, Format, Global};
+use crate::cli::{Doctor, Format};
 use crate::global;
 use terminal::output::{self, Page, Tone};
 
@@ -97,8 +97,8 @@ struct PinnedImage {
 }
 
 /// Runs the checks and prints the report.
-pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
-    let data = global::data(global)?;
+pub(crate) fn run(args: &Doctor) -> Result<(), Failure> {
+    let data = global::data()?;
     let (gpus, tracks) = (data.gpus()?, data.tracks()?);
     let wanted = match &args.gpu {
         Some(text) => machine::known_gpu(text, &gpus)?,
@@ -106,9 +106,8 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> Result<(), Failure> {
     };
     let images = with_code(images(&args.tracks, &tracks, &data.pins()?)?, data.root());
     let compat = data.compat()?;
-    let root = machine::root(&global::working_folder(global)?, args.host_root.as_deref())?;
-    let model =
-        args.model.as_deref().map(|path| model(&global::working_folder(global)?.join(path)));
+    let root = machine::root(&global::working_folder()?, args.host_root.as_deref())?;
+    let model = args.model.as_deref().map(|path| model(&global::working_folder()?.join(path)));
     let model = model.transpose()?;
     let mut machine = machine::look(&root);
     if root == std::path::Path::new("/") {

@@ -10,7 +10,7 @@ use project::environment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{Env, EnvFormat, Global};
+use crate::cli::{Env, EnvFormat};
 use crate::global;
 use terminal::output::{self, Page};
 
@@ -70,8 +70,8 @@ struct Variable {
 }
 
 /// Prints the environment.
-pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
-    let data = global::data(global)?;
+pub(crate) fn run(args: &Env) -> Result<(), Failure> {
+    let data = global::data()?;
     let gpus = data.gpus()?;
     if let Some(rocm) = &args.rocm
         && format!("{rocm} or newer").parse::<Releases>().is_err()
@@ -79,8 +79,7 @@ pub(crate) fn run(global: &Global, args: &Env) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
             .hint("write one to three numbers, for example `--rocm 7.2`, which means all releases 7.2.*"));
     }
-    let found =
-        host::gpus(&machine::root(&global::working_folder(global)?, args.host_root.as_deref())?);
+    let found = host::gpus(&machine::root(&global::working_folder()?, args.host_root.as_deref())?);
     let (gpu, gpu_from) =
         machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data, &output::notice)?;
     let mut asked = vec![When::Run];

@@ -44,11 +44,11 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
         }
         return lint::explain(name, None);
     }
-    let project = global::project(global);
+    let project = global::project();
     // Outside a project, the tracks are the built-in ones.
     let tracks = match &project {
         Ok(project) => project.tracks()?,
-        Err(_) => global::data(global)?.tracks()?,
+        Err(_) => global::data()?.tracks()?,
     };
     let Some(track) = name.and_then(|name| tracks.find(name)) else {
         return lint::explain(name, Some(&tracks));

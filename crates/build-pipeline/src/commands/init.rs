@@ -6,15 +6,15 @@ use failure::Failure;
 use upkeep::ci::{Ci, Install, System};
 use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
 
-use crate::cli::{CiSystem, Document, Global, Init};
+use crate::cli::{CiSystem, Document, Init};
 use crate::commands::schema::schema;
 use crate::global;
 use crate::typed;
 use terminal::output::{self, Page};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Init) -> Result<(), Failure> {
-    let here = global::working_folder(global)?;
+pub(crate) fn run(args: &Init) -> Result<(), Failure> {
+    let here = global::working_folder()?;
     let folder = args.folder.as_ref().map_or_else(|| here.clone(), |name| here.join(name));
     // This removes `.` components.
     let folder: PathBuf = folder.components().collect();

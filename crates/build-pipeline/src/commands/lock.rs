@@ -15,7 +15,7 @@ use terminal::output::{self, Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let chosen = choose(&project, &args.names)?;
     if args.check {
         return check(&project, &chosen, args);

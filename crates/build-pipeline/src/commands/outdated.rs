@@ -15,7 +15,7 @@ use terminal::output::{self, Page, Tone, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let (file, mut pins) = read(&project.root)?;
     select(&mut pins, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());

@@ -15,14 +15,14 @@ use terminal::output;
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     let subject = global::with_names(&args.subject, &args.names);
     if subject.tracks.is_empty() {
-        let tracks = global::data(global)?.tracks()?;
+        let tracks = global::data()?.tracks()?;
         let names: Vec<&str> =
             tracks.in_order().into_iter().map(|(name, _)| name.as_str()).collect();
         return Err(Failure::new(Kind::Input, "no track given")
             .hint("use `build-pipeline plan TRACK`")
             .hint(format!("the tracks are {}", names.join(", "))));
     }
-    let project = global::project(global)?;
+    let project = global::project()?;
     let plans = prepare(&global.mirror, &project, &global::subject(&subject))?.plans;
     print(&plans, args.format)
 }

@@ -46,7 +46,7 @@ pub(crate) struct Pushed {
 
 /// Pushes an image to all given places.
 pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     if let Some(file) = &args.digest_file {
         check_digest_file(&folder.join(file))?;
@@ -87,7 +87,7 @@ fn without_kind(text: &str) -> &str {
 
 /// Adds tags to an image on a registry.
 pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     let wrong = |what: String| {
         Failure::new(Kind::Input, what)

@@ -7,7 +7,7 @@ use names::Digest;
 use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
-use crate::cli::{Format, Global, Prune, Records, RecordsCommand};
+use crate::cli::{Format, Prune, Records, RecordsCommand};
 use crate::{global, typed};
 use terminal::output::{self, Page, Tone, counted};
 use terminal::reporter::seconds;
@@ -57,13 +57,13 @@ impl<'a> ListedRecord<'a> {
 }
 
 /// Lists the records, shows one, or removes old ones.
-pub(crate) fn run(global: &Global, args: &Records) -> Result<(), Failure> {
+pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     let mut records = state::read_records(output::warn)?;
     if let Some(RecordsCommand::Prune(args)) = &args.command {
         return prune(&records, args);
     }
     // A record that is given by name may belong to any project.
-    let project = global::project(global).ok().filter(|_| !args.all && args.record.is_none());
+    let project = global::project().ok().filter(|_| !args.all && args.record.is_none());
     if let Some(project) = project {
         records.retain(|record| state::is_of_project(record, &project.root));
     }

@@ -52,7 +52,7 @@ pub(crate) struct SlimmedImage {
 
 /// Writes the image, and shows what was removed.
 pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     let output = parse_output(&args.output, "slim", true).map_err(|error| {
         let hints = vec!["use `oci:DIR` or `oci-archive:FILE`".to_owned()];
@@ -60,7 +60,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
     })?;
     let slimmed = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;
-        let (gpus, forced) = (gpus(global, args, &input)?, input.forced()?);
+        let (gpus, forced) = (gpus(args, &input)?, input.forced()?);
         let Input::Image(image) = input else {
             let what = format!("`{}` is not an image", args.input);
             return Err(Failure::new(Kind::Input, what).hint(
@@ -93,7 +93,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
 }
 
 /// Returns the GPUs whose code stays.
-fn gpus(global: &Global, args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, Failure> {
+fn gpus(args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, Failure> {
     let mut gpus: Vec<GpuTarget> = Vec::new();
     for gpu in &args.gpu {
         let gpu = Some(failure::gpu_target(gpu)?).filter(CodeTarget::knows).ok_or_else(|| {
@@ -112,8 +112,8 @@ fn gpus(global: &Global, args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, F
         gpus.push(match labelled.filter(CodeTarget::knows) {
             Some(gpu) => gpu,
             None => {
-                let data = global::data(global)?;
-                let root = machine::root(&global::working_folder(global)?, None)?;
+                let data = global::data()?;
+                let root = machine::root(&global::working_folder()?, None)?;
                 let found = host::gpus(&root);
                 machine::choose_gpu(None, &data.gpus()?, &found, &data, &output::notice)?.0
             }

@@ -5,7 +5,7 @@ use host::run::Level;
 use launch::prepare::Prepared;
 use launch::smoke::{Asked, Outcome, SmokeReport, Tried, levels};
 
-use crate::cli::{Format, Global, LevelChoice, Smoke};
+use crate::cli::{Format, LevelChoice, Smoke};
 use crate::global;
 use terminal::output::{self, Page, Tone};
 
@@ -19,8 +19,8 @@ fn level(choice: LevelChoice) -> Level {
 }
 
 /// Runs the levels and reports the results.
-pub(crate) fn run(global: &Global, args: &Smoke) -> Result<(), Failure> {
-    let here = global::working_folder(global)?;
+pub(crate) fn run(args: &Smoke) -> Result<(), Failure> {
+    let here = global::working_folder()?;
     let wanted = global::container(&args.given, None);
     let asked = Asked { level: args.level.map(level), model: args.model.clone() };
     let report = project::runtime::start()?.block_on(async {

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use upkeep::outdated::{LastCheck, Remembered};
 
-use crate::cli::{Format, Global, StatusArgs};
+use crate::cli::{Format, StatusArgs};
 use crate::global;
 use terminal::output::{self, Page, Tone};
 
@@ -114,8 +114,8 @@ struct Place {
 }
 
 /// Runs `status`.
-pub(crate) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
-    let project = global::project(global)?;
+pub(crate) fn run(args: &StatusArgs) -> Result<(), Failure> {
+    let project = global::project()?;
     let records = state::read_records_of(&project.root, output::warn)?;
     let mut preparer = Preparer::new(&project)?;
     let tracks = preparer.input.tracks.clone();

@@ -125,7 +125,7 @@ pub(crate) fn plans(
 }
 
 fn list(global: &Global, args: &StepList) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let subject = global::with_names(&args.subject, &args.names);
     let Preparation { plans, materials } = plans(global, &project, &subject)?;
     let mut steps: Vec<ListedStep> = Vec::new();
@@ -189,7 +189,7 @@ fn text(report: &StepReport) -> Page {
 }
 
 fn run_one(global: &Global, args: &StepRun) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let Preparation { mut plans, materials } = plans(global, &project, &args.subject)?;
     let (number, step) = find(&plans, &args.key)?;
     let Prepared { plan, stand_in, .. } = plans.swap_remove(number);

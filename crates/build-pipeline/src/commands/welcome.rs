@@ -7,17 +7,16 @@ use planner::BuildRequest;
 use project::prepare::Preparer;
 use project::request::{self, PendingRequest};
 
-use crate::cli::Global;
 use crate::global;
 use terminal::output::{self, Page};
 
 /// Prints what the user can do here.
-pub(crate) fn run(global: &Global) -> Result<(), Failure> {
+pub(crate) fn run() -> Result<(), Failure> {
     let mut page = Page::default();
     page.line(format_args!(
         "build-pipeline builds reproducible container images for AMD gfx1151 (Strix Halo).\n"
     ));
-    let project = global::project(global);
+    let project = global::project();
     match project {
         Ok(project) => {
             page.line(format_args!("project {}\n", project.root.display()));
@@ -51,7 +50,7 @@ pub(crate) fn run(global: &Global) -> Result<(), Failure> {
             ));
             page.line(format_args!("create a project, and try it without a network or an engine:"));
             page.line(format_args!("  build-pipeline init my-images && cd my-images"));
-            if let Some(track) = global::data(global)?.tracks()?.first() {
+            if let Some(track) = global::data()?.tracks()?.first() {
                 page.line(format_args!("  build-pipeline --track {track} --rehearse"));
             }
         }

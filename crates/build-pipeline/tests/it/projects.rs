@@ -81,6 +81,29 @@ fn two_projects_with_one_track_name_do_not_share_a_home() {
     );
 }
 
+/// `-C` acts as if the program had been started there, also for what it writes.
+#[test]
+fn all_relative_paths_start_in_the_folder_of_the_option() {
+    let home = home();
+    project_in(&home, "one", "");
+    let run = |line: &str| home.run(&format!("-C one {line}")).expect(0);
+    run("--track mine --rehearse -o oci:image --digest-file digest");
+    run("--track mine --rehearse -o oci-archive:out/image.tar");
+    run("verify image");
+    run("bundle mine --rehearse -o inputs.tar");
+    run("--track mine --rehearse --bundle inputs.tar -o oci:again");
+    run("export github mine --rehearse --store dir:steps --install true -o ci.yml");
+    run("export github mine --rehearse --store dir:steps --install true -o ci.yml --check");
+    run("man pages");
+    for name in ["image", "digest", "out/image.tar", "inputs.tar", "again", "ci.yml", "pages"] {
+        let is_there = |folder: &str| home.path(&format!("{folder}{name}")).exists();
+        assert!(is_there("one/") && !is_there(""), "{name}");
+    }
+    // A path that the user can paste into the shell that started the program.
+    let dist = home.path("one/dist/rehearsal-mine");
+    run("--track mine --rehearse").prints(&format!("oci:{}", dist.display()));
+}
+
 #[test]
 fn the_image_of_another_project_is_not_started() {
     let bench = Bench::new("ARG BASE\nFROM ${BASE}\n");

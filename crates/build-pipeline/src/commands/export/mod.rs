@@ -75,7 +75,7 @@ pub(crate) fn with_jobs() -> impl Iterator<Item = (&'static str, String)> {
 
 /// Writes, prints or checks a workflow.
 pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
-    let project = global::project(global)?;
+    let project = global::project()?;
     let subject = global::with_names(&args.subject, &args.names);
     if subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")

@@ -16,14 +16,14 @@ use project::clock::today;
 
 use self::files::{Folder, Read};
 pub(crate) use self::report::LintFindings;
-use crate::cli::{Global, Lint, LintFormat};
+use crate::cli::{Lint, LintFormat};
 use crate::global;
 use terminal::annotations::{self, Annotation, Level};
 use terminal::output::{self, Page};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &Lint) -> Result<(), Failure> {
-    let here = global::working_folder(global)?;
+pub(crate) fn run(args: &Lint) -> Result<(), Failure> {
+    let here = global::working_folder()?;
     // Files outside a project can also be checked; inside a project, the project's data is used.
     let project = Project::find(&here);
     let compat = match &project {

@@ -29,7 +29,7 @@ use terminal::output;
 
 /// Runs a subcommand of `patch`.
 pub(crate) fn run(global: &Global, patch: &Patch) -> Result<(), Failure> {
-    let here = global::working_folder(global)?;
+    let here = global::working_folder()?;
     let project = Project::find_or_built_in(&here);
     match &patch.command {
         PatchCommand::Check(args) => {

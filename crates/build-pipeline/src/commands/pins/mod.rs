@@ -11,13 +11,13 @@ use pins::{Pinned, Pins};
 use project::pins_file::pin_name;
 use serde_json::{Value, json};
 
-use crate::cli::{ExportFormat, Format, Global, PinsArgs, PinsCommand, ShownPins};
+use crate::cli::{ExportFormat, Format, PinsArgs, PinsCommand, ShownPins};
 use crate::global;
 use terminal::output::{self, Page};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, args: &PinsArgs) -> Result<(), Failure> {
-    let project = global::project(global)?;
+pub(crate) fn run(args: &PinsArgs) -> Result<(), Failure> {
+    let project = global::project()?;
     let pins = project.pins()?;
     match &args.command {
         PinsCommand::Show(args) if args.origin => origin::show(&project, &pins, args),

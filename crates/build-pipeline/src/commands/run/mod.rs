@@ -14,17 +14,17 @@ use launch::prepare::{self, Asked, Prepared};
 use launch::session::{self, Caller, Ended};
 
 use self::tty::Raw;
-use crate::cli::{Global, PrintForm, Run};
+use crate::cli::{PrintForm, Run};
 use crate::commands::diagnose;
 use crate::global;
 use terminal::output::{self, Page};
 
 /// Starts the container or prints it. Returns the exit status of its command.
-pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
+pub(crate) fn run(args: &Run) -> Result<u8, Failure> {
     let is_started = args.print.is_none() && !args.dry_run;
     let runtime = project::runtime::start()?;
     let ended = runtime.block_on(async {
-        let here = global::working_folder(global)?;
+        let here = global::working_folder()?;
         let wanted = Asked {
             additions: Additions {
                 variables: args.additions.env.clone(),
@@ -71,7 +71,7 @@ pub(crate) fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         engine.stop().await;
         let ended = ended?;
         if ended.status != 0 {
-            offer(global, &ended.last)?;
+            offer(&ended.last)?;
         }
         Ok(u8::try_from(ended.status).unwrap_or(1))
     });
@@ -133,8 +133,8 @@ async fn attended(
 }
 
 /// Prints the known failures in the last output, if there are any.
-fn offer(global: &Global, last: &[u8]) -> Result<(), Failure> {
-    let failures = global::data(global)?.failures()?;
+fn offer(last: &[u8]) -> Result<(), Failure> {
+    let failures = global::data()?.failures()?;
     let unread = |error| Failure::caused(Kind::Bug, "cannot read the command's output", &error);
     diagnose::offer(&failures.diagnose(last).map_err(unread)?);
     Ok(())

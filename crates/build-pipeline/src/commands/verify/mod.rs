@@ -105,7 +105,7 @@ impl Verification {
 
 /// Verifies the given image.
 pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
-    let folder = global::working_folder(global)?;
+    let folder = global::working_folder()?;
     let client = global::registry(global)?;
     if let Some(base) = &args.slimmed_from {
         return project::runtime::start()?.block_on(slimmed::verify(args, base, &folder, &client));
