@@ -121,9 +121,9 @@ pub(crate) enum When {
 pub(crate) struct Revert {
     /// The component [default: all patched components, including Python packages under --root]
     pub(crate) component: Option<String>,
-    /// The tree; required
+    /// The tree
     #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
+    pub(crate) root: PathBuf,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

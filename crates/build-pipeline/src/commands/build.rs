@@ -42,7 +42,7 @@ use terminal::sanitise::{sanitise_json, sanitise_line};
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
     if args.subject.tracks.is_empty() {
         return Err(Failure::new(Kind::Input, "no track given")
-            .hint("use `--track NAME`; add `--rehearse` to try it on a small stand-in")
+            .hint("use `--track NAME`; add `--rehearse` to try a track on a small stand-in, if it has one")
             .hint("`build-pipeline` lists the tracks"));
     }
     let project = global::project()?;

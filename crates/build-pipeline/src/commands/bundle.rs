@@ -32,7 +32,8 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     let Some(file) = &args.output else { return check(&args.check) };
     let since = copies::open(&args.since)?;
     let output = Output::Archive { path: file.clone() };
-    let (collected, bytes) = write(global, &args.subject, &args.names, &output, &since)?;
+    let subject = named(&args.subject, &args.names, "bundle TRACK -o FILE")?;
+    let (collected, bytes) = write(global, &subject, &output, &since)?;
     let id = Digest::of(collected.index(&since).text().as_bytes());
     let mut page = Page::default();
     page.line(format_args!("{}", file.display()));
@@ -53,6 +54,16 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the subject with the tracks `names`. `usage` shows how the command is written.
+fn named(subject: &Subject, names: &[String], usage: &str) -> Result<Subject, Failure> {
+    let subject = global::with_names(subject, names);
+    if subject.tracks.is_empty() {
+        return Err(Failure::new(Kind::Input, "no track given")
+            .hint(format!("write the tracks after the command: `build-pipeline {usage}`")));
+    }
+    Ok(subject)
+}
+
 /// Returns the option that `build` needs if the inputs of a rehearsal were copied.
 fn rehearsal(subject: &Subject) -> &'static str {
     if subject.rehearse { " --rehearse" } else { "" }
@@ -60,11 +71,12 @@ fn rehearsal(subject: &Subject) -> &'static str {
 
 /// Copies into folders and registries.
 pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
+    let subject = named(&args.subject, &args.names, "mirror TRACK --to PLACE")?;
     for to in &args.to {
         let place = place(to.expose())?;
         let output = output_at(&place)?;
         let none = InputFiles::default();
-        let (collected, bytes) = write(global, &args.subject, &args.names, &output, &none)?;
+        let (collected, bytes) = write(global, &subject, &output, &none)?;
         let mut page = Page::default();
         page.line(format_args!("{to}"));
         show(&mut page, &collected, &none, bytes);
@@ -104,18 +116,12 @@ fn output_at(place: &ArtifactPlace) -> Result<Output, Failure> {
 fn write(
     global: &Global,
     subject: &Subject,
-    names: &[String],
     output: &Output,
     since: &InputFiles,
 ) -> Result<(Collected, u64), Failure> {
-    let subject = global::with_names(subject, names);
-    if subject.tracks.is_empty() {
-        return Err(Failure::new(Kind::Input, "no track given")
-            .hint("write the tracks after the command: `build-pipeline bundle TRACK -o FILE`"));
-    }
     let project = global::project()?;
     let Preparation { plans, materials } =
-        prepare(&global.mirror, &project, &global::subject(&subject))?;
+        prepare(&global.mirror, &project, &global::subject(subject))?;
     plans.iter().try_for_each(|one| check_network(&one.plan))?;
     for warning in plans.iter().flat_map(|one| &one.warnings) {
         output::warn(warning.rule, &warning.message);

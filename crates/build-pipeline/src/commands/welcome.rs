@@ -28,8 +28,11 @@ pub(crate) fn run() -> Result<(), Failure> {
             let all = tracks.in_order().into_iter().rev();
             let own = all.into_iter().find(|(name, track)| is_tried(name, track));
             if let Some(track) = own.map(|(name, _)| name).or(tracks.first()) {
-                page.line(format_args!("try it, without a network or an engine:"));
-                page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));
+                if tracks.can_be_rehearsed(track) {
+                    let engine = if tracks.needs_engine(track) { "" } else { " or an engine" };
+                    page.line(format_args!("try it, without a network{engine}:"));
+                    page.line(format_args!("  build-pipeline --track {track} --rehearse\n"));
+                }
                 page.line(format_args!("print the full plan:"));
                 page.line(format_args!("  build-pipeline plan --track {track}\n"));
                 page.line(format_args!("build an image, and verify it:"));

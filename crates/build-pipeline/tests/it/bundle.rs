@@ -384,7 +384,12 @@ fn what_is_not_the_right_bundle_is_said() {
     let rule = "--mirror all=dir:new --mirror all=registry:";
     let rule = format!("{rule}{}/new-{}", shared_registry().host(), std::process::id());
     project.run(&format!("mirror {line} {rule} --to dir:new")).expect(0);
-    project.run("bundle -o b.tar").expect(2).says("no track given");
+    project.run("bundle -o b.tar").expect(2).says("no track given").says("bundle TRACK -o FILE");
+    project
+        .run("mirror --to dir:x")
+        .expect(2)
+        .says("no track given")
+        .says("mirror TRACK --to PLACE");
     project.run(&format!("bundle {line} -o text")).expect(2).says("is not an OCI archive");
     project
         .run(&format!("mirror {line} --to dir:folder"))

@@ -17,6 +17,26 @@ fn alone_it_says_what_a_newcomer_can_do() {
 }
 
 #[test]
+fn a_newcomer_is_told_to_rehearse_only_what_can_be_rehearsed() {
+    let project = Project::new();
+    let tracks: toml::Table = project.read("versions/tracks.toml").parse().unwrap();
+    let shown_with_only = |track: &str| {
+        let mut one: toml::Table = "schema = 1".parse().unwrap();
+        ["gpu", track]
+            .iter()
+            .for_each(|key| drop(one.insert((*key).to_owned(), tracks[*key].clone())));
+        project.write("versions/tracks.toml", &one.to_string());
+        project.run("").expect(0).prints(&format!("plan --track {track}")).stdout
+    };
+    let shown = shown_with_only("vulkan");
+    assert!(!shown.contains("try it") && !shown.contains("--rehearse"), "{shown}");
+    let shown = shown_with_only("source");
+    assert!(shown.contains("try it, without a network:\n"), "{shown}");
+    let shown = shown_with_only("official");
+    assert!(shown.contains("try it, without a network or an engine:\n"), "{shown}");
+}
+
+#[test]
 fn help_has_commands_and_topics() {
     let project = Project::new();
     project.run("help").expect(0).prints("--rehearse").prints("verify");

@@ -302,7 +302,7 @@ fn wrong_words_get_a_next_step() {
             "requires `vllm-paged-attention`, which is not selected",
             "--only vllm-paged-attention",
         ),
-        ("revert demo", "no tree given", "--root DIR"),
+        ("revert demo", "required", "--root <DIR>"),
     ] {
         project.run(&format!("patch {line}")).expect(2).says(error).says("hint: ").says(hint);
     }

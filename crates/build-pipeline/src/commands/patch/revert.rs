@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use failure::{Failure, Kind};
+use failure::Failure;
 use patching::prepared::open;
 use patching::revert::{revert, revert_all};
 
@@ -12,10 +12,7 @@ use terminal::output::{self, Page};
 
 /// Undoes applied patches.
 pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), Failure> {
-    let Some(root) = &args.root else {
-        return Err(Failure::new(Kind::Input, "no tree given").hint("use `--root DIR`"));
-    };
-    let directory = open(here, root)?;
+    let directory = open(here, &args.root)?;
     let trees = match &args.component {
         Some(component) => vec![revert(&directory, component)?],
         None => revert_all(directory)?,
