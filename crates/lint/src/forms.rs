@@ -112,30 +112,28 @@ pub const LINT: Form = Form::of(
     ]],
 );
 
-/// The source of a fact.
-const EVIDENCE: &[Key] = &[SOURCE, KNOWN, CHECKED];
+/// The source of a rule.
+const EVIDENCE_OF_RULE: &[Key] = &[
+    Key::required("source", Kind::Text, DOCUMENT, SOURCE),
+    Key::required("known", Kind::Text, HOW, KNOWN),
+    Key::required("checked", Kind::Date, WHEN, CHECKED),
+];
 
-const SOURCE: Key = Key::optional(
-    "source",
-    Kind::Text,
-    "The document.",
-    "the value of the rule; a rule needs it",
-    "source = \"ROCm/TheRock#2991\"",
-);
-const KNOWN: Key = Key::optional(
-    "known",
-    Kind::Text,
-    "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.",
-    "the value of the rule; a rule needs it",
-    "known = \"vendor\"",
-);
-const CHECKED: Key = Key::optional(
-    "checked",
-    Kind::Date,
-    "The date on which the document was read.",
-    "the value of the rule; a rule needs it",
-    "checked = 2026-11-20",
-);
+/// The source of a row. The reader wants all three keys or none.
+const EVIDENCE: &[Key] = &[
+    Key::optional("source", Kind::Text, DOCUMENT, OF_RULE, SOURCE),
+    Key::optional("known", Kind::Text, HOW, OF_RULE, KNOWN),
+    Key::optional("checked", Kind::Date, WHEN, OF_RULE, CHECKED),
+];
+
+const OF_RULE: &str =
+    "the value of the rule; with one of `source`, `known` and `checked`, a row needs all three";
+const DOCUMENT: &str = "The document.";
+const SOURCE: &str = "source = \"ROCm/TheRock#2991\"";
+const HOW: &str = "How the fact is known: `vendor`, `maintainer`, `one source`, or a number of independent reports.";
+const KNOWN: &str = "known = \"vendor\"";
+const WHEN: &str = "The date on which the document was read.";
+const CHECKED: &str = "checked = 2026-11-20";
 const SEVERITIES: &[&str] = &["error", "warning", "information"];
 
 const RULE_OF_ROW: Key = Key::required(
@@ -201,7 +199,7 @@ pub const RULE: Form = Form::of(
             Key::required("fact", Kind::Text, "What is true.", "fact = \"A tag can be moved.\""),
             Key::required("advice", Kind::Text, "What to do.", "advice = \"pin the digest\""),
         ],
-        EVIDENCE,
+        EVIDENCE_OF_RULE,
     ],
 );
 

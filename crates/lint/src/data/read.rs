@@ -434,11 +434,12 @@ fn patterns(
 }
 
 fn line(text: &str) -> Result<String, Wrong> {
-    if text.len() <= 800 {
-        Ok(text.to_owned())
-    } else {
-        let message = format!("{} has {} characters", quote(text), text.len());
-        Err(wrong(message, "shorten it to 800 characters"))
+    match text.chars().count() {
+        0..=800 => Ok(text.to_owned()),
+        length => {
+            let message = format!("{} has {length} characters", quote(text));
+            Err(wrong(message, "shorten it to 800 characters"))
+        }
     }
 }
 
@@ -515,6 +516,8 @@ fn releases(text: &str) -> Result<Releases, Wrong> {
 
 #[cfg(test)]
 mod tests {
+    use pins::form::{Absent, Key};
+
     use super::*;
 
     const RULE: &str = "[rule.a]\nseverity = \"error\"\ntitle = \"t\"\nfact = \"F.\"\nadvice = \"a\"\nsource = \"s\"\nchecked = 2026-11-20\n";
@@ -553,6 +556,25 @@ mod tests {
         ] {
             let found = problems(&text);
             assert!(found.iter().any(|line| line.contains(expected)), "{expected}\n{found:#?}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_line_is_counted_in_characters() {
+        assert!(line(&"é".repeat(800)).is_ok());
+        let message = line(&"é".repeat(801)).unwrap_err().message;
+        assert!(message.ends_with("has 801 characters"), "{message}");
+    }
+
+    #[test]
+    fn a_rule_needs_its_source_and_a_row_may_have_none() {
+        for key in ["source", "known", "checked"] {
+            let is_required = |keys: &[&[Key]]| {
+                let mut all = keys.iter().flat_map(|part| part.iter());
+                all.find(|one| one.name == key).unwrap().absent == Absent::Error
+            };
+            assert!(is_required(forms::RULE.keys), "{key}");
+            assert!(!is_required(forms::ROCM.keys), "{key}");
         }
     }
 }
