@@ -90,8 +90,8 @@ impl Context<'_> {
         self.after(Some(change), None, "# rebuild the initramfs")
     }
 
-    /// Joins commands around the one that rebuilds the initramfs. If it is unknown, `otherwise` says
-    /// what to do, on a line of its own: a shell would wait for a command after `&&`.
+    /// Joins commands around the one that rebuilds the initramfs. If it is unknown, `otherwise`
+    /// says what to do, on a line of its own: a shell would wait for a command after `&&`.
     fn after(&self, before: Option<&str>, then: Option<&str>, otherwise: &str) -> Vec<String> {
         let is_command = |text: &&str| !text.starts_with('#');
         let (command, comment) = (before.filter(is_command), before.filter(|one| !is_command(one)));
