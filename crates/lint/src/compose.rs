@@ -118,18 +118,21 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     } else {
         facts.built.extend(reference);
     }
+    let mut command = String::new();
     for key in ["entrypoint", "command"] {
         let node = service.get(key);
         let texts = node.into_iter().flat_map(|node| {
             node.text().into_iter().chain(node.items().iter().filter_map(|item| item.text()))
         });
         let texts: Vec<&str> = texts.collect();
-        container.options.extend(texts.iter().filter_map(|text| containers::login(text, 1)));
+        command += &texts.join(" ");
+        command.push(' ');
         // Such a service does nothing until someone uses its shell.
         if let ["bash" | "sh" | "/bin/bash" | "/bin/sh"] = texts.as_slice() {
             container.options.push(named(containers::SHELL, None, 1));
         }
     }
+    container.options.extend(containers::markers(&command, 1));
     facts.containers.push(container);
     started(service, &image, facts);
     // If the service overrides the entrypoint, another program may read the variables.

@@ -12,10 +12,31 @@ const LOGIN: &str = "--login";
 /// Texts of commands that set a key or a password.
 const LOGINS: [&str; 2] = ["--api-key", "basic-auth"];
 
-/// Returns a marker if the command of a container sets a key or a password.
-pub(crate) fn login(command: &str, line: usize) -> Option<Word> {
-    let sets_one = LOGINS.iter().any(|login| command.contains(login));
-    sets_one.then(|| named(LOGIN, None, line))
+/// Marks a container whose command is a server without a login of its own.
+const SERVES: &str = "--serves";
+
+/// Marks such a container if its command makes the server listen on all addresses.
+const SERVES_ALL: &str = "--serves-all";
+
+/// Texts of commands that start such a server.
+const SERVERS: [&str; 7] = [
+    "--gpu-memory-utilization",
+    "--n-gpu-layers",
+    "koboldcpp",
+    "llama-server",
+    "sglang.launch_server",
+    "vllm serve",
+    "vllm.entrypoints",
+];
+
+/// Returns markers for what the command of a container says about access to its server.
+pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
+    let has = |texts: &[&str]| texts.iter().any(|text| command.contains(text));
+    let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
+    let is_open = is_server && command.contains("0.0.0.0");
+    let markers = [(has(&LOGINS), LOGIN), (is_server, SERVES), (is_open, SERVES_ALL)];
+    let set = markers.into_iter().filter(|(is_set, _)| *is_set);
+    set.map(|(_, marker)| named(marker, None, line)).collect()
 }
 
 /// Marks a service whose command is only a shell.
@@ -115,8 +136,8 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             facts.images.push(Image::new(text, word.line));
             container.image = Some(word.clone());
             let words: Vec<Word> = rest.cloned().collect();
-            let keys = words.iter().filter_map(|one| login(&one.text, one.line));
-            container.options.extend(keys);
+            let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
+            container.options.extend(markers(&texts.join(" "), word.line));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

@@ -73,6 +73,13 @@ pub const LINT: Form = Form::of(
             "none",
             "",
         ),
+        Key::optional(
+            "known",
+            Kind::TableByName(&KNOWN_NAMES),
+            "Variables that programs read; a very similar name is reported as a mistake.",
+            "none",
+            "",
+        ),
         Key::optional("quadlet", Kind::TableByName(&QUADLET), "The keys of quadlets.", "none", ""),
         Key::optional(
             "base",
@@ -215,6 +222,13 @@ pub const ROCM: Form = Form::of(
                 "What the GPUs need; shown for a file that does not name a GPU.",
                 "nothing is shown",
                 "needs = \"a newer release\"",
+            ),
+            Key::optional(
+                "without-gpu",
+                Kind::Flag,
+                "Whether the row applies only to files that name no GPU.",
+                "`false`",
+                "without-gpu = true",
             ),
         ],
         ROW_WITHOUT_MESSAGE,
@@ -444,7 +458,7 @@ pub const VARIABLE: Form = Form::of(
             ),
             Key::required(
                 "where",
-                Kind::OneOf(&["any", "set", "kept", "run", "file"]),
+                Kind::OneOf(&["any", "set", "kept", "run", "file", "start"]),
                 "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); or a line of an environment file or of a file that a script writes (`file`).",
                 "where = \"kept\"",
             ),
@@ -483,6 +497,21 @@ pub const OLLAMA: Form = Form::of(
         Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
         Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
     ]],
+);
+
+/// Variables that programs read.
+pub const KNOWN_NAMES: Form = Form::of(
+    "Variables that programs read.",
+    &[
+        &[Key::optional(
+            "names",
+            Kind::Texts,
+            "The variables.",
+            "none",
+            "names = [\"HSA_ENABLE_SDMA\"]",
+        )],
+        EVIDENCE,
+    ],
 );
 
 /// The keys of a section of a quadlet.

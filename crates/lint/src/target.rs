@@ -29,7 +29,13 @@ pub(crate) struct Target {
     /// Whether an override imitates a GPU that is not one of the file's products, but whose target
     /// the file also names.
     is_doubted: bool,
+    /// Targets of overrides that the file names only as those of a build.
+    built: Vec<GpuTarget>,
 }
+
+/// Variables and options with the targets of a build, in lower case.
+const BUILDS: [&str; 6] =
+    ["rocm_arch", "arch_list", "amdgpu_targets", "gpu_targets", "gpu_archs", "hip_architectures"];
 
 /// The minimum number of targets for a comment to count as a list, for example of supported GPUs.
 const LIST: usize = 3;
@@ -39,15 +45,20 @@ impl Target {
     pub(crate) fn read(file: &str, text: &str) -> Self {
         let lower = format!("{file}\n{text}").to_ascii_lowercase();
         let mut named = BTreeSet::new();
+        let mut elsewhere = BTreeSet::new();
         for line in lower.lines().filter(|line| line.contains("gfx")) {
             let targets = targets(line);
             let is_list = line.trim_start().starts_with('#') && targets.len() >= LIST;
+            if !is_list && !BUILDS.iter().any(|build| line.contains(build)) {
+                elsewhere.extend(targets.iter().cloned());
+            }
             named.extend(targets.into_iter().filter(|_| !is_list));
         }
         let is_product = |row: &&GpuRow| row.words.iter().any(|word| lower.contains(word.as_str()));
         let products: BTreeSet<GpuTarget> =
             data().gpus.iter().filter(is_product).map(|row| row.target.clone()).collect();
         named.extend(products.iter().cloned());
+        elsewhere.extend(products.iter().cloned());
         // The target of an override is not the GPU of the file, unless a rule about overrides
         // covers it.
         let is_judged =
@@ -56,17 +67,25 @@ impl Target {
         // A file for an RX 9070 that imitates gfx1151 does not target gfx1151, whatever it says.
         let is_wrong = |gpu: &&GpuTarget| !products.is_empty() && !products.contains(*gpu);
         let is_doubted = imitated.iter().filter(is_wrong).any(|gpu| named.contains(gpu));
+        let is_built =
+            |gpu: &&GpuTarget| named.contains(*gpu) && !elsewhere.contains(*gpu) && !is_judged(gpu);
+        let built = imitated.iter().filter(is_built).cloned().collect();
         if named.len() > 1 {
             for gpu in imitated.iter().filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
                 named.remove(gpu);
             }
         }
-        Self { named, imitated, is_doubted }
+        Self { named, imitated, is_doubted, built }
     }
 
     /// Returns whether it is known which GPU the file targets.
     pub(crate) fn is_known(&self, context: Context<'_>) -> bool {
         !self.named.is_empty() || context.gpu.or(context.project_gpu).is_some()
+    }
+
+    /// Returns whether neither the file, its overrides nor the project name a GPU.
+    pub(crate) fn is_unknown(&self, context: Context<'_>) -> bool {
+        !self.is_known(context) && self.imitated.is_empty()
     }
 
     /// Returns whether the file names one of these GPUs.
@@ -78,6 +97,13 @@ impl Target {
     /// target the file also names.
     pub(crate) fn is_doubted(&self) -> bool {
         self.is_doubted
+    }
+
+    /// Returns whether an override imitates a GPU that the file names only as the target of a build,
+    /// so that the machine can have another one.
+    pub(crate) fn is_build_only(&self, version: GfxVersion, context: Context<'_>) -> bool {
+        let is_unknown = context.gpu.or(context.project_gpu).is_none() && self.named.len() == 1;
+        is_unknown && self.built.iter().any(|gpu| GfxVersion::of_target(gpu) == Some(version))
     }
 
     /// Returns whether the file names GPUs of several generations.

@@ -101,7 +101,7 @@ fn options(line: &Line) -> Vec<Word> {
         return containers::options(&words(&line.value, line.number));
     }
     if line.key == "Exec" {
-        return containers::login(&line.value, line.number).into_iter().collect();
+        return containers::markers(&line.value, line.number);
     }
     if line.key == "Environment" && line.section == "Container" {
         let settings = words(&line.value, line.number).into_iter();

@@ -223,6 +223,14 @@ pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// Returns whether two different names have at least their first letter in common, and at most two
+/// characters are missing, added or different.
+pub fn is_near(text: &str, name: &str) -> bool {
+    let is_similar =
+        text.len().abs_diff(name.len()) <= 2 && text.chars().next() == name.chars().next();
+    is_similar && text != name && strsim::damerau_levenshtein(text, name) <= 2
+}
+
 /// Returns `a`, `b` and `c` as a phrase, each in backticks.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::checks;
 use crate::form::Key;
 use crate::problem::is_unprintable;
-pub use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
+pub use crate::problem::{Report, Reported, Wrong, is_near, list, nearest, quote, wrong};
 use crate::syntax;
 
 /// The maximum size of a data file: 1 MiB. This project's largest file has about 100 kB; a file

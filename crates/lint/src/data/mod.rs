@@ -119,6 +119,8 @@ pub struct Data {
     pub(crate) ollama_other: OllamaRow,
     /// Names that are mistaken for settings of Ollama's server.
     pub(crate) ollama_settings: OllamaRow,
+    /// Variables that programs read.
+    pub(crate) known: Vec<KnownRow>,
     /// The keys of the sections of quadlets.
     pub(crate) quadlets: Vec<QuadletRow>,
     /// Images that set no variables.
@@ -152,6 +154,8 @@ pub(crate) struct RocmRow {
     pub(crate) releases: Vec<Releases>,
     /// What these GPUs need, shown for files that do not name a GPU; with `None`, nothing is shown.
     pub(crate) needs: Option<String>,
+    /// Whether the row applies only to files that name no GPU.
+    pub(crate) without_gpu: bool,
     pub(crate) row: Row,
 }
 
@@ -239,6 +243,8 @@ pub(crate) enum Place {
     Run,
     /// A line of an environment file, or one that a script writes into a file.
     File,
+    /// An `export` in a script that starts a program, and compiles nothing.
+    Start,
 }
 
 /// Variables with a known problem.
@@ -268,6 +274,12 @@ pub(crate) struct VariableRow {
 pub(crate) struct OllamaRow {
     pub(crate) names: Vec<String>,
     pub(crate) help: String,
+}
+
+/// Variables that programs read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct KnownRow {
+    pub(crate) names: Vec<String>,
 }
 
 /// The keys of a section of a quadlet.

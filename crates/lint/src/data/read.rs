@@ -9,9 +9,9 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::{
-    ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, NeverRow,
-    OllamaRow, OverrideRow, Part, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule, Severity,
-    VariableRow, WheelRow, WordRow,
+    ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
+    NeverRow, OllamaRow, OverrideRow, Part, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule,
+    Severity, VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -40,6 +40,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
         let quadlets = reader.rows("quadlet", read_quadlet);
+        let known = reader.rows("known", read_known);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
@@ -70,6 +71,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             ollama_never,
             ollama_other,
             ollama_settings,
+            known: known?,
             quadlets: quadlets?,
             plain_bases,
             official,
@@ -206,8 +208,9 @@ fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Repo
     named.table.check_form(report, forms::ROCM.keys);
     let releases = named.releases(report);
     let needs = named.table.optional(report, "needs", line);
+    let without_gpu = named.table.flag(report, "without-gpu");
     let row = named.row_without_message(report);
-    Ok(RocmRow { releases: releases?, needs: needs?, row: row? })
+    Ok(RocmRow { releases: releases?, needs: needs?, without_gpu: without_gpu?, row: row? })
 }
 
 fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Reported> {
@@ -345,6 +348,14 @@ fn read_ollama(
     Ok((named.name.to_owned(), row))
 }
 
+fn read_known(report: &mut Report<'_>, named: &Named<'_>) -> Result<KnownRow, Reported> {
+    named.table.check_form(report, forms::KNOWN_NAMES.keys);
+    let names = named.table.texts(report, "names", "HSA_ENABLE_SDMA", line);
+    // People read the source in the file; messages do not quote it.
+    named.evidence(report)?;
+    Ok(KnownRow { names: names? })
+}
+
 fn read_quadlet(report: &mut Report<'_>, named: &Named<'_>) -> Result<QuadletRow, Reported> {
     named.table.check_form(report, forms::QUADLET.keys);
     let section = named.table.required(report, "section", "section = \"Container\"", line);
@@ -473,7 +484,11 @@ fn place(text: &str) -> Result<Place, Wrong> {
         "kept" => Ok(Place::Kept),
         "run" => Ok(Place::Run),
         "file" => Ok(Place::File),
-        _ => Err(choice("a value of `where`", text, &["any", "set", "kept", "run", "file"])),
+        "start" => Ok(Place::Start),
+        _ => {
+            let all = ["any", "set", "kept", "run", "file", "start"];
+            Err(choice("a value of `where`", text, &all))
+        }
     }
 }
 

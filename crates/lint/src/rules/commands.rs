@@ -4,9 +4,9 @@ use super::packages;
 use super::variables::is_branch;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
-pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         let line = command.words[0].line;
@@ -18,10 +18,6 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
             "apt-key" => found.add("apt-key", line, "`apt-key` is called"),
             "chmod" | "mknod" => open_to_all(&words, line, found),
-            "docker" | "podman" | "buildah" => {
-                built(facts, command, context, found);
-                copied(facts, at, &words, found);
-            }
             "curl" | "wget" | "aria2c" => download(facts, at, found),
             "llama-server" | "llama-cli" => flash_attention(command, found),
             _ if is_pip(&words) => {
@@ -204,12 +200,15 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
     if read.url.is_none() || read.has_revision || url.starts_with(['/', '.']) {
         return;
     }
-    let folder = join(&command.folder, read.folder.unwrap_or_else(|| repository_name(url)));
+    let folder = folder_of(command, &read);
+    let nested = nested(facts, command, &folder);
     let later: Vec<&ShellCommand> = facts.commands[at + 1..]
         .iter()
         .take_while(|later| later.stage == command.stage)
         .filter(|later| is_git(later, &["checkout", "reset", "switch", "fetch"]))
-        .filter(|later| may_be_in(later, &folder))
+        .filter(|later| {
+            may_be_in(later, &folder) && !nested.iter().any(|one| may_be_in(later, one))
+        })
         .collect();
     let is_settled = later.iter().any(|next| {
         next.words.iter().any(|word| is_commit(&word.text) || word.text.contains(UNKNOWN))
@@ -270,6 +269,24 @@ fn is_tensorflow_series(url: &str, name: &str) -> bool {
     number && url.contains("tensorflow")
 }
 
+/// Returns the folder that a clone creates.
+fn folder_of(command: &ShellCommand, clone: &Clone<'_>) -> String {
+    let name = clone.folder.or_else(|| clone.url.map(repository_name)).unwrap_or_default();
+    join(&command.folder, name)
+}
+
+/// Returns the folders inside a clone into which the same stage clones other repositories.
+fn nested(facts: &Facts<'_>, command: &ShellCommand, clone: &str) -> Vec<String> {
+    let outer = format!("{}/", plain(clone));
+    let clones = facts.commands.iter().filter(|one| one.stage == command.stage);
+    let folders = clones.filter(|one| is_git(one, &["clone"])).map(|one| {
+        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let start = subcommand(&words).map_or(0, |(start, _)| start + 1);
+        folder_of(one, &Clone::read(&words[start..]))
+    });
+    folders.filter(|folder| plain(folder).starts_with(&outer)).collect()
+}
+
 /// Returns whether a git command may run in the folder of a clone.
 fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
@@ -283,14 +300,15 @@ fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
         return one.contains(UNKNOWN) || other.contains(UNKNOWN) || one == other;
     }
     folder == clone
-        || folder.starts_with(&format!("{clone}/"))
+        // A folder that `-C` specifies is the top of a repository.
+        || given.is_none() && folder.starts_with(&format!("{clone}/"))
         // `cd` to an absolute path, while the clone's own folder is relative, and the other way
         // round.
         || folder.ends_with(&format!("/{clone}"))
         || !folder.is_empty() && clone.ends_with(&format!("/{folder}"))
 }
 
-fn join(folder: &str, next: &str) -> String {
+pub(super) fn join(folder: &str, next: &str) -> String {
     if next.starts_with(['/', '~', UNKNOWN]) || folder.is_empty() {
         next.to_owned()
     } else {
@@ -421,50 +439,6 @@ fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     for (line, message) in &facts.privileged {
         found.add("privileged-container", *line, message.as_str());
-    }
-}
-
-/// Checks `docker build … | tee LOG` in a script without `pipefail`.
-fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
-    let command = &facts.commands[at];
-    let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
-    let is_copied = next.is_some_and(|next| next.words[0].text == "tee");
-    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.code.contains(word));
-    let is_build = words.iter().take(3).any(|word| matches!(*word, "build" | "bud"));
-    if is_build && is_copied && !is_kept {
-        let message = format!("`{} build | tee` succeeds even if the build fails", words[0]);
-        found.add("build-status-lost", command.words[0].line, message);
-    }
-}
-
-/// Checks that the Dockerfile that `docker build -f` names exists.
-fn built(
-    facts: &Facts<'_>,
-    command: &ShellCommand,
-    context: Context<'_>,
-    found: &mut Findings<'_>,
-) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-    let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Shell) else { return };
-    let is_known = !command.folder.contains([UNKNOWN, '~']);
-    if !is_known || !words.iter().any(|word| matches!(*word, "build" | "bud")) {
-        return;
-    }
-    let file = words.iter().enumerate().find_map(|(index, word)| match *word {
-        "-f" | "--file" => words.get(index + 1).copied(),
-        word => word.strip_prefix("--file="),
-    });
-    let Some(file) = file.filter(|file| !file.contains(UNKNOWN) && *file != "-") else { return };
-    // podman also looks in the context, which is the last word.
-    let in_context = words.last().map(|last| join(last, file));
-    let places = [Some(file.to_owned()), Some(join(&command.folder, file)), in_context];
-    if places.iter().flatten().all(|path| exists.exists(facts.file, path) == Some(false)) {
-        let line = command.words[0].line;
-        found.add(
-            "missing-file",
-            line,
-            format!("`{file}` is used for a build, but does not exist"),
-        );
     }
 }
 

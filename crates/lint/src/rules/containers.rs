@@ -3,7 +3,7 @@
 use super::{for_gpu, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::Container;
-use crate::shell::Word;
+use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -19,8 +19,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
             let image = container.image.as_ref().map_or("", |image| &image.text);
-            let message =
-                row.row.message.replace("{option}", &option.text).replace("{image}", image);
+            let shown = option.text.replace(UNKNOWN, "…");
+            let message = row.row.message.replace("{option}", &shown).replace("{image}", image);
             let sure = facts.target.matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             if let Some(hit) = for_gpu(hit, sure) {

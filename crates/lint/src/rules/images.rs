@@ -53,6 +53,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
+    if let Some(part) = invalid(path) {
+        let message = format!("`{part}` in `{}` has capital letters", image.reference);
+        found.add("image-name-invalid", line, message);
+    }
     // Neither an image that one of the files builds nor a placeholder is pulled. Docker Hub's
     // images have an owner and a name, or only a name if they are official; others were built on
     // this machine.
@@ -102,6 +106,17 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     }
 }
 
+/// Returns the part of a path that has capital letters, unless it is a placeholder: `USER`, `YourName`.
+fn invalid(path: &str) -> Option<&str> {
+    let is_mixed = |part: &&str| {
+        part.contains(|c: char| c.is_ascii_uppercase())
+            && part.contains(|c: char| c.is_ascii_lowercase())
+            && !part.to_ascii_lowercase().contains("your")
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    path.split('/').find(is_mixed).filter(|_| path.contains('/'))
+}
+
 /// Returns whether a tag names one day or one commit: `nightly_20250605`, `nightly-2025-06-05`.
 fn is_dated(tag: &str) -> bool {
     let parts: Vec<&str> = tag.split(|c: char| !c.is_ascii_alphanumeric()).collect();
@@ -114,6 +129,12 @@ fn is_dated(tag: &str) -> bool {
         |part: &str| part.len() == 40 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     parts.windows(3).any(is_day)
         || parts.iter().any(|part| part.starts_with("20") && is_number(part, 8) || is_commit(part))
+}
+
+/// Returns whether a reference has neither a digest nor a tag other than `latest`.
+pub(super) fn is_floating(reference: &str) -> bool {
+    let Parts { tag, has_digest, .. } = parts(reference);
+    !has_digest && tag.is_none_or(|tag| tag == "latest")
 }
 
 /// Returns the release of a distribution that an image contains.

@@ -3,6 +3,7 @@
 //! No version is written here: facts about versions are rows of `versions/lint.toml` and
 //! `versions/compat.toml`.
 
+mod builds;
 mod commands;
 mod containers;
 mod images;
@@ -35,7 +36,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     containers::run(facts, context, found);
     packages::run(facts, context, found);
     rocm::run(facts, context, found);
-    commands::run(facts, context, found);
+    commands::run(facts, found);
+    builds::run(facts, context, found);
     words::run(facts, context, found);
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::packages::rocm_of;
 use super::variables::is_in;
 use super::{for_gpu, images};
-use crate::data::{Place, data};
-use crate::shell::{Setting, UNKNOWN, Word};
+use crate::data::{Place, RocmRow, data};
+use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -35,10 +35,16 @@ pub(super) fn judge(
         .rocm
         .iter()
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
-    let mut rows = rows.map(|row| (row, facts.target.matches(&row.row.gpus, context)));
+    let is_for_any = facts.target.is_unknown(context);
+    let sure = |row: &RocmRow| match (row.without_gpu, is_for_any) {
+        (true, true) => Match::Unknown,
+        (true, false) => Match::No,
+        (false, _) => facts.target.matches(&row.row.gpus, context),
+    };
+    let mut rows = rows.map(|row| (row, sure(row)));
     let Some((row, sure)) = rows.find(|(_, sure)| *sure != Match::No) else { return };
     // Without a known GPU, one finding for each release of a stage is enough.
-    let release = named.release.trim_end_matches(".0");
+    let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
     if sure == Match::Unknown && !found.is_first(named.stage, release) {
         return;
     }
@@ -66,6 +72,7 @@ pub(super) fn judge(
 /// Checks the URLs of AMD's and PyTorch's package indexes.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     distributions(facts, found);
+    paths(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = &release_in(url) else { continue };
@@ -79,6 +86,29 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let is_series = url.contains(PYTORCH);
             judge(Named { release, line, is_series, stage, message }, facts, context, found);
         }
+    }
+}
+
+/// Checks for paths of a ROCm release that the image of the stage does not contain.
+fn paths(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for setting in facts.settings.iter().filter(|one| one.scope == Scope::Image) {
+        let Setting { value, line, stage, .. } = setting;
+        let Some(base) = facts.base(*stage).map(|stage| stage.base.as_str()) else { continue };
+        let named = value.split("/opt/rocm-").nth(1).and_then(release);
+        let installs = amd_releases(facts, *stage).next().is_some() || base.contains(UNKNOWN);
+        let Some(named) = named.filter(|_| !installs && base.contains("rocm/")) else { continue };
+        let is_same = |own: &str| {
+            own.trim_end_matches(".0") == named.trim_end_matches(".0")
+                || named.starts_with(&format!("{own}."))
+        };
+        let contains = match images::rocm_in(base) {
+            Some(own) if is_same(own) => continue,
+            Some(own) => format!("ROCm {own}"),
+            None if images::is_floating(base) => "the newest release".to_owned(),
+            None => continue,
+        };
+        let message = format!("the path is for ROCm {named}, but `{base}` contains {contains}");
+        found.add("rocm-path-other", *line, message);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::names::GfxVersion;
+use ::names::{GfxVersion, GpuTarget};
 
 use super::{for_gpu, images, packages, rocm};
 use crate::containers;
@@ -24,6 +24,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
             spoof(facts, setting, context, found);
         }
         known(facts, setting, context, found);
+        misspelt(facts, setting, context, found);
         ollama(facts, setting, context, found);
         pinned(facts, setting, context, found);
     }
@@ -39,6 +40,7 @@ pub(super) fn is_in(scope: Scope, place: Place) -> bool {
         }
         Place::Run => matches!(scope, Scope::Run),
         Place::File => matches!(scope, Scope::File),
+        Place::Start => matches!(scope, Scope::Exported),
     }
 }
 
@@ -52,6 +54,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         }
         let is_set = |other: &String| facts.settings.iter().any(|one| one.name == *other);
         let is_fine = matches_any(&row.except, value)
+            || row.place == Place::Start && !only_starts(facts)
             || !row.beside.is_empty() && !row.beside.iter().any(is_set)
             || facts.target.names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
@@ -72,8 +75,67 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     }
 }
 
+/// Programs that use a GPU, but compile nothing.
+const SERVERS: [&str; 5] = ["llama-server", "llama-cli", "llama-bench", "ollama", "vllm"];
+
+/// Programs that compile code, or install packages that do.
+const COMPILERS: [&str; 14] = [
+    "cargo", "cmake", "conda", "docker", "g++", "git", "hipcc", "make", "meson", "ninja", "pip",
+    "pip3", "podman", "uv",
+];
+
+/// Returns whether a script starts such a program, and neither compiles nor installs anything.
+fn only_starts(facts: &Facts<'_>) -> bool {
+    let runs = |names: &[&str]| {
+        facts.commands.iter().any(|command| {
+            let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+            names.contains(&program)
+        })
+    };
+    let is_python = facts.commands.iter().any(|one| one.words[0].text.contains("python"));
+    facts.kind == Kind::Shell && runs(&SERVERS) && !runs(&COMPILERS) && !is_python
+}
+
+/// Checks for names that differ from a known name by one or two characters.
+fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
+    let Setting { name, line, scope, .. } = setting;
+    let names = || data().known.iter().flat_map(|row| row.names.iter().map(String::as_str));
+    let is_wanted = name.len() >= SHORTEST && is_in(*scope, Place::Set) && !is_override(name);
+    let is_listed = || {
+        names().any(|known| known == name)
+            || data().variables.iter().any(|row| row.names.contains(name))
+    };
+    // A script can have variables of its own.
+    let is_used = || facts.code.contains(&format!("${name}"));
+    if !is_wanted || is_listed() || is_used() || is_own(facts, setting, "variable-unknown", context)
+    {
+        return;
+    }
+    if let Some(near) = names().find(|known| ::pins::reader::is_near(name, known)) {
+        let message = format!("no program reads `{name}`; the variable is `{near}`");
+        found.add("variable-unknown", *line, message);
+    }
+}
+
+/// The length of the shortest name that is compared with known names.
+const SHORTEST: usize = 12;
+
 /// Words of comments that give the reason for a workaround.
-const REASONS: [&str; 5] = ["avoid", "crash", "fault", "fix", "hang"];
+const REASONS: [&str; 13] = [
+    "artifact",
+    "artefact",
+    "avoid",
+    "bug",
+    "corrupt",
+    "crash",
+    "fault",
+    "fix",
+    "freeze",
+    "hang",
+    "prevent",
+    "unified memory",
+    "workaround",
+];
 
 /// Returns whether the author's files show that a setting is intended. The evidence depends on the
 /// rule: for example, another line or a compose file uses the variable, or a comment on its line
@@ -91,10 +153,12 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
         files.iter().any(|text| uses(text) && !passes(text, name))
     };
     match rule {
-        "workaround-baked" => facts.lines().any(|(number, text)| {
-            let comment = text.split_once(" # ").map(|(_, comment)| comment.to_ascii_lowercase());
-            number == *line && comment.is_some_and(|one| REASONS.iter().any(|r| one.contains(r)))
-        }),
+        "workaround-baked" => {
+            let own = facts.lines().find(|(number, _)| number == line).map_or("", |(_, own)| own);
+            // `${NAME:-0}` is a default, which users can change.
+            has_reason(facts, setting)
+                || facts.kind == Kind::Compose && own.contains(&format!("${{{name}"))
+        }
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => {
@@ -104,6 +168,24 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
         "device-lib-path" => has_device_libraries(facts, setting),
         _ => false,
     }
+}
+
+/// Returns whether a comment gives the reason for a setting: on its line, or in the comment above.
+fn has_reason(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let lines: Vec<&str> = facts.lines().map(|(_, text)| text).take(setting.line).collect();
+    let Some((own, before)) = lines.split_last() else { return false };
+    let is_reason = |comment: &str| {
+        let lower = comment.to_ascii_lowercase();
+        REASONS.iter().any(|reason| lower.contains(reason)) || comment.contains(&setting.name)
+    };
+    // A commented-out setting is not a reason.
+    let is_comment = |line: &&&str| {
+        let text = line.trim_start();
+        text.starts_with('#') && !text.contains(&format!("{}=", setting.name))
+    };
+    let above = before.iter().rev().take_while(|line| line.trim_start().starts_with('#'));
+    own.split_once(" # ").is_some_and(|(_, comment)| is_reason(comment))
+        || above.filter(is_comment).any(|comment| is_reason(comment))
 }
 
 /// Returns whether the file itself creates the path of the device libraries with `ln`, or installs
@@ -223,12 +305,23 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             format!("`{name}={value}` is not three numbers"),
         );
     };
+    if facts.target.is_build_only(version, context) {
+        let message = format!("`{name}={value}` is set, whatever GPU the machine has");
+        return found.add("hsa-override-any-gpu", line, message);
+    }
     if facts.target.is_own(version, context) {
         return found.add(
             "hsa-override-identity",
             line,
             format!("`{value}` is the GPU's own version"),
         );
+    }
+    if let Some(target) =
+        built_for(setting).filter(|gpu| GfxVersion::of_target(gpu) != Some(version))
+    {
+        let message = format!("`{name}={value}`, but the image is for {target}");
+        let hit = Hit::new("hsa-override-other", line, message);
+        return found.hit(hit.at_most(Severity::Warning));
     }
     if facts.target.is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");
@@ -261,6 +354,16 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             found.hit(hit);
         }
     }
+}
+
+/// Returns the only target in the name of the image that gets a setting: `vllm:rocm7.2-gfx1103`.
+fn built_for(setting: &Setting) -> Option<GpuTarget> {
+    let image = setting.program.as_deref().filter(|_| setting.scope == Scope::Run)?;
+    let image = image.split(' ').next().filter(|image| image.contains([':', '/']))?;
+    let parts = image.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut targets = parts.filter(|part| part.starts_with("gfx")).map(str::parse::<GpuTarget>);
+    let target = targets.next()?.ok()?;
+    targets.next().is_none().then_some(target)
 }
 
 /// Returns whether a service of a compose file gets a variable as `NAME=${NAME}`.
@@ -551,7 +654,7 @@ fn is_optional(facts: &Facts<'_>, name: &str) -> bool {
 }
 
 /// Returns whether a stage starts from an image that sets no variables of its own.
-fn is_plain_base(facts: &Facts<'_>, stage: usize) -> bool {
+pub(super) fn is_plain_base(facts: &Facts<'_>, stage: usize) -> bool {
     facts.base(stage).is_some_and(|stage| {
         let path = images::parts(&stage.base).path;
         data().plain_bases.iter().any(|plain| plain == path)

@@ -7,6 +7,7 @@
 mod documents;
 mod nested;
 mod scan;
+mod wrappers;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,6 +163,8 @@ struct Reader {
     /// The file to which the current command's output is redirected.
     saved: Option<String>,
     all_missing: Vec<Missing>,
+    /// Whether the commands run only if a variable whose value is unknown is empty.
+    is_fallback: bool,
 }
 
 /// The number of unterminated here documents after which no more here documents are looked for.
@@ -330,7 +333,12 @@ impl Reader {
     }
 
     fn set(&mut self, name: &str, value: &str, line: usize, scope: Scope) {
-        self.variables.insert(name.to_owned(), value.to_owned());
+        // `if [ -z "$A" ]; then A=7.2; fi` gives a release only if `A` has none yet.
+        let is_known = |value: &String| !value.contains(UNKNOWN);
+        let is_release = value.starts_with(|c: char| c.is_ascii_digit());
+        if !(self.is_fallback && is_release) || self.variables.get(name).is_none_or(is_known) {
+            self.variables.insert(name.to_owned(), value.to_owned());
+        }
         let scope = if scope == Scope::Shell && self.exports_all { Scope::Exported } else { scope };
         let setting = Setting::new(name, value, line, scope);
         self.script.settings.push(Setting { stage: self.stage, ..setting });
@@ -436,6 +444,17 @@ impl Reader {
         }
     }
 
+    /// Reads a script that is one word of a command. `is_remote` says that another machine runs it.
+    fn inner(&mut self, script: &Word, is_remote: bool) {
+        let folder = self.folder.clone();
+        let missing = self.missing.get_mut().len();
+        self.deeper(&numbered(&script.text, script.line));
+        self.folder = folder;
+        if is_remote {
+            self.missing.get_mut().truncate(missing);
+        }
+    }
+
     /// Ends a command: interprets definitions and the shell's own commands, and keeps all other
     /// commands.
     fn end_command(&mut self, mut words: Vec<Word>) {
@@ -451,12 +470,11 @@ impl Reader {
                 let (name, value, line) = (name.to_owned(), value.to_owned(), first.line);
                 self.set(&name, &value, line, Scope::Shell);
                 words.remove(0);
-            } else if matches!(first.text.as_str(), "sudo" | "env" | "exec" | "nohup") {
+            } else if BEFORE.contains(&first.text.as_str())
+                || wrappers::is_option_of_run(&first.text)
+            {
                 words.remove(0);
-                skip_options(&mut words);
-            } else if BEFORE.contains(&first.text.as_str()) || is_option_of_run(&first.text) {
-                words.remove(0);
-            } else {
+            } else if !wrappers::unwrap(&mut words) {
                 break;
             }
         }
@@ -471,6 +489,9 @@ impl Reader {
 
     /// Interprets the shell's own commands, and keeps all others.
     fn builtin(&mut self, words: Vec<Word>, is_saved: bool) {
+        if let Some(script) = wrappers::script(&words) {
+            return self.inner(&script, wrappers::is_remote(&words));
+        }
         match words[0].text.as_str() {
             "export" | "declare" | "typeset" | "local" | "readonly" => self.declare(&words),
             "set" => {
@@ -492,18 +513,6 @@ impl Reader {
                     self.folder = join(&self.folder, &word.text);
                 }
             }
-            "sh" | "bash" | "/bin/sh" | "/bin/bash" => {
-                let is_script =
-                    |pair: &&[Word]| pair[0].text.starts_with('-') && pair[0].text.ends_with('c');
-                match words.windows(2).find(is_script).map(|pair| &pair[1]) {
-                    Some(script) => {
-                        let chars: Vec<Char> =
-                            script.text.chars().map(|c| (c, script.line)).collect();
-                        self.deeper(&chars);
-                    }
-                    None => self.keep(words, is_saved),
-                }
-            }
             "alias" => {
                 self.aliases(&words[1..]);
                 self.keep(words, is_saved);
@@ -517,6 +526,12 @@ impl Reader {
     }
 
     fn keep(&mut self, words: Vec<Word>, is_saved: bool) {
+        let is_empty = |pair: &[Word]| pair[0].text == "-z" && pair[1].text.contains(UNKNOWN);
+        match words[0].text.as_str() {
+            "[" | "[[" | "test" => self.is_fallback |= words.windows(2).any(is_empty),
+            "fi" => self.is_fallback = false,
+            _ => {}
+        }
         let (folder, stage) = (self.folder.clone(), self.stage);
         let command = ShellCommand { words, folder, stage, is_piped: false, is_saved };
         self.script.commands.push(command);
@@ -540,22 +555,6 @@ impl Reader {
                     setting.scope = Scope::Exported;
                 }
             }
-        }
-    }
-}
-
-/// Returns whether a word is an option of `RUN`.
-fn is_option_of_run(word: &str) -> bool {
-    ["--mount=", "--network=", "--security=", "--device="].iter().any(|one| word.starts_with(one))
-}
-
-/// Removes the options of `sudo`, `env` and similar commands.
-fn skip_options(words: &mut Vec<Word>) {
-    while let Some(word) = words.first().filter(|word| word.text.starts_with('-')) {
-        let takes_value = matches!(word.text.as_str(), "-u" | "-g" | "--unset" | "--user" | "-C");
-        words.remove(0);
-        if takes_value && !words.is_empty() {
-            words.remove(0);
         }
     }
 }

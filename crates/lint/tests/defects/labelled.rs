@@ -343,7 +343,7 @@ fn the_devices_of_a_container_are_those_that_rocm_needs() {
     let socket = "volumes: ['/var/run/docker.sock:/var/run/docker.sock:ro']";
     let cases: &[(&str, &str, &[&str])] = &[
         ("compose.yml", &service(&["devices: [/dev/dri]", socket]), &["5 warning"]),
-        ("compose.yml", &service(&[socket]), &[]),
+        ("compose.yml", &service(&[socket]), &["4 information"]),
     ];
     expect("engine-socket", NONE, cases);
     let check = "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: ollama list\n";

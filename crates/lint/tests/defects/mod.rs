@@ -3,6 +3,7 @@
 mod fresh;
 mod heldout;
 mod labelled;
+mod measured;
 mod probed;
 mod unseen;
 

@@ -1,0 +1,118 @@
+//! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
+
+use super::commands::join;
+use super::variables::is_plain_base;
+use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
+use crate::{Context, Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    for (at, command) in facts.commands.iter().enumerate() {
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        match words[0].rsplit('/').next().unwrap_or_default() {
+            "docker" | "podman" | "buildah" => {
+                built(facts, command, context, found);
+                copied(facts, at, &words, found);
+            }
+            "ln" => linked(command, found),
+            _ => {}
+        }
+    }
+    search_paths(facts, found);
+}
+
+/// Checks `docker build … | tee LOG` in a script without `pipefail`.
+fn copied(facts: &Facts<'_>, at: usize, words: &[&str], found: &mut Findings<'_>) {
+    let command = &facts.commands[at];
+    let next = facts.commands.get(at + 1).filter(|_| command.is_piped);
+    let is_copied = next.is_some_and(|next| next.words[0].text == "tee");
+    let is_kept = ["pipefail", "PIPESTATUS"].iter().any(|word| facts.code.contains(word));
+    let is_build = words.iter().take(3).any(|word| matches!(*word, "build" | "bud"));
+    if is_build && is_copied && !is_kept {
+        let message = format!("`{} build | tee` succeeds even if the build fails", words[0]);
+        found.add("build-status-lost", command.words[0].line, message);
+    }
+}
+
+/// Checks that the Dockerfile that `docker build -f` names exists.
+fn built(
+    facts: &Facts<'_>,
+    command: &ShellCommand,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Shell) else { return };
+    let is_known = !command.folder.contains([UNKNOWN, '~']);
+    if !is_known || !words.iter().any(|word| matches!(*word, "build" | "bud")) {
+        return;
+    }
+    let file = words.iter().enumerate().find_map(|(index, word)| match *word {
+        "-f" | "--file" => words.get(index + 1).copied(),
+        word => word.strip_prefix("--file="),
+    });
+    let Some(file) = file.filter(|file| !file.contains(UNKNOWN) && *file != "-") else { return };
+    // podman also looks in the context, which is the last word.
+    let in_context = words.last().map(|last| join(last, file));
+    let places = [Some(file.to_owned()), Some(join(&command.folder, file)), in_context];
+    if places.iter().flatten().all(|path| exists.exists(facts.file, path) == Some(false)) {
+        let line = command.words[0].line;
+        found.add(
+            "missing-file",
+            line,
+            format!("`{file}` is used for a build, but does not exist"),
+        );
+    }
+}
+
+/// Returns the name and the major version in the file name of a library: `librocblas.so.4.3`.
+fn library(path: &str) -> Option<(&str, &str)> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let (name, version) = file.split_once(".so.")?;
+    let major = version.split('.').next()?;
+    let is_number = !major.is_empty() && major.bytes().all(|byte| byte.is_ascii_digit());
+    (name.starts_with("lib") && !file.contains(UNKNOWN) && is_number).then_some((name, major))
+}
+
+/// Checks `ln -s liba.so.4 liba.so.5`.
+fn linked(command: &ShellCommand, found: &mut Findings<'_>) {
+    let words: Vec<_> =
+        command.words.iter().skip(1).filter(|word| !word.text.starts_with('-')).collect();
+    let [target, link] = words.as_slice() else { return };
+    let (Some(old), Some(new)) = (library(&target.text), library(&link.text)) else { return };
+    if old.0 == new.0 && old.1 != new.1 {
+        let message = format!("`{}.so.{}` is a link to `{}.so.{}`", new.0, new.1, old.0, old.1);
+        found.add("library-other-version", link.line, message);
+    }
+}
+
+/// Checks for empty parts of search paths, which stand for the current folder.
+fn search_paths(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for setting in facts.settings.iter().filter(|one| is_search_path(one)) {
+        let Setting { name, value, line, .. } = setting;
+        let is_empty = |part: &str| part.is_empty();
+        let has_empty = value.contains(':') && value.split(':').any(is_empty);
+        if has_empty || is_unset(facts, setting) {
+            let message = format!("`{name}` contains the current folder, as an empty part");
+            found.add("search-path-open", *line, message);
+        }
+    }
+}
+
+/// Returns whether a setting is a search path that programs see in every run.
+fn is_search_path(setting: &Setting) -> bool {
+    matches!(&*setting.name, "PATH" | "LD_LIBRARY_PATH") && setting.scope == Scope::Image
+}
+
+/// Returns whether a part of a search path is a variable that nothing sets.
+fn is_unset(facts: &Facts<'_>, setting: &Setting) -> bool {
+    let Setting { name, value, line, stage, .. } = setting;
+    let is_missing = facts
+        .missing
+        .iter()
+        .any(|one| one.name == *name && one.stage == *stage && one.line.abs_diff(*line) <= 1);
+    // A stage can be based on an earlier one.
+    let is_first = !facts.settings.iter().any(|one| one.name == *name && one.line < *line);
+    let is_part = value.split(':').count() > 1
+        && value.split(':').any(|part| part.chars().eq(std::iter::once(UNKNOWN)));
+    name == "LD_LIBRARY_PATH" && is_missing && is_first && is_part && is_plain_base(facts, *stage)
+}
