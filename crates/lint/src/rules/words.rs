@@ -130,7 +130,7 @@ const PRINTS: [&str; 13] = [
 fn is_talk(command: &ShellCommand) -> bool {
     let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
     let is_search = matches!(program, "grep" | "egrep" | "[" | "[[" | "test");
-    let is_function = PRINTS.iter().any(|start| program.starts_with(start));
+    let is_function = program != "passwd" && PRINTS.iter().any(|start| program.starts_with(start));
     command.is_message() || (is_search || is_function) && !command.is_saved
 }
 

@@ -281,6 +281,23 @@ fn systemd_expands_variables_in_commands() {
 }
 
 #[test]
+fn a_password_is_set_by_passwd_too() {
+    let text = format!("{BASE}RUN /bin/bash -c \"echo -e 'a\\na' | passwd me\"\n");
+    expect("password-in-file", NONE, &[("Dockerfile", &text, &["2 warning"])]);
+    let key = "echo key | sudo tee /etc/a\nsudo -S -k\n";
+    expect("password-in-file", NONE, &[("a.sh", key, &[])]);
+}
+
+#[test]
+fn a_choice_of_build_options_is_not_the_build() {
+    let choice = format!("{BASE}RUN case $A in native) F=-DGGML_NATIVE=ON ;; esac\n");
+    let build = format!("{BASE}RUN cmake -B b -DGGML_NATIVE=ON\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("Dockerfile", &choice, &[]), ("Dockerfile", &build, &["2 information"])];
+    expect("build-native", NONE, cases);
+}
+
+#[test]
 fn a_path_of_another_release_does_not_exist() {
     let path = "ENV LD_LIBRARY_PATH=/opt/rocm-6.4.1/lib\n";
     for (base, expected) in [
