@@ -170,7 +170,7 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("cap_add", "--cap-add"),
     ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
@@ -182,6 +182,7 @@ const OPTIONS: [(&str, &str); 19] = [
     ("group_add", "--group-add"),
     ("ipc", "--ipc"),
     ("network_mode", "--network"),
+    ("pid", "--pid"),
     ("ports", "--publish"),
     ("resources", "--resources"),
     ("runtime", "--runtime"),

@@ -78,9 +78,10 @@ enum Form {
 }
 
 /// The keys of a quadlet, and the corresponding options of `podman run`.
-const OPTIONS: [(&str, Form, &str); 14] = [
+const OPTIONS: [(&str, Form, &str); 15] = [
     ("AddCapability", Form::Words, "--cap-add"),
     ("AddDevice", Form::Words, "--device"),
+    ("AppArmor", Form::Text, "--security-opt=apparmor"),
     ("Entrypoint", Form::Text, "--entrypoint"),
     ("EnvironmentFile", Form::Words, "--env-file"),
     ("Group", Form::Text, "--group"),

@@ -36,13 +36,17 @@ pub(super) fn judge(
         .iter()
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let is_for_any = facts.target.is_unknown(context);
-    let sure = |row: &RocmRow| match (row.without_gpu, is_for_any) {
-        (true, true) => Match::Unknown,
-        (true, false) => Match::No,
-        (false, _) => facts.target.matches(&row.row.gpus, context),
+    let match_of = |row: &RocmRow| {
+        if !row.without_gpu {
+            facts.target.matches(&row.row.gpus, context)
+        } else if is_for_any {
+            Match::Unknown
+        } else {
+            Match::No
+        }
     };
-    let mut rows = rows.map(|row| (row, sure(row)));
-    let Some((row, sure)) = rows.find(|(_, sure)| *sure != Match::No) else { return };
+    let mut rows = rows.map(|row| (row, match_of(row)));
+    let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
     // Without a known GPU, one finding for each release of a stage is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
     if sure == Match::Unknown && !found.is_first(named.stage, release) {

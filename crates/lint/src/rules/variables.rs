@@ -121,10 +121,11 @@ fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &
 const SHORTEST: usize = 12;
 
 /// Words of comments that give the reason for a workaround.
-const REASONS: [&str; 13] = [
+const REASONS: [&str; 14] = [
     "artifact",
     "artefact",
     "avoid",
+    "broken",
     "bug",
     "corrupt",
     "crash",

@@ -334,7 +334,7 @@ impl Reader {
 
     fn set(&mut self, name: &str, value: &str, line: usize, scope: Scope) {
         // `if [ -z "$A" ]; then A=7.2; fi` gives a release only if `A` has none yet.
-        let is_known = |value: &String| !value.contains(UNKNOWN);
+        let is_known = |old: &String| !old.contains(UNKNOWN);
         let is_release = value.starts_with(|c: char| c.is_ascii_digit());
         if !(self.is_fallback && is_release) || self.variables.get(name).is_none_or(is_known) {
             self.variables.insert(name.to_owned(), value.to_owned());

@@ -19,7 +19,8 @@ fn the_target_of_a_build_is_not_the_gpu() {
 #[test]
 fn a_comment_above_a_workaround_gives_its_reason() {
     for (text, expected) in [
-        ("# without it, the machine hangs\n# (seen twice)\nexport HSA_ENABLE_SDMA=0\n", &[][..]),
+        ("# The DMA is broken on this board.\nexport HSA_ENABLE_SDMA=0\n", &[][..]),
+        ("# without it, the machine hangs\n# (seen twice)\nexport HSA_ENABLE_SDMA=0\n", &[]),
         (
             "# HSA_ENABLE_SDMA=1\n# the best settings\nexport HSA_ENABLE_SDMA=0\n",
             &["3 information"],
@@ -178,6 +179,33 @@ fn only_wide_mounts_are_reported() {
 fn apparmor_confines_too() {
     let text = "docker run --device /dev/kfd --security-opt apparmor:unconfined localhost/a\n";
     expect("container-unconfined", NONE, &[("a.sh", text, &["1 information"])]);
+    let quadlet = "[Container]\nImage=localhost/a\nAddDevice=/dev/kfd\nAppArmor=unconfined\n";
+    expect("container-unconfined", NONE, &[("a.container", quadlet, &["4 information"])]);
+    let default = "docker run --device /dev/kfd --security-opt apparmor=docker-default a\n";
+    expect("container-unconfined", NONE, &[("a.sh", default, &[])]);
+}
+
+#[test]
+fn the_processes_of_the_host_are_not_the_containers() {
+    let service = |pid: &str| {
+        format!("services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n    pid: {pid}\n")
+    };
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &service("host"), &["5 information"]),
+        ("compose.yml", &service("service:b"), &[]),
+    ];
+    expect("container-unconfined", NONE, cases);
+}
+
+#[test]
+fn only_a_reset_removes_values() {
+    let text = |list: &str| format!("services:\n  a:\n    cap_add: {list}\n");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &text("[] # none"), &["3 information"]),
+        ("compose.yml", &text("!reset []"), &[]),
+        ("compose.yml", &text("[SYS_NICE]"), &[]),
+    ];
+    expect("compose-empty-list", NONE, cases);
 }
 
 #[test]

@@ -760,5 +760,6 @@ pub(crate) const WRONG: &[(&str, &str, usize, &str)] = &[
         2,
         "FROM rocm/tensorflow\nENV LD_LIBRARY_PATH=/opt/rocm-3.9.0/lib/\n",
     ),
+    ("compose-empty-list", "compose.linux.yml", 3, "services:\n  a:\n    cap_add: []\n"),
     ("ttm-pool-only", "ttm.conf", 1, "options ttm page_pool_size=6291456\n"),
 ];
