@@ -22,6 +22,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
     for setting in &facts.settings {
         if is_override(&setting.name) {
             spoof(facts, setting, context, found);
+            for_image(setting, found);
         }
         known(facts, setting, context, found);
         misspelt(facts, setting, context, found);
@@ -317,13 +318,6 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             format!("`{value}` is the GPU's own version"),
         );
     }
-    if let Some(target) =
-        built_for(setting).filter(|gpu| GfxVersion::of_target(gpu) != Some(version))
-    {
-        let message = format!("`{name}={value}`, but the image is for {target}");
-        let hit = Hit::new("hsa-override-other", line, message);
-        return found.hit(hit.at_most(Severity::Warning));
-    }
     if facts.target.is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");
         let hit = Hit::new("hsa-override-other", line, message);
@@ -354,6 +348,23 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if let Some(hit) = for_gpu(hit, sure) {
             found.hit(hit);
         }
+    }
+}
+
+/// Checks for an override that selects another GPU than the one that the image is for.
+fn for_image(setting: &Setting, found: &mut Findings<'_>) {
+    let Setting { name, value, line, .. } = setting;
+    let Ok(version) = value.trim().parse::<GfxVersion>() else { return };
+    // The other rules say more precisely what is wrong.
+    let is_judged = || {
+        let places = found.places();
+        places.iter().any(|(at, rule)| at == line && rule.starts_with("hsa-override"))
+    };
+    let target = built_for(setting).filter(|gpu| GfxVersion::of_target(gpu) != Some(version));
+    if let Some(target) = target.filter(|_| !is_judged()) {
+        let message = format!("`{name}={value}`, but the image is for {target}");
+        let hit = Hit::new("hsa-override-other", *line, message);
+        found.hit(hit.at_most(Severity::Warning));
     }
 }
 

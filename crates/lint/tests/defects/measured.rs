@@ -353,6 +353,10 @@ fn an_override_for_another_gpu_than_the_images_is_wrong() {
         let text = format!("{run} {image}\n");
         expect("hsa-override-other", NONE, &[("a.sh", &text, expected)]);
     }
+    // The other rules say more precisely what is wrong.
+    let text = format!("{run} localhost/a:gfx1151\n");
+    expect("hsa-override-gfx1151", NONE, &[("a.sh", &text, &["1 error"])]);
+    expect("hsa-override-other", NONE, &[("a.sh", &text, &[])]);
     let derived = "V=${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.0\nexport HSA_OVERRIDE_GFX_VERSION=$V\n";
     expect("hsa-override-other", NONE, &[("a.sh", derived, &["1 warning"])]);
 }
