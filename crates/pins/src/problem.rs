@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn near_names_differ_by_at_most_two_characters() {
+        for (text, expected) in [
+            ("HSA_ENABLE_SIWA", true),
+            ("HSA_ENABLE_SDM", true),
+            ("HSA_ENABLE_SDMA", false),
+            ("HSA_ENABLE_XYZA", false),
+            ("HSA_ENABLE_SDMA_X1", false),
+            ("ASA_ENABLE_SDMA", false),
+        ] {
+            assert_eq!(is_near(text, "HSA_ENABLE_SDMA"), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn nearest_finds_a_typing_mistake_and_nothing_far() {
         let names = ["vllm", "vllm-legacy", "pytorch"];
         assert_eq!(nearest("vlm", names), Some("vllm"));
