@@ -15,6 +15,10 @@ use crate::prepared::Prepared;
 use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
+/// The hint if the files were patched, but the ledger is not in its final form. Every form of it
+/// describes them.
+const PATCHED: &str = "the files were patched, and `build-pipeline patch revert` undoes this; check the free disk space and the folder's permissions";
+
 /// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. It writes
 /// the ledger, then the files, then the ledger again if it changed.
 ///
@@ -43,7 +47,9 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
     let settled = next.settled(directory, component);
     let on_disk = if all.is_empty() { receipt_list } else { &next };
     if settled != *on_disk {
-        settled.write(directory).map_err(|error| failed(&error))?;
+        settled.write(directory).map_err(|error| {
+            if all.is_empty() { failed(&error) } else { hinted(&error, PATCHED) }
+        })?;
     }
     Ok(())
 }
@@ -74,19 +80,32 @@ pub fn replace(
     })
 }
 
-/// Turns a write error into a command error.
+/// Turns a write error into a command error. No file was changed, except after
+/// [`ReplaceError::Stuck`].
 pub fn failed(error: &ReplaceError) -> Failure {
-    match error {
-        ReplaceError::Changed(_) => Failure::from_chain(Kind::Busy, error)
-            .hint("nothing was written; stop the program that changes the tree, then try again"),
-        ReplaceError::Read(..) => {
-            Failure::from_chain(Kind::Input, error).hint("nothing was written")
+    let hint = match error {
+        ReplaceError::Changed(_) => {
+            "nothing was written; stop the program that changes the tree, then try again"
         }
-        ReplaceError::Write(..) => Failure::from_chain(Kind::Machine, error)
-            .hint("no file was changed; check the free disk space and the folder's permissions"),
-        ReplaceError::Stuck { .. } => Failure::from_chain(Kind::Machine, error)
-            .hint("`build-pipeline patch revert` restores the file once the disk is writable"),
-    }
+        ReplaceError::Read(..) => "nothing was written",
+        ReplaceError::Write(..) => {
+            "no file was changed; check the free disk space and the folder's permissions"
+        }
+        ReplaceError::Stuck { .. } => {
+            "`build-pipeline patch revert` restores the file once the disk is writable"
+        }
+    };
+    hinted(error, hint)
+}
+
+/// Turns a write error into a command error. `hint` says what has happened to the files.
+pub(crate) fn hinted(error: &ReplaceError, hint: &str) -> Failure {
+    let kind = match error {
+        ReplaceError::Changed(_) => Kind::Busy,
+        ReplaceError::Read(..) => Kind::Input,
+        ReplaceError::Write(..) | ReplaceError::Stuck { .. } => Kind::Machine,
+    };
+    Failure::from_chain(kind, error).hint(hint)
 }
 
 /// Takes the lock of a tree, which is released on drop.

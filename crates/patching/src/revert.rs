@@ -1,17 +1,20 @@
 //! Undoes the patches of a tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use failure::{Failure, Kind};
 use patcher::{RevertError, Tree, TreePath, Unreadable};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::apply::{failed, lock, replace};
+use crate::apply::{hinted, lock, replace};
 use crate::directory::Directory;
 use crate::installed;
 use crate::receipts::{self, ReceiptList};
 use crate::replace::Replacement;
+
+/// The hint if the files were restored, but the ledger still lists them.
+const RESTORED: &str = "the files were restored, but `.build-pipeline/patches.json` still lists them; check the free disk space and the folder's permissions, then run the command again";
 
 /// The patches that were undone in one tree.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,13 +52,8 @@ pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
     let mut reverted = Vec::new();
     let shown = directory.path().display().to_string();
     for place in installed::places(directory) {
-        sweep(&place)?;
-        let receipt_list = ReceiptList::read(&place)?;
-        let mut components: Vec<&str> =
-            receipt_list.receipts.iter().rev().map(|receipt| receipt.component.as_str()).collect();
-        components.dedup();
-        for component in components {
-            reverted.push(revert(&place, component)?);
+        if let Err(told) = revert_place(&place, &mut reverted) {
+            return Err(after(told, &reverted));
         }
     }
     if !reverted.is_empty() {
@@ -67,6 +65,30 @@ pub fn revert_all(directory: Directory) -> Result<Vec<Reverted>, Failure> {
         )
         .hint("`revert` can undo only changes by `build-pipeline patch apply`"))
     }
+}
+
+/// Undoes all patches of one tree, and adds them to `reverted`.
+fn revert_place(place: &Directory, reverted: &mut Vec<Reverted>) -> Result<(), Failure> {
+    sweep(place)?;
+    let receipt_list = ReceiptList::read(place)?;
+    // After a killed run, a component can have several receipts, and others in between.
+    let mut components: Vec<&str> = Vec::new();
+    for receipt in receipt_list.receipts.iter().rev() {
+        if !components.contains(&receipt.component.as_str()) {
+            components.push(&receipt.component);
+        }
+    }
+    for component in components {
+        reverted.push(revert(place, component)?);
+    }
+    Ok(())
+}
+
+/// Adds what was undone before a failure to its hints.
+fn after(told: Failure, reverted: &[Reverted]) -> Failure {
+    reverted.iter().fold(told, |told, Reverted { root, component, .. }| {
+        told.hint(format!("before that, the patches of `{component}` in `{root}` were undone"))
+    })
 }
 
 /// Removes leftovers of a run that was killed before it changed any file of the tree.
@@ -95,14 +117,14 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
             Kind::Input,
             format!("no patch of `{component}` was applied to `{shown}`"),
         );
-        let others: Vec<&str> =
+        let others: BTreeSet<&str> =
             receipt_list.receipts.iter().map(|receipt| receipt.component.as_str()).collect();
         let otherwise = if others.is_empty() {
             "`revert` can undo only changes by `build-pipeline patch apply`".to_owned()
         } else {
-            format!("there are receipts for {}", others.join(", "))
+            format!("there are receipts for {}", Vec::from_iter(others.iter().copied()).join(", "))
         };
-        return Err(told.did_you_mean(component, others.iter().copied(), otherwise));
+        return Err(told.did_you_mean(component, others, otherwise));
     }
     let mut overlay = Overlay { tree: directory, files: BTreeMap::new() };
     let mut patches = Vec::new();
@@ -126,7 +148,7 @@ pub fn revert(directory: &Directory, component: &str) -> Result<Reverted, Failur
     replace(directory, &all, || Ok(()), || Ok(()))?;
     let mut rest = receipt_list.clone();
     rest.receipts.retain(|receipt| receipt.component != component);
-    rest.write(directory).map_err(|error| failed(&error))?;
+    rest.write(directory).map_err(|error| hinted(&error, RESTORED))?;
     drop(lock);
     let files = all.iter().map(|one| one.path.to_string()).collect();
     Ok(Reverted { root: shown, component: component.to_owned(), patches, files })
@@ -147,5 +169,83 @@ fn refused(error: &RevertError) -> Failure {
         RevertError::Unreadable { .. } => {
             told.hint("nothing was written; check the permissions of the file that `.build-pipeline/patches.json` names")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    use crate::receipts::hash;
+
+    /// The path in which the ledger is written before it is renamed.
+    const NEW_LEDGER: &str = ".build-pipeline/.patches.json.build-pipeline-new";
+
+    /// Returns a tree whose ledger has a receipt for each change of a file, oldest first.
+    fn tree(changes: &[(&str, &str, &str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let receipts: Vec<_> = changes
+            .iter()
+            .map(|(component, path, before, after)| {
+                fs::write(folder.path().join(path), after).unwrap();
+                serde_json::json!({
+                    "schema": 1, "component": component, "version": null, "gpu": "gfx1151",
+                    "patches": [], "files": [{
+                        "path": path, "before": hash(before.as_bytes()),
+                        "after": hash(after.as_bytes()),
+                        "splices": [{ "at": 0, "removed": before, "inserted": after }],
+                    }],
+                })
+            })
+            .collect();
+        fs::create_dir(folder.path().join(receipts::FOLDER)).unwrap();
+        let ledger = serde_json::json!({ "schema": 1, "receipts": receipts }).to_string();
+        fs::write(folder.path().join(receipts::PATH), ledger).unwrap();
+        folder
+    }
+
+    #[test]
+    fn each_component_is_undone_once_even_if_a_killed_run_left_two_receipts() {
+        let changes = [
+            ("vllm", "f", "one", "two"),
+            ("aiter", "g", "one", "two"),
+            ("vllm", "f", "two", "three"),
+        ];
+        let folder = tree(&changes);
+        let open = || Directory::open(folder.path()).unwrap();
+        let other = revert(&open(), "torch").unwrap_err();
+        assert_eq!(other.hints, ["there are receipts for aiter, vllm"]);
+        let reverted = revert_all(open()).unwrap();
+        let undone: Vec<&str> = reverted.iter().map(|one| one.component.as_str()).collect();
+        assert_eq!(undone, ["vllm", "aiter"]);
+        for file in ["f", "g"] {
+            assert_eq!(fs::read_to_string(folder.path().join(file)).unwrap(), "one");
+        }
+        assert!(!folder.path().join(receipts::FOLDER).exists());
+    }
+
+    #[test]
+    fn a_ledger_that_cannot_be_written_is_reported_after_the_files_were_restored() {
+        let folder = tree(&[("vllm", "f", "one", "two"), ("aiter", "g", "one", "two")]);
+        fs::create_dir(folder.path().join(NEW_LEDGER)).unwrap();
+        let told = revert(&Directory::open(folder.path()).unwrap(), "vllm").unwrap_err();
+        assert_eq!((told.kind, told.hints), (Kind::Machine, vec![RESTORED.to_owned()]));
+        assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), "one");
+        fs::remove_dir(folder.path().join(NEW_LEDGER)).unwrap();
+        assert_eq!(revert_all(Directory::open(folder.path()).unwrap()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_failure_says_what_was_undone_before_it() {
+        let folder = tree(&[("aiter", "g", "one", "two"), ("vllm", "f", "one", "two")]);
+        fs::write(folder.path().join("g"), "mine").unwrap();
+        let told = revert_all(Directory::open(folder.path()).unwrap()).unwrap_err();
+        let root = folder.path().display();
+        assert_eq!(
+            told.hints.last().unwrap(),
+            &format!("before that, the patches of `vllm` in `{root}` were undone")
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Sed runs with `--sandbox`, so a script cannot run commands or reach other files. Calls on the
 //! same file run in sequence: each call sees the changes of the calls before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use executor::{Edited, Tools};
 use lint::shell::UNKNOWN;
@@ -339,8 +339,9 @@ fn add(all: &mut Vec<Judgement>, shown: Vec<Judgement>) {
 /// Returns items for a message: the first few, with the line of the first.
 fn items(all: &[(usize, String)]) -> String {
     const MOST: usize = 6;
-    let mut names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
-    names.dedup();
+    let mut seen = BTreeSet::new();
+    let names = all.iter().map(|(_, name)| name.as_str()).filter(|name| seen.insert(*name));
+    let names: Vec<&str> = names.collect();
     let shown: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
     let more = if names.len() > MOST {
         format!(" and {} more", names.len() - MOST)
@@ -349,4 +350,15 @@ fn items(all: &[(usize, String)]) -> String {
     };
     let line = all.first().map(|(line, _)| format!(" (line {line})")).unwrap_or_default();
     format!("{}{more}{line}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_in_several_lists_is_named_once() {
+        let all = [(3, "a"), (3, "b"), (9, "a")].map(|(line, name)| (line, name.to_owned()));
+        assert_eq!(items(&all), "`a`, `b` (line 3)");
+    }
 }
