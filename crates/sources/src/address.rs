@@ -207,14 +207,17 @@ impl Mirror {
         rest.starts_with('/').then(|| format!("{}{rest}", self.to).parse())
     }
 
-    /// Returns the URL to request for `url`: the longest matching rule applies. Without a match, it
-    /// is `url` itself.
+    /// Returns the URL to request for `url`: the longest matching rule applies, and of several with
+    /// the same source, the first. Without a match, it is `url` itself.
     ///
     /// # Errors
     /// Fails if the rule gives an invalid URL.
     pub fn resolve(rules: &[Self], url: &SourceUrl) -> Result<SourceUrl, ParseSourceError> {
-        let fitting = rules.iter().filter_map(|rule| Some((rule.from.len(), rule.apply(url)?)));
-        fitting.max_by_key(|(length, _)| *length).map_or_else(|| Ok(url.clone()), |(_, to)| to)
+        let length = |rule: &Self| bare(&rule.from).len();
+        let fitting = rules.iter().filter_map(|rule| Some((length(rule), rule.apply(url)?)));
+        // Of several equal maxima, `max_by_key` returns the last.
+        let longest = fitting.rev().max_by_key(|(length, _)| *length);
+        longest.map_or_else(|| Ok(url.clone()), |(_, to)| to)
     }
 }
 
@@ -329,6 +332,22 @@ mod tests {
             "https://a.example=http://b.example",
         ] {
             assert!(text.parse::<Mirror>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_rules_with_the_same_source_the_first_applies() {
+        let rules: Vec<Mirror> = [
+            "https://h.example/one=https://first.example/one",
+            "https://h.example=https://first.example",
+            "https://h.example/one.git/=https://second.example/one",
+            "https://h.example/=https://second.example",
+        ]
+        .map(|text| text.parse().unwrap())
+        .into();
+        for url in ["https://h.example/one", "https://h.example/one.git", "https://h.example/two"] {
+            let place = Mirror::resolve(&rules, &url.parse().unwrap()).unwrap();
+            assert_eq!(place.host().unwrap(), "first.example", "{url}");
         }
     }
 

@@ -168,14 +168,19 @@ impl Session {
 
     /// Fails if the network must not be used.
     pub(crate) fn online(&self) -> Result<(), Failure> {
-        if !self.settings.is_offline {
-            Ok(())
-        } else {
-            Err(Failure::fatal(
-                ErrorKind::Unreachable,
-                "it is not in the cache, and network access is disabled",
-            ))
+        self.is_online_or("network access is disabled")
+    }
+
+    /// Fails if the network must not be used for content that the cache does not have.
+    pub(crate) fn online_for_content(&self) -> Result<(), Failure> {
+        self.is_online_or("it is not in the cache, and network access is disabled")
+    }
+
+    fn is_online_or(&self, detail: &str) -> Result<(), Failure> {
+        if self.settings.is_offline {
+            return Err(Failure::fatal(ErrorKind::Unreachable, detail));
         }
+        Ok(())
     }
 
     /// Gets the content at `from`, and follows allowed redirects. A redirect never leads to a less

@@ -96,7 +96,7 @@ async fn find_or_download(session: &Session, source: &ArchiveSource) -> Result<A
         return Err(Failure::refused(format!("`{from}` is a path on this machine")));
     }
     if !from.is_file() {
-        session.online()?;
+        session.online_for_content()?;
     }
     let _lock = place.lock(session).await?;
     if let Some(size) = find().await? {

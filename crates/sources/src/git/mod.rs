@@ -119,7 +119,7 @@ async fn fetch(
     }
     let place = place(session, url)?;
     if !place.is_file() {
-        session.online()?;
+        session.online_for_content()?;
     }
     let lock = std::sync::Arc::new(take_lock(session, &repository).await?);
     // Another process may have fetched it in the meantime.

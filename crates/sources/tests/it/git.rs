@@ -529,7 +529,12 @@ async fn places_that_are_refused_or_not_there() {
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.to_string().ends_with("cannot connect (3 tries)"), "{error}");
     let error = fetch(&Cache::new().offline(), &urls[1], &commit).await.unwrap_err();
-    assert!(error.to_string().contains("network access is disabled"), "{error}");
+    let wanted = "it is not in the cache, and network access is disabled";
+    assert!(error.to_string().contains(wanted), "{error}");
+    // Lists of refs are never in the cache.
+    let error = Cache::new().offline().refs(&urls[1].parse().unwrap()).await.unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("network access is disabled") && !words.contains("cache"), "{words}");
 
     let proxy = FaultProxy::to(&servers.http.host());
     for (fault, kind, wanted) in [
