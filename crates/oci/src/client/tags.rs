@@ -60,7 +60,7 @@ impl Session {
                 Some(_) | None => return Ok(tags),
             }
         }
-        let detail = format!("`{}` sent an endless list of tags", net::quoted(&place.host));
+        let detail = format!("`{}` sent an endless list of tags", place.host);
         Err(Failure::fatal(ErrorKind::Protocol, detail))
     }
 }

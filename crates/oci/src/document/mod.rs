@@ -227,10 +227,13 @@ fn folded(key: &str) -> String {
 
 /// Returns a number if every parser reads its written form in the same way.
 fn kept(number: Number, path: &Path<'_>) -> Result<Number, DocumentError> {
-    let digits = |float: f64| format!("{float:e}").bytes().take_while(|byte| *byte != b'e').count();
+    let digits = |float: f64| {
+        let text = format!("{float:e}");
+        let significant = text.bytes().take_while(|byte| *byte != b'e');
+        significant.filter(u8::is_ascii_digit).count()
+    };
     match number.as_f64() {
-        // A sign and a decimal point may occur among the digits.
-        Some(float) if number.is_f64() && digits(float) > DIGITS + 2 => {
+        Some(float) if number.is_f64() && digits(float) > DIGITS => {
             Err(DocumentError::Digits(path.to_string()))
         }
         _ => Ok(number),

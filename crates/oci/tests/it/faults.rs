@@ -8,7 +8,7 @@ use oci::client::{ClientSettings, ErrorKind, RegistryClient, RegistryError};
 use testkit::{Answer, Fault, FaultProxy, RandomImage, shared_registry};
 
 use crate::support::{
-    Sample, impatient, local_stream, read, repository, settings, size, unique, words,
+    Sample, client, impatient, local_stream, read, repository, settings, size, unique, words,
 };
 
 /// The operation during which the fault occurs.
@@ -355,4 +355,20 @@ async fn answers_of_another_kind_are_refused() {
     let tried = cases.len();
     run("other", cases).await;
     testkit::gate_passed(8, tried);
+}
+
+#[tokio::test]
+async fn an_endless_list_of_tags_is_refused() {
+    let proxy = FaultProxy::alone();
+    for (asked, next) in [("last=a", "b"), ("last=b", "a"), ("tags/list", "a")] {
+        let link = format!("</v2/test/x/tags/list?last={next}>; rel=\"next\"");
+        let page = Answer::new(200).header("Link", &link).body(r#"{"tags":["v1"]}"#);
+        proxy.on("GET", asked).does(page);
+    }
+    let host = proxy.host();
+    let place = format!("{host}/test/x").parse().unwrap();
+    let error = client().tags(&place).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    let words = words(&error);
+    assert!(words.contains(&format!(" `{host}` sent an endless list of tags")), "{words}");
 }
