@@ -236,12 +236,16 @@ impl<R: Skip> Reader<R> {
         };
         let size = self.size(&block, &own)?;
         let mut content = Content::default();
-        // Entries of other types have no data, whatever their size field says (as in Go).
+        // Links, devices, directories and FIFOs have no data, whatever their size field says (as in
+        // Go). The data of an unknown type is skipped.
+        let has_data = !(b'1'..=b'6').contains(&kind);
+        if has_data && size > i64::MAX as u64 - BLOCK as u64 {
+            return Err(Fault::Number("size").into());
+        }
         if kind == b'0' {
-            if size > i64::MAX as u64 - BLOCK as u64 {
-                return Err(Fault::Number("size").into());
-            }
             content = self.content(&block, &own, size)?;
+        } else if has_data {
+            (self.data_left, self.padding) = (size, size.wrapping_neg() % BLOCK as u64);
         }
         Ok(Entry { kind, path, link, size, content, offset, block, globals, own })
     }

@@ -117,3 +117,18 @@ fn the_strict_reader_refuses_what_go_accepts() {
     let tar = [bare(b'7', "a/", b""), bare(0, "b/", b""), bare(0, "c", b"")].concat();
     assert_eq!(all(Reader::new(Forward(&tar))).unwrap(), "5a/5b/0c");
 }
+
+#[test]
+fn the_data_of_an_unknown_type_is_no_header() {
+    let with_size = |kind: u8| extension(kind, &[b'a'; 700]);
+    for kind in *b"ZDV" {
+        let tar = [with_size(kind), bare(b'0', "c", b"")].concat();
+        let wanted = format!("{}x0c", char::from(kind));
+        assert_eq!(all(Reader::new(Forward(&tar))).unwrap(), wanted);
+        assert_eq!(all(Reader::strict(Forward(&tar))).unwrap(), wanted);
+    }
+    // These have no data, so the next block must be a header.
+    for kind in *b"123456" {
+        assert!(all(Reader::new(Forward(&with_size(kind)))).is_err());
+    }
+}
