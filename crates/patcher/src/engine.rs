@@ -244,6 +244,7 @@ fn run_patch<'p>(
                 edits.push((prepared, outcome));
             }
             Err(reason) => {
+                work.roll_back();
                 let file = edit.files[0].clone();
                 return finished(Verdict::PostConditionFailed { file, reason }, false);
             }

@@ -330,7 +330,7 @@ pub const PROBE: Form = Form::of(
             Kind::Text,
             "A regular expression that selects commands of the first file, for the script to include. Commands that set the variables in them are also selected. Only for `cmake-script`.",
             "none",
-            "commands = '^set$'",
+            "commands = '^set\\('",
         ),
         Key::optional(
             "defines",

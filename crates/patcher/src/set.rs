@@ -43,7 +43,7 @@ pub enum PatchSetError {
         /// The missing patch.
         required: String,
     },
-    /// The patches form a dependency cycle.
+    /// Three or more patches form a dependency cycle.
     #[error("these patches form a dependency cycle: {0}")]
     Cycle(String),
 }
@@ -99,8 +99,8 @@ impl PatchSet {
                 .filter(|patch| !waits(patch))
                 .min_by_key(|patch| (patch.relations.order, &patch.id));
             let Some(id) = ready.map(|patch| patch.id.clone()) else {
-                let ids: Vec<&str> = by_id.keys().map(String::as_str).collect();
-                return Err(PatchSetError::Cycle(crate::reader::list(&ids)));
+                let cycle = cycle(&by_id, &requires);
+                return Err(PatchSetError::Cycle(crate::reader::list(&cycle)));
             };
             ordered.extend(by_id.remove(&id));
         }
@@ -118,4 +118,26 @@ impl PatchSet {
             self.patches.iter().map(|patch| format!("{} {}\n", patch.id, patch.sha256())).collect();
         sha256(lines.as_bytes())
     }
+}
+
+/// Returns the patches of a dependency cycle, sorted. Each of the `blocked` patches waits for
+/// another one.
+fn cycle<'a>(
+    blocked: &'a BTreeMap<String, Patch>,
+    requires: &'a BTreeMap<String, BTreeSet<String>>,
+) -> Vec<&'a str> {
+    let mut path: Vec<&str> = Vec::new();
+    let mut next = blocked.keys().next().map(String::as_str);
+    while let Some(id) = next {
+        if let Some(begin) = path.iter().position(|one| *one == id) {
+            path.drain(..begin);
+            break;
+        }
+        path.push(id);
+        let waits_for =
+            |other: &&String| blocked.contains_key(*other) && !requires[*other].contains(id);
+        next = requires[id].iter().find(waits_for).map(String::as_str);
+    }
+    path.sort_unstable();
+    path
 }

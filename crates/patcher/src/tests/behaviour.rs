@@ -435,6 +435,19 @@ fn the_build_must_be_one_the_patch_is_for() {
 }
 
 #[test]
+fn a_patch_with_an_edit_that_cannot_be_prepared_changes_nothing() {
+    let mut broken = patch("a", &format!("{APPEND}{REPLACE}"));
+    "(".clone_into(&mut broken.edits[1].anchor);
+    let set = PatchSet::new(vec![broken, patch("b", APPEND)]).unwrap();
+    let tree = files(&[("f", b"list = \"gfx1100\"\nswitch on\n")]);
+    let outcome = run(&set, &tree, None, &[]);
+    let failed = &outcome.patches[0].verdict;
+    assert!(matches!(failed, Verdict::PostConditionFailed { .. }), "{failed}");
+    // The second patch finds the list without the target.
+    assert!(matches!(outcome.patches[1].verdict, Verdict::Applied { .. }), "{outcome:?}");
+}
+
+#[test]
 fn sets_are_ordered_and_checked() {
     let relations = |text: &str| format!("{APPEND}[relations]\n{text}\n");
     let order = |patches: &[(&str, String)]| {
@@ -462,6 +475,18 @@ fn sets_are_ordered_and_checked() {
     assert_eq!(
         cycle.unwrap_err().to_string(),
         "these patches form a dependency cycle: `a`, `b` and `c`"
+    );
+    // Patches that only require one in the cycle are not to blame.
+    let cycle = order(&[
+        ("a", requires("d")),
+        ("b", requires("c")),
+        ("c", requires("d")),
+        ("d", requires("b")),
+        ("e", requires("a")),
+    ]);
+    assert_eq!(
+        cycle.unwrap_err().to_string(),
+        "these patches form a dependency cycle: `b`, `c` and `d`"
     );
     let other =
         parse_patch("o", &patch_text("o", APPEND).replace("\"vllm\"", "\"aiter\"")).unwrap();
