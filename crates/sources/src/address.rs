@@ -216,7 +216,7 @@ impl Mirror {
         let length = |rule: &Self| bare(&rule.from).len();
         let fitting = rules.iter().filter_map(|rule| Some((length(rule), rule.apply(url)?)));
         // Of several equal maxima, `max_by_key` returns the last.
-        let longest = fitting.rev().max_by_key(|(length, _)| *length);
+        let longest = fitting.rev().max_by_key(|(size, _)| *size);
         longest.map_or_else(|| Ok(url.clone()), |(_, to)| to)
     }
 }
