@@ -614,7 +614,7 @@ pub(crate) fn origin_of(product: &Product) -> Option<String> {
 fn base_of(product: Option<&Product>) -> Option<StoredImage> {
     match product? {
         Product::Stored(made) => Some(StoredImage::clone(made)),
-        Product::Base(base) => StoredImage::of_base(base),
+        Product::Base(base) => Some(StoredImage::of_base(base)),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use oci::files::is_wrong_path;
 use oci::media::MediaError;
 use oci::{DeriveError, LayoutError};
-use seal::SealError;
+use seal::{SealError, TarError};
 use sources::{ErrorKind as SourceKind, SourceError};
 
 use crate::{BaseImage, LayerError};
@@ -88,16 +88,33 @@ impl ExecuteError {
         Self { what, kind, source: Some(Box::new(source)) }
     }
 
-    /// Returns the error for a layer that cannot be listed.
+    /// Returns the error for a layer of a finished image that cannot be listed.
     pub(crate) fn layer(source: LayerError) -> Self {
-        match source {
-            LayerError::Tar(source) => Self::seal(source.into()),
-            LayerError::New(source) => Self::seal(source),
-            LayerError::Read(source) => Self::disk("reading a layer failed".to_owned(), source),
-            LayerError::Trailing | LayerError::DiffId { .. } => {
-                let what = "a layer does not match the image's config".to_owned();
-                Self { what, kind: ErrorKind::Integrity, source: Some(Box::new(source)) }
+        let (what, kind) = match source {
+            LayerError::Tar(TarError { source: Some(source), .. })
+                if source.raw_os_error().is_some() || is_registry_error(&source) =>
+            {
+                return Self::reading(source);
             }
+            LayerError::New(SealError::Write(source)) | LayerError::Read(source) => {
+                return Self::reading(source);
+            }
+            LayerError::Tar(_) | LayerError::New(_) => {
+                ("a layer of the image is not a valid layer", ErrorKind::Base)
+            }
+            LayerError::Trailing | LayerError::DiffId { .. } => {
+                ("a layer does not match the image's config", ErrorKind::Integrity)
+            }
+        };
+        Self { what: what.to_owned(), kind, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the error for a layer that cannot be read from the disk or from a registry.
+    fn reading(source: io::Error) -> Self {
+        let what = "reading a layer failed".to_owned();
+        match source.downcast() {
+            Ok(source) => Self::registry(what, source),
+            Err(source) => Self::disk(what, source),
         }
     }
 
@@ -261,7 +278,7 @@ impl ExecuteError {
     }
 
     pub(crate) fn seal(source: seal::SealError) -> Self {
-        let what = "cannot read or seal a layer".to_owned();
+        let what = "cannot seal a layer from the engine".to_owned();
         Self { what, kind: ErrorKind::Capture, source: Some(Box::new(source)) }
     }
 
@@ -330,6 +347,10 @@ impl ExecuteError {
     }
 }
 
+fn is_registry_error(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<RegistryError>())
+}
+
 fn disk_kind(error: &std::io::Error) -> ErrorKind {
     ErrorKind::Disk { full: error.kind() == std::io::ErrorKind::StorageFull }
 }
@@ -385,6 +406,28 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_layer_that_a_registry_did_not_send_is_no_damaged_layer() {
+        let image: ImageRef = "127.0.0.1:9/a:1".parse().unwrap();
+        let asked = crate::tests::support::client().manifest(&image).await;
+        let wanted = ExecuteError::registry(String::new(), asked.unwrap_err()).kind();
+        let asked = crate::tests::support::client().manifest(&image).await;
+        let broken = io::Error::other(asked.unwrap_err());
+        let tar = std::io::Read::chain([0; 9].as_slice(), Broken(Some(broken)));
+        let error = crate::layers::list_layer(tar, None).unwrap_err();
+        assert!(matches!(error, LayerError::Tar(_)), "{error:?}");
+        assert_eq!(ExecuteError::layer(error).kind(), wanted);
+    }
+
+    /// A reader that fails.
+    struct Broken(Option<io::Error>);
+
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            self.0.take().map_or(Ok(0), Err)
+        }
+    }
+
     #[test]
     fn a_layer_is_damaged_or_the_disk_is() {
         let (wanted, found) = (Digest::of(b"a"), Digest::of(b"b"));
@@ -396,7 +439,9 @@ mod tests {
         assert_eq!(ExecuteError::layer(differs()).kind(), ErrorKind::Integrity);
         assert_eq!(ExecuteError::layer(LayerError::Trailing).kind(), ErrorKind::Integrity);
         assert_eq!(ExecuteError::layer(LayerError::Read(full())).kind(), FULL);
-        assert_eq!(ExecuteError::layer(new(full())).kind(), ErrorKind::Capture);
+        assert_eq!(ExecuteError::layer(new(full())).kind(), FULL);
+        let no_tar = crate::layers::list_layer([1; 512].as_slice(), None).unwrap_err();
+        assert_eq!(ExecuteError::layer(no_tar).kind(), ErrorKind::Base);
         for (error, wanted) in [
             (differs(), ErrorKind::Integrity),
             (LayerError::Trailing, ErrorKind::Slim),

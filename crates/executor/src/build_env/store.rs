@@ -2,6 +2,7 @@
 //!
 //! Everything in this folder may be deleted at any time; the next run that needs it makes it again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,9 @@ struct Note {
     remote: Option<ImageRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
+    /// The layers that were in the store when the step was finished. `remote` may not have them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    own: BTreeSet<Digest>,
 }
 
 impl StoredImage {
@@ -65,15 +69,14 @@ impl StoredImage {
     }
 
     /// Creates the value for a fetched base.
-    pub(crate) fn of_base(base: &BaseImage) -> Option<Self> {
-        let manifest_bytes = Bytes::from(base.manifest.json.to_string());
-        Some(Self {
+    pub(crate) fn of_base(base: &BaseImage) -> Self {
+        Self {
             manifest: base.manifest.clone(),
-            manifest_bytes,
+            manifest_bytes: Bytes::from(base.manifest.json.to_string()),
             config: base.config.clone(),
             remote: Some(base.image.clone()),
             origin: None,
-        })
+        }
     }
 }
 
@@ -139,7 +142,8 @@ impl Store {
         Ok(digest)
     }
 
-    /// Returns the image of a finished step, if it is complete.
+    /// Returns the image of a finished step, if it is complete: every layer is here and intact, or
+    /// its registry has it.
     pub(crate) fn finished(&self, key: &Digest) -> Option<StoredImage> {
         let note = fs::read(self.note(key)).ok()?;
         let note: Note = serde_json::from_slice(&note).ok()?;
@@ -155,7 +159,7 @@ impl Store {
         let mut verified = self.verified.of(&self.folder.join("blobs"));
         let mut is_there = |layer: &Descriptor| match self.blob(&layer.digest) {
             Some(path) => verified.has(&path, &layer.digest, layer.size),
-            None => note.remote.is_some(),
+            None => note.remote.is_some() && !note.own.contains(&layer.digest),
         };
         let is_whole = manifest.layers.iter().all(&mut is_there);
         verified.save();
@@ -163,14 +167,17 @@ impl Store {
         is_whole.then_some(StoredImage { manifest, manifest_bytes, config, remote, origin })
     }
 
-    /// Records that a step is finished. Its layers have already been stored.
+    /// Records that a step is finished. The layers that its registry does not have have already been
+    /// stored.
     pub(crate) fn finish(&self, key: &Digest, made: &StoredImage) -> Result<(), ExecuteError> {
+        let layers = made.manifest.layers.iter().map(|layer| &layer.digest);
         let note = Note {
             schema: SCHEMA,
             manifest: self.keep_bytes(&made.manifest_bytes)?,
             config: self.keep_bytes(&made.config)?,
             remote: made.remote.clone(),
             origin: made.origin.clone(),
+            own: layers.filter(|digest| self.blob(digest).is_some()).cloned().collect(),
         };
         let text = serde_json::to_vec_pretty(&note)
             .map_err(|error| ExecuteError::plan(format!("cannot serialise a note: {error}")))?;
@@ -329,5 +336,20 @@ mod tests {
         }
         fs::write(store.note(&key), text).unwrap();
         assert!(store.finished(&key).is_some());
+    }
+
+    #[test]
+    fn a_deleted_layer_that_this_machine_made_makes_its_step_run_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let (own, of_base) = (tar_of(&[("a", "text")]), tar_of(&[("b", "text")]));
+        let mut made = image(&[&of_base, &own]);
+        made.remote = Some("registry.invalid/base:1".parse().unwrap());
+        let key = Digest::of(b"key");
+        keep(&store, &own);
+        store.finish(&key, &made).unwrap();
+        assert!(store.finished(&key).is_some(), "the registry has the other layer");
+        fs::remove_file(store.blob(&Digest::of(&own)).unwrap()).unwrap();
+        assert!(store.finished(&key).is_none(), "no registry has the layer");
     }
 }
