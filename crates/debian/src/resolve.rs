@@ -297,15 +297,27 @@ fn in_order(sets: &BTreeMap<PinName, WantedSet>) -> Result<Vec<&PinName>, Resolv
         match open.clone().find(|(_, set)| is_ready(set)) {
             Some((name, _)) => ordered.push(name),
             None => {
-                let blocked = open.find_map(|(name, set)| {
-                    let on = set.on.iter().find(|on| !ordered.contains(on))?;
-                    Some(ResolveError::Order { set: name.clone(), on: on.clone() })
-                });
-                return blocked.map_or(Ok(ordered), Err);
+                let Some((first, _)) = open.next() else { break };
+                return Err(at_fault(sets, &ordered, first));
             }
         }
     }
     Ok(ordered)
+}
+
+/// Returns the error for a set that cannot be put in order: it names the set below it that is based
+/// on a missing set, or a set that is based on itself.
+fn at_fault(
+    sets: &BTreeMap<PinName, WantedSet>,
+    ordered: &[&PinName],
+    first: &PinName,
+) -> ResolveError {
+    let (mut seen, mut set, mut on) = (BTreeSet::new(), first, first);
+    while let Some(next) = sets.get(on).filter(|_| seen.insert(on)) {
+        set = on;
+        on = next.on.iter().find(|below| !ordered.contains(below)).unwrap_or(on);
+    }
+    ResolveError::Order { set: set.clone(), on: on.clone() }
 }
 
 /// Returns the names of all packages in the sets `on`, and in the sets that these are based on.
@@ -429,8 +441,18 @@ mod tests {
 
     #[test]
     fn cycles_and_unknown_sets_are_refused() {
-        for sets in [sets(&[("a", &["b"]), ("b", &["a"])]), sets(&[("a", &["x"])])] {
-            assert!(matches!(in_order(&sets), Err(ResolveError::Order { .. })));
+        let all: [(&[(&str, &[&str])], [&str; 2]); 4] = [
+            (&[("a", &["b"]), ("b", &["a"])], ["b", "a"]),
+            (&[("a", &["x"])], ["a", "x"]),
+            // The message must not name `a`, whose base exists and is not based on it.
+            (&[("a", &["b", "ok"]), ("b", &["x"]), ("ok", &[])], ["b", "x"]),
+            (&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])], ["c", "b"]),
+        ];
+        for (listed, [set, on]) in all {
+            let wanted = format!(
+                "set `{set}` is based on `{on}`, which does not exist or is itself based on `{set}`"
+            );
+            assert_eq!(in_order(&sets(listed)).unwrap_err().to_string(), wanted);
         }
     }
 
