@@ -441,18 +441,17 @@ mod tests {
 
     #[test]
     fn cycles_and_unknown_sets_are_refused() {
-        let all: [(&[(&str, &[&str])], [&str; 2]); 4] = [
-            (&[("a", &["b"]), ("b", &["a"])], ["b", "a"]),
-            (&[("a", &["x"])], ["a", "x"]),
+        for (all, set, on) in [
+            (sets(&[("a", &["b"]), ("b", &["a"])]), "b", "a"),
+            (sets(&[("a", &["x"])]), "a", "x"),
             // The message must not name `a`, whose base exists and is not based on it.
-            (&[("a", &["b", "ok"]), ("b", &["x"]), ("ok", &[])], ["b", "x"]),
-            (&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])], ["c", "b"]),
-        ];
-        for (listed, [set, on]) in all {
+            (sets(&[("a", &["b", "ok"]), ("b", &["x"]), ("ok", &[])]), "b", "x"),
+            (sets(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]), "c", "b"),
+        ] {
             let wanted = format!(
                 "set `{set}` is based on `{on}`, which does not exist or is itself based on `{set}`"
             );
-            assert_eq!(in_order(&sets(listed)).unwrap_err().to_string(), wanted);
+            assert_eq!(in_order(&all).unwrap_err().to_string(), wanted);
         }
     }
 

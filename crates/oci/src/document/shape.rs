@@ -173,7 +173,7 @@ pub(super) fn is_time(text: &str) -> bool {
 /// Returns the number of days in the month of a date, `YYYY-MM-…`.
 fn days_of_month(date: &str) -> u32 {
     let year: u32 = date.get(0..4).and_then(|year| year.parse().ok()).unwrap_or_default();
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match date.get(5..7) {
         Some("02") if is_leap => 29,
         Some("02") => 28,
