@@ -74,7 +74,10 @@ impl From<PlanError> for Failure {
                 told.hint(format!("add a table `[{track}]` to `versions/tracks.toml`"))
             }
             PlanError::NoSuchBase { pin, .. } => {
-                told.hint(format!("add a table `[image.{pin}]` to `versions/versions.toml`"))
+                told.hint(format!("name an image pin in `versions/tracks.toml`, or add a table `[image.{pin}]` to `versions/versions.toml`"))
+            }
+            PlanError::NoSuchSource { pin, .. } => {
+                told.hint(format!("name a source or archive pin in `versions/tracks.toml`, or add a table `[source.{pin}]` or `[archive.{pin}]` to `versions/versions.toml`"))
             }
             PlanError::Unresolved { pin, image, tag, has_rehearsal } => {
                 let by_tag = match tag {

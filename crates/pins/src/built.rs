@@ -267,7 +267,7 @@ fn read_stage(
         None => Ok(BTreeMap::new()),
         Some(sources) => sources.table(report, "`sources`").and_then(|sources| {
             collect(report, sources.entries(), |report, entry| {
-                let folder = checks::subdirectory(entry.key)
+                let folder = checks::context_folder(entry.key)
                     .map_err(|wrong| report.add(&entry.key_span, wrong))?;
                 let pin = entry.checked_text(report, |text| {
                     let pin = checks::pin_name(text)?;

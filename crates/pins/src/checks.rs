@@ -227,6 +227,16 @@ pub(crate) fn subdirectory(text: &str) -> Result<String, Wrong> {
     relative(text, "archive", "vendor/llama.cpp")
 }
 
+/// Accepts a folder of a build context.
+pub(crate) fn context_folder(text: &str) -> Result<String, Wrong> {
+    relative(text, "build context", "vllm")
+}
+
+/// Accepts a file inside the tree of a source or archive.
+pub(crate) fn source_file(text: &str) -> Result<String, Wrong> {
+    relative(text, "source", "requirements/common.txt")
+}
+
 /// Accepts a project file, as a path from the project's root.
 pub(crate) fn project_file(text: &str) -> Result<String, Wrong> {
     relative(text, "project", "dockerfiles/mine.Dockerfile")

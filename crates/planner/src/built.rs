@@ -364,7 +364,7 @@ impl PlanBuilder<'_> {
                 (archive, &pin.patches)
             }
             (None, None) => {
-                return Err(PlanError::NoSuchBase { track, pin: name.to_string() });
+                return Err(PlanError::NoSuchSource { track, pin: name.to_string() });
             }
         };
         self.labels.extend(source_labels(name, &source));

@@ -92,9 +92,19 @@ pub enum PlanError {
         /// The track.
         track: String,
     },
-    /// The track's settings name a pin that is not an image pin.
-    #[error("track `{track}` is based on image pin `{pin}`, which is not in `versions.toml`")]
+    /// The base of a track is not an image pin.
+    #[error("track `{track}` is based on `{pin}`, which is not an image pin in `versions.toml`")]
     NoSuchBase {
+        /// The track.
+        track: String,
+        /// The pin.
+        pin: String,
+    },
+    /// A source of a track is neither a source pin nor an archive pin.
+    #[error(
+        "track `{track}` is built from `{pin}`, which is not a source or archive pin in `versions.toml`"
+    )]
+    NoSuchSource {
         /// The track.
         track: String,
         /// The pin.

@@ -251,17 +251,24 @@ const SLIM: Key = Key::optional(
     "all code stays",
     "slim = [\"gfx1151\"]",
 );
-const STAGES: Key = Key::optional(
-    "stage",
-    Kind::Tables(&STAGE),
-    "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
-    "no stages: the track needs no engine, or its stages are in `variants`; required in a variant",
-    "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
-);
+const STAGES: Key = stages("no stages: the track needs no engine, or its stages are in `variants`");
+const VARIANT_STAGES: Key = stages("none; required if the track has stages");
 
-/// A variant of a track that an engine builds.
+/// Returns the key for stages, whose absence means `default`.
+const fn stages(default: &'static str) -> Key {
+    Key::optional(
+        "stage",
+        Kind::Tables(&STAGE),
+        "The stages, in order. The first starts from the base, and each later one from the image of the stage before it.",
+        default,
+        "stage = [{ name = \"tool\", dockerfile = \"dockerfiles/tool.Dockerfile\" }]",
+    )
+}
+
+/// A variant of a track that an engine builds. The schema also accepts the variants of other tracks,
+/// which have only `slim`.
 pub const VARIANT: Form =
-    Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, SLIM, STAGES]]);
+    Form::of("One way to build a track.", &[BASE, &[PACKAGES, GPU_CODE, SLIM, VARIANT_STAGES]]);
 
 /// A stage.
 pub const STAGE: Form = Form::of(

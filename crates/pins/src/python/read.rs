@@ -55,7 +55,7 @@ fn read_set(
         let pin = checks::pin_name(text)?;
         built::check_pin(&pin, pins, &[PinKind::Source, PinKind::Archive]).map(|()| pin)
     });
-    let files = table.texts(report, "files", "requirements/common.txt", checks::subdirectory);
+    let files = table.texts(report, "files", "requirements/common.txt", checks::source_file);
     let release = table.optional(report, "release", |text| {
         let pin = checks::pin_name(text)?;
         built::check_pin(&pin, pins, &[PinKind::Release]).map(|()| pin)

@@ -294,6 +294,12 @@ fn names_of_pins_are_checked_and_the_nearest_is_told() {
         "versions/versions.toml lists the pins".to_owned(),
     );
     assert_eq!(source("wheels"), [wrong]);
+    let folder = told(&(built("one", "base = \"fedora\"") + "sources = { \"../a\" = \"code\" }\n"));
+    let wrong = (
+        "`../a` is outside the build context".to_owned(),
+        "write a path inside the build context, without `..`, for example `vllm`".to_owned(),
+    );
+    assert_eq!(folder, [wrong]);
     // Without a list of pins, any name is accepted.
     let text = format!("schema = 1\ngpu = \"gfx1151\"\n{}", track("one", "base = \"zz\""));
     assert!(parse_tracks("tracks.toml", &text).is_ok());

@@ -264,13 +264,13 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         input.files.remove(name);
         input
     };
-    let with_later = || {
+    let with_source = |name: &str| {
         let mut input = input();
         let Build::Stages(all) = &mut input.tracks.tracks.get_mut("source").unwrap().build else {
             unreachable!();
         };
         let stage = all.variants.get_mut("image").unwrap().stages.last_mut().unwrap();
-        stage.sources.insert("later".to_owned(), pin("later"));
+        stage.sources.insert(name.to_owned(), pin(name));
         input
     };
     let with_patches = |all: &[(&str, &str)]| {
@@ -296,7 +296,8 @@ fn every_error_of_a_built_track_says_what_cannot_be_planned() {
         (for_gpu("vulkan", "gfx942"), input()),
         (plain("vulkan"), without("versions/locks/lock.toml")),
         (plain("vulkan"), without("dockerfiles/tool.Dockerfile")),
-        (plain("source"), with_later()),
+        (plain("source"), with_source("later")),
+        (plain("source"), with_source("vendor")),
         (plain("source"), without("versions/locks/pylock.wheels.toml")),
         (BuildRequest { rehearse: true, ..variant("source", "image") }, input()),
         (overridden("vulkan", "vendor", None, 'a'), input()),
