@@ -136,7 +136,7 @@ fn next_data(file: &Spool, mut from: u64, end: u64) -> io::Result<Option<u64>> {
 /// Reads the plain bundle at `start`.
 fn plain(file: &Spool, start: u64, end: u64) -> Result<Bundle, ScanError> {
     let mut input = Part { file, position: start, end };
-    let (entries, size) = read_bundle(&mut input, end - start, start, None)?;
+    let (entries, size) = read_bundle(&mut input, end - start, start, false)?;
     Ok(Bundle { start, end: start + size, packing: None, entries })
 }
 
@@ -247,7 +247,7 @@ fn decompressed(
     at: u64,
 ) -> Result<Vec<Entry>, ScanError> {
     let failed = |error: io::Error| ScanError::at(at, format!("cannot decompress it: {error}"));
-    let (entries, _) = read_bundle(&mut input, size, at, Some(size))?;
+    let (entries, _) = read_bundle(&mut input, size, at, true)?;
     input.skip(size - input.position).map_err(failed)?;
     let mut more = [0];
     match input.input.read(&mut more).map_err(failed)? {
@@ -321,18 +321,21 @@ impl<R: Read> Input for Forward<R> {
     }
 }
 
-/// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file. For a
-/// decompressed bundle, `at` is the position of the compressed one, and `compressed_size` is set.
+/// Reads a plain bundle of at most `limit` bytes. `at` is its position in the file, or that of the
+/// compressed bundle that `input` decompresses.
 /// Also returns the end of the header or of the last entry that is not empty.
 fn read_bundle(
     input: &mut impl Input,
     limit: u64,
     at: u64,
-    compressed_size: Option<u64>,
+    is_compressed: bool,
 ) -> Result<(Vec<Entry>, u64), ScanError> {
-    let cut = |error: io::Error| match compressed_size {
-        Some(_) => ScanError::at(at, format!("cannot decompress the bundle: {error}")),
-        None => ScanError::at(at, "the bundle is truncated"),
+    let cut = |error: io::Error| {
+        if is_compressed {
+            ScanError::at(at, format!("cannot decompress the bundle: {error}"))
+        } else {
+            ScanError::at(at, "the bundle is truncated")
+        }
     };
     let damaged = |why: String| ScanError::at(at, why);
     let mut magic = [0; PLAIN.len()];
@@ -373,7 +376,7 @@ fn read_bundle(
     order.sort_by_key(|number| entries[*number].object.offset);
     for number in order {
         let object = &mut entries[number].object;
-        object.is_compressed = compressed_size.is_some();
+        object.is_compressed = is_compressed;
         if object.size == 0 {
             continue;
         }
