@@ -10,6 +10,11 @@ use sources::{Asked, ErrorKind as SourceKind, Service, SourceError};
 
 use crate::{Failure, Kind, unknown_gpu};
 
+/// Says how to give a stage a source that exists.
+fn no_such_source(told: Failure, pin: &str) -> Failure {
+    told.hint(format!("name a source or archive pin in `versions/tracks.toml`, or add a table `[source.{pin}]` or `[archive.{pin}]` to `versions/versions.toml`"))
+}
+
 /// Adds hints if `--set` names a pin that the plan does not use: they list the pins that it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
@@ -76,9 +81,7 @@ impl From<PlanError> for Failure {
             PlanError::NoSuchBase { pin, .. } => {
                 told.hint(format!("name an image pin in `versions/tracks.toml`, or add a table `[image.{pin}]` to `versions/versions.toml`"))
             }
-            PlanError::NoSuchSource { pin, .. } => {
-                told.hint(format!("name a source or archive pin in `versions/tracks.toml`, or add a table `[source.{pin}]` or `[archive.{pin}]` to `versions/versions.toml`"))
-            }
+            PlanError::NoSuchSource { pin, .. } => no_such_source(told, pin),
             PlanError::Unresolved { pin, image, tag, has_rehearsal } => {
                 let by_tag = match tag {
                     Some(tag) => format!(
