@@ -231,7 +231,7 @@ fn summary(count: &Count) -> String {
     let all_errors: usize = errors.values().sum();
     let true_errors = errors.get("true").copied().unwrap_or_default();
     format!(
-        "{files} files, {all} findings: {} true, {} arguable, {} false ({} true, {} true or arguable); errors: {true_errors} of {all_errors} true; recall {} of {} ({})",
+        "files: {files}; findings: {all}, of which {} true, {} arguable, {} false ({} true, {} true or arguable); errors: {true_errors} of {all_errors} true; recall {} of {} ({})",
         of("true"),
         of("arguable"),
         of("false"),
@@ -273,7 +273,7 @@ mod tests {
         judge(&files[0], &found, &mut count);
         assert_eq!(
             summary(&count),
-            "1 files, 4 findings: 2 true, 1 arguable, 1 false (50.0 % true, 75.0 % true or arguable); errors: 1 of 2 true; recall 2 of 3 (66.6 %)"
+            "files: 1; findings: 4, of which 2 true, 1 arguable, 1 false (50.0 % true, 75.0 % true or arguable); errors: 1 of 2 true; recall 2 of 3 (66.6 %)"
         );
         assert_eq!(count.unjudged, ["a/b/c.sh: 9 z"]);
     }

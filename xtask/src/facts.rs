@@ -59,7 +59,7 @@ pub(crate) fn table(facts: &[Fact], days: i64) -> String {
         return format!("All facts were checked in the last {days} days.");
     }
     let mut text = format!(
-        "{} facts have not been checked for {days} days or more.\n\n| days | fact | file |\n|---|---|---|",
+        "Facts that have not been checked for {days} days or more: {}.\n\n| days | fact | file |\n|---|---|---|",
         facts.len()
     );
     for Fact { age, table, file } in facts {
@@ -155,7 +155,10 @@ mod tests {
         assert_eq!(table(&[], 90), "All facts were checked in the last 90 days.");
         let old = Fact { age: 115, table: "kernel.any".to_owned(), file: "compat.toml".to_owned() };
         let text = table(&[old], 90);
-        assert!(text.starts_with("1 facts have not been checked for 90 days or more."), "{text}");
+        assert!(
+            text.starts_with("Facts that have not been checked for 90 days or more: 1."),
+            "{text}"
+        );
         assert!(text.ends_with("| 115 | `kernel.any` | compat.toml |"), "{text}");
     }
 

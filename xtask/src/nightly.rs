@@ -2,8 +2,8 @@
 //! workflow, and works on any machine.
 //!
 //! `outdated` → propose bumps → `lint` → `lock --check` → build the tracks whose plan changed →
-//! `verify` → `smoke`, if there is a GPU → summary, with old facts. A track with a rehearsal is
-//! rehearsed.
+//! `verify` → `smoke`, if there is a GPU → summary, with old facts. With a GPU, images are also
+//! loaded into an engine, for `smoke`. A track with a rehearsal is rehearsed.
 //!
 //! Nothing is committed or pushed: proposed bumps are files in `target/nightly`. In a GitHub
 //! workflow, the summary and the outputs go to the files that GitHub's variables name, and the
@@ -24,6 +24,9 @@ use crate::{facts, say};
 
 /// GitHub drops a summary of more than 1 MiB.
 const LONGEST_SUMMARY: usize = 1_000_000;
+
+/// The device of AMD GPUs.
+const GPU: &str = "/dev/kfd";
 
 /// The classes of `outdated` that make a nightly run fail.
 const BAD: [&str; 5] = ["vanished", "yanked", "rewritten", "moved", "expired"];
@@ -190,15 +193,13 @@ fn all_tracks(project: &std::path::Path) -> Result<Vec<(String, bool)>> {
 fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     writeln!(nightly.summary, "\n## Tracks\n\n| track | | |\n|---|---|---|")?;
     let records = tool.json(&["records", "--format", "json"]).unwrap_or(Value::Array(Vec::new()));
+    let has_gpu = std::path::Path::new(GPU).exists();
     let mut built = Vec::new();
     for (track, is_rehearsed) in all_tracks(&tool.project)? {
         let track = track.as_str();
-        let with = |arguments: &[&'static str]| {
-            let rehearse = is_rehearsed.then_some("--rehearse");
-            [arguments, rehearse.as_slice()].concat()
-        };
-        let plan = [&["plan", "--track", track][..], &with(&["--format", "json"])].concat();
-        let plan = match tool.json(&plan) {
+        let layout = format!("oci:dist/{track}");
+        let (planning, building) = arguments(track, &layout, is_rehearsed, has_gpu);
+        let plan = match tool.json(&planning) {
             Ok(plan) => plan,
             Err(why) => {
                 let first = format!("{why:#}").replace(['\n', '|'], " ");
@@ -221,8 +222,8 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             continue;
         }
         // A rehearsal builds its image from stand-ins, and checks it itself.
-        let is_good = quoted(tool, &[&["--track", track][..], &with(&[])].concat())?
-            && (is_rehearsed || quoted(tool, &["verify", track])?);
+        let is_good =
+            quoted(tool, &building)? && (is_rehearsed || quoted(tool, &["verify", track])?);
         if is_good {
             built.push(track.to_owned());
         } else {
@@ -233,7 +234,13 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
             (true, false) => "built and verified",
             (false, _) => "**failed**",
         };
-        let tried = if is_good && !is_rehearsed { smoke(tool, track, nightly)? } else { manner };
+        let tried = if !is_good || is_rehearsed {
+            manner
+        } else if has_gpu {
+            smoke(tool, track, nightly)?
+        } else {
+            "not tested: no GPU"
+        };
         writeln!(nightly.summary, "| {track} | {word} | {tried} |")?;
     }
     nightly.outputs.push(("tracks", built.join(" ")));
@@ -241,11 +248,26 @@ fn tracks(tool: &Tool<'_>, nightly: &mut Nightly) -> Result<()> {
     Ok(())
 }
 
-/// Tests the image of a track on this machine's GPU, and returns the text for the summary.
+/// Returns the commands that print the plan of a track, and that build it. With a GPU, the image is
+/// also loaded into an engine, because `smoke` starts the loaded image.
+fn arguments<'a>(
+    track: &'a str,
+    layout: &'a str,
+    is_rehearsed: bool,
+    has_gpu: bool,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let rehearse = is_rehearsed.then_some("--rehearse");
+    let plan = ["plan", "--track", track, "--format", "json"];
+    let output = ["--output", layout, "--load"];
+    let output = if has_gpu && !is_rehearsed { &output[..] } else { &[] };
+    (
+        [&plan[..], rehearse.as_slice()].concat(),
+        [&["--track", track][..], rehearse.as_slice(), output].concat(),
+    )
+}
+
+/// Tests the loaded image of a track on this machine's GPU, and returns the text for the summary.
 fn smoke(tool: &Tool<'_>, track: &str, nightly: &mut Nightly) -> Result<&'static str> {
-    if !std::path::Path::new("/dev/kfd").exists() {
-        return Ok("not tested: no GPU");
-    }
     if quoted(tool, &["smoke", track])? {
         return Ok("smoke test passed");
     }
@@ -414,6 +436,19 @@ mod tests {
         for name in ["official", "vulkan", "trainer", "llama-rocm", "ollama"] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
+    }
+
+    #[test]
+    fn an_image_that_is_tested_on_the_gpu_is_loaded_first() {
+        let build = |is_rehearsed, has_gpu| {
+            arguments("ollama", "oci:dist/ollama", is_rehearsed, has_gpu).1.join(" ")
+        };
+        let loaded = "--track ollama --output oci:dist/ollama --load";
+        assert_eq!(build(false, true), loaded);
+        assert_eq!(build(false, false), "--track ollama");
+        assert_eq!(build(true, true), "--track ollama --rehearse");
+        let (plan, _) = arguments("source", "oci:dist/source", true, true);
+        assert_eq!(plan.join(" "), "plan --track source --format json --rehearse");
     }
 
     #[test]
