@@ -105,7 +105,7 @@ async fn containers_with(
         }
         listed => listed,
     };
-    listed.map_err(|error| client.wire().judge_bollard(action, error))
+    listed.map_err(|error| client.judge(action, error))
 }
 
 /// Lists this tool's bases, and the images and build containers based on them, except those that
@@ -154,7 +154,7 @@ async fn has_no_log(client: &Client, id: &str) -> Result<bool, EngineError> {
             let config = container.host_config.and_then(|config| config.log_config);
             Ok(config.and_then(|config| config.typ).as_deref() == Some("none"))
         }
-        Err(error) => match client.wire().judge_bollard(&action, error) {
+        Err(error) => match client.judge(&action, error) {
             EngineError::NotFound { .. } => Ok(false),
             error => Err(error),
         },
@@ -304,7 +304,7 @@ pub(crate) async fn remove_container(client: &Client, id: &str) -> Result<(), En
     let docker = client.docker().clone().with_timeout(LONG);
     match docker.remove_container(id, Some(options)).await {
         Ok(()) => Ok(()),
-        Err(error) => match client.wire().judge_bollard(&action, error) {
+        Err(error) => match client.wire().judge_bollard(&action, &docker, error) {
             EngineError::NotFound { .. } => Ok(()),
             error => Err(error),
         },
@@ -560,6 +560,8 @@ fn end_processes_on(upper: &Path) {
         if mounts.lines().any(is_root)
             && let Some(pid) = Pid::from_raw(number)
             && let Err(error) = rustix::process::kill_process(pid, Signal::KILL)
+            // The process has just ended.
+            && error != rustix::io::Errno::SRCH
         {
             tracing::debug!(%error, number, "cannot end a process of a build container");
         }

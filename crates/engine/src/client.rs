@@ -74,8 +74,7 @@ impl Client {
     /// Negotiates the newest API version that both sides support.
     pub(crate) async fn negotiated(self) -> Result<Self, EngineError> {
         let docker = self.wire.docker(*bollard::API_DEFAULT_VERSION)?.negotiate_version().await;
-        let docker =
-            docker.map_err(|error| self.wire.judge_bollard("negotiate an API version", error))?;
+        let docker = docker.map_err(|error| self.judge("negotiate an API version", error))?;
         Ok(Self { docker, ..self })
     }
 
@@ -175,7 +174,7 @@ impl Client {
         let options = TagImageOptionsBuilder::new().repo(&repository).tag(tag.as_str()).build();
         let tagged = self.docker.tag_image(image.as_str(), Some(options)).await;
         let action = format!("tag the image `{name}`");
-        tagged.map_err(|error| self.wire.judge_bollard(&action, error))
+        tagged.map_err(|error| self.judge(&action, error))
     }
 
     /// Removes an image, or one of its names. Succeeds if there is no such image.
@@ -185,7 +184,7 @@ impl Client {
         let docker = self.docker.clone().with_timeout(LONG);
         match docker.remove_image(name, Some(options), None).await {
             Ok(_) => Ok(()),
-            Err(error) => match self.wire.judge_bollard(&action, error) {
+            Err(error) => match self.wire.judge_bollard(&action, &docker, error) {
                 EngineError::NotFound { .. } => Ok(()),
                 error => Err(error),
             },
@@ -222,7 +221,7 @@ impl Client {
         let options = PushImageOptionsBuilder::new().tag(tag.as_str()).build();
         let docker = self.docker.clone().with_timeout(LONG);
         let pushed = docker.push_image(&repository, Some(options), None);
-        let judged = pushed.map_err(|error| self.wire.judge_bollard(action, error));
+        let judged = pushed.map_err(|error| self.wire.judge_bollard(action, &docker, error));
         judged.try_for_each(|_| std::future::ready(Ok(()))).await
     }
 
@@ -306,7 +305,12 @@ impl Client {
         let filters = HashMap::from([("label".to_owned(), vec![label.to_owned()])]);
         let options = ListImagesOptionsBuilder::new().all(true).filters(&filters).build();
         let listed = self.docker.list_images(Some(options)).await;
-        listed.map_err(|error| self.wire.judge_bollard("list this tool's images", error))
+        listed.map_err(|error| self.judge("list this tool's images", error))
+    }
+
+    /// Turns an error from a call with the usual time limit into an [`EngineError`].
+    pub(crate) fn judge(&self, action: &str, error: bollard::errors::Error) -> EngineError {
+        self.wire.judge_bollard(action, &self.docker, error)
     }
 }
 

@@ -220,7 +220,7 @@ pub(crate) async fn create(
         ..CreateContainerOptions::default()
     });
     let created = client.docker().create_container(named, request.body()).await;
-    let created = created.map_err(|error| client.wire().judge_bollard(&action, error))?;
+    let created = created.map_err(|error| client.judge(&action, error))?;
     Ok(created.id)
 }
 
@@ -229,7 +229,7 @@ pub(crate) async fn start(client: &Client, id: &str) -> Result<(), EngineError> 
     let action = format!("start the container `{id}`");
     let none = None::<StartContainerOptions>;
     let started = client.docker().start_container(id, none).await;
-    started.map_err(|error| client.wire().judge_bollard(&action, error))
+    started.map_err(|error| client.judge(&action, error))
 }
 
 /// Sends a signal to a running container.
@@ -267,7 +267,7 @@ pub(crate) async fn wait(client: &Client, id: &str) -> Result<i64, EngineError> 
         // bollard returns an error for every status except 0. It is a real error only if there is a
         // message.
         Some(Err(Error::DockerContainerWaitError { error, code })) if error.is_empty() => Ok(code),
-        Some(Err(error)) => Err(client.wire().judge_bollard(&action, error)),
+        Some(Err(error)) => Err(client.wire().judge_bollard(&action, &docker, error)),
         None => Err(EngineError::Lost { action, reason: "the response is empty".to_owned() }),
     }
 }

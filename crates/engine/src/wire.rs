@@ -201,8 +201,13 @@ impl Wire {
         EngineError::Lost { action: action.to_owned(), reason }
     }
 
-    /// Turns an error from bollard into an [`EngineError`].
-    pub(crate) fn judge_bollard(&self, action: &str, error: bollard::errors::Error) -> EngineError {
+    /// Turns an error from bollard into an [`EngineError`]. `docker` is the client of the call.
+    pub(crate) fn judge_bollard(
+        &self,
+        action: &str,
+        docker: &Docker,
+        error: bollard::errors::Error,
+    ) -> EngineError {
         use bollard::errors::Error as E;
         let action_text = action.to_owned();
         match error {
@@ -211,7 +216,9 @@ impl Wire {
             }
             E::DockerStreamError { error } => judge(action, None, &error),
             E::DockerContainerWaitError { error, .. } => judge(action, None, &error),
-            E::RequestTimeoutError => EngineError::Silent { action: action_text, after: SHORT },
+            E::RequestTimeoutError => {
+                EngineError::Silent { action: action_text, after: docker.timeout() }
+            }
             E::IOError { err } => self.failed(action, &err),
             E::HyperResponseError { err } => {
                 EngineError::Lost { action: action_text, reason: chain(&err) }
@@ -270,4 +277,22 @@ fn message_of(body: &[u8]) -> String {
         }
     });
     wrapped.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_without_a_response_names_its_own_time_limit() {
+        let wire = Wire::new(Path::new("/nowhere"));
+        let docker = wire.docker(*bollard::API_DEFAULT_VERSION).unwrap();
+        for (docker, limit) in [(docker.clone(), SHORT), (docker.with_timeout(LONG), LONG)] {
+            let error = bollard::errors::Error::RequestTimeoutError;
+            match wire.judge_bollard("wait", &docker, error) {
+                EngineError::Silent { after, .. } => assert_eq!(after, limit),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
