@@ -173,6 +173,18 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
     }
 }
 
+/// Returns an output with an absolute path, which is also right in another folder.
+pub(crate) fn absolute(output: Output) -> Output {
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    match output {
+        Output::Layout { path, with_layers } => {
+            Output::Layout { path: absolute(path), with_layers }
+        }
+        Output::Archive { path } => Output::Archive { path: absolute(path) },
+        other => other,
+    }
+}
+
 /// Returns what was transferred to an output.
 pub(crate) fn moved(outcome: &OutputOutcome) -> String {
     let bytes = size(outcome.layer_bytes_copied);

@@ -29,11 +29,13 @@ const PLACES: [&str; 14] = [
     "stores",
 ];
 
-/// Returns the words of the command, with `***` in place of every secret.
+/// Returns the words of the command, with `***` in place of every secret. Without `-C`: a record
+/// also contains the folder in which the command ran.
 pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {
     let mut all = vec![command.get_name().to_owned()];
     let (mut command, mut matches) = (command, matches);
     let globals = command.get_arguments().filter(|one| one.is_global_set());
+    let globals = globals.filter(|one| one.get_id() != "directory");
     globals.for_each(|one| all.extend(words_of(one, matches)));
     loop {
         let own = || command.get_arguments().filter(|one| !one.is_global_set());

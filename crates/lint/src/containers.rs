@@ -10,7 +10,7 @@ pub(crate) const SESSION: &str = "--session";
 const LOGIN: &str = "--login";
 
 /// Texts of commands that set a key or a password.
-const LOGINS: [&str; 2] = ["--api-key", "basic-auth"];
+const LOGINS: [&str; 3] = ["--api-key", "--password", "basic-auth"];
 
 /// Marks a container whose command is a server without a login of its own.
 const SERVES: &str = "--serves";

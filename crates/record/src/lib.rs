@@ -88,7 +88,7 @@ pub struct BuildRecord {
 pub struct Place {
     /// The root of the project.
     pub project: String,
-    /// The folder in which the command was started.
+    /// The folder in which the command ran: the one of `-C`, or the current folder.
     pub folder: String,
 }
 

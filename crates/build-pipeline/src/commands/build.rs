@@ -28,7 +28,7 @@ use crate::cli::{Build, Format, Global, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
 use crate::outputs::{
-    ENGINE, check_push, hide_from_git, moved, nearby, next, options, parse_output,
+    ENGINE, absolute, check_push, hide_from_git, moved, nearby, next, options, parse_output,
     pushed_reference, shown,
 };
 use crate::render::PlanFormat;
@@ -508,7 +508,10 @@ impl Session<'_> {
         let facts = NameFacts::of_plan(plan);
         for text in named.chain(pushes).chain(load) {
             let filled = facts.fill_in(&text)?;
-            let output = parse_output(&filled, &plan.name, self.args.with_layers)?;
+            let mut output = parse_output(&filled, &plan.name, self.args.with_layers)?;
+            if self.global.directory.is_some() {
+                output = absolute(output);
+            }
             if let Output::Registry { reference } = &output {
                 check_push(plan.rehearsal, reference)?;
             }

@@ -51,7 +51,10 @@ fn the_configuration_names_the_engine() {
     project.run("run --help").expect(0).prints("[default: docker]");
     project.run("step run --help").expect(0).prints("[default: docker]");
     // `clean` checks all engines, whichever one builds.
-    let help = project.run("clean --help").expect(0).prints("[default: all available engines and the disk]");
+    let help = project
+        .run("clean --help")
+        .expect(0)
+        .prints("[default: all available engines and the disk]");
     assert!(!help.stdout.contains("[default: docker]"), "{}", help.stdout);
     project.write(FILE, "schema = 1\nengine = \"auto\"\n");
     let host = format!("unix://{}", project.path("no-engine.sock").display());

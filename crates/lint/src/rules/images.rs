@@ -33,11 +33,25 @@ pub(super) fn parts(reference: &str) -> Parts<'_> {
     Parts { name, path, has_registry: registry.is_some(), tag, has_digest: digest.is_some() }
 }
 
+/// How names begin that no registry resolves: images of this machine, the local transports of
+/// containers-transports(5), and models in an Ollama Modelfile.
+const NOT_PULLED: [&str; 10] = [
+    "containers-storage:",
+    "dir:",
+    "docker-archive:",
+    "docker-daemon:",
+    "hf.co/",
+    "huggingface.co/",
+    "local/",
+    "localhost/",
+    "oci-archive:",
+    "oci:",
+];
+
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for image in &facts.images {
         let reference = image.reference.trim();
-        let is_local = reference.starts_with("localhost/")
-            || reference.starts_with("local/")
+        let is_local = NOT_PULLED.iter().any(|start| reference.starts_with(start))
             || reference.ends_with(":local")
             || reference.contains(UNKNOWN)
             || reference.contains('$');

@@ -85,7 +85,8 @@ const COMPILERS: [&str; 14] = [
     "pip3", "podman", "uv",
 ];
 
-/// Returns whether a script starts such a program, and neither compiles nor installs anything.
+/// Returns whether a script starts such a program, and neither compiles nor installs anything, nor
+/// runs another script, which might.
 fn only_starts(facts: &Facts<'_>) -> bool {
     let runs = |names: &[&str]| {
         facts.commands.iter().any(|command| {
@@ -94,7 +95,10 @@ fn only_starts(facts: &Facts<'_>) -> bool {
         })
     };
     let is_python = facts.commands.iter().any(|one| one.words[0].text.contains("python"));
-    facts.kind == Kind::Shell && runs(&SERVERS) && !runs(&COMPILERS) && !is_python
+    let is_script = |text: &str| text.ends_with(".sh");
+    let has_script =
+        facts.commands.iter().any(|one| one.words.iter().take(2).any(|word| is_script(&word.text)));
+    facts.kind == Kind::Shell && runs(&SERVERS) && !runs(&COMPILERS) && !is_python && !has_script
 }
 
 /// Checks for names that differ from a known name by one or two characters.

@@ -529,7 +529,8 @@ impl Reader {
         let is_empty = |pair: &[Word]| pair[0].text == "-z" && pair[1].text.contains(UNKNOWN);
         match words[0].text.as_str() {
             "[" | "[[" | "test" => self.is_fallback |= words.windows(2).any(is_empty),
-            "fi" => self.is_fallback = false,
+            // `[ -z "$A" ] && exit 1`: nothing follows that runs only if the variable is empty.
+            "fi" | "exit" | "return" => self.is_fallback = false,
             _ => {}
         }
         let (folder, stage) = (self.folder.clone(), self.stage);

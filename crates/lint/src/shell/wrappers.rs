@@ -5,15 +5,15 @@ use super::Word;
 /// Programs that run the command after their own options, with their options that take a value, and
 /// the number of other words before the command.
 const WRAPPERS: [(&str, &[&str], usize); 11] = [
-    ("sudo", &["-u", "-g", "--user", "-C"], 0),
-    ("env", &["-u", "--unset", "-C"], 0),
+    ("sudo", &["-u", "-g", "-h", "-p", "-C", "-D", "--user", "--group", "--host", "--prompt"], 0),
+    ("env", &["-u", "--unset", "-C", "--chdir"], 0),
     ("exec", &["-a"], 0),
     ("nohup", &[], 0),
     ("setsid", &[], 0),
     ("nice", &["-n"], 0),
     ("ionice", &["-c", "-n"], 0),
     ("stdbuf", &["-i", "-o", "-e"], 0),
-    ("timeout", &["-k", "-s"], 1),
+    ("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
     ("taskset", &[], 1),
     ("numactl", &["-N", "-m", "-C", "-i", "-p"], 0),
 ];

@@ -371,3 +371,71 @@ fn the_architecture_of_a_target_is_checked_in_comments() {
         expect("silicon-mixup", NONE, &[("a.sh", text, expected)]);
     }
 }
+
+#[test]
+fn what_no_registry_resolves_is_no_image_name() {
+    for name in ["oci-archive:/home/Me/x.tar", "docker-archive:/tmp/Foo.tar", "oci:/home/Me/x"] {
+        let text = format!("podman run --rm {name}\n");
+        expect("image-name-invalid", NONE, &[("a.sh", &text, &[])]);
+    }
+    let model = "FROM hf.co/Owner/Llama-3.2-3B-Instruct-GGUF\n";
+    expect("image-name-invalid", NONE, &[("Modelfile", model, &[])]);
+    let image = "podman run --rm docker.io/Owner/x:1\n";
+    expect("image-name-invalid", NONE, &[("a.sh", image, &["1 error"])]);
+}
+
+#[test]
+fn a_run_with_a_second_command_uses_its_folder() {
+    for (line, expected) in [
+        ("RUN cd /src", &["2 warning"][..]),
+        ("RUN cd /src&&make", &[]),
+        ("RUN cd /src;make", &[]),
+        ("RUN cd /src\\\n && make", &[]),
+    ] {
+        let text = format!("{BASE}{line}\n");
+        expect("shell-state-lost", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn only_a_literal_password_is_one() {
+    for (line, expected) in [
+        ("RUN echo 'user:geheim' | chpasswd", &["2 warning"][..]),
+        ("RUN echo \"user:$(cat /run/secrets/pw)\" | chpasswd", &[]),
+        ("RUN echo \"user:$HASH\" | chpasswd -e", &[]),
+        ("RUN printf 'y' | sudo -S true", &[]),
+    ] {
+        let text = format!("{BASE}{line}\n");
+        expect("password-in-file", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_virtual_environment_with_its_own_torch_hides_nothing() {
+    let venv = "FROM docker.io/rocm/pytorch:7.2\nRUN python3 -m venv /v";
+    for (rest, expected) in [
+        ("", &["2 warning"][..]),
+        (" && /v/bin/pip install --index-url https://rocm.nightlies.amd.com/v2/gfx1151/ x", &[]),
+        (" && /v/bin/pip install --pre torch", &[]),
+        (" && /v/bin/pip install pre-commit", &[]),
+    ] {
+        let text = format!("{venv}{rest}\n");
+        expect("torch-hidden", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_script_that_runs_another_one_may_build() {
+    for (build, expected) in [("", &["1 information"][..]), ("./build.sh\n", &[])] {
+        let text = format!("export AMDGPU_TARGETS=gfx1151\n{build}llama-server -m /m.gguf\n");
+        expect("variable-build-only", NONE, &[("a.sh", &text, expected)]);
+    }
+}
+
+#[test]
+fn long_options_of_wrappers_take_values() {
+    for wrapper in ["timeout --signal KILL 60", "sudo --group render", "env --chdir /src"] {
+        let text = format!("{wrapper} git clone https://github.com/ggml-org/llama.cpp\n");
+        expect("clone-unpinned", NONE, &[("a.sh", &text, &["1 warning"])]);
+    }
+}
