@@ -269,7 +269,7 @@ fn man(folder: &std::path::Path) -> Result<(), Failure> {
                 format!("writing manual pages into `{}` failed", folder.display()),
                 &error,
             )
-            .hint("choose a folder that exists or can be created")
+            .hint("choose a folder that you can write to or create")
         })
 }
 

@@ -129,7 +129,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         Action::FetchPackages { input: name, sets } => {
             out.line(format_args!("{bar}├─ lock {name}{}", short_digest(input)));
             out.line(format_args!(
-                "{bar}└─ sets {}: every package by its SHA-256",
+                "{bar}└─ sets {}: each package is checked against its SHA-256",
                 sets.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
             ));
         }

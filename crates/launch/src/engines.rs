@@ -343,7 +343,8 @@ fn failed(candidate: &Candidate, error: &EngineError) -> Trouble<Failure> {
     )
 }
 
-/// Returns the error for a docker without BuildKit, although `DOCKER_BUILDKIT` requires it.
+/// Returns the error for a docker whose BuildKit cannot be used, although `DOCKER_BUILDKIT`
+/// requires it.
 fn no_buildkit(candidate: &Candidate, detail: String) -> Failure {
     let what = format!(
         "docker's BuildKit cannot be used (found through {}), but DOCKER_BUILDKIT requires it",

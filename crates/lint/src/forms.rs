@@ -203,7 +203,12 @@ pub const RULE: Form = Form::of(
                 "severity = \"warning\"",
             ),
             Key::required("title", Kind::Text, "A short name.", "title = \"the tag moves\""),
-            Key::required("fact", Kind::Text, "What is true.", "fact = \"A tag can be moved.\""),
+            Key::required(
+                "fact",
+                Kind::Text,
+                "Why this is a problem.",
+                "fact = \"A tag can be moved.\"",
+            ),
             Key::required("advice", Kind::Text, "What to do.", "advice = \"pin the digest\""),
         ],
         EVIDENCE_OF_RULE,
@@ -479,7 +484,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "package",
                 Kind::Text,
-                "The package that reads the variable. If the image's tag contains the package's release, the row applies only to `releases`.",
+                "The package that reads the variable. If the image's tag contains the package's release, the row applies only if `releases` contains that release.",
                 "none",
                 "package = \"vllm\"",
             ),

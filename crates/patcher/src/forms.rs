@@ -260,7 +260,7 @@ pub const EDIT: Form = Form::of(
         Key::optional(
             "guards",
             Kind::Text,
-            "A regular expression for text that the edit is about, even where `anchor` does not match. A version that the patch skips must not contain such text.",
+            "A regular expression that finds the code to edit even if `anchor` does not match. If a version that the patch skips contains a match, the patch fails.",
             "none",
             "guards = 'gfx11'",
         ),

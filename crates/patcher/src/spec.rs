@@ -127,8 +127,8 @@ pub struct Edit {
     pub already: Option<String>,
     /// A pattern that matches the file when upstream solved the problem in another way.
     pub satisfied_by: Option<String>,
-    /// A pattern for text that the edit is about, even where the anchor does not match. A version
-    /// that the patch skips must not contain such text.
+    /// A pattern that finds the code to edit even if the anchor does not match. If a version that
+    /// the patch skips contains a match, the patch fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guards: Option<String>,
 }

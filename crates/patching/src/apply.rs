@@ -80,7 +80,7 @@ pub fn replace(
     })
 }
 
-/// Turns a write error into a command error. No file was changed, except after
+/// Turns a write error into the failure of a command. No file was changed, except after
 /// [`ReplaceError::Stuck`].
 pub fn failed(error: &ReplaceError) -> Failure {
     let hint = match error {
@@ -98,7 +98,7 @@ pub fn failed(error: &ReplaceError) -> Failure {
     hinted(error, hint)
 }
 
-/// Turns a write error into a command error. `hint` says what has happened to the files.
+/// Turns a write error into the failure of a command. `hint` says what has happened to the files.
 pub(crate) fn hinted(error: &ReplaceError, hint: &str) -> Failure {
     let kind = match error {
         ReplaceError::Changed(_) => Kind::Busy,

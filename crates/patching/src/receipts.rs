@@ -58,7 +58,7 @@ impl ReceiptList {
             Ok(None) => return Ok(Self::empty()),
             Err(Unreadable(reason)) => {
                 return Err(fault(format!("cannot be read: {reason}"))
-                    .hint("check the permissions of the file and its parent folders"));
+                    .hint("it must be a readable regular file, and not reached through a link"));
             }
         };
         // Parse the version alone first, to distinguish a newer format from a damaged file.

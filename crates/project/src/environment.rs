@@ -30,7 +30,7 @@ pub const TABLE: [(&str, &str); 33] = [
     ("DOCKER_HOST, DOCKER_CONTEXT", "docker's socket, or the name of a docker context"),
     (
         "DOCKER_BUILDKIT",
-        "0: docker uses its classic builder; 1: docker must use BuildKit; not set: BuildKit, or the classic builder with a warning if docker has no BuildKit",
+        "0: docker uses its classic builder; 1: docker must use BuildKit; not set: BuildKit, or the classic builder with a warning if BuildKit cannot be used",
     ),
     ("BUILD_PIPELINE_INDEX", "same as --index"),
     (
@@ -417,7 +417,7 @@ pub fn local_ids() -> Result<(Option<u32>, Option<u32>), Failure> {
         match variable(name) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
-            Failure::new(Kind::Input, format!("{name} `{text}` is not a number"))
+            Failure::new(Kind::Input, format!("{name} `{text}` is not a numeric ID"))
                 .hint("`id -u` and `id -g` print yours, which are the default if the variables are not set")
         }),
     }

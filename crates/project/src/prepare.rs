@@ -301,8 +301,8 @@ fn check_base(name: &str, text: &str) -> Result<(), Failure> {
     result.map_err(|problems| Failure::places(problems, text.to_owned()))
 }
 
-/// Turns an error of the planner into a command error. If the labels of an image request something
-/// that no build produces, the image is at fault, not the command.
+/// Turns an error of the planner into the failure of a command. If the labels of an image request
+/// something that no build produces, the image is at fault, not the command.
 fn refused(project: &Project, error: PlanError, of_image: Option<&str>) -> Failure {
     let is_of_request = matches!(
         error,

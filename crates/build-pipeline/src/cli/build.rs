@@ -47,7 +47,7 @@ pub(crate) struct Build {
     #[command(flatten)]
     pub(crate) subject: Subject,
     /// Write the image to oci:DIR, oci-archive:FILE, registry:REF, engine or engine:NAME
-    /// (repeatable) [default: oci:dist/TRACK]
+    /// (repeatable) [default: `output` in config.toml, else oci:dist/TRACK]
     #[arg(short, long = "output", value_name = "OUTPUT")]
     pub(crate) outputs: Vec<Secret>,
     /// Push the image to a registry, like --output registry:REF (repeatable). {track}, {gpu} and
@@ -292,7 +292,7 @@ pub(crate) enum RecordsCommand {
 /// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Keep only the N newest records; not allowed with --older-than
+    /// Remove all except the N newest records; not allowed with --older-than
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days

@@ -62,7 +62,7 @@ struct ListedStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StepKind {
-    /// It is an image that is kept, and that stores share.
+    /// It is an image that is kept and can be shared through stores.
     Kept,
     /// It is an input, which is fetched by its digest when a step needs it.
     Input,

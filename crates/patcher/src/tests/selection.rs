@@ -169,7 +169,7 @@ fn a_newer_version_that_is_skipped_must_not_contain_the_text() {
     assert_eq!(ask(("leave-alone", "refuse"), "0.8", list), fine);
 }
 
-/// The first line with any text that the edit is about is reported, whichever pattern finds it.
+/// The first line that any of an edit's patterns matches is reported.
 #[test]
 fn the_first_line_that_contradicts_a_skip_is_reported() {
     let patterns = "satisfied_by = '^solved$'\nguards = '^about$'\n";
