@@ -55,7 +55,7 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
 }
 
 /// Replaces files, and calls `announce` before it writes anything. If replacing the files fails,
-/// `take_back` undoes the changes of `announce`.
+/// `take_back` undoes the changes of `announce`, except after [`ReplaceError::Stuck`].
 ///
 /// # Errors
 /// Fails if a file cannot be replaced or was changed. Unless the error says otherwise, all files
@@ -71,6 +71,10 @@ pub fn replace(
     }
     directory.replace(all, announce).map_err(|error| {
         let told = failed(&error);
+        // `revert` needs the announced receipts to restore the file that is stuck.
+        if matches!(error, ReplaceError::Stuck { .. }) {
+            return told;
+        }
         match take_back() {
             Ok(()) => told,
             Err(second) => {
