@@ -238,7 +238,7 @@ mod tests {
             (vec!["-t", "ollama", "-vv"], "build-pipeline --verbose --verbose --track ollama"),
             (
                 vec!["build", "--track=ollama,official", "--rehearse", "-C", "a b"],
-                "build-pipeline --directory 'a b' build --track ollama --track official --rehearse",
+                "build-pipeline build --track ollama --track official --rehearse",
             ),
             (
                 vec!["build", "-t", "ollama", "--rehearse", "official", "D"],
