@@ -185,8 +185,8 @@ fn builds_and_what_looks_at_them_tell_no_secret() {
     scene.runs_both("records");
     let records = scene.project.records();
     let words = records[0]["command"].as_array().unwrap();
-    assert!(words.iter().any(|word| word.as_str().unwrap().ends_with("***@h")), "{words:?}");
     assert_eq!(words[0], "build-pipeline");
+    assert!(!words.iter().any(|word| word == "--directory"), "{words:?}");
     scene.runs_both(&format!("records {}", records[0]["id"].as_str().unwrap()));
     for line in [
         "outdated",
