@@ -99,7 +99,7 @@ const PURE_OUTSIDE: [&str; 14] = [
     "toml",
 ];
 
-/// External crates that only one crate of ours may use, and that crate.
+/// External crates that only one crate of this workspace may use, and that crate.
 const OF_ONE_CRATE: [(&str, &str); 8] = [
     ("anstream", "terminal"),
     ("anstyle", "terminal"),

@@ -15,8 +15,8 @@ use crate::prepared::Prepared;
 use crate::records;
 use crate::replace::{ReplaceError, Replacement};
 
-/// The hint if the files were patched, but the ledger is not in its final form. Every form of it
-/// describes them.
+/// The hint if the files were patched, but the ledger could not be written a second time. The first
+/// version also lists every change.
 const PATCHED: &str = "the files were patched, and `build-pipeline patch revert` undoes this; check the free disk space and the folder's permissions";
 
 /// Writes the changed files of an outcome, the RECORDs that list them, and the receipt. It writes

@@ -64,29 +64,22 @@ pub enum Talk {
         message: String,
     },
     /// The run ends with an error.
-    Error {
-        /// The exit code.
-        exit_code: u8,
-        /// What went wrong.
-        message: String,
-        /// The causes, outermost first.
-        causes: Vec<String>,
-        /// The last log lines of the failed step, if there are any.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        log: Vec<String>,
-        /// What to do next.
-        hints: Vec<String>,
-    },
+    Error(ErrorDocument),
 }
 
-/// The error of one item of a result, with the fields of [`Talk::Error`].
-#[derive(Debug, serde::Serialize)]
+/// The error of a run, or of one item of a result.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct ErrorDocument {
+    /// The exit code.
     exit_code: u8,
+    /// What went wrong.
     message: String,
+    /// The causes, outermost first.
     causes: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// The last log lines of the failed step, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     log: Vec<String>,
+    /// What to do next.
     hints: Vec<String>,
 }
 
@@ -379,11 +372,7 @@ pub fn error(error: &Failure) {
     if matches!(error.message, Message::Told) {
         return;
     }
-    let as_talk = || {
-        let ErrorDocument { exit_code, message, causes, log, hints } = error.into();
-        Talk::Error { exit_code, message, causes, log, hints }
-    };
-    if said_as_json(as_talk) {
+    if said_as_json(|| Talk::Error(error.into())) {
         return;
     }
     match &error.message {

@@ -33,16 +33,17 @@ fn documents_keep_to_their_schemas() {
     assert_eq!(plan["schema"], 2);
     check(&project, "plan", &[plan]);
 
-    let built = project.run("--track ollama --rehearse --progress json").expect(0);
-    let events: Vec<Value> = built
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let built = project.run("--track ollama --rehearse --progress json").expect(0).stderr;
+    let unreachable = "--track locked-spoof --mirror docker.io=127.0.0.1:1 --progress json";
+    let failed = project.run(unreachable).expect(5).stderr;
+    let lines = built.lines().chain(failed.lines()).filter(|line| line.starts_with('{'));
+    let events: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().any(|event| event["event"] == "error"), "{failed}");
     check(&project, "event", &events);
-    project.run("--track locked-spoof --mirror docker.io=127.0.0.1:1").expect(5);
     check(&project, "record", &project.records());
+
+    let origin = project.run("pins show ollama --origin --format json").expect(0).stdout;
+    check(&project, "pins-origin", &[serde_json::from_str(&origin).unwrap()]);
 
     let verified = project.run("verify dist/rehearsal-ollama --format json").expect(0).stdout;
     check(&project, "verify", &[serde_json::from_str(&verified).unwrap()]);

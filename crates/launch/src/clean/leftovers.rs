@@ -42,8 +42,8 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
             continue;
         }
         match one(task, &address, &mut seen, report).await {
-            Ok(IsWanted::No) => {}
-            Ok(IsWanted::Yes) => {
+            Ok(false) => {}
+            Ok(true) => {
                 if matches!(address, Address::PodmanProgram(_)) {
                     started = candidate.kind;
                 }
@@ -58,35 +58,30 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     }
 }
 
-/// Whether an engine is one that the caller wants to clean.
-enum IsWanted {
-    Yes,
-    No,
-}
-
-/// Cleans one engine, unless it is another one than the caller wants.
+/// Cleans the engine at an address. Returns `false`, and does nothing, if it is not the engine that
+/// the caller wants.
 async fn one(
     task: &Task,
     address: &Address,
     seen: &mut BTreeSet<String>,
     report: &mut CleanReport,
-) -> Result<IsWanted, EngineError> {
+) -> Result<bool, EngineError> {
     let engine = match address {
         Address::PodmanProgram(program) => {
-            let Some(settings) = task.service(program) else { return Ok(IsWanted::Yes) };
+            let Some(settings) = task.service(program) else { return Ok(true) };
             Engine::podman(settings)
         }
         Address::Socket(socket) => {
             let kind = Client::kind_at(socket).await?;
             if task.wanted.is_some_and(|wanted| wanted != kind) {
-                return Ok(IsWanted::No);
+                return Ok(false);
             }
             Engine::at(kind, socket.clone(), None)
         }
     };
     let done = each(task, &engine, seen, report).await;
     engine.stop().await;
-    done.map(|()| IsWanted::Yes)
+    done.map(|()| true)
 }
 
 /// Removes the leftovers of an engine, run by run. `seen` contains the IDs that another connection

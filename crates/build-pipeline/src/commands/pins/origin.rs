@@ -34,7 +34,7 @@ struct OriginRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     /// Whether build-pipeline's own data has a row of the same name, which is not used.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     replaces_built_in: bool,
     /// The value of `--set`.
     #[serde(skip_serializing_if = "Option::is_none")]
