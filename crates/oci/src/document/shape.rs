@@ -149,7 +149,8 @@ pub(super) fn is_time(text: &str) -> bool {
     let is = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);
     let has_date = number(0..4, 0, 9999) && is(4, b'-') && number(5..7, 1, 12) && is(7, b'-');
     let has_time = number(11..13, 0, 23) && is(13, b':') && number(14..16, 0, 59) && is(16, b':');
-    let has_day = has_date && number(8..10, 1, days_of_month(text));
+    let day = text.get(..10).map(str::parse::<jiff::civil::Date>);
+    let has_day = has_date && number(8..10, 1, 31) && day.is_some_and(|day| day.is_ok());
     if !(has_day && is(10, b'T') && has_time && number(17..19, 0, 59)) {
         return false;
     }
@@ -168,16 +169,4 @@ pub(super) fn is_time(text: &str) -> bool {
     let is_offset = (is(start, b'+') || is(start, b'-')) && zone.len() == 6 && is(start + 3, b':');
     zone == "Z"
         || (is_offset && number(start + 1..start + 3, 0, 23) && number(start + 4..start + 6, 0, 59))
-}
-
-/// Returns the number of days in the month of a date, `YYYY-MM-…`.
-fn days_of_month(date: &str) -> u32 {
-    let year: u32 = date.get(0..4).and_then(|year| year.parse().ok()).unwrap_or_default();
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match date.get(5..7) {
-        Some("02") if is_leap => 29,
-        Some("02") => 28,
-        Some("04" | "06" | "09" | "11") => 30,
-        _ => 31,
-    }
 }
