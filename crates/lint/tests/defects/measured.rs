@@ -126,6 +126,8 @@ fn a_published_server_without_a_key_is_open() {
     for (rest, expected) in [
         ("[\"--n-gpu-layers\", \"99\", \"--host\", \"0.0.0.0\"]\n", &["4 information"][..]),
         ("[\"llama-server\", \"--api-key\", \"a\"]\n", &[]),
+        ("koboldcpp --model a.gguf\n", &["4 information"]),
+        ("koboldcpp --model a.gguf --password a\n", &[]),
         ("[\"python3\", \"main.py\"]\n", &[]),
         ("vllm serve a\n    env_file: .env\n", &[]),
         ("vllm serve a\n    network_mode: host\n", &[]),
