@@ -2,7 +2,7 @@
 //! errors on standard error.
 //!
 //! [`output`] is the only module that prints. [`reporter`] shows the progress of builds, and
-//! [`downloads`] that of downloads; both draw on a terminal with [`live`]. [`heartbeat`] prints a
+//! [`downloads`] that of downloads; both draw on a terminal with `live`. [`heartbeat`] prints a
 //! line when a step, an output or a command has been silent for a while. [`sanitise`] makes
 //! untrusted text safe to print. [`annotations`] writes GitHub's workflow commands, and
 //! [`exit_code`] gives each kind of failure its exit code.

@@ -104,7 +104,7 @@ pub(crate) struct Accept {
 #[derive(Debug, Args)]
 pub(crate) struct Index {
     /// The Python package index for archives and wheels [default: the one that pip uses, or
-    /// https://pypi.org/simple]
+    /// the Python Package Index]
     #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
     pub(crate) url: Option<String>,
 }
