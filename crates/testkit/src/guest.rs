@@ -4,6 +4,9 @@
 //! A [`Guest`] is a root file system with an overlay in memory, in its own mount namespace. A
 //! command in a guest sees the guest's files. Its changes are lost when it ends, except in folders
 //! that the test shares. So a test can run programs that write to `/var/lib/apt` or `/etc`.
+//!
+//! `/var/lib/containers` and `/var/lib/docker` are empty in a guest. Other tests write to podman's
+//! cache in the first one, and a copy of a database that is being written is damaged.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -48,6 +51,9 @@ mount -t overlay overlay -o "lowerdir=$lower,upperdir=/mnt/changes,workdir=/mnt/
 for name in proc sys dev; do mount --rbind "/$name" "$root/$name"; done
 for name in tmp run; do mount -t tmpfs tmpfs "$root/$name"; done
 chmod 1777 "$root/tmp"
+for engine in containers docker; do
+  mkdir -p "$root/var/lib/$engine"; mount -t tmpfs -o mode=711 tmpfs "$root/var/lib/$engine"
+done
 for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt; do
   if [ -e "$file" ]; then rm -f "$root$file"; cat "$file" > "$root$file"; fi
 done

@@ -47,6 +47,15 @@ fn engines_run(guest: &Guest, podman: u32, docker_major: u32) {
     }
 }
 
+/// Podman and docker of this machine may write to their folders while a test copies it.
+#[test]
+fn a_guest_sees_nothing_of_the_engines_of_its_root() {
+    let script = "ls -A /var/lib/containers /var/lib/docker";
+    let output = Guest::this_machine().command(&[], "sh").args(["-c", script]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "/var/lib/containers:\n\n/var/lib/docker:\n");
+}
+
 /// Returns the first number of a version.
 fn major(version: &str) -> u32 {
     version.split('.').next().unwrap().parse().unwrap()
