@@ -16,6 +16,10 @@ struct Group<'f> {
     packages: Vec<&'f Package>,
 }
 
+/// Options of pip and uv that name an index or a page with wheels.
+const INDEX_OPTIONS: [&str; 4] =
+    ["--index-url", "--extra-index-url", "--default-index", "--find-links"];
+
 /// Programs in the compatibility table that have the same names as Python packages.
 const ENGINES: [&str; 2] = ["docker", "podman"];
 
@@ -208,7 +212,16 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
             format!("`{}` is installed without an exact version", package.name),
         );
     }
-    if has_extra && names_rocm(command) {
+    // uv uses only the first index that has a package, and asks the extra ones first.
+    let is_uv = words.iter().any(|word| word.rsplit('/').next() == Some("uv"))
+        && !words.iter().any(|word| word.contains("unsafe-"));
+    // No other index has a build with the stamp.
+    let has_stamp = facts.packages.iter().any(|package| {
+        package.name == "torch"
+            && package.command.checked_sub(1).and_then(|at| facts.commands.get(at)) == Some(command)
+            && rocm_of(package).is_some()
+    });
+    if has_extra && names_rocm(command) && !is_uv && !has_stamp {
         found.add("extra-index-url", line, "the ROCm index and the default index are merged");
     }
 }
@@ -220,13 +233,12 @@ fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &
         let package = group.packages.iter().find(|package| package.name == name);
         let Some(package) = package else { continue };
         let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
-        // `-i` and `--index-url` select the only index. If it has only stamped builds, it returns
-        // one of them even for a version without a stamp.
+        // A version without a stamp also matches the stamped builds of an index, and pip prefers
+        // them (PEP 440, "Local version identifiers").
         let has_index = command.is_some_and(|command| {
             command.words.iter().any(|word| {
-                word.text == "-i"
-                    || word.text.starts_with("--index-url")
-                    || word.text.starts_with("--default-index")
+                matches!(&*word.text, "-i" | "-f")
+                    || INDEX_OPTIONS.iter().any(|option| word.text.starts_with(option))
             })
         });
         let has_stamp = group.versions.get(&name).is_some_and(|version| version.contains('+'));

@@ -237,16 +237,23 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
     })
 }
 
-/// Returns whether the image of a setting has a release of the package to which the row does not
-/// apply. If the image is unknown, the images that the file refers to are used.
+/// Returns whether the image of a setting has, or the file installs, a release of the package to
+/// which the row does not apply. If the image is unknown, the images that the file refers to are
+/// used.
 fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
     let Some(package) = &row.package else { return false };
     let own = setting.program.as_deref();
     let others =
         facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
     let programs = own.into_iter().chain(others);
-    let known: Vec<&str> =
-        programs.filter_map(|program| images::release_of(program, package)).collect();
+    // The image `pytorch` has the package `torch`.
+    let installed =
+        facts.packages.iter().filter(|one| package.strip_prefix("py") == Some(&one.name));
+    let versions = installed.filter_map(|one| one.version.as_deref());
+    let known: Vec<&str> = programs
+        .filter_map(|program| images::release_of(program, package))
+        .chain(versions)
+        .collect();
     let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
     !known.is_empty() && !known.iter().any(applies)
 }
@@ -450,7 +457,8 @@ fn is_for_host_ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>
     let in_compose =
         || context.exists.is_some_and(|files| !files.compose_files(facts.file).is_empty());
     match (setting.scope, setting.program.as_deref()) {
-        (Scope::Run, Some(program)) => {
+        // A service has the addresses of its container.
+        (Scope::Run, Some(program)) if facts.kind != Kind::Compose => {
             let first = program.split(' ').next().unwrap_or_default();
             first == "ollama" || first.starts_with('/') && first.ends_with("/ollama")
         }

@@ -252,3 +252,64 @@ fn code_of_a_model_is_run_however_vllm_is_started() {
     ];
     expect("remote-code", NONE, cases);
 }
+
+#[test]
+fn a_version_without_a_stamp_takes_the_stamped_build_of_the_index() {
+    let rocm = "https://download.pytorch.org/whl/rocm5.2";
+    let install = "FROM docker.io/a/b@sha256:1\nRUN pip install torch==1.13.1+rocm5.2";
+    for (rest, expected) in [
+        (format!(" torchaudio==0.13.1 --extra-index-url {rocm}\n"), &[][..]),
+        (format!(" torchaudio==0.13.1 --index-url {rocm}\n"), &[]),
+        (format!(" torchaudio==0.13.1 -f {rocm}\n"), &[]),
+        (format!(" torchaudio==0.13.1+rocm5.1 --extra-index-url {rocm}\n"), &["2 error"]),
+        (format!(" --index-url {rocm}\nRUN pip install torchaudio==0.13.1\n"), &["3 error"]),
+    ] {
+        let text = format!("{install}{rest}");
+        expect("packages-do-not-match", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn an_extra_index_that_cannot_change_torch_is_accepted() {
+    let index = "--extra-index-url https://download.pytorch.org/whl/rocm6.4";
+    for (words, expected) in [
+        ("pip install torch==2.9.1", &["1 warning"][..]),
+        ("pip install torch==2.9.1+rocm6.4", &[]),
+        ("uv pip install torch==2.9.1", &[]),
+        ("uv pip install --index-strategy unsafe-best-match torch==2.9.1", &["1 warning"]),
+    ] {
+        let text = format!("{words} {index}\n");
+        expect("extra-index-url", NONE, &[("a.sh", &text, expected)]);
+    }
+}
+
+#[test]
+fn praise_of_bitsandbytes_is_no_complaint() {
+    for (comment, expected) in [
+        ("# bitsandbytes (upstream with native gfx1151 support)\n", &[][..]),
+        ("# upstream bitsandbytes instead of the ROCm fork\n", &[]),
+        ("# bitsandbytes does not support ROCm\n", &["1 information"]),
+        ("# bitsandbytes doesn't support AMD\n", &["1 information"]),
+        ("# bitsandbytes lacks ROCm support\n", &["1 information"]),
+    ] {
+        expect("bitsandbytes-stale", NONE, &[("a.sh", comment, expected)]);
+    }
+}
+
+#[test]
+fn a_service_of_ollama_listens_in_its_container() {
+    let text =
+        "services:\n  ollama:\n    build: .\n    environment:\n      - OLLAMA_HOST=0.0.0.0\n";
+    expect("ollama-open", NONE, &[("compose.yml", text, &[])]);
+}
+
+#[test]
+fn an_old_pytorch_reads_only_the_old_name() {
+    let allocator = "ENV PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128\n";
+    for (version, expected) in [("2.6.0", &[][..]), ("2.9.1", &["3 information"])] {
+        let text = format!(
+            "FROM docker.io/a/b@sha256:1\nRUN pip install torch=={version} --index-url https://download.pytorch.org/whl/rocm6.4\n{allocator}"
+        );
+        expect("variable-renamed", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
