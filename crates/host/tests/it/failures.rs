@@ -119,7 +119,7 @@ fn a_gpu_that_does_not_answer_is_not_called_unsupported() {
         assert_eq!(names(&failures, log.as_bytes()), found, "{lines} {test}");
     }
     let reset = format!("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n{ring} sdma0 (-110).");
-    assert_eq!(names(&failures, reset.as_bytes()), [""; 0]);
+    assert_eq!(names(&failures, reset.as_bytes()), ["gpu-context-lost"]);
 }
 
 /// A GPU that left the bus, or did not resume, explains the timeouts and faults around it.
@@ -155,6 +155,34 @@ fn a_gpu_that_is_gone_is_the_only_cause() {
     assert_eq!(names(&failures, reset.as_bytes()), ["ring-timeout"]);
 }
 
+/// A reset, a fault of the IOMMU and a frozen screen are often consequences. The error that comes
+/// with them is the cause.
+#[test]
+fn a_consequence_is_reported_only_without_its_cause() {
+    let failures = catalogue();
+    let gpu = "amdgpu 0000:03:00.0: ";
+    for (consequence, message) in [
+        ("gpu-context-lost", "amdgpu: GPU reset begin!"),
+        ("iommu-fault", "AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000f address=0x1000]"),
+        ("display-frozen", "[drm] *ERROR* [CRTC:91:crtc-1] flip_done timed out"),
+    ] {
+        let alone = format!("{gpu}{message}");
+        assert_eq!(names(&failures, alone.as_bytes()), [consequence]);
+        for (cause, error) in [
+            ("ring-timeout", "ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3"),
+            ("mes-timeout", "MES failed to respond to msg=REMOVE_QUEUE"),
+            ("gpu-lost-from-bus", "device lost from bus!"),
+        ] {
+            for lines in [1, 300] {
+                let log = format!("{gpu}{error}{}{gpu}{message}", "\n".repeat(lines));
+                assert_eq!(names(&failures, log.as_bytes()), [cause], "{message} {lines}");
+            }
+            let log = format!("{gpu}{error}{}{gpu}{message}", "\n".repeat(301));
+            assert_eq!(names(&failures, log.as_bytes()), [cause, consequence], "{message}");
+        }
+    }
+}
+
 /// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
 #[test]
 fn causes_and_advice_fit_the_program_and_the_system() {
@@ -172,6 +200,11 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("gpu-stream-failed", &["smaller", "limit"]),
         ("llama-invalid-argument", &["torch", "OVERRIDE"]),
         ("zluda-dll-failed", &["/dev/", "export"]),
+        ("directml-suspended", &["/dev/", "export"]),
+        ("windows-driver-timeout", &["dmesg", "export"]),
+        // No other ROCm helps against these.
+        ("gpu-hardware-error", &["ROCm", "linux-firmware"]),
+        ("display-frozen", &["ROCm"]),
         // These libraries are in another folder.
         ("rocm-sysdeps-missing", &["core-X.Y"]),
     ] {
@@ -200,6 +233,10 @@ fn advice_for_one_gpu_says_for_which() {
         ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
         ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
         ("no-such-wheel", "which also have wheels for Windows", "Windows: "),
+        ("hip-unclear-error", "dmesg", "Linux: "),
+        ("hip-unclear-error", "Adrenalin", "Windows: "),
+        ("hip-graph-capture", "--enforce-eager", "vLLM: "),
+        ("driver-for-another-kernel", "linux-modules-extra", "install all updates "),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
