@@ -183,6 +183,30 @@ fn a_consequence_is_reported_only_without_its_cause() {
     }
 }
 
+/// An error of HIP that no other row knows has a careful answer; the others keep theirs.
+#[test]
+fn an_error_of_hip_has_one_answer() {
+    let failures = catalogue();
+    for (error, found) in [
+        ("out of memory", "gpu-out-of-memory"),
+        ("invalid device function", "no-kernel-image"),
+        ("invalid argument", "hip-invalid-argument"),
+        ("an illegal memory access was encountered", "illegal-access"),
+        ("unspecified launch failure", "launch-failure"),
+        ("device kernel image is invalid", "kernel-image-invalid"),
+        ("no ROCm-capable device is detected", "no-hip-gpu"),
+        ("invalid device ordinal", "hip-device-number"),
+        ("named symbol not found", "hip-symbol-not-found"),
+        ("device-side assert triggered", "hip-device-assert"),
+        ("operation not permitted when stream is capturing", "hip-graph-capture"),
+        ("the operation cannot be performed in the present state", "hip-unclear-error"),
+        ("an error that nobody has seen", "hip-unclear-error"),
+    ] {
+        let log = format!("torch.AcceleratorError: HIP error: {error}");
+        assert_eq!(names(&failures, log.as_bytes()), [found], "{error}");
+    }
+}
+
 /// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
 #[test]
 fn causes_and_advice_fit_the_program_and_the_system() {
