@@ -185,6 +185,13 @@ pub(crate) fn is_disk_full(detail: &str) -> bool {
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
+/// Returns whether the engine's message reports that it has no image with the given ID. podman then
+/// reads the ID as a name, which is not allowed to be an ID (`NormalizeToDockerHub`), and answers
+/// with status 500.
+fn is_unknown_id(detail: &str) -> bool {
+    detail.ends_with("cannot specify 64-byte hexadecimal strings")
+}
+
 /// Turns an API error outside builds into an [`EngineError`]. `status` is the HTTP status, if
 /// there was one.
 pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineError {
@@ -198,6 +205,7 @@ pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineEr
     }
     match status {
         Some(404) => EngineError::NotFound { action, detail },
+        _ if is_unknown_id(&detail) => EngineError::NotFound { action, detail },
         _ => EngineError::Refused { action, detail },
     }
 }

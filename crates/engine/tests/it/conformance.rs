@@ -40,6 +40,7 @@ for_each_builder!(
     a_missing_base_is_named,
     a_run_has_the_network_it_was_given,
     a_context_that_breaks_off_is_an_input_error,
+    an_image_that_is_gone_is_not_found_by_any_form_of_its_id,
 );
 
 async fn a_build_has_steps_lines_labels_and_an_image(engine: &Engine) {
@@ -205,4 +206,14 @@ async fn a_context_that_breaks_off_is_an_input_error(engine: &Engine) {
     let built = engine.build(&request, Box::pin(good.chain(bad)), &mut |_| {}).await;
     let Err(EngineError::Input { source, .. }) = built else { panic!("{built:?}") };
     assert_eq!(source.to_string(), "the disk said no");
+}
+
+async fn an_image_that_is_gone_is_not_found_by_any_form_of_its_id(engine: &Engine) {
+    let id = "20fcddbef99e9a1baf47016b0a0ea42b0385cae2118dbb76f5aec577480a8673";
+    for name in [id.to_owned(), format!("sha256:{id}"), "localhost/gone:1".to_owned()] {
+        let found = engine.inspect(&name).await;
+        assert!(matches!(found, Err(EngineError::NotFound { .. })), "{name}: {found:?}");
+        // It is already gone when `clean` removes it.
+        engine.remove_image(&name).await.unwrap();
+    }
 }
