@@ -9,8 +9,8 @@ use record::verify::{Verdict, compare};
 use serde::Serialize;
 
 use crate::differences::{File, Files};
-use terminal::output::Page;
-use terminal::sanitise::sanitise;
+use text::Page;
+use text::sanitise::sanitise;
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

@@ -10,7 +10,7 @@ use seal::{Entry, EntryPath, Listing};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use terminal::sanitise::sanitise;
+use text::sanitise::sanitise;
 
 /// The maximum number of files of one kind that are shown for a layer.
 const SHOWN: usize = 10;

@@ -20,7 +20,7 @@ use sources::{Event, Sources};
 use crate::cli::{self, Given, Global, NetworkChoice, StoreArgs};
 use terminal::downloads::Downloads;
 use terminal::output;
-use terminal::sanitise::sanitise_line;
+use text::sanitise::sanitise_line;
 
 /// Makes the folder of `-C` the current folder, so that all relative paths start there.
 pub(crate) fn enter(directory: Option<&Path>) -> Result<(), Failure> {

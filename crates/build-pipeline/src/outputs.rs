@@ -8,9 +8,7 @@ use names::{EngineKind, ImageRef};
 use plan::Plan;
 use project::image::name_in_engine;
 use record::OutputOutcome;
-
-use terminal::output::counted;
-use terminal::reporter::size;
+use text::{counted, size};
 
 /// Makes git ignore a new folder for images, if a file was written into it, as Python's `venv` does
 /// for its folders.

@@ -11,9 +11,9 @@ use plan::{
 use project::prepare::Prepared;
 use record::SlimSummary;
 
-use terminal::output::{self, Page, counted};
-use terminal::reporter::size;
-use terminal::sanitise::sanitise;
+use terminal::output;
+use text::sanitise::sanitise;
+use text::{Page, counted, size};
 
 /// The output format of a plan. It is defined here, not with the other arguments, so that adding a
 /// format changes only this file.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar};
 use sources::{Event, SourceUrl};
+use text::size;
 
-use crate::reporter::{Progress, Reporter, size};
+use crate::reporter::{Progress, Reporter};
 use crate::{live, output};
 
 /// The downloads that are in progress.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use names::Digest;
 use oci::client::bytes_received;
+use text::size;
 
 use crate::output;
-use crate::reporter::size;
 
 /// The longest silence. Lines are less than 10 s apart, because the threads check more often.
 const SILENCE: Duration = Duration::from_secs(9);

@@ -1,17 +1,14 @@
 //! What a person or a program sees of a run: results on standard output, and messages, progress and
-//! errors on standard error.
+//! errors on standard error. The crate `text` makes the texts.
 //!
 //! [`output`] is the only module that prints. [`reporter`] shows the progress of builds, and
 //! [`downloads`] that of downloads; both draw on a terminal with `live`. [`heartbeat`] prints a
-//! line when a step, an output or a command has been silent for a while. [`sanitise`] makes
-//! untrusted text safe to print. [`annotations`] writes GitHub's workflow commands, and
-//! [`exit_code`] gives each kind of failure its exit code.
+//! line when a step, an output or a command has been silent for a while. [`exit_code`] gives each
+//! kind of failure its exit code.
 
-pub mod annotations;
 pub mod downloads;
 pub mod exit_code;
 pub mod heartbeat;
 mod live;
 pub mod output;
 pub mod reporter;
-pub mod sanitise;

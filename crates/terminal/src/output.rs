@@ -10,9 +10,10 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
 use failure::{Failure, Kind, Message};
 use launch::Notice;
+use text::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
+use text::{Page, Tone, counted};
 
 use crate::exit_code::code_of;
-use crate::sanitise::{sanitise, sanitise_in_place, sanitise_json, sanitise_line};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -95,76 +96,12 @@ impl From<&Failure> for ErrorDocument {
     }
 }
 
-/// A text that is built line by line.
-#[derive(Debug, Default)]
-pub struct Page {
-    text: String,
-    /// The verdicts in it, in order.
-    verdicts: Vec<(Range<usize>, Tone)>,
-}
-
-/// The tone of a verdict, which determines its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// As expected.
-    Good,
-    /// Not known, or not as good as it could be.
-    Doubtful,
-    /// Not as expected.
-    Bad,
-}
-
-impl Tone {
-    fn style(self) -> Style {
-        match self {
-            Self::Good => GOOD,
-            Self::Doubtful => WARNING,
-            Self::Bad => ERROR,
-        }
-    }
-}
-
-impl Page {
-    /// Adds a line.
-    pub fn line(&mut self, text: std::fmt::Arguments<'_>) {
-        self.add(text);
-        self.text.push('\n');
-    }
-
-    /// Adds a text without ending the line.
-    pub fn add(&mut self, text: std::fmt::Arguments<'_>) {
-        use std::fmt::Write as _;
-        self.text.write_fmt(text).expect("writing to a string never fails");
-    }
-
-    /// Adds a verdict without ending the line. [`page`] prints it in colour.
-    pub fn verdict(&mut self, word: &str, tone: Tone) {
-        let start = self.text.len();
-        self.text.push_str(word);
-        self.verdicts.push((start..self.text.len(), tone));
-    }
-
-    /// Adds a verdict that fills a column of `width` characters.
-    pub fn column(&mut self, word: &str, tone: Tone, width: usize) {
-        self.verdict(word, tone);
-        self.add(format_args!("{:1$}", "", width.saturating_sub(word.len())));
-    }
-
-    /// Returns the complete text, without colours.
-    pub fn into_text(self) -> String {
-        self.text
-    }
-}
-
-/// Returns a number with a noun: `1 pin`, `2 pins`, `2 patches`, `2 entries`.
-pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    if count == N::from(1) {
-        return format!("{count} {noun}");
-    }
-    match noun.strip_suffix('y') {
-        Some(start) => format!("{count} {start}ies"),
-        None if noun.ends_with("ch") => format!("{count} {noun}es"),
-        None => format!("{count} {noun}s"),
+/// Returns the colour of a verdict.
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Good => GOOD,
+        Tone::Doubtful => WARNING,
+        Tone::Bad => ERROR,
     }
 }
 
@@ -219,15 +156,16 @@ pub fn sanitised_result(text: &str) -> Result<(), Failure> {
 
 /// Prints a page that may contain untrusted text, with its verdicts in colour.
 pub fn page(page: &Page) -> Result<(), Failure> {
-    let (mut shown, mut end) = (String::new(), 0);
-    for (range, tone) in &page.verdicts {
-        let style = tone.style();
-        shown.push_str(&sanitise(&page.text[end..range.start]));
-        let word = sanitise(&page.text[range.clone()]);
-        shown.extend([style.render().to_string(), word, style.render_reset().to_string()]);
-        end = range.end;
+    let mut shown = String::new();
+    for (piece, tone) in page.pieces() {
+        let piece = sanitise(piece);
+        match tone.map(style) {
+            None => shown.push_str(&piece),
+            Some(style) => {
+                shown.extend([style.render().to_string(), piece, style.render_reset().to_string()]);
+            }
+        }
     }
-    shown.push_str(&sanitise(&page.text[end..]));
     result(&shown)
 }
 

@@ -11,11 +11,12 @@ use plan::Plan;
 use project::{environment, state};
 use record::{OutputState, StepState};
 use serde::Serialize;
+use text::sanitise::sanitise_line;
+use text::{counted, seconds, size};
 
 use crate::heartbeat::{Heartbeat, Transferred};
 use crate::live;
-use crate::output::{self, counted};
-use crate::sanitise::sanitise_line;
+use crate::output;
 
 /// The shortest previous duration in milliseconds that is worth showing.
 const LONG: u64 = 10_000;
@@ -413,35 +414,4 @@ impl Shown {
 /// Parses a built-in template.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
-}
-
-/// Formats a duration for display.
-pub fn seconds(milliseconds: u64) -> String {
-    match milliseconds {
-        0..10_000 => format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000),
-        _ => format!("{} s", milliseconds / 1000),
-    }
-}
-
-/// Returns a size in decimal units, as registries and disks use them.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-        None => format!("{bytes} B"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        for (bytes, wanted) in
-            [(0, "0 B"), (999, "999 B"), (1_500, "1.5 kB"), (7_500_000_000, "7.5 GB")]
-        {
-            assert_eq!(size(bytes), wanted);
-        }
-    }
 }

@@ -138,7 +138,7 @@ pub(super) const GATES: &[Gate] = &[
         promise: "No input causes a panic, a hang or excessive memory use: 25 fuzz targets",
         promised: 9 * 200_000 + 15 * 50_000 + 1_000_000,
         holds: Holds::Tests(&[
-            ("terminal", "lib", "sanitise::tests::fuzzed_text_does_nothing_to_a_terminal"),
+            ("text", "lib", "sanitise::tests::fuzzed_text_does_nothing_to_a_terminal"),
             ("engine", "lib", "fuzz::fuzzed_streams_never_succeed_without_an_image"),
             ("engine", "lib", "fuzz::fuzzed_dockerfiles_keep_their_lines"),
             ("gpu-code", "it", "fuzz::fuzzed_files_are_refused_or_list_objects_inside_them"),

@@ -10,9 +10,9 @@ use project::input::Input;
 
 use crate::cli::{AuditCode, Format, Global};
 use crate::global;
-use terminal::output::{self, Page, Tone, counted};
-use terminal::reporter::size;
-use terminal::sanitise::sanitise_line;
+use terminal::output;
+use text::sanitise::sanitise_line;
+use text::{Page, Tone, counted, size};
 
 /// The maximum number of targets that the text lists.
 const MOST_TARGETS: usize = 40;

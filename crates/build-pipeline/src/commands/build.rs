@@ -34,9 +34,10 @@ use crate::outputs::{
 use crate::render::PlanFormat;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
-use terminal::output::{self, ErrorDocument, Page, Tone, counted};
-use terminal::reporter::{Reporter, size};
-use terminal::sanitise::{sanitise_json, sanitise_line};
+use terminal::output::{self, ErrorDocument};
+use terminal::reporter::Reporter;
+use text::sanitise::{sanitise_json, sanitise_line};
+use text::{Page, Tone, counted, size};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {

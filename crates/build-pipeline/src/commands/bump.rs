@@ -16,7 +16,8 @@ use upkeep::bump::{Accepted, Asked, Bound, BumpReport, look_up};
 use crate::cli::{Bump, BumpFormat, Global};
 use crate::commands::bundle::{copy_input, place};
 use crate::global;
-use terminal::output::{self, Page, counted};
+use terminal::output;
+use text::{Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Bump) -> Result<(), Failure> {

@@ -20,9 +20,10 @@ use crate::cli::{Bundle, Global, Mirror, Subject};
 use crate::global;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
-use terminal::output::{self, Page, counted};
-use terminal::reporter::{Reporter, size};
-use terminal::sanitise::sanitise_line;
+use terminal::output;
+use terminal::reporter::Reporter;
+use text::sanitise::sanitise_line;
+use text::{Page, counted, size};
 
 /// The maximum number of damaged places that are shown after the first one.
 const MOST_DAMAGE: usize = 20;

@@ -4,8 +4,8 @@ use failure::{Failure, Kind};
 use launch::clean::{Asked, CleanReport, State, clean};
 
 use crate::cli::{Clean, Format, Only};
-use terminal::output::{self, Page};
-use terminal::reporter::size;
+use terminal::output;
+use text::{Page, size};
 
 /// Finds leftovers, removes them, and reports the result.
 pub(crate) fn run(args: &Clean) -> Result<(), Failure> {

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::cli::{Diagnose, Format};
 use crate::global::{self, working_folder};
-use terminal::output::{self, Page, counted};
+use terminal::output;
+use text::{Page, counted};
 
 /// The output of `diagnose --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

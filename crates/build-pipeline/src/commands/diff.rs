@@ -7,7 +7,7 @@ use crate::cli::{Diff, Format, Global};
 use crate::comparison::Comparison;
 use crate::global;
 use terminal::output;
-use terminal::output::Page;
+use text::Page;
 
 /// Compares the two given images.
 pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {

@@ -17,7 +17,8 @@ use serde::Serialize;
 
 use crate::cli::{Doctor, Format};
 use crate::global;
-use terminal::output::{self, Page, Tone};
+use terminal::output;
+use text::{Page, Tone};
 
 /// The output of `doctor --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

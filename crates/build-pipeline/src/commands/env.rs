@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::cli::{Env, EnvFormat};
 use crate::global;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// The output of `env --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

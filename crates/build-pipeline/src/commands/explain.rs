@@ -12,7 +12,7 @@ use crate::cli::{Explain, Format, Global};
 use crate::commands::lint;
 use crate::global;
 use terminal::output;
-use terminal::output::Page;
+use text::Page;
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;

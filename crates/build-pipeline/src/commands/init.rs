@@ -10,7 +10,8 @@ use crate::cli::{CiSystem, Document, Init};
 use crate::commands::schema::schema;
 use crate::global;
 use crate::typed;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Runs the command.
 pub(crate) fn run(args: &Init) -> Result<(), Failure> {

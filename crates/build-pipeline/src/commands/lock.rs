@@ -11,7 +11,8 @@ use upkeep::lock::{
 
 use crate::cli::{Format, Global, Lock};
 use crate::global;
-use terminal::output::{self, Page, counted};
+use terminal::output;
+use text::{Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {

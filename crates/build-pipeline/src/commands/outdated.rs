@@ -10,8 +10,9 @@ use upkeep::outdated::{Class, Clients, OutdatedReport, PinReport, check, select}
 
 use crate::cli::{Global, Outdated, OutdatedFormat};
 use crate::global;
-use terminal::annotations::{self, Annotation, Level};
-use terminal::output::{self, Page, Tone, counted};
+use terminal::output;
+use text::annotations::{self, Annotation, Level};
+use text::{Page, Tone, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {

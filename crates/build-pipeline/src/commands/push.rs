@@ -18,8 +18,9 @@ use crate::global;
 use crate::outputs::{check_push, moved};
 use crate::signals::{Signals, interrupted};
 use crate::typed;
-use terminal::output::{self, Page};
+use terminal::output;
 use terminal::reporter::Reporter;
+use text::Page;
 
 /// The result of `push` and `tag`.
 #[derive(Debug, Serialize, JsonSchema)]

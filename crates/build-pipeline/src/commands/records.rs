@@ -9,8 +9,8 @@ use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Prune, Records, RecordsCommand};
 use crate::{global, typed};
-use terminal::output::{self, Page, Tone, counted};
-use terminal::reporter::seconds;
+use terminal::output;
+use text::{Page, Tone, counted, seconds};
 
 /// A record as `records --format json` prints it.
 #[derive(serde::Serialize, schemars::JsonSchema)]

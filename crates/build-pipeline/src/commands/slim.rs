@@ -15,9 +15,9 @@ use crate::cli::{Format, Global, Slim};
 use crate::global;
 use crate::outputs::parse_output;
 use crate::typed;
-use terminal::output::{self, Page, counted};
-use terminal::reporter::size;
-use terminal::sanitise::sanitise_line;
+use terminal::output;
+use text::sanitise::sanitise_line;
+use text::{Page, counted, size};
 
 /// The maximum number of changed files that the text lists.
 const MOST_FILES: usize = 20;

@@ -7,7 +7,8 @@ use launch::smoke::{Asked, Outcome, SmokeReport, Tried, levels};
 
 use crate::cli::{Format, LevelChoice, Smoke};
 use crate::global;
-use terminal::output::{self, Page, Tone};
+use terminal::output;
+use text::{Page, Tone};
 
 fn level(choice: LevelChoice) -> Level {
     match choice {

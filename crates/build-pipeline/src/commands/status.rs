@@ -17,7 +17,8 @@ use upkeep::outdated::{LastCheck, Remembered};
 
 use crate::cli::{Format, StatusArgs};
 use crate::global;
-use terminal::output::{self, Page, Tone};
+use terminal::output;
+use text::{Page, Tone};
 
 /// The result of `status`.
 #[derive(Debug, Serialize, JsonSchema)]

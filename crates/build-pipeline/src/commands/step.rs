@@ -24,8 +24,8 @@ use crate::cli::{
 };
 use crate::global;
 use crate::rebuild::carry_out;
-use terminal::output::{self, Page, counted};
-use terminal::reporter::size;
+use terminal::output;
+use text::{Page, counted, size};
 
 /// The minimum number of digits of a shortened key.
 const DIGITS: usize = 8;

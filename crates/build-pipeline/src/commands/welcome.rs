@@ -8,7 +8,8 @@ use project::prepare::Preparer;
 use project::request::{self, PendingRequest};
 
 use crate::global;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Prints what the user can do here.
 pub(crate) fn run() -> Result<(), Failure> {

@@ -18,8 +18,9 @@ use self::files::{Folder, Read};
 pub(crate) use self::report::LintFindings;
 use crate::cli::{Lint, LintFormat};
 use crate::global;
-use terminal::annotations::{self, Annotation, Level};
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
+use text::annotations::{self, Annotation, Level};
 
 /// Runs the command.
 pub(crate) fn run(args: &Lint) -> Result<(), Failure> {

@@ -4,8 +4,7 @@ use lint::{Evidence, Finding, Severity};
 use pins::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use terminal::output::{Page, counted};
+use text::{Page, counted};
 
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;

@@ -78,7 +78,7 @@ pub(crate) fn export(
     if is_standard_output && is_good {
         // Standard output is used for the tar.
 
-        output::say(&terminal::sanitise::sanitise(report.text(&args.options).trim_end()));
+        output::say(&text::sanitise::sanitise(report.text(&args.options).trim_end()));
         report.verdict(&args.options)
     } else {
         report::print(&report, &args.options)

@@ -11,7 +11,8 @@ use project::Project;
 use crate::cli::{Audit, Format, Global};
 use crate::commands::patch::wanted::run_probes;
 use crate::global;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Tries the patches of a component on many trees.
 pub(crate) fn run(

@@ -16,7 +16,8 @@ use serde::Serialize;
 use crate::cli::{Format, Global, LintSed};
 use crate::commands::patch::report::SCHEMA;
 use crate::global;
-use terminal::output::{self, Page, counted};
+use terminal::output;
+use text::{Page, counted};
 
 /// The output of `patch lint-sed --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -89,7 +89,7 @@ fn diff(mut tree: TreeReport, diff: &[u8], options: &Options) -> Result<(), Fail
         Ok(()) => output::exact_result(diff),
         Err(error) => {
             // Standard output is only for the diff, and there is none.
-            output::say(&terminal::sanitise::sanitise(report.text(options).trim_end()));
+            output::say(&text::sanitise::sanitise(report.text(options).trim_end()));
             Err(error)
         }
     }

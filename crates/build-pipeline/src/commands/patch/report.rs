@@ -12,7 +12,8 @@ use serde::Serialize;
 use sources::TarSummary;
 
 use crate::cli::{Format, Options};
-use terminal::output::{self, Page, counted};
+use terminal::output;
+use text::{Page, counted};
 
 /// The version of the JSON formats of `patch`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -172,7 +173,7 @@ impl TreeReport {
             page.line(format_args!("  {nothing}"));
         }
         if let Some(Exported { path, sha256, size, entries }) = &self.exported {
-            let (size, entries) = (terminal::reporter::size(*size), counted(*entries, "entry"));
+            let (size, entries) = (text::size(*size), counted(*entries, "entry"));
             page.line(format_args!("\n  {path}: {entries}, {size}, sha256 {sha256}"));
         }
         if let Some(because) = &self.not_written {

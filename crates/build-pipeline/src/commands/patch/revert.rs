@@ -8,7 +8,8 @@ use patching::revert::{revert, revert_all};
 
 use crate::cli::{Format, Revert};
 use crate::commands::patch::report::{RevertReport, SCHEMA};
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Undoes applied patches.
 pub(crate) fn run(here: &Path, args: &Revert) -> Result<(), Failure> {

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::cli::{ExportFormat, Format, PinsArgs, PinsCommand, ShownPins};
 use crate::global;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Runs the command.
 pub(crate) fn run(args: &PinsArgs) -> Result<(), Failure> {

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{Format, ShownPins};
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// The result of `pins show --origin --format json`.
 #[derive(Debug, Serialize, JsonSchema)]

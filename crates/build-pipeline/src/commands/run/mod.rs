@@ -17,7 +17,8 @@ use self::tty::Raw;
 use crate::cli::{PrintForm, Run};
 use crate::commands::diagnose;
 use crate::global;
-use terminal::output::{self, Page};
+use terminal::output;
+use text::Page;
 
 /// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(args: &Run) -> Result<u8, Failure> {

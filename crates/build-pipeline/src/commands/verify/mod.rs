@@ -33,8 +33,8 @@ use crate::comparison::Comparison;
 use crate::global;
 use crate::rebuild::rebuild;
 use terminal::output;
-use terminal::output::{Page, Tone, counted};
-use terminal::sanitise::sanitise_line;
+use text::sanitise::sanitise_line;
+use text::{Page, Tone, counted};
 
 /// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;

@@ -12,7 +12,8 @@ use project::slim::{SlimRequest, slim_image, temporary_folder};
 
 use crate::cli::{Format, Verify};
 use crate::comparison::Comparison;
-use terminal::output::{self, Page, Tone};
+use terminal::output;
+use text::{Page, Tone};
 
 /// Slims the image `base` again, and compares the result with the given image.
 pub(super) async fn verify(

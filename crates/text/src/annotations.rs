@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::output::Page;
+use crate::page::Page;
 
 /// The maximum number of annotations of one kind that GitHub shows per step.
 const MOST: usize = 10;

@@ -1,0 +1,15 @@
+//! Text for people.
+//!
+//! A [`Page`] is the text form of a document: lines, some with a verdict and its [`Tone`].
+//! [`counted`], [`size`] and [`seconds`] write amounts, [`annotations`] writes GitHub's workflow
+//! commands, and [`sanitise`] makes untrusted text safe to print.
+//!
+//! The crate prints nothing; the crate `terminal` does, and chooses the colours.
+
+mod amounts;
+pub mod annotations;
+mod page;
+pub mod sanitise;
+
+pub use amounts::{counted, seconds, size};
+pub use page::{Page, Tone};
