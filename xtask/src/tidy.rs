@@ -18,7 +18,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("pins", true, &["names"]),
     ("patcher", true, &["names", "pins"]),
     ("lint", true, &["names", "patcher", "pins"]),
-    ("plan", true, &["names"]),
+    ("plan", true, &["names", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
     ("host", false, &["names", "pins"]),

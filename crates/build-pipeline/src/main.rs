@@ -4,9 +4,8 @@
 //! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
 //! and do not depend on arguments or the terminal. `typed` writes the command line for records
 //! and locks. The crate `failure` explains what went wrong and what to do next, and the crate
-//! `terminal` prints it. `comparison` and `differences` compare images, `rebuild` builds an image
-//! again, and `render` shows plans. `refusal` rewrites clap's errors, and `completions` writes
-//! shell completions.
+//! `terminal` prints it. `comparison` and `differences` compare images, and `rebuild` builds an
+//! image again. `refusal` rewrites clap's errors, and `completions` writes shell completions.
 
 mod cli;
 mod commands;
@@ -17,7 +16,6 @@ mod global;
 mod outputs;
 mod rebuild;
 mod refusal;
-mod render;
 mod signals;
 mod typed;
 

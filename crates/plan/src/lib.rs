@@ -6,7 +6,8 @@
 //! SHA-256 of that text is the plan digest, which every image carries as a label.
 //!
 //! A [`Draft`] is the plain data; [`Draft::finish`] checks it. Every [`Plan`] is valid, even one
-//! that was read from a file; [`InvalidPlan`] lists the possible errors.
+//! that was read from a file; [`InvalidPlan`] lists the possible errors. [`outline()`], [`dot`]
+//! and [`mermaid`] show a plan to people.
 //!
 //! This crate does not use files, the network, the environment or a clock.
 
@@ -15,10 +16,12 @@
     expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
 )]
 
+mod diagrams;
 mod draft;
 mod files;
 mod input;
 pub mod labels;
+mod outline;
 mod steps;
 
 use std::borrow::Cow;
@@ -29,10 +32,12 @@ use names::Digest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use diagrams::{dot, mermaid};
 pub use draft::{Draft, InvalidPlan, Revision};
 pub use files::{FilesContract, OwnFile, OwnFiles};
 pub use input::{Input, Inputs};
 pub use names::{ImageEdit, ManifestKind, Platform};
+pub use outline::{SlimmedSizes, outline};
 pub use steps::{
     Action, BootstrapContract, DeriveContract, Expectation, PatchUse, Seal, SealContract,
     SlimContract, Step,

@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use names::Secret;
 
 use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
-use crate::render::PlanFormat;
 
 /// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -133,6 +132,19 @@ pub(crate) struct PlanArgs {
     /// digest), dot and mermaid for diagrams
     #[arg(long, value_enum, default_value_t = PlanFormat::Tree)]
     pub(crate) format: PlanFormat,
+}
+
+/// The output format of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people
+    Tree,
+    /// The canonical JSON text of the plan
+    Json,
+    /// Graphviz
+    Dot,
+    /// Mermaid flowchart
+    Mermaid,
 }
 
 /// Check an image against the plan and the pins

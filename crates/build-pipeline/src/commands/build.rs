@@ -24,14 +24,13 @@ use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
-use crate::cli::{Build, Format, Global, StepArgs};
+use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
 use crate::outputs::{
     ENGINE, absolute, check_push, hide_from_git, moved, nearby, next, options, parse_output,
     pushed_reference, shown,
 };
-use crate::render::PlanFormat;
 use crate::signals::{Signals, interrupted};
 use crate::typed;
 use terminal::output::{self, ErrorDocument};

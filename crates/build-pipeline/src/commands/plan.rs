@@ -2,14 +2,14 @@
 
 use executor::Store;
 use failure::{Failure, Kind};
+use plan::{Plan, SlimmedSizes, dot, mermaid, outline};
 use project::environment;
 use project::prepare::{Prepared, prepare};
-use record::SlimSummary;
-
-use crate::cli::{Global, PlanArgs};
-use crate::global;
-use crate::render::PlanFormat;
 use terminal::output;
+use text::sanitise::sanitise;
+
+use crate::cli::{Global, PlanArgs, PlanFormat};
+use crate::global;
 
 /// Prints the plans of the requested tracks.
 pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
@@ -27,18 +27,39 @@ pub(crate) fn run(global: &Global, args: &PlanArgs) -> Result<(), Failure> {
     print(&plans, args.format)
 }
 
-/// Returns the result of the step that slims the image, if this machine has run it.
-fn slimmed(prepared: &Prepared) -> Option<SlimSummary> {
-    let plan = &prepared.plan;
+/// Returns the sizes of the slimmed image's layers, if this machine has slimmed it.
+fn slimmed(plan: &Plan) -> Option<SlimmedSizes> {
     let step = plan.slim_step()?;
-    Store::new(environment::store_folder().ok()?).slimmed(plan.step_keys().get(&*step.id)?)
+    let store = Store::new(environment::store_folder().ok()?);
+    let slimmed = store.slimmed(plan.step_keys().get(&*step.id)?)?;
+    Some(SlimmedSizes { before: slimmed.layer_bytes_before, after: slimmed.layer_bytes_after })
 }
 
 /// Prints plans.
 pub(crate) fn print(plans: &[Prepared], format: PlanFormat) -> Result<(), Failure> {
-    if !format.has_warnings() {
+    if format != PlanFormat::Tree {
         let warnings = plans.iter().flat_map(|one| &one.warnings);
         warnings.for_each(|warning| output::warn(warning.rule, &warning.message));
     }
-    output::result(&format.text(plans, slimmed)?)
+    let each = |text: &dyn Fn(&Prepared) -> String| -> String {
+        plans.iter().map(|one| sanitise(&text(one))).collect()
+    };
+    output::result(&match format {
+        PlanFormat::Tree => each(&tree),
+        PlanFormat::Json => match plans {
+            [one] => one.plan.canonical_text(),
+            many => output::json_text(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>())?,
+        },
+        PlanFormat::Dot => each(&|one| dot(&one.plan)),
+        PlanFormat::Mermaid => each(&|one| mermaid(&one.plan)),
+    })
+}
+
+/// Returns the outline of a plan, with its warnings.
+fn tree(Prepared { plan, warnings, .. }: &Prepared) -> String {
+    let mut page = outline(plan, slimmed(plan));
+    for warning in warnings {
+        page.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
+    }
+    page.into_text()
 }

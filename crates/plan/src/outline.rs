@@ -1,67 +1,27 @@
-//! The formats of plans: an outline for people, JSON, and Graphviz and Mermaid diagrams.
+//! A plan as an indented outline.
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
-use failure::Failure;
 use names::GpuTarget;
-use plan::{
+use text::{Page, size};
+
+use crate::{
     Action, Expectation, ImageEdit, Input, OwnFile, OwnFiles, PatchUse, Plan, Seal, Step, labels,
 };
-use project::prepare::Prepared;
-use record::SlimSummary;
 
-use terminal::output;
-use text::sanitise::sanitise;
-use text::{Page, counted, size};
-
-/// The output format of a plan. It is defined here, not with the other arguments, so that adding a
-/// format changes only this file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlanFormat {
-    /// For people
-    Tree,
-    /// The canonical JSON text of the plan
-    Json,
-    /// Graphviz
-    Dot,
-    /// Mermaid flowchart
-    Mermaid,
-}
-
-impl PlanFormat {
-    /// Returns the text of plans in this format, ready to be printed. `slimmed` returns the result of an earlier run of
-    /// the step that slims a plan's image.
-    pub(crate) fn text(
-        self,
-        plans: &[Prepared],
-        slimmed: impl Fn(&Prepared) -> Option<SlimSummary>,
-    ) -> Result<String, Failure> {
-        let each = |text: &dyn Fn(&Prepared) -> String| -> String {
-            plans.iter().map(|one| sanitise(&text(one))).collect()
-        };
-        Ok(match self {
-            Self::Tree => each(&|one| tree(one, slimmed(one).as_ref())),
-            Self::Json => match plans {
-                [one] => one.plan.canonical_text(),
-                many => output::json_text(&many.iter().map(|one| &*one.plan).collect::<Vec<_>>())?,
-            },
-            Self::Dot => each(&|one| dot(&one.plan)),
-            Self::Mermaid => each(&|one| mermaid(&one.plan)),
-        })
-    }
-
-    /// Returns whether the text contains the warnings.
-    pub(crate) fn has_warnings(self) -> bool {
-        self == Self::Tree
-    }
+/// The size of an image's layers in bytes, before and after they were slimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlimmedSizes {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
 }
 
 /// Returns the plan as an indented outline.
 ///
 /// `slimmed` is the result of an earlier run of the step that slims the image.
-fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
-    let Prepared { plan, warnings, .. } = prepared;
+pub fn outline(plan: &Plan, slimmed: Option<SlimmedSizes>) -> Page {
     let mut out = Page::default();
     let kind = if plan.rehearsal { ", rehearsal on stand-ins" } else { "" };
     out.line(format_args!("{} for {}{kind}", plan.track, plan.gpu));
@@ -91,15 +51,12 @@ fn tree(prepared: &Prepared, slimmed: Option<&SlimSummary>) -> String {
         if let (Action::SlimImage { .. }, Some(slimmed)) = (&step.action, slimmed) {
             out.line(format_args!(
                 "{bar}└─ last time: {} of layers before, {} after",
-                size(slimmed.layer_bytes_before),
-                size(slimmed.layer_bytes_after)
+                size(slimmed.before),
+                size(slimmed.after)
             ));
         }
     }
-    for warning in warnings {
-        out.line(format_args!("warning: {} [{}]", warning.message, warning.rule));
-    }
-    out.into_text()
+    out
 }
 
 fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap<String, String>) {
@@ -285,81 +242,4 @@ fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, S
         let branch = if index == last { "└─" } else { "├─" };
         out.line(format_args!("{bar}{branch} label {key}={value}"));
     }
-}
-
-/// Returns the plan as a Graphviz digraph.
-fn dot(plan: &Plan) -> String {
-    let mut out = Page::default();
-    out.line(format_args!("digraph {} {{", quoted(&plan.name)));
-    out.line(format_args!("  rankdir=LR; node [shape=box];"));
-    for step in &plan.steps {
-        out.line(format_args!("  {} [label={}];", quoted(&step.id), quoted(&caption(plan, step))));
-        for need in step.action.needs() {
-            out.line(format_args!("  {} -> {};", quoted(need), quoted(&step.id)));
-        }
-    }
-    out.line(format_args!("}}"));
-    out.into_text()
-}
-
-/// Returns the plan as a Mermaid flowchart.
-fn mermaid(plan: &Plan) -> String {
-    let mut out = Page::default();
-    out.line(format_args!("flowchart LR"));
-    for step in &plan.steps {
-        // Mermaid writes a quote as an entity and a line break as <br/>.
-        let text = caption(plan, step).replace('"', "#quot;").replace('\n', "<br/>");
-        out.line(format_args!("  {}[\"{text}\"]", step.id));
-        for need in step.action.needs() {
-            out.line(format_args!("  {need} --> {}", step.id));
-        }
-    }
-    out.into_text()
-}
-
-fn caption(plan: &Plan, step: &Step) -> String {
-    let id = &step.id;
-    match &step.action {
-        Action::FetchBase { input, .. } | Action::FetchSource { input, .. } => {
-            match plan.input_of(step) {
-                Some(Input::Image { reference, .. }) => {
-                    let digest = reference.digest.as_ref().map(names::Digest::short);
-                    format!("{id}\n{}@{}", reference.repository, digest.unwrap_or_default())
-                }
-                Some(Input::Source { url, commit, .. }) => {
-                    format!("{id}\n{url}@{}", &commit.as_str()[..12])
-                }
-                Some(Input::Archive { project, version, .. }) => {
-                    format!("{id}\n{project} {version}")
-                }
-                _ => format!("{id}\n{input}"),
-            }
-        }
-        Action::FetchPackages { input, .. } | Action::FetchWheels { input } => {
-            format!("{id}\n{input}")
-        }
-        Action::BootstrapBase { set, .. } => format!("{id}\npackages `{set}`"),
-        Action::BuildImage { dockerfile, .. } => format!("{id}\n{dockerfile}"),
-        Action::SealImage { seal, edit, .. } => made(id, &seal.contract.to_string(), edit),
-        Action::SlimImage { contract, gpus, .. } => {
-            let gpus: Vec<&str> = gpus.iter().map(GpuTarget::as_str).collect();
-            format!("{id}\n{contract}: {}", gpus.join(", "))
-        }
-        Action::AddFiles { contract, files, .. } => {
-            format!("{id}\n{contract}: {}", counted(files.len(), "entry"))
-        }
-        Action::AuditImage { gpu, .. } | Action::AuditWheels { gpu, .. } => {
-            format!("{id}\ncode for {gpu}")
-        }
-        Action::DeriveImage { contract, edit, .. } => made(id, &contract.to_string(), edit),
-    }
-}
-
-fn made(id: &str, contract: &str, edit: &ImageEdit) -> String {
-    let (variables, labels) = (edit.env.len(), edit.labels.len() + 1);
-    format!("{id}\n{contract}: {variables} variables, {labels} labels")
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
