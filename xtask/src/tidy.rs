@@ -17,7 +17,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("text", true, &["names"]),
     ("pins", true, &["names"]),
     ("patcher", true, &["names", "pins"]),
-    ("lint", true, &["names", "patcher", "pins"]),
+    ("lint", true, &["names", "patcher", "pins", "text"]),
     ("plan", true, &["names", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),

@@ -7,7 +7,8 @@
 //! indexes, known-bad versions and packages that must match each other are in
 //! `versions/compat.toml`. Both are compiled in, and `data` reads the first. `target` decides
 //! whether a row about a GPU applies to a file. `build-pipeline: allow RULE` in a comment, on the
-//! line of a finding or on the line above, suppresses the findings of that rule there.
+//! line of a finding or on the line above, suppresses the findings of that rule there. [`report`]
+//! and [`sarif`] write the findings.
 //!
 //! This crate does not read files: it takes texts and returns findings.
 
@@ -17,7 +18,9 @@ pub mod data;
 mod facts;
 pub mod forms;
 mod python;
+pub mod report;
 mod rules;
+pub mod sarif;
 pub mod shell;
 mod target;
 mod tracks;

@@ -4,7 +4,7 @@
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
 //! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
-//! files. `image` reads the image that the user named, and `input` any other file or folder with
+//! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and `input` any other file or folder with
 //! GPU code. `state` keeps records, and `locks` makes runs with the same output wait for each
 //! other. `mirrors`, `registry`, `fetch` and `rehearsal` determine where bytes come from, `config`
 //! reads the user's defaults, and `build_env` sets up what the steps of a build need. Only
@@ -29,6 +29,7 @@ mod folder;
 pub mod image;
 pub mod input;
 mod inside;
+pub mod lint_files;
 pub mod locks;
 pub mod mirrors;
 pub mod origin;

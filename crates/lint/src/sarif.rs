@@ -1,10 +1,10 @@
 //! Findings as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code
 //! scanning.
 
-use lint::{Finding, Rule, Severity, rules};
 use serde_json::{Value, json};
 
-use super::report::{known, source};
+use crate::report::{known, source};
+use crate::{Finding, Rule, Severity, rules};
 
 fn level(severity: Severity) -> &'static str {
     match severity {
@@ -15,7 +15,7 @@ fn level(severity: Severity) -> &'static str {
 }
 
 /// Returns the SARIF document.
-pub(super) fn document(found: &[Finding]) -> Value {
+pub fn document(found: &[Finding]) -> Value {
     let rules: Vec<Value> = rules().iter().map(rule).collect();
     let results: Vec<Value> = found.iter().map(result).collect();
     json!({

@@ -1,20 +1,90 @@
-//! The files that `lint` checks, and the files that these refer to.
+//! Reads the files that `lint` checks, and looks for the files that these refer to.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use failure::{Failure, Kind};
-use lint::{Exists, Finding};
-use project::{Project, built_in, read_bytes};
+use lint::{Context, Exists, Finding};
+
+use crate::built_in;
+use crate::clock::today;
+use crate::folder::{DATA_FILES, Project, read_bytes};
+
+/// The result of checking files.
+#[derive(Debug)]
+pub struct Checked {
+    /// The findings, file by file.
+    pub findings: Vec<Finding>,
+    /// The number of files that were checked.
+    pub files: usize,
+    /// The first file that could not be read; it is reported after the findings in the others.
+    pub failed: Option<Failure>,
+}
+
+/// Checks the files `names`, which are relative to `here`, or the project's own files if there are
+/// no names. Files outside a project can also be checked; inside a project, the project's data is
+/// used. `gpu` is the target that all files are for.
+///
+/// # Errors
+/// A data file of the project is wrong, `gpu` is not a target, or there is neither a project nor a
+/// name.
+pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checked, Failure> {
+    let project = Project::find(here);
+    let compat = match &project {
+        Ok(project) => project.compat()?,
+        Err(_) => None,
+    };
+    let compat = match compat {
+        Some(compat) => compat,
+        None => {
+            let (name, text) = lint::data::COMPAT;
+            pins::parse_compat(name, text)
+                .map_err(|error| Failure::from_chain(Kind::Bug, &error))?
+        }
+    };
+    // Any target is accepted, because files can be for any GPU.
+    let gpu = gpu.map(failure::gpu_target).transpose()?;
+    let project_gpu = project.as_ref().ok().and_then(|project| project.default_gpu().ok());
+    // If the pins are invalid, tracks are checked without them: the pins must be corrected first.
+    let pins = project.as_ref().ok().and_then(|project| project.pins().ok());
+    let has_built_in = project.as_ref().is_ok_and(Project::has_built_in);
+    let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
+    let root = project.as_ref().map_or_else(|_| here.to_owned(), |project| project.root.clone());
+    let Read { files, mut findings, failed } = match names {
+        [] => of_project(&project?),
+        names => read(here, names),
+    };
+    let defined: BTreeSet<String> =
+        files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
+    let built: BTreeSet<String> =
+        files.iter().flat_map(|(name, text)| lint::built(name, text)).collect();
+    let (_, day) = today()?;
+    let here = if names.is_empty() { root.as_path() } else { here };
+    let folder = Folder { here, root: &root, has_built_in };
+    let context = Context {
+        compat: Some(&compat),
+        today: Some(&day),
+        defined: Some(&defined),
+        built: Some(&built),
+        pins: pins.as_ref(),
+        tracks: tracks.as_ref(),
+        exists: Some(&folder),
+        gpu: gpu.as_ref(),
+        project_gpu: project_gpu.as_ref(),
+    };
+    findings.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
+    Ok(Checked { findings, files: files.len(), failed })
+}
 
 /// The folders that paths in the checked files may be relative to.
 #[derive(Debug)]
-pub(super) struct Folder<'a> {
+struct Folder<'a> {
     /// The folder that file names on the command line are relative to.
-    pub(super) here: &'a Path,
+    here: &'a Path,
     /// The root of the project, or the working folder if there is none.
-    pub(super) root: &'a Path,
+    root: &'a Path,
     /// Whether the project uses the built-in data files.
-    pub(super) has_built_in: bool,
+    has_built_in: bool,
 }
 
 impl Exists for Folder<'_> {
@@ -46,22 +116,22 @@ const COMPOSE: [&str; 4] =
     ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
 
 fn is_project(root: &Path) -> bool {
-    root.join(project::DATA_FILES[0]).exists()
+    root.join(DATA_FILES[0]).exists()
 }
 
 /// The files that could be read, and the problems with the others.
 #[derive(Debug, Default)]
-pub(super) struct Read {
+struct Read {
     /// The names and texts.
-    pub(super) files: Vec<(String, String)>,
+    files: Vec<(String, String)>,
     /// The files that are not text.
-    pub(super) findings: Vec<Finding>,
-    /// The first file that could not be read; it is reported after the findings in the others.
-    pub(super) failed: Option<Failure>,
+    findings: Vec<Finding>,
+    /// The first file that could not be read.
+    failed: Option<Failure>,
 }
 
 /// Reads files; a file that cannot be read does not stop the others.
-pub(super) fn read(here: &Path, names: &[PathBuf]) -> Read {
+fn read(here: &Path, names: &[PathBuf]) -> Read {
     let mut read = Read::default();
     for path in names {
         let name = path.display().to_string();
@@ -95,7 +165,7 @@ pub(super) fn read(here: &Path, names: &[PathBuf]) -> Read {
 
 /// Reads the pins, the tracks, the requirements of Python locks, and everything below
 /// `dockerfiles/`.
-pub(super) fn of_project(project: &Project) -> Read {
+fn of_project(project: &Project) -> Read {
     let data = ["versions/versions.toml", "versions/tracks.toml", "versions/python.toml"];
     let mut names: Vec<PathBuf> = data.map(PathBuf::from).into();
     names.retain(|name| project.root.join(name).exists());

@@ -1,17 +1,19 @@
-//! Findings as text and JSON.
+//! Findings as text, as JSON and as annotations for GitHub, and rules as text.
 
-use lint::{Evidence, Finding, Severity};
 use pins::Known;
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::annotations::{self, Annotation, Level};
 use text::{Page, counted};
+
+use crate::{Evidence, Finding, Rule, Severity};
 
 /// The version of this JSON format.
 const SCHEMA: u32 = 1;
 
 /// The output of `lint --format json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct LintFindings {
+pub struct LintFindings {
     /// The version of this JSON format.
     schema: u32,
     /// The number of files.
@@ -59,7 +61,8 @@ fn count(found: &[Finding], severity: Severity) -> usize {
 }
 
 impl LintFindings {
-    pub(super) fn new(found: &[Finding], files: usize) -> Self {
+    /// Creates the document. `files` is the number of files that were checked.
+    pub fn new(found: &[Finding], files: usize) -> Self {
         let one = |finding: &Finding| OneFinding {
             file: finding.file.clone(),
             line: finding.line,
@@ -88,7 +91,7 @@ impl LintFindings {
 }
 
 /// Returns the JSON value for how a fact is known.
-pub(super) fn known(known: Known) -> &'static str {
+pub(crate) fn known(known: Known) -> &'static str {
     match known {
         Known::Vendor => "vendor",
         Known::Maintainer => "maintainer",
@@ -98,13 +101,13 @@ pub(super) fn known(known: Known) -> &'static str {
 }
 
 /// Returns the source of a fact, how it is known, and when it was read.
-pub(super) fn source(evidence: &Evidence) -> String {
+pub(crate) fn source(evidence: &Evidence) -> String {
     let Evidence { source, known, checked } = evidence;
     format!("{source} ({known}; checked on {checked})")
 }
 
-/// Returns the findings as text.
-pub(super) fn text(found: &[Finding], files: usize) -> String {
+/// Returns the findings as text. `files` is the number of files that were checked.
+pub fn page(found: &[Finding], files: usize) -> Page {
     let mut page = Page::default();
     for Finding { rule, severity, file, line, message, help, evidence } in found {
         page.line(format_args!("{file}:{line}: {}: {message} [{}]", severity.name(), rule.id));
@@ -123,5 +126,45 @@ pub(super) fn text(found: &[Finding], files: usize) -> String {
             count(found, Severity::Information),
         ));
     }
-    page.into_text()
+    page
+}
+
+/// Returns the lines that annotate the files in the log of a workflow.
+pub fn annotations(found: &[Finding]) -> String {
+    annotations::lines(found.iter().map(|finding| Annotation {
+        level: match finding.severity {
+            Severity::Error => Level::Error,
+            Severity::Warning => Level::Warning,
+            Severity::Information => Level::Notice,
+        },
+        file: &finding.file,
+        line: finding.line,
+        title: finding.rule.id.clone(),
+        message: format!("{}; {}", finding.message, finding.help),
+    }))
+}
+
+/// Returns a list of rules, one per line.
+pub fn list(rules: &[Rule]) -> Page {
+    let mut page = Page::default();
+    for rule in rules {
+        page.line(format_args!("{:24} {:12} {}", rule.id, rule.severity.name(), rule.title));
+    }
+    page
+}
+
+/// Returns the explanation of a rule.
+pub fn explanation(rule: &Rule) -> Page {
+    let mut page = Page::default();
+    page.line(format_args!("{} ({})\n", rule.id, rule.severity.name()));
+    page.line(format_args!("What: {}", rule.title));
+    page.line(format_args!("Why: {}", rule.fact));
+    page.line(format_args!("Do: {}", rule.advice));
+    page.line(format_args!("Source: {}", rule.evidence.source));
+    page.line(format_args!("Known: {}; checked on {}", rule.evidence.known, rule.evidence.checked));
+    page.line(format_args!(
+        "\nTo allow this in one place, write `# build-pipeline: allow {}` on the reported line or on the line above it.",
+        rule.id
+    ));
+    page
 }
