@@ -19,6 +19,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("patcher", true, &["names", "pins"]),
     ("lint", true, &["names", "patcher", "pins", "text"]),
     ("plan", true, &["names", "text"]),
+    ("export", true, &["names", "plan", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
     ("host", false, &["names", "pins"]),
@@ -42,9 +43,9 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "build-pipeline",
         false,
         &[
-            "audit", "engine", "executor", "failure", "gpu-code", "host", "launch", "lint",
-            "names", "oci", "patcher", "patching", "pins", "plan", "planner", "project", "record",
-            "seal", "slim", "sources", "terminal", "text", "upkeep",
+            "audit", "engine", "executor", "export", "failure", "gpu-code", "host", "launch",
+            "lint", "names", "oci", "patcher", "patching", "pins", "plan", "planner", "project",
+            "record", "seal", "slim", "sources", "terminal", "text", "upkeep",
         ],
     ),
     (
@@ -73,7 +74,10 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "upkeep",
         false,
-        &["debian", "failure", "names", "oci", "patcher", "patching", "pins", "project", "sources"],
+        &[
+            "debian", "export", "failure", "names", "oci", "patcher", "patching", "pins",
+            "project", "sources",
+        ],
     ),
     ("debian", false, &["names", "pins", "sources"]),
     ("sources", false, &["names", "net", "pins", "tar-stream"]),
@@ -81,7 +85,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
 ];
 
 /// External crates that a pure crate may use: they only compute.
-const PURE_OUTSIDE: [&str; 14] = [
+const PURE_OUTSIDE: [&str; 15] = [
     "jiff",
     // Compresses buffers in memory.
     "libdeflater",
@@ -94,6 +98,7 @@ const PURE_OUTSIDE: [&str; 14] = [
     "serde",
     "serde_json",
     "sha2",
+    "shlex",
     "similar",
     "strsim",
     "thiserror",

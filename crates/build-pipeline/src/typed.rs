@@ -49,12 +49,6 @@ pub(crate) fn words(command: &Command, matches: &ArgMatches) -> Vec<String> {
     }
 }
 
-/// Returns words as one line for a POSIX shell.
-pub(crate) fn line(words: &[String]) -> String {
-    // Arguments from an operating system never contain NUL.
-    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
-}
-
 /// Refuses a command line in which the name of an image or a place contains a password or token, or
 /// in which a build option precedes the command.
 ///
@@ -220,6 +214,7 @@ fn positional_words(args: &[&Arg], matches: &ArgMatches) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use text::shell_line;
 
     use super::*;
     use crate::cli::Cli;
@@ -228,7 +223,7 @@ mod tests {
     fn typed(arguments: &[&str]) -> String {
         let command = Cli::command();
         let all = ["build-pipeline"].iter().chain(arguments);
-        line(&words(&command, &command.clone().get_matches_from(all)))
+        shell_line(&words(&command, &command.clone().get_matches_from(all)))
     }
 
     #[test]

@@ -41,7 +41,9 @@ use plan::{ImageEdit, Plan, Platform};
 use record::{ImageSummary, Note, OutputOutcome, StepOutcome, StepState, Traffic};
 
 pub use base::{BaseImage, fetch_base};
-pub use build_env::{Bake, BakeBase, BakeTarget, BuildEnv, Lookup, Materials, SourceTree, Store};
+pub use build_env::{
+    Bake, BakeBase, BakeTarget, BuildEnv, Lookup, Materials, SourceTree, Store, bake_file,
+};
 pub use built::{needs_engine, result_of, slimmed_image, step_with_network};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};

@@ -5,14 +5,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use export::ci::Ci;
 use failure::{Failure, Kind};
 use names::{ImageRef, PinName, TrackName};
 use pins::{Track, Tracks};
 use project::clock::today;
 use project::pins_file::FILE;
 use project::{Project, read_text, request};
-
-use crate::ci::Ci;
 
 /// The project to write.
 #[derive(Debug, Clone, Default)]

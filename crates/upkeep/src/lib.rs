@@ -1,13 +1,12 @@
 //! Keeps the pins and locks of a project current.
 //!
-//! `init` writes a new project, and `ci` the file for its CI system. `bump` looks up a new value
-//! for a pin, checks it and writes it. `outdated` checks whether pinned inputs changed upstream.
-//! `lock` looks up Debian and Python packages again. The crate parses no arguments and prints
-//! nothing: each part takes plain values and returns a report.
+//! `init` writes a new project. `bump` looks up a new value for a pin, checks it and writes it.
+//! `outdated` checks whether pinned inputs changed upstream. `lock` looks up Debian and Python
+//! packages again. The crate parses no arguments and prints nothing: each part takes plain values
+//! and returns a report.
 
 pub mod bump;
 mod choice;
-pub mod ci;
 mod files;
 pub mod init;
 pub mod lock;

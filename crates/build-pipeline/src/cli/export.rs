@@ -2,11 +2,48 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use export::Writer;
 use names::Secret;
 
 use crate::cli::build::Subject;
-use crate::commands::export::{BuildSystem, RUNS_ON_HELP, with_jobs};
+
+/// A CI system, or bake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BuildSystem {
+    /// GitHub Actions
+    Github,
+    /// GitLab CI
+    Gitlab,
+    /// Tekton Pipelines
+    Tekton,
+    /// docker buildx bake, for builders on other machines. Write the build contexts of all ready
+    /// steps to a folder, and import the images that bake has written to it
+    Bake,
+}
+
+impl BuildSystem {
+    /// Returns how jobs are written; `None` for bake, which has no jobs.
+    pub(crate) fn writer(self) -> Option<Writer> {
+        match self {
+            Self::Github => Some(export::GITHUB),
+            Self::Gitlab => Some(export::GITLAB),
+            Self::Tekton => Some(export::TEKTON),
+            Self::Bake => None,
+        }
+    }
+
+    /// Returns the name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Returns the values of `system` that write jobs, which need a store and an installed tool.
+fn with_jobs() -> impl Iterator<Item = (&'static str, String)> {
+    let systems = BuildSystem::value_variants().iter();
+    systems.filter(|system| system.writer().is_some()).map(|system| ("system", system.name()))
+}
 
 /// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
@@ -33,7 +70,9 @@ pub(crate) struct Export {
     /// The shell command that installs build-pipeline on a runner
     #[arg(long, value_name = "COMMAND", required_if_eq_any = with_jobs())]
     pub(crate) install: Option<String>,
-    #[arg(long, value_name = "WHERE", help = RUNS_ON_HELP)]
+    /// Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container
+    /// image for GitLab and Tekton [default: debian:13]
+    #[arg(long, value_name = "WHERE")]
     pub(crate) runs_on: Option<String>,
     /// Write the workflow to this file [default: print it]; for bake, write to this folder
     #[arg(short, long, value_name = "FILE")]

@@ -32,11 +32,10 @@ use crate::outputs::{
     pushed_reference, shown,
 };
 use crate::signals::{Signals, interrupted};
-use crate::typed;
 use terminal::output::{self, ErrorDocument};
 use terminal::reporter::Reporter;
 use text::sanitise::{sanitise_json, sanitise_line};
-use text::{Page, Tone, counted, size};
+use text::{Page, Tone, counted, shell_line, size};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -460,7 +459,7 @@ impl Session<'_> {
                 }
             }
         }
-        let command = typed::line(&self.global.words);
+        let command = shell_line(&self.global.words);
         Locks::take(&outputs, self.args.lock_timeout, &command, &output::waiting).await
     }
 

@@ -19,11 +19,10 @@ use record::OutputState;
 use crate::cli::{Bundle, Global, Mirror, Subject};
 use crate::global;
 use crate::signals::{Signals, interrupted};
-use crate::typed;
 use terminal::output;
 use terminal::reporter::Reporter;
 use text::sanitise::sanitise_line;
-use text::{Page, counted, size};
+use text::{Page, counted, shell_line, size};
 
 /// The maximum number of damaged places that are shown after the first one.
 const MOST_DAMAGE: usize = 20;
@@ -198,7 +197,7 @@ impl Work<'_> {
         project::runtime::start()?.block_on(async {
             let mut signals = Signals::listen();
             let writing = async {
-                let command = typed::line(&global.words);
+                let command = shell_line(&global.words);
                 let _locks = Locks::take(&[self.output], None, &command, &output::waiting).await?;
                 let failed = |error| Failure::from(&error);
                 executor::check_copy_target(self.output).map_err(failed)?;

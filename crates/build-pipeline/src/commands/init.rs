@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use export::ci::{Ci, System};
 use failure::Failure;
-use upkeep::ci::{Ci, Install, System};
 use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
 
 use crate::cli::{CiSystem, Document, Init};
+use crate::commands::export::install;
 use crate::commands::schema::schema;
 use crate::global;
-use crate::typed;
 use terminal::output;
-use text::Page;
+use text::{Page, shell_line};
 
 /// Runs the command.
 pub(crate) fn run(args: &Init) -> Result<(), Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Init) -> Result<(), Failure> {
     let folder: PathBuf = folder.components().collect();
     let image = args.base.clone().map(Start::Image);
     let start = image.or_else(|| args.from.clone().map(Start::Track));
-    let install = args.install.as_deref().map(Install::new).transpose()?;
+    let install = args.install.as_deref().map(install).transpose()?;
     let of_system = |system: &CiSystem| {
         let system = match system {
             CiSystem::Github => System::Github,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Init) -> Result<(), Failure> {
         let name = name.display().to_string();
         let option = if name.starts_with('-') { vec!["--".to_owned()] } else { Vec::new() };
         let words = [vec!["cd".to_owned()], option, vec![name]].concat();
-        page.line(format_args!("  {}", typed::line(&words)));
+        page.line(format_args!("  {}", shell_line(&words)));
     }
     if args.track.is_some() {
         page.line(format_args!("  build-pipeline bump --unresolved"));

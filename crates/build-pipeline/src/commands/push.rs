@@ -17,10 +17,9 @@ use crate::cli::{Format, Global, Push, Tag};
 use crate::global;
 use crate::outputs::{check_push, moved};
 use crate::signals::{Signals, interrupted};
-use crate::typed;
 use terminal::output;
 use terminal::reporter::Reporter;
-use text::Page;
+use text::{Page, shell_line};
 
 /// The result of `push` and `tag`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -129,7 +128,7 @@ async fn all(
     let outputs: Vec<Output> =
         targets.iter().map(|one| Output::Registry { reference: one.clone() }).collect();
     let outputs: Vec<&Output> = outputs.iter().collect();
-    let command = typed::line(&global.words);
+    let command = shell_line(&global.words);
     let reporter = Arc::new(Reporter::new(global.progress));
     let pushing = async {
         let _locks = Locks::take(&outputs, None, &command, &output::waiting).await?;

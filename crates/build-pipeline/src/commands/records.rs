@@ -8,9 +8,9 @@ use project::state::{self, Old};
 use record::{BuildRecord, Status};
 
 use crate::cli::{Format, Prune, Records, RecordsCommand};
-use crate::{global, typed};
+use crate::global;
 use terminal::output;
-use text::{Page, Tone, counted, seconds};
+use text::{Page, Tone, counted, seconds, shell_line};
 
 /// A record as `records --format json` prints it.
 #[derive(serde::Serialize, schemars::JsonSchema)]
@@ -185,7 +185,7 @@ fn text(record: &BuildRecord) -> Page {
     if let Some(ended) = &record.ended {
         page.line(format_args!("  ended    {ended}"));
     }
-    page.line(format_args!("  command  {}", typed::line(&record.command)));
+    page.line(format_args!("  command  {}", shell_line(&record.command)));
     page.line(format_args!("  plan     {}", record.plan_digest));
     if let Some(commit) = &record.recipe.commit {
         page.line(format_args!("  commit   {commit}"));

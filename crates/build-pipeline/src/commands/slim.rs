@@ -14,10 +14,9 @@ use slim::{ChangedFile, WholeFile};
 use crate::cli::{Format, Global, Slim};
 use crate::global;
 use crate::outputs::parse_output;
-use crate::typed;
 use terminal::output;
 use text::sanitise::sanitise_line;
-use text::{Page, counted, size};
+use text::{Page, counted, shell_line, size};
 
 /// The maximum number of changed files that the text lists.
 const MOST_FILES: usize = 20;
@@ -67,7 +66,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
                 "pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`",
             ));
         };
-        let command = typed::line(&global.words);
+        let command = shell_line(&global.words);
         let _locks = Locks::take(&[&output], None, &command, &output::waiting).await?;
         let request = SlimRequest { image: &image, forced, gpus: &gpus, output: &output };
         let SlimImage { digest, layer_bytes, layers_changed, report } =

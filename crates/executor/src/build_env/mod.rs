@@ -10,6 +10,7 @@
 
 mod audit;
 mod bake;
+mod bake_file;
 mod build;
 mod load;
 mod offered;
@@ -34,6 +35,7 @@ use patcher::PatchSet;
 use tokio::sync::Mutex;
 
 pub use bake::{Bake, BakeBase, BakeTarget};
+pub use bake_file::bake_file;
 pub(crate) use build::{Builder, Instructions, RawBuild};
 pub(crate) use packages::Packages;
 pub(crate) use sink::{Origin, Sink};

@@ -5,13 +5,13 @@
 //! are ready. The user repeats both commands until no step is left. The syntax of the file is in
 //! <https://docs.docker.com/build/bake/reference/>.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use executor::{Bake, BakeBase, BakeTarget, BlobCache, Materials};
+use executor::{Bake, BlobCache, Materials, bake_file};
+use export::{is_ours, subject};
 use failure::{Failure, Kind};
 use project::environment;
 use project::prepare::{Preparation, Prepared};
@@ -21,10 +21,8 @@ use crate::cli::{Export, Global, StoreArgs};
 use crate::commands::step::{StepKind, settings};
 use crate::global;
 use crate::rebuild::carry_out;
-use crate::typed;
 use terminal::output;
-
-use super::jobs::subject;
+use text::shell_line;
 
 /// The file that bake reads by default.
 const FILE: &str = "docker-bake.hcl";
@@ -59,18 +57,22 @@ pub(super) fn run(
     let mut builds = Vec::new();
     for Prepared { plan, .. } in &plans {
         let words = ["build-pipeline".to_owned(), "build".to_owned()].into_iter();
-        builds.push(typed::line(&words.chain(subject(plan)?).collect::<Vec<_>>()));
+        builds.push(shell_line(
+            &words
+                .chain(subject(plan).map_err(|error| super::fixed_time(&error))?)
+                .collect::<Vec<_>>(),
+        ));
     }
     let ended =
         project::runtime::start()?.block_on(carry_out_all(global, args, &bake, plans, &materials));
     let (waiting, file) = (bake.waiting(), folder.join(FILE));
     // Steps that are ready can be built even if another one failed.
     if !waiting.is_empty() {
-        super::write(&file, &text(&waiting, command))?;
+        super::write(&file, &bake_file(&waiting, command))?;
     }
     ended?;
     if waiting.is_empty() {
-        if is_file_with(&file, |text| super::is_ours(text.as_bytes())) {
+        if is_file_with(&file, |text| is_ours(text.as_bytes())) {
             fs::remove_file(&file).map_err(|error| failed(folder, &error))?;
         }
         return output::result(&format!(
@@ -176,48 +178,4 @@ fn is_file_with(path: &Path, fits: impl Fn(&str) -> bool) -> bool {
 fn failed(folder: &Path, error: &io::Error) -> Failure {
     let what = format!("writing into `{}` failed", folder.display());
     Failure::caused(Kind::of_write(error), what, error)
-}
-
-/// Returns the file for bake.
-fn text(targets: &[BakeTarget], command: &str) -> String {
-    let names: Vec<String> = targets.iter().map(|target| quoted(&target.name)).collect();
-    let mut text = format!(
-        "# Written by `{command}`. Do not edit it.\n\
-         # Run `docker buildx bake` in this folder, and then the command again.\n\n\
-         group \"default\" {{\n  targets = [{}]\n}}\n",
-        names.join(", ")
-    );
-    for BakeTarget { name, context, base, args, network, archive } in targets {
-        let mut line = |line: &str| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line}");
-        };
-        line(&format!("\ntarget {} {{", quoted(name)));
-        line(&format!("  context = {}", quoted(context)));
-        if let Some(BakeBase { name: image, layout, digest }) = base {
-            let layout = quoted(&format!("oci-layout://{layout}@{digest}"));
-            line(&format!("  contexts = {{ {} = {layout} }}", quoted(image)));
-        }
-        line("  args = {");
-        for (key, value) in args {
-            line(&format!("    {key} = {}", quoted(value)));
-        }
-        line("  }");
-        line(if *network {
-            "  network = \"host\"\n  entitlements = [\"network.host\"]"
-        } else {
-            "  network = \"none\""
-        });
-        line("  platforms = [\"linux/amd64\"]");
-        line("  attest = [\"type=provenance,disabled=true\", \"type=sbom,disabled=true\"]");
-        line(&format!("  output = [{}]", quoted(&format!("type=oci,dest={archive}"))));
-        line("}");
-    }
-    text
-}
-
-/// Returns an HCL string.
-fn quoted(text: &str) -> String {
-    let json = serde_json::Value::from(text).to_string();
-    json.replace("${", "$${").replace("%{", "%%{")
 }

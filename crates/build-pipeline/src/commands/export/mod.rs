@@ -1,77 +1,20 @@
 //! `build-pipeline export`: writes the steps of plans as jobs for a CI system.
 
 mod bake;
-mod github;
-mod gitlab;
-mod jobs;
-mod tekton;
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use atomic_write_file::AtomicWriteFile;
-use clap::ValueEnum;
+use export::ci::{Install, InstallError};
+use export::{EpochError, Jobs, Options, is_ours};
 use failure::{Failure, Kind};
-use upkeep::ci::Install;
 
 use crate::cli::{Export, Global};
 use crate::commands::step::plans;
 use crate::global;
 use terminal::output;
-
-use jobs::{Jobs, Options};
-
-/// A CI system. It is defined here, not with the other arguments, so that adding a system changes
-/// only this folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BuildSystem {
-    /// GitHub Actions
-    Github,
-    /// GitLab CI
-    Gitlab,
-    /// Tekton Pipelines
-    Tekton,
-    /// docker buildx bake, for builders on other machines. Write the build contexts of all ready
-    /// steps to a folder, and import the images that bake has written to it
-    Bake,
-}
-
-/// The help of `--runs-on`.
-pub(crate) const RUNS_ON_HELP: &str = "Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container image for GitLab and Tekton [default: debian:13]";
-
-/// How the jobs of a CI system are written.
-struct Writer {
-    /// The characters that begin a comment.
-    comment: &'static str,
-    /// Where jobs run by default.
-    runs_on: &'static str,
-    /// Returns the text of the file, without the first line.
-    text: fn(&Jobs, &Options) -> String,
-}
-
-impl BuildSystem {
-    /// Returns how jobs are written; `None` for bake, which has no jobs.
-    fn writer(self) -> Option<Writer> {
-        match self {
-            Self::Github => Some(github::WRITER),
-            Self::Gitlab => Some(gitlab::WRITER),
-            Self::Tekton => Some(tekton::WRITER),
-            Self::Bake => None,
-        }
-    }
-
-    /// Returns the name on the command line.
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-/// Returns the values of `system` that write jobs, which need a store and an installed tool.
-pub(crate) fn with_jobs() -> impl Iterator<Item = (&'static str, String)> {
-    let systems = BuildSystem::value_variants().iter();
-    systems.filter(|system| system.writer().is_some()).map(|system| ("system", system.name()))
-}
 
 /// Writes, prints or checks a workflow.
 pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
@@ -94,17 +37,11 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
         hosts: stores.iter().filter_map(|store| store.host().map(str::to_owned)).collect(),
         stores: args.stores.iter().map(|store| store.expose().to_owned()).collect(),
         push: args.push.as_ref().map(|push| push.expose().to_owned()),
-        install: Install::new(args.install.as_deref().unwrap_or_default())?,
+        install: install(args.install.as_deref().unwrap_or_default())?,
         runs_on: args.runs_on.clone().unwrap_or_else(|| writer.runs_on.to_owned()),
         command,
     };
-    let jobs = Jobs::of(&plans)?;
-    let text = format!(
-        "{} Written by `{}`. Do not edit it: `--check` compares it with the plans.\n{}",
-        writer.comment,
-        options.command,
-        (writer.text)(&jobs, &options)
-    );
+    let text = writer.file(&Jobs::of(&plans).map_err(|error| fixed_time(&error))?, &options);
     match (&args.output, args.check) {
         (None, _) => output::result(&text),
         (Some(file), true) => check(file, &text, &options.command),
@@ -112,10 +49,18 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether `export` wrote a text, whatever its comments begin with.
-fn is_ours(text: &[u8]) -> bool {
-    let head = text.iter().position(u8::is_ascii_alphabetic).unwrap_or_default();
-    text[head..].starts_with(b"Written by `build-pipeline export ")
+/// Takes the value of `--install`.
+pub(crate) fn install(command: &str) -> Result<Install, Failure> {
+    Install::new(command).map_err(|error: InstallError| {
+        Failure::new(Kind::Input, format!("the command of `--install` {error}"))
+            .hint("for example `--install 'cargo install --locked --git URL build-pipeline'`")
+    })
+}
+
+/// Returns the error for a plan whose time comes from a variable.
+fn fixed_time(error: &EpochError) -> Failure {
+    Failure::from_chain(Kind::Input, error)
+        .hint("set `source-date-epoch` in versions/versions.toml")
 }
 
 /// Writes the file. Never overwrites a file that `export` did not write.

@@ -1,7 +1,5 @@
 //! Files that make a CI system build the image of a project.
 
-use failure::{Failure, Kind};
-
 /// The action that checks out a repository on GitHub, by commit.
 pub const CHECKOUT: &str = "actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2";
 
@@ -55,25 +53,29 @@ impl Ci {
 #[derive(Debug, Clone)]
 pub struct Install(String);
 
+/// Why a shell command cannot install this tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InstallError {
+    /// It is empty.
+    #[error("is empty")]
+    Empty,
+    /// It contains a character that YAML does not allow.
+    #[error("contains the control character U+{:04X}", u32::from(*.0))]
+    Control(char),
+}
+
 impl Install {
     /// Takes a command of one or more lines.
     ///
     /// # Errors
     /// It is empty, or contains a character that YAML does not allow.
-    pub fn new(command: &str) -> Result<Self, Failure> {
-        let refused = |what: &str| {
-            Err(Failure::new(Kind::Input, what)
-                .hint("for example `--install 'cargo install --locked --git URL build-pipeline'`"))
-        };
+    pub fn new(command: &str) -> Result<Self, InstallError> {
         let command = command.trim();
         if command.is_empty() {
-            return refused("the command of `--install` is empty");
+            return Err(InstallError::Empty);
         }
         match command.chars().find(|one| one.is_control() && !['\n', '\t'].contains(one)) {
-            Some(one) => refused(&format!(
-                "the command of `--install` contains the control character U+{:04X}",
-                u32::from(one)
-            )),
+            Some(one) => Err(InstallError::Control(one)),
             None => Ok(Self(command.to_owned())),
         }
     }

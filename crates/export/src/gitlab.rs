@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use names::Digest;
 
-use super::Writer;
-use super::jobs::{Job, Jobs, Options, Work};
+use crate::jobs::{Job, Jobs, Options, Work};
+use crate::writer::Writer;
 
 /// Writes a pipeline.
-pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", text: pipeline };
+pub const WRITER: Writer = Writer { comment: "#", runs_on: "debian:13", text: pipeline };
 
 /// Returns the text of a pipeline, without the first line.
 fn pipeline(jobs: &Jobs, options: &Options) -> String {

@@ -4,32 +4,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use failure::{Failure, Kind};
 use names::Digest;
 use plan::{Action, Plan, Step};
-use upkeep::ci::Install;
+use text::shell_line;
 
-use crate::typed;
+use crate::ci::Install;
 
 /// What a workflow contains besides the steps.
-pub(super) struct Options {
-    pub(super) stores: Vec<String>,
+#[derive(Debug)]
+pub struct Options {
+    /// The stores through which jobs share finished steps.
+    pub stores: Vec<String>,
     /// The registries of the stores.
-    pub(super) hosts: BTreeSet<String>,
-    pub(super) push: Option<String>,
+    pub hosts: BTreeSet<String>,
+    /// Where images are pushed to.
+    pub push: Option<String>,
     /// The shell command that installs this tool.
-    pub(super) install: Install,
+    pub install: Install,
     /// Where jobs run: the label of runners, or an image.
-    pub(super) runs_on: String,
+    pub runs_on: String,
     /// The command that writes the workflow.
-    pub(super) command: String,
+    pub command: String,
 }
 
 impl Options {
     /// Returns the lines of a shell script that runs a job and writes the digest to a file.
     /// `results` are the keys of steps that the job needs, each with its digest or with a shell
     /// variable that holds it. `file` is a shell word.
-    pub(super) fn command_lines<'a>(
+    pub(crate) fn command_lines<'a>(
         &self,
         job: &Job,
         results: impl Iterator<Item = (&'a Digest, String)>,
@@ -46,7 +48,7 @@ impl Options {
         if matches!(job.work, Work::Image) {
             words.extend(self.push.iter().flat_map(|push| option("--push", push)));
         }
-        let mut lines = vec![format!("{} \\", typed::line(&words))];
+        let mut lines = vec![format!("{} \\", shell_line(&words))];
         let result =
             |(key, value): (&Digest, String)| format!("  --result {}=\"{value}\" \\", key.hex());
         lines.extend(results.map(result));
@@ -59,24 +61,27 @@ impl Options {
 }
 
 /// The jobs of plans, each after the jobs that it needs.
-pub(super) struct Jobs(pub(super) Vec<Job>);
+#[derive(Debug)]
+pub struct Jobs(pub(crate) Vec<Job>);
 
 /// A job.
-pub(super) struct Job {
+#[derive(Debug)]
+pub(crate) struct Job {
     /// Its name, unique in the workflow.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it does.
-    pub(super) work: Work,
+    pub(crate) work: Work,
     /// The options that select the plan.
-    pub(super) subject: Vec<String>,
+    pub(crate) subject: Vec<String>,
     /// The steps whose results it uses: their jobs, and their keys.
-    pub(super) needs: BTreeMap<String, Digest>,
+    pub(crate) needs: BTreeMap<String, Digest>,
     /// Whether it runs a Dockerfile or builds a base image in podman or docker.
-    pub(super) uses_engine: bool,
+    pub(crate) uses_engine: bool,
 }
 
 /// What a job does.
-pub(super) enum Work {
+#[derive(Debug)]
+pub(crate) enum Work {
     /// It runs the step with this key.
     Step(Digest),
     /// It writes the image of a track.
@@ -85,7 +90,10 @@ pub(super) enum Work {
 
 impl Jobs {
     /// Returns the jobs of plans. A step that several plans contain has one job.
-    pub(super) fn of(plans: &[Arc<Plan>]) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// The time of a plan comes from a variable.
+    pub fn of(plans: &[Arc<Plan>]) -> Result<Self, EpochError> {
         let mut jobs = Vec::new();
         let mut names: BTreeMap<Digest, String> = BTreeMap::new();
         let mut taken = BTreeSet::new();
@@ -137,18 +145,22 @@ fn name(step: &Step, key: &Digest, taken: &mut BTreeSet<String>) -> String {
     format!("{}-{}", step.id, key.hex().get(..8).unwrap_or_default())
 }
 
+/// The time of a plan comes from a variable, which a job on another machine would not have.
+#[derive(Debug, thiserror::Error)]
+#[error("`SOURCE_DATE_EPOCH={0}` cannot be exported")]
+pub struct EpochError(String);
+
 /// Returns the options that select a plan.
-pub(super) fn subject(plan: &Plan) -> Result<Vec<String>, Failure> {
+///
+/// # Errors
+/// The time of the plan comes from a variable.
+pub fn subject(plan: &Plan) -> Result<Vec<String>, EpochError> {
     let mut words = vec!["--track".to_owned(), plan.track.clone()];
     for (name, value) in &plan.overrides {
         match name.as_str() {
             "variant" | "gpu" | "spoof" => words.extend([format!("--{name}"), value.clone()]),
             "slim" => words.push(format!("--slim={value}")),
-            "source-date-epoch" => {
-                let what = format!("`SOURCE_DATE_EPOCH={value}` cannot be exported");
-                return Err(Failure::new(Kind::Input, what)
-                    .hint("set `source-date-epoch` in versions/versions.toml"));
-            }
+            "source-date-epoch" => return Err(EpochError(value.clone())),
             pin => {
                 let digest = value.rsplit('@').next().unwrap_or_default();
                 words.extend(["--set".to_owned(), format!("{pin}={digest}")]);

@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use upkeep::ci::CHECKOUT;
-
-use super::Writer;
-use super::jobs::{Job, Jobs, Options, Work};
+use crate::ci::CHECKOUT;
+use crate::jobs::{Job, Jobs, Options, Work};
+use crate::writer::Writer;
 
 /// The registry that accepts a workflow's token.
 const GITHUB_REGISTRY: &str = "ghcr.io";
 
 /// Writes a workflow.
-pub(super) const WRITER: Writer = Writer { comment: "#", runs_on: "ubuntu-24.04", text: workflow };
+pub const WRITER: Writer = Writer { comment: "#", runs_on: "ubuntu-24.04", text: workflow };
 
 /// Returns the text of a workflow, without the first line.
 fn workflow(jobs: &Jobs, options: &Options) -> String {
