@@ -15,7 +15,7 @@ use crate::say;
 const CRATES: &[(&str, bool, &[&str])] = &[
     ("names", true, &[]),
     ("text", true, &["names"]),
-    ("pins", true, &["names"]),
+    ("pins", true, &["names", "text"]),
     ("patcher", true, &["names", "pins"]),
     ("lint", true, &["names", "patcher", "pins", "text"]),
     ("plan", true, &["names", "text"]),
@@ -61,7 +61,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         false,
         &[
             "audit", "debian", "engine", "executor", "failure", "gpu-code", "lint", "names", "oci",
-            "patcher", "pins", "plan", "planner", "record", "seal", "slim", "sources",
+            "patcher", "pins", "plan", "planner", "record", "seal", "slim", "sources", "text",
         ],
     ),
     ("failure", false, &["executor", "names", "oci", "pins", "planner", "sources"]),

@@ -5,6 +5,9 @@
 //! from (for people). A pin without a verified value is [`Pinned::Unresolved`]:
 //! the value is never invented, and a build that needs it is refused.
 //!
+//! [`listing`] shows pins to people and programs. [`forms`] describes the keys of the files, and
+//! [`schema()`] turns a form into a JSON schema.
+//!
 //! This crate does not use files, the network, the environment or a clock. It takes text, and
 //! returns values or a list of [`Problem`]s with spans; all problems are reported at once.
 
@@ -24,6 +27,7 @@ pub mod forms;
 mod gpus;
 mod hashes;
 mod known;
+pub mod listing;
 mod package_lock;
 mod places;
 mod problem;
@@ -31,6 +35,7 @@ mod python;
 pub mod reader;
 mod releases;
 pub mod rows;
+mod schema;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -57,6 +62,7 @@ pub use python::{
     requirements, requirements_lock_path,
 };
 pub use releases::{ParseReleasesError, Releases};
+pub use schema::schema;
 pub use tracks::{
     Base, Build, Disk, ImageSettings, References, Track, Tracks, parse_tracks, parse_tracks_with,
 };

@@ -1,13 +1,16 @@
-//! The forms of the files under `versions/` that this crate reads, except `versions.toml`.
+//! The forms of the files under `versions/` that this crate reads. `versions.toml` has only a
+//! schema.
 
 mod compat;
 mod tracks;
+mod versions;
 
 pub use compat::{BAD, COMPAT, COUPLING, FIRMWARE, INDEX, KERNEL, ROCM, ROW_EVIDENCE};
 pub use tracks::{
     BASE, BUILT, DERIVED, DISK, FILE, IMAGE, SLIM_VARIANT, STAGE, TRACK, TRACK_ABOUT, TRACKS,
     VARIANT,
 };
+pub use versions::versions;
 
 use crate::form::{Form, Key, Kind};
 

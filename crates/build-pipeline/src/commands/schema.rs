@@ -1,19 +1,18 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents and data files.
 
-mod files;
-
 use audit::AuditReport;
 use failure::Failure;
 use launch::clean::CleanReport;
 use launch::smoke::SmokeReport;
 use lint::report::LintFindings;
 use patching::audit::AuditReport as PatchAuditReport;
+use pins::schema as file;
+use project::origin::OriginReport;
 use schemars::{JsonSchema, Schema};
 use upkeep::bump::BumpReport;
 use upkeep::lock::LockReport;
 use upkeep::outdated::OutdatedReport;
 
-use self::files::schema as file;
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::diagnose::DiagnoseReport;
 use crate::commands::doctor::DoctorReport;
@@ -21,8 +20,6 @@ use crate::commands::env::EnvReport;
 use crate::commands::explain::ExplainReport;
 use crate::commands::patch::lint_sed::LintReport;
 use crate::commands::patch::report::{PatchReport, RevertReport};
-use crate::commands::pins::form::VersionsFile;
-use crate::commands::pins::origin::OriginReport;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
@@ -66,7 +63,7 @@ pub(crate) fn schema(document: Document) -> Schema {
         Document::Explain => of::<ExplainReport>(),
         Document::Lock => of::<LockReport>(),
         Document::PinsOrigin => of::<OriginReport>(),
-        Document::Versions => of::<VersionsFile>(),
+        Document::Versions => pins::forms::versions(),
         Document::Patch => of::<PatchReport>(),
         Document::PatchAudit => of::<PatchAuditReport>(),
         Document::PatchLintSed => of::<LintReport>(),

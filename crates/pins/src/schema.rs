@@ -1,11 +1,12 @@
 //! The JSON schemas of data files, generated from the forms that their parsers use.
 
-use pins::form::{Absent, Form, Key, Kind};
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
+use crate::form::{Absent, Form, Key, Kind};
+
 /// Returns the schema of a file with the given name and form.
-pub(super) fn schema(file: &str, form: &Form) -> Schema {
+pub fn schema(file: &str, form: &Form) -> Schema {
     let mut schema = Map::new();
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("title".to_owned(), json!(file));

@@ -1,48 +1,15 @@
-//! `build-pipeline pins`: prints the pins, for people, programs and shells.
-
-pub(crate) mod form;
-pub(crate) mod origin;
+//! The pins as text for people, as a JSON document, and as variables for shells.
 
 use std::collections::BTreeMap;
 
-use failure::Failure;
-use names::PinName;
-use pins::{Pinned, Pins};
-use project::pins_file::pin_name;
+use names::{GpuTarget, PinName, Tag};
 use serde_json::{Value, json};
-
-use crate::cli::{ExportFormat, Format, PinsArgs, PinsCommand, ShownPins};
-use crate::global;
-use terminal::output;
 use text::Page;
 
-/// Runs the command.
-pub(crate) fn run(args: &PinsArgs) -> Result<(), Failure> {
-    let project = global::project()?;
-    let pins = project.pins()?;
-    match &args.command {
-        PinsCommand::Show(args) if args.origin => origin::show(&project, &pins, args),
-        PinsCommand::Show(ShownPins { pin: None, format: Format::Text, .. }) => {
-            output::sanitised_result(&overview(&pins))
-        }
-        PinsCommand::Show(ShownPins { pin: None, format: Format::Json, .. })
-        | PinsCommand::Export { format: ExportFormat::Json } => output::json(&document(&pins)),
-        PinsCommand::Show(ShownPins { pin: Some(pin), format, .. }) => {
-            let name = pin_name(pin, &pins)?;
-            let values = values(&pins).remove(&name).unwrap_or_default();
-            match format {
-                Format::Json => output::json(&values),
-                Format::Text => output::sanitised_result(&one(&values)),
-            }
-        }
-        PinsCommand::Export { format: ExportFormat::Env } => {
-            output::sanitised_result(&environment(&pins))
-        }
-    }
-}
+use crate::{ManifestKind, Pinned, Pins};
 
 /// Returns the values of each pin in the file, by key; an unresolved value is null.
-fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
+pub fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
     let mut all = BTreeMap::new();
     let names = pins.names();
     let kind = |name: &PinName| names.get(name).map(|kind| kind.table());
@@ -67,11 +34,11 @@ fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
         }));
     }
     for (name, pin) in &pins.images {
-        let gpus: Vec<&str> = pin.gpus.iter().map(names::GpuTarget::as_str).collect();
+        let gpus: Vec<&str> = pin.gpus.iter().map(GpuTarget::as_str).collect();
         all.insert(name.clone(), json!({
             "kind": kind(name), "repository": pin.repository.to_string(),
             "tag": pin.tag.as_ref().map(ToString::to_string), "digest": resolved(&pin.digest),
-            "digest_of": pin.kind.map(pins::ManifestKind::name), "follow": pin.follow, "rocm": pin.rocm,
+            "digest_of": pin.kind.map(ManifestKind::name), "follow": pin.follow, "rocm": pin.rocm,
             "gpus": gpus, "discontinued": pin.discontinued, "checked": pin.facts.checked,
             "expires": pin.facts.expires, "evidence": pin.facts.evidence,
                 "hold": pin.facts.hold,
@@ -91,14 +58,15 @@ fn resolved<T: ToString>(value: &Pinned<T>) -> Option<String> {
     value.resolved().map(ToString::to_string)
 }
 
-fn document(pins: &Pins) -> Value {
+/// Returns all pins as a JSON document.
+pub fn document(pins: &Pins) -> Value {
     let values: BTreeMap<String, Value> =
         values(pins).into_iter().map(|(name, value)| (name.to_string(), value)).collect();
     json!({ "schema": 1, "source_date_epoch": pins.source_date_epoch, "pins": values })
 }
 
 /// Returns one line for each pin.
-fn overview(pins: &Pins) -> String {
+pub fn overview(pins: &Pins) -> Page {
     let mut page = Page::default();
     let all = values(pins);
     let width = all.keys().map(|name| name.as_str().len()).max().unwrap_or(0);
@@ -120,10 +88,11 @@ fn overview(pins: &Pins) -> String {
             text("kind").unwrap_or_default()
         ));
     }
-    page.into_text()
+    page
 }
 
-fn one(pin: &Value) -> String {
+/// Returns the values of one pin, one line each.
+pub fn one(pin: &Value) -> Page {
     let mut page = Page::default();
     for (key, value) in pin.as_object().into_iter().flatten() {
         match value {
@@ -146,12 +115,12 @@ fn one(pin: &Value) -> String {
             Value::Bool(true) | Value::Number(_) => page.line(format_args!("{key:13} {value}")),
         }
     }
-    page.into_text()
+    page
 }
 
 /// Returns the values as a file that shells and engines can read. No value needs quotes: the parser
 /// of `versions.toml` allows no spaces, quotes or dollar signs in them.
-fn environment(pins: &Pins) -> String {
+pub fn environment(pins: &Pins) -> Page {
     let mut page = Page::default();
     page.line(format_args!(
         "# Written by `build-pipeline pins export`; change versions/versions.toml instead."
@@ -173,7 +142,7 @@ fn environment(pins: &Pins) -> String {
     }
     for (name, pin) in &pins.images {
         let upper = variable(name.as_str());
-        option(&mut page, &format!("{upper}_TAG"), pin.tag.as_ref().map(pins_tag).as_deref());
+        option(&mut page, &format!("{upper}_TAG"), pin.tag.as_ref().map(Tag::to_string).as_deref());
         let image = pin.digest.resolved().map(|digest| pin.repository.at(digest).to_string());
         bound(&mut page, &format!("{upper}_IMAGE"), image, name);
     }
@@ -184,11 +153,7 @@ fn environment(pins: &Pins) -> String {
             page.line(format_args!("{upper}_{}={version}", variable(package)));
         }
     }
-    page.into_text()
-}
-
-fn pins_tag(tag: &names::Tag) -> String {
-    tag.to_string()
+    page
 }
 
 fn option(page: &mut Page, name: &str, value: Option<&str>) {

@@ -1,15 +1,20 @@
 //! The format of `versions.toml`, only for its JSON schema, which editors use to check and complete
-//! the file. Patterns describe the values; the parser in `pins` checks more.
+//! the file. Patterns describe the values; the parser checks more.
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, schema_for};
+
+/// Returns the JSON schema of the file.
+pub fn versions() -> Schema {
+    schema_for!(VersionsFile)
+}
 
 /// The inputs of every image, pinned.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, rename_all = "kebab-case")]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(crate) struct VersionsFile {
+struct VersionsFile {
     /// The version of the file format: 1.
     #[schemars(range(min = 1, max = 1))]
     schema: u32,
