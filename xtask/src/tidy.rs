@@ -68,7 +68,10 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     (
         "patching",
         false,
-        &["executor", "failure", "host", "lint", "names", "patcher", "pins", "project", "sources"],
+        &[
+            "executor", "failure", "host", "lint", "names", "patcher", "pins", "project",
+            "sources", "text",
+        ],
     ),
     ("launch", false, &["engine", "failure", "host", "names", "pins", "plan", "project", "record"]),
     (

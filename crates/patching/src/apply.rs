@@ -1,19 +1,174 @@
 //! Writes the patched files of a tree, all or none, and the patched source of a pin.
 
 use std::fs::{self, File, TryLockError};
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use patcher::Outcome;
-use sources::{TarSummary, WriteTarError};
+use project::{Project, environment};
+use sources::{Sources, Submodules, TarSummary, WriteTarError};
 
 use crate::directory::Directory;
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, RunProbes, Wanted};
 use crate::records;
 use crate::replace::{ReplaceError, Replacement};
+use crate::report::{LeftOut, TreeReport};
+
+/// System directories.
+const SYSTEM: [&str; 10] =
+    ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr", "/var"];
+
+/// How to apply patches.
+#[derive(Debug, Clone, Copy)]
+pub struct Applying {
+    /// Whether to write to system directories and installed packages too.
+    pub writes_to_system: bool,
+    /// Whether to write nothing.
+    pub is_dry: bool,
+    /// Whether every patch must be needed, and every probe must have run.
+    pub is_strict: bool,
+    /// Whether to run the patches' probes.
+    pub probes: RunProbes,
+}
+
+/// Where to write the tar of a patched source.
+pub enum TarOutput<'a> {
+    /// To a file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its path as the user wrote it.
+        shown: &'a Path,
+    },
+    /// To standard output, which is shown as `-`.
+    Stream(&'a mut dyn io::Write),
+}
+
+impl std::fmt::Debug for TarOutput<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File { path, .. } => f.debug_tuple("File").field(path).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// Patches one tree, unless a patch fails, or the tree must not be written to. `left_out` are the
+/// patches that are not for this tree.
+///
+/// # Errors
+/// Fails if the tree cannot be locked, read or written.
+pub fn apply(
+    mut prepared: Prepared<Directory>,
+    project: &Project,
+    how: Applying,
+    left_out: Vec<LeftOut>,
+) -> Result<TreeReport, Failure> {
+    let why_not = why_not(prepared.tree.path(), project.folder(), how);
+    let lock = match why_not {
+        Some(_) => None,
+        None => {
+            let lock = lock(&prepared.tree)?;
+            prepared.refresh()?;
+            Some(lock)
+        }
+    };
+    let outcome = prepared.outcome(how.probes);
+    let mut tree = TreeReport::new(&prepared, outcome);
+    tree.set_left_out(left_out);
+    match why_not {
+        Some(because) => tree.set_not_written(because),
+        None if tree.is_good(how.is_strict) => {
+            write(&prepared, tree.outcome())?;
+            if !tree.outcome().files.is_empty() {
+                tree.set_written();
+            }
+        }
+        None => {}
+    }
+    drop(lock);
+    Ok(tree)
+}
+
+/// Returns the reason if nothing will be written.
+fn why_not(path: &Path, project: Option<&Path>, how: Applying) -> Option<String> {
+    if how.writes_to_system {
+        return None;
+    }
+    if how.is_dry {
+        return Some("dry run: nothing was written".to_owned());
+    }
+    let kind = system_kind(path, project)?;
+    Some(format!(
+        "dry run: `{}` {kind}; nothing was written. Add `--write` to patch it",
+        path.display()
+    ))
+}
+
+/// Patches the fetched source of a pin and writes it, with its submodules, as a canonical tar.
+///
+/// # Errors
+/// Fails if the source cannot be fetched, or if the tar cannot be written.
+pub fn export(
+    project: &Project,
+    component: &str,
+    wanted: Wanted<'_>,
+    sources: impl FnOnce() -> Result<Sources, Failure>,
+    how: Applying,
+    to: TarOutput<'_>,
+) -> Result<TreeReport, Failure> {
+    let epoch = match environment::source_date_epoch()? {
+        Some(epoch) => epoch,
+        None => project.pins()?.source_date_epoch,
+    };
+    let prepared = Prepared::pinned(sources, project, component, wanted, Submodules::All)?;
+    let mut tree = TreeReport::new(&prepared, prepared.outcome(how.probes));
+    if let TarOutput::File { path, .. } = &to {
+        check_output(path)?;
+    }
+    if how.is_dry {
+        tree.set_not_written("dry run: nothing was written".to_owned());
+    } else if tree.is_good(how.is_strict) {
+        let files = &tree.outcome().files;
+        let patched = prepared.tree.with(files.iter().map(|file| (&file.path, &*file.new)))?;
+        let (shown, summary) = match to {
+            TarOutput::Stream(writer) => (Path::new("-"), patched.write_tar(epoch, writer)),
+            TarOutput::File { path, shown } => {
+                (shown, write_file(&path, |file| patched.write_tar(epoch, file)))
+            }
+        };
+        let summary = summary.map_err(|error| not_written(shown, &error))?;
+        tree.set_exported(shown, &summary);
+    }
+    Ok(tree)
+}
+
+fn not_written(output: &Path, error: &WriteTarError) -> Failure {
+    let told = format!("cannot write `{}`", output.display());
+    Failure::caused(Kind::Machine, told, error).hint(
+        "check the free disk space and the folder's permissions; existing output was not changed",
+    )
+}
+
+/// Returns why a directory is not written to by default.
+fn system_kind(path: &Path, project: Option<&Path>) -> Option<&'static str> {
+    let is_package_folder =
+        |part: &std::ffi::OsStr| part == "site-packages" || part == "dist-packages";
+    let project = project.and_then(|project| std::fs::canonicalize(project).ok());
+    let is_in_project = project.is_some_and(|project| path.starts_with(project));
+    match () {
+        () if path == Path::new("/") || SYSTEM.iter().any(|folder| path.starts_with(folder)) => {
+            Some("belongs to the system")
+        }
+        () if !is_in_project && path.iter().any(is_package_folder) => {
+            Some("contains installed packages")
+        }
+        () => None,
+    }
+}
 
 /// The hint if the files were patched, but the ledger could not be written a second time. The first
 /// version also lists every change.
@@ -117,7 +272,7 @@ pub(crate) fn hinted(error: &ReplaceError, hint: &str) -> Failure {
 /// # Errors
 /// Fails if another run holds it, or if locking fails.
 pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
-    let failed = |error: &std::io::Error| {
+    let failed = |error: &io::Error| {
         let shown = directory.path().display();
         Failure::caused(Kind::Machine, format!("locking `{shown}` failed"), error)
     };
@@ -144,7 +299,7 @@ pub fn check_output(path: &Path) -> Result<(), Failure> {
         Err(Failure::new(Kind::Input, what).hint("choose a new file with `--output`"))
     };
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Ok(found) if !found.is_file() => refuse("not a regular file"),
         Ok(found) if found.len() == 0 => Ok(()),
         Ok(_) | Err(_) => {
@@ -170,4 +325,24 @@ pub fn write_file(
     let file = file.into_inner().map_err(|error| WriteTarError::Writer(error.into_error()))?;
     file.commit().map_err(WriteTarError::Writer)?;
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_the_system_are_known() {
+        let kind = |path: &str| system_kind(Path::new(path), None);
+        for path in ["/", "/usr", "/usr/lib/python3/dist-packages", "/opt/rocm", "/lib/x", "/etc"] {
+            assert_eq!(kind(path), Some("belongs to the system"), "{path}");
+        }
+        assert_eq!(
+            kind("/home/a/venv/lib/python3.12/site-packages"),
+            Some("contains installed packages")
+        );
+        for path in ["/home/a/vllm", "/usrlocal", "/optional", "/tmp/lib"] {
+            assert_eq!(kind(path), None, "{path}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use project::{Project, patches};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::{ReleaseFile, Sources, Submodules};
+use text::Page;
 
 use crate::pinned::PinnedTree;
 use crate::prepared::{self, RunProbes};
@@ -58,6 +59,72 @@ pub struct AuditReport {
     pub versions: Vec<Row>,
     /// For each patch, whether it can be retired, and from which version on.
     pub retirements: BTreeMap<String, Retirement>,
+}
+
+impl AuditReport {
+    /// Returns a table of versions and patches, then the reasons for failures, then the patches that
+    /// can be retired.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        page.line(format_args!("{} for {}\n", self.component, self.gpu));
+        let ids: Vec<&str> = self.retirements.keys().map(String::as_str).collect();
+        let mut rows: Vec<Vec<String>> = vec![Vec::from(["version".to_owned()])];
+        rows[0].extend(ids.iter().map(|id| (*id).to_owned()));
+        for row in &self.versions {
+            let cell = |id: &&str| {
+                let patch = row.report.patches.iter().find(|patch| patch.id == **id)?;
+                let mark = if patch.ok { '✓' } else { '✗' };
+                let passed = patch.probes.iter().filter(|one| one.result == "passed").count();
+                let probes = if passed > 0 { format!(", {passed} probed") } else { String::new() };
+                Some(format!("{mark} {}{probes}", patch.verdict))
+            };
+            let cells = ids.iter().map(|id| cell(id).unwrap_or_default());
+            rows.push([row.version.to_string()].into_iter().chain(cells).collect());
+        }
+        let widths: Vec<usize> = (0..=ids.len())
+            .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+            .collect();
+        for row in &rows {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+            page.line(format_args!("  {}", cells.join("  ").trim_end()));
+        }
+        page.line(format_args!(""));
+        for row in &self.versions {
+            for patch in row.report.patches.iter().filter(|patch| !patch.ok) {
+                page.line(format_args!("  ✗ {} {}: {}", row.version, patch.id, patch.explanation));
+            }
+        }
+        for (id, retirement) in &self.retirements {
+            let told = match retirement {
+                Retirement::Since { version } => format!("can be retired as of {version}"),
+                Retirement::NotYet => "is still needed by the newest version".to_owned(),
+                Retirement::Never => "is not needed by any of the versions".to_owned(),
+            };
+            page.line(format_args!("  {id} {told}"));
+        }
+        page
+    }
+
+    /// Returns an error if a patch failed.
+    ///
+    /// # Errors
+    /// A patch failed on a version.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        let failed: usize = self
+            .versions
+            .iter()
+            .map(|row| row.report.patches.iter().filter(|patch| !patch.ok).count())
+            .sum();
+        match failed {
+            0 => Ok(()),
+            count => Err(Failure::new(
+                Kind::Patch,
+                format!("failed verdicts: {count}; nothing was written"),
+            )
+            .hint("the report above shows the reason and the line of each failure")),
+        }
+    }
 }
 
 /// The results of the patches for one version.

@@ -6,6 +6,7 @@ use failure::{Failure, Kind};
 use patcher::{RevertError, Tree, TreePath, Unreadable};
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::Page;
 
 use crate::apply::{hinted, lock, replace};
 use crate::directory::Directory;
@@ -15,6 +16,45 @@ use crate::replace::Replacement;
 
 /// The hint if the files were restored, but the ledger still lists them.
 const RESTORED: &str = "the files were restored, but `.build-pipeline/patches.json` still lists them; check the free disk space and the folder's permissions, then run the command again";
+
+/// The version of the JSON format.
+const SCHEMA: u32 = 1;
+
+/// The output of `patch revert --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RevertReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// What was reverted in each tree.
+    trees: Vec<Reverted>,
+}
+
+impl RevertReport {
+    /// Creates the report of some trees.
+    pub fn new(trees: Vec<Reverted>) -> Self {
+        Self { schema: SCHEMA, trees }
+    }
+
+    /// Returns what was reverted, as text.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        for tree in &self.trees {
+            page.line(format_args!("{} in {}\n", tree.component, tree.root));
+            for patch in &tree.patches {
+                page.line(format_args!("  ✓ {patch}"));
+            }
+            for file in &tree.files {
+                page.line(format_args!("\n  restored  {file}"));
+            }
+            if tree.files.is_empty() {
+                page.line(format_args!(
+                    "\n  nothing to restore: the files already have their old content"
+                ));
+            }
+        }
+        page
+    }
+}
 
 /// The patches that were undone in one tree.
 #[derive(Debug, Serialize, JsonSchema)]

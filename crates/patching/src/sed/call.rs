@@ -4,27 +4,27 @@ use lint::shell::{ShellCommand, UNKNOWN, Word};
 
 /// A call of `sed -i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SedCall {
+pub(crate) struct SedCall {
     /// The line where it starts.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The text after `-i`, empty if there is none.
-    pub suffix: String,
+    pub(crate) suffix: String,
     /// The options that change the effect of the script: `-E`, `-n`, `-z`.
-    pub options: Vec<String>,
+    pub(crate) options: Vec<String>,
     /// The scripts, in order.
-    pub scripts: Vec<String>,
+    pub(crate) scripts: Vec<String>,
     /// The file that contains the script, if it is not on the command line.
-    pub script_file: Option<String>,
+    pub(crate) script_file: Option<String>,
     /// The files, relative to `folder`.
-    pub files: Vec<String>,
+    pub(crate) files: Vec<String>,
     /// The working directory of the command.
-    pub folder: String,
+    pub(crate) folder: String,
     /// The program that chooses the files, if any, such as `find` or `xargs`.
-    pub chooser: Option<String>,
+    pub(crate) chooser: Option<String>,
 }
 
 /// Returns the call of `sed -i` in a command, if there is one.
-pub fn sed_call(command: &ShellCommand) -> Option<SedCall> {
+pub(crate) fn sed_call(command: &ShellCommand) -> Option<SedCall> {
     let is_sed = |word: &Word| matches!(word.text.rsplit('/').next(), Some("sed" | "gsed"));
     let at = command.words.iter().position(is_sed)?;
     let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
@@ -117,7 +117,7 @@ fn read(call: &mut SedCall, words: &[Word]) -> bool {
 
 impl SedCall {
     /// Returns the reason why the call cannot be checked, or `None` if it can.
-    pub fn obstacle(&self) -> Option<String> {
+    pub(crate) fn obstacle(&self) -> Option<String> {
         if let Some(file) = &self.script_file {
             return Some(format!("its script is in `{file}`"));
         }
@@ -131,7 +131,7 @@ impl SedCall {
     }
 
     /// Returns the scripts, shortened for messages.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         const LONGEST: usize = 70;
         let text = self.scripts.join("; ").replace('\n', "\\n").replace(UNKNOWN, "…");
         match text.char_indices().nth(LONGEST) {

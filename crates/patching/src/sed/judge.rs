@@ -18,7 +18,7 @@ use crate::sed::script::{pieces, waits_for_line_ends};
 
 /// A problem with a `sed -i` call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// Sed refuses the script.
     #[serde(rename = "sed-error")]
     Error,
@@ -56,7 +56,7 @@ pub enum Rule {
 
 impl Rule {
     /// Returns the rule's name, as reports print it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Error => "sed-error",
             Self::NoOp => "sed-no-op",
@@ -73,25 +73,25 @@ impl Rule {
     }
 
     /// Returns whether the problem is a fault and not only a note.
-    pub fn is_fault(self) -> bool {
+    pub(crate) fn is_fault(self) -> bool {
         !matches!(self, Self::NotChecked)
     }
 }
 
 /// A finding about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     /// The kind of problem.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
     /// The finding in words.
-    pub message: String,
+    pub(crate) message: String,
     /// The affected file of the tree.
-    pub target: Option<TreePath>,
+    pub(crate) target: Option<TreePath>,
 }
 
 /// An in-memory copy of a tree on which calls are tried.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     tree: Option<&'a dyn Rooted>,
     tools: &'a Tools,
     contents: BTreeMap<TreePath, Vec<u8>>,
@@ -109,12 +109,12 @@ const COMPILE: &str = "import sys\nname = sys.argv[1]\n\
 
 impl<'a> Bench<'a> {
     /// Starts with the given tree, or without one.
-    pub fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
+    pub(crate) fn new(tree: Option<&'a dyn Rooted>, tools: &'a Tools) -> Self {
         Self { tree, tools, contents: BTreeMap::new() }
     }
 
     /// Checks a call by its text and by its effect on the tree.
-    pub fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
+    pub(crate) fn judge(&mut self, call: &SedCall) -> Vec<Judgement> {
         let mut all = Vec::new();
         let mut say = |rule, message: String| all.push(Judgement { rule, message, target: None });
         if !call.suffix.is_empty() && call.suffix.chars().all(|c| "Eenrsz".contains(c)) {

@@ -4,23 +4,20 @@ use std::path::Path;
 
 use failure::{Failure, Kind};
 use patcher::{EditOutcome, FileChange, Outcome, PatchOutcome, PresentBy, Verdict};
-use patching::Rooted;
-use patching::prepared::Prepared;
-use patching::revert::Reverted;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sources::TarSummary;
+use text::{Page, counted, size};
 
-use crate::cli::{Format, Options};
-use terminal::output;
-use text::{Page, counted};
+use crate::prepared::Prepared;
+use crate::rooted::Rooted;
 
-/// The version of the JSON formats of `patch`.
-pub(crate) const SCHEMA: u32 = 1;
+/// The version of the JSON format.
+const SCHEMA: u32 = 1;
 
 /// The output of `patch check`, `diff` and `apply` with `--format json`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PatchReport {
+pub struct PatchReport {
     /// The version of this JSON format.
     schema: u32,
     /// The command.
@@ -31,12 +28,12 @@ pub(crate) struct PatchReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected: Option<Detected>,
     /// The result for each tree.
-    pub(crate) trees: Vec<TreeReport>,
+    trees: Vec<TreeReport>,
 }
 
 /// What was detected about a system.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Detected {
+pub struct Detected {
     /// The version of ROCm, if there is one.
     pub(crate) rocm: Option<String>,
     /// Where it was found.
@@ -49,7 +46,7 @@ pub(crate) struct Detected {
 
 /// The results of one component's patches in one tree.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TreeReport {
+pub struct TreeReport {
     /// The location of the tree.
     root: String,
     /// Where its version was found, if it was.
@@ -85,24 +82,16 @@ struct Exported {
 
 /// A patch that was left out, because it is not for this tree.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// The patch.
     pub(crate) id: String,
     /// The reason.
     pub(crate) because: String,
 }
 
-/// The output of `patch revert --format json`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RevertReport {
-    /// The version of this JSON format.
-    pub(crate) schema: u32,
-    /// What was reverted in each tree.
-    pub(crate) trees: Vec<Reverted>,
-}
-
 impl TreeReport {
-    pub(crate) fn new<T: Rooted>(prepared: &Prepared<T>, report: Outcome) -> Self {
+    /// Creates the report of a tree to which nothing was written.
+    pub fn new<T: Rooted>(prepared: &Prepared<T>, report: Outcome) -> Self {
         Self {
             root: prepared.tree.shown(),
             version_from: prepared.version.as_ref().map(|found| found.from.clone()),
@@ -115,11 +104,19 @@ impl TreeReport {
         }
     }
 
+    /// Returns whether the changes may be written. If `is_strict`, every patch must be needed, and
+    /// every probe must have run.
+    pub fn is_good(&self, is_strict: bool) -> bool {
+        let is_strictly_good = |patch: &PatchOutcome| !is_retired(patch) && !has_skipped(patch);
+        self.report.ok && (!is_strict || self.report.patches.iter().all(is_strictly_good))
+    }
+
     pub(crate) fn outcome(&self) -> &Outcome {
         &self.report
     }
 
-    pub(crate) fn set_diff(&mut self, diff: &[u8]) {
+    /// Adds the unified diff.
+    pub fn set_diff(&mut self, diff: &[u8]) {
         self.diff = Some(String::from_utf8_lossy(diff).into_owned());
     }
 
@@ -145,7 +142,7 @@ impl TreeReport {
         self.left_out = left_out;
     }
 
-    fn text(&self, page: &mut Page, options: &Options) {
+    fn show(&self, page: &mut Page, is_strict: bool) {
         let Outcome { component, version, gpu, patches, files, .. } = &self.report;
         let component = component.as_deref().unwrap_or("no component");
         let version = match (version, &self.version_from) {
@@ -155,7 +152,7 @@ impl TreeReport {
         page.line(format_args!("{component}{version} for {gpu} in {}\n", self.root));
         let width = patches.iter().map(|patch| patch.id.len()).max().unwrap_or_default();
         for patch in patches {
-            patch_text(page, patch, width, self.written, options);
+            patch_text(page, patch, width, self.written, is_strict);
         }
         for left in &self.left_out {
             page.line(format_args!("  - {:width$}  left out: {}", left.id, left.because));
@@ -172,8 +169,8 @@ impl TreeReport {
         if files.is_empty() {
             page.line(format_args!("  {nothing}"));
         }
-        if let Some(Exported { path, sha256, size, entries }) = &self.exported {
-            let (size, entries) = (text::size(*size), counted(*entries, "entry"));
+        if let Some(Exported { path, sha256, size: bytes, entries }) = &self.exported {
+            let (size, entries) = (size(*bytes), counted(*entries, "entry"));
             page.line(format_args!("\n  {path}: {entries}, {size}, sha256 {sha256}"));
         }
         if let Some(because) = &self.not_written {
@@ -182,13 +179,7 @@ impl TreeReport {
     }
 }
 
-fn patch_text(
-    page: &mut Page,
-    patch: &PatchOutcome,
-    width: usize,
-    written: bool,
-    options: &Options,
-) {
+fn patch_text(page: &mut Page, patch: &PatchOutcome, width: usize, written: bool, is_strict: bool) {
     let explanation = |verdict: &Verdict| match verdict {
         Verdict::Applied { count: 1 } if !written => "one place to change".to_owned(),
         Verdict::Applied { count } if !written => format!("{count} places to change"),
@@ -215,7 +206,7 @@ fn patch_text(
         };
         page.line(format_args!("      probe `{}`: {result}", probe.name));
     }
-    if options.strict && is_retired(patch) {
+    if is_strict && is_retired(patch) {
         page.line(format_args!(
             "      ✗ this version does not need it: retire the patch (--strict)"
         ));
@@ -272,20 +263,15 @@ fn has_skipped(patch: &PatchOutcome) -> bool {
     patch.probes.iter().any(|probe| probe.result == "skipped")
 }
 
-/// Returns whether the changes may be written.
-pub(crate) fn is_good(outcome: &Outcome, options: &Options) -> bool {
-    let is_strictly_good = |patch: &PatchOutcome| !is_retired(patch) && !has_skipped(patch);
-    outcome.ok && (!options.strict || outcome.patches.iter().all(is_strictly_good))
-}
-
 impl PatchReport {
-    pub(crate) fn new(command: &'static str, trees: Vec<TreeReport>) -> Self {
+    /// Creates the report of a command.
+    pub fn new(command: &'static str, trees: Vec<TreeReport>) -> Self {
         let ok = trees.iter().all(|tree| tree.report.ok);
         Self { schema: SCHEMA, command, ok, detected: None, trees }
     }
 
-    /// Returns the report as text.
-    pub(crate) fn text(&self, options: &Options) -> String {
+    /// Returns the report as text. If `is_strict`, it marks patches that are not needed.
+    pub fn page(&self, is_strict: bool) -> Page {
         let mut page = Page::default();
         if let Some(Detected { rocm, rocm_from, gpu, gpu_from }) = &self.detected {
             let rocm = match (rocm, rocm_from) {
@@ -295,12 +281,12 @@ impl PatchReport {
             page.line(format_args!("{rocm}, {gpu} ({gpu_from})\n"));
         }
         for tree in &self.trees {
-            tree.text(&mut page, options);
+            tree.show(&mut page, is_strict);
             page.line(format_args!(""));
         }
         let (good, all) = (self.count(|patch| patch.ok), self.count(|_| true));
         page.line(format_args!("{good} of {} succeeded", counted(all, "patch")));
-        page.into_text()
+        page
     }
 
     fn patches(&self) -> impl Iterator<Item = &PatchOutcome> {
@@ -318,8 +304,12 @@ impl PatchReport {
         roots.join(", ")
     }
 
-    /// Returns an error unless all patches succeeded.
-    pub(crate) fn verdict(&self, options: &Options) -> Result<(), Failure> {
+    /// Returns an error unless all patches succeeded. If `is_strict`, every patch must be needed, and
+    /// every probe must have run.
+    ///
+    /// # Errors
+    /// A patch did not succeed.
+    pub fn verdict(&self, is_strict: bool) -> Result<(), Failure> {
         let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
         let fault = |what: String| Failure::new(Kind::Patch, what);
         if let Some(first) = failed.first() {
@@ -332,12 +322,12 @@ impl PatchReport {
             return Err(hinted(told, first));
         }
         match () {
-            () if options.strict && self.count(is_retired) > 0 => Err(fault(format!(
+            () if is_strict && self.count(is_retired) > 0 => Err(fault(format!(
                 "not needed for this version: {} (--strict); trees with them were not changed",
                 counted(self.count(is_retired), "patch")
             ))
             .hint("leave out `--strict`, or narrow `versions` in the patch file")),
-            () if options.strict && self.count(has_skipped) > 0 => Err(fault(format!(
+            () if is_strict && self.count(has_skipped) > 0 => Err(fault(format!(
                 "probes of {} were not run (--strict); trees with such patches were not changed",
                 counted(self.count(has_skipped), "patch")
             ))
@@ -346,8 +336,8 @@ impl PatchReport {
         }
     }
 
-    /// Warns about probes that did not run, because they do not count as passed.
-    pub(crate) fn warn_of_probes(&self) {
+    /// Returns warnings about probes that did not run, because they do not count as passed.
+    pub fn unrun_probes(&self) -> Vec<String> {
         let mut reasons: Vec<&str> = self
             .patches()
             .flat_map(|patch| &patch.probes)
@@ -356,14 +346,15 @@ impl PatchReport {
             .collect();
         reasons.sort_unstable();
         reasons.dedup();
-        for reason in reasons {
+        let warning = |reason: &str| {
             let next = if reason.starts_with(executor::CANNOT_CONFINE) {
                 "; `--unconfined-probes` runs them with all your permissions, if you trust the tree"
             } else {
                 ""
             };
-            output::warn("probe-not-run", &format!("probes were not run: {reason}{next}"));
-        }
+            format!("probes were not run: {reason}{next}")
+        };
+        reasons.into_iter().map(warning).collect()
     }
 }
 
@@ -384,14 +375,4 @@ fn hinted(told: Failure, patch: &PatchOutcome) -> Failure {
         }
         _ => told.hint("the report above shows where and why"),
     }
-}
-
-/// Prints a report and returns its verdict.
-pub(crate) fn print(report: &PatchReport, options: &Options) -> Result<(), Failure> {
-    report.warn_of_probes();
-    match options.format {
-        Format::Json => output::json(report)?,
-        Format::Text => output::sanitised_result(&report.text(options))?,
-    }
-    report.verdict(options)
 }

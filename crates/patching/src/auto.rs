@@ -1,36 +1,50 @@
-//! `patch apply --when auto`: chooses patches based on the installed packages and the GPU.
+//! Chooses patches based on the installed packages and the GPU, and applies them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use names::GpuTarget;
-use names::Version;
+use names::{GpuTarget, Version};
 use patcher::{Patch, PatchSet, Position, Tree as _};
-use patching::directory::Directory;
-use patching::prepared::{self, Prepared};
-use patching::{installed, version};
 use project::{Project, patches};
 
-use crate::cli::Apply;
-use crate::commands::patch::apply::apply;
-use crate::commands::patch::report::{self, Detected, LeftOut, PatchReport};
-use terminal::output;
+use crate::apply::{Applying, apply};
+use crate::directory::Directory;
+use crate::prepared::{self, Prepared};
+use crate::report::{Detected, LeftOut, PatchReport};
+use crate::{installed, version};
 
-/// Applies all patches for components that are installed under a root.
-pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Failure> {
-    let Some(root) = &args.options.root else {
-        return Err(Failure::new(Kind::Input, "no system given")
-            .hint("use `--root DIR`; `--root /` is this system"));
-    };
+/// The system to patch. Both folders are relative to `here`.
+#[derive(Debug, Clone, Copy)]
+pub struct System<'a> {
+    /// The folder that the others are relative to.
+    pub here: &'a Path,
+    /// The root of the installed packages.
+    pub root: &'a Path,
+    /// The root of the system to look for the GPU in.
+    pub host_root: &'a Path,
+    /// The GPU target; if `None`, that of the system's GPU.
+    pub gpu: Option<&'a str>,
+}
+
+/// Applies all patches for components that are installed in a system. Each package is patched
+/// separately: if one cannot be patched, the others still are. Also returns the errors of packages
+/// that could not be patched.
+///
+/// # Errors
+/// No package has patches, the GPU is not known, or a patch file cannot be read.
+pub fn run(
+    project: &Project,
+    system: System<'_>,
+    how: Applying,
+) -> Result<(PatchReport, Vec<Failure>), Failure> {
     let all = patches::read_all(project)?;
-    let places = installed::places(prepared::open(here, root)?);
+    let places = installed::places(prepared::open(system.here, system.root)?);
     let rocm = installed::rocm(&places);
-    let (gpu, gpu_from) = gpu(here, args)?;
+    let (gpu, gpu_from) = gpu(system)?;
     let mut found = 0;
     let mut trees = Vec::new();
     let mut errors = Vec::new();
-    // Each package is patched separately: if one cannot be patched, the others still are.
     for place in &places {
         for (component, patches) in &all {
             let folder = version::package_folder(component);
@@ -38,8 +52,8 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
             if is_there {
                 let rocm = rocm.as_ref().map(|(version, from)| (version, from.as_str()));
                 found += 1;
-                let prepared = prepare(component, patches, place, (&gpu, rocm));
-                match prepared.and_then(|(prepared, left)| apply(prepared, project, args, left)) {
+                let prepared = prepare(component, patches, place, &Target { gpu: &gpu, rocm });
+                match prepared.and_then(|(prepared, left)| apply(prepared, project, how, left)) {
                     Ok(tree) => trees.push(tree),
                     Err(error) => errors.push(error),
                 }
@@ -47,7 +61,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
         }
     }
     if found == 0 {
-        return Err(none_found(root, places.len(), &all));
+        return Err(none_found(system.root, places.len(), &all));
     }
     let mut report = PatchReport::new("apply", trees);
     report.detected = Some(Detected {
@@ -56,15 +70,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Apply) -> Result<(), Fa
         gpu: gpu.to_string(),
         gpu_from,
     });
-    let verdict = report::print(&report, &args.options);
-    errors.extend(verdict.err());
-    match errors.pop() {
-        None => Ok(()),
-        Some(last) => {
-            errors.iter().for_each(output::error);
-            Err(last)
-        }
-    }
+    Ok((report, errors))
 }
 
 /// Returns the error for a system in which no package has patches.
@@ -85,14 +91,14 @@ fn none_found(root: &Path, places: usize, all: &BTreeMap<String, Vec<Patch>>) ->
 }
 
 /// Returns the GPU target and its origin.
-fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
-    if let Some(text) = &args.options.gpu {
+fn gpu(system: System<'_>) -> Result<(GpuTarget, String), Failure> {
+    if let Some(text) = system.gpu {
         let parsed = text.parse().map_err(|error| {
             Failure::from_chain(Kind::Input, &error).hint("a target looks like `gfx1151`")
         })?;
         return Ok((parsed, "--gpu".to_owned()));
     }
-    let host = here.join(args.host_root.as_deref().unwrap_or(Path::new("/")));
+    let host = system.here.join(system.host_root);
     let mut found = installed::gpus(&host);
     match found.len() {
         1 => Ok(found.remove(0)),
@@ -112,12 +118,19 @@ fn gpu(here: &Path, args: &Apply) -> Result<(GpuTarget, String), Failure> {
     }
 }
 
+/// What a system has.
+struct Target<'a> {
+    gpu: &'a GpuTarget,
+    /// The version of ROCm, and where it was found.
+    rocm: Option<(&'a Version, &'a str)>,
+}
+
 /// Prepares the patches of a component that apply to an installed tree.
 fn prepare(
     component: &str,
     patches: &[Patch],
     place: &Directory,
-    (gpu, rocm): (&GpuTarget, Option<(&Version, &str)>),
+    &Target { gpu, rocm }: &Target<'_>,
 ) -> Result<(Prepared<Directory>, Vec<LeftOut>), Failure> {
     let directory = place.again().map_err(|error| {
         let shown = place.path().display();

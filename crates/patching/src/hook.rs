@@ -1,12 +1,12 @@
-//! `patch hook`: prints a package manager hook that applies the patches again after an upgrade.
+//! Hooks of package managers that apply the patches again after an upgrade.
 //!
-//! It does not install the hook. A test checks the apt hook with `apt-config`. The hooks for dnf 4
+//! Nothing here installs a hook. A test checks the apt hook with `apt-config`. The hooks for dnf 4
 //! and zypper (dnf-post-transaction-actions(8), "System plugin" in libzypp's documentation) were
 //! tested by hand: dnf 4.23 and zypper 1.14.89 on Debian 13 installed and upgraded an RPM package.
 //! The hook for dnf 5 follows libdnf5-actions(8) and has not been run.
 //!
 //! pip and uv have no hooks. A file in `site-packages` that Python runs at each start (`.pth`)
-//! would run our code in every program, so for pip and uv this prints a shell function that runs
+//! would run our code in every program, so the hook for pip and uv is a shell function that runs
 //! the program and then applies the patches.
 
 use std::path::Path;
@@ -14,14 +14,37 @@ use std::path::Path;
 use failure::{Failure, Kind};
 use project::{Project, environment, patches};
 
-use crate::cli::{Hook, Manager};
-use terminal::output;
+/// A package manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manager {
+    /// apt.
+    Apt,
+    /// dnf, version 4 or 5.
+    Dnf,
+    /// zypper.
+    Zypper,
+    /// pip, which has no hooks.
+    Pip,
+    /// uv, which has no hooks.
+    Uv,
+}
 
-/// Prints a hook.
-pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Failure> {
-    let root = match (&args.root, args.manager) {
+/// Returns the text of a hook that patches the tree at `root`, which is relative to `here`. Without
+/// `root`, it patches the system or, for pip and uv, the environment that they change. `gpu` is the
+/// target; without it, the hook looks for the GPU when it runs.
+///
+/// # Errors
+/// A path cannot be written into a hook, `gpu` is not a target, or a patch file cannot be read.
+pub fn hook(
+    here: &Path,
+    project: &Project,
+    manager: Manager,
+    root: Option<&Path>,
+    gpu: Option<&str>,
+) -> Result<String, Failure> {
+    let root = match (root, manager) {
         (Some(root), _) => {
-            plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.clone()))?
+            plain(&std::path::absolute(here.join(root)).unwrap_or_else(|_| root.to_owned()))?
         }
         // The environment that pip and uv change by default.
         (None, Manager::Pip) => {
@@ -30,7 +53,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
         (None, Manager::Uv) => "\"${VIRTUAL_ENV:-$PWD/.venv}\"".to_owned(),
         (None, Manager::Apt | Manager::Dnf | Manager::Zypper) => "/".to_owned(),
     };
-    let gpu = match &args.gpu {
+    let gpu = match gpu {
         None => String::new(),
         Some(text) => {
             format!(" --gpu {}", failure::gpu_target(text)?)
@@ -49,7 +72,7 @@ pub(crate) fn run(here: &Path, project: &Project, args: &Hook) -> Result<(), Fai
     };
     let command =
         format!("{program} -C {folder} patch apply --when auto --root {root}{gpu} --write");
-    output::result(&match args.manager {
+    Ok(match manager {
         Manager::Apt => apt(&command),
         Manager::Dnf => dnf(&command),
         Manager::Zypper => zypper(&command),
