@@ -79,7 +79,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         false,
         &[
             "debian", "export", "failure", "names", "oci", "patcher", "patching", "pins",
-            "project", "sources",
+            "planner", "project", "record", "sources", "text",
         ],
     ),
     ("debian", false, &["names", "pins", "sources"]),

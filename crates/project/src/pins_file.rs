@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use failure::{Failure, Kind};
-use names::PinName;
+use names::{ImageRef, PinName};
 use pins::{Compat, Pins};
+use plan::Input;
 
 use crate::folder::{read_text, unreadable};
 use crate::inside;
@@ -40,6 +41,27 @@ pub fn pin_name(typed: &str, pins: &Pins) -> Result<PinName, Failure> {
         Some(near) => told.hint(format!("did you mean `{near}`?")),
         None => told.hint("`build-pipeline pins show` lists the pins"),
     })
+}
+
+/// Returns the value of a pin, and its input as plans define it. Returns `None` for an unresolved
+/// pin, and for a release, which has no single input to copy.
+pub fn input_of(pins: &Pins, name: &PinName) -> Option<(String, Input)> {
+    if let Some(pin) = pins.images.get(name) {
+        let digest = pin.digest.resolved()?.clone();
+        let (repository, tag) = (pin.repository.clone(), pin.tag.clone());
+        let value = digest.to_string();
+        let reference = ImageRef { repository, tag, digest: Some(digest) };
+        return Some((value, Input::Image { reference, manifest: None }));
+    }
+    if let Some(pin) = pins.sources.get(name) {
+        let (url, commit) = (pin.url.clone(), pin.commit.resolved()?.clone());
+        return Some((commit.to_string(), Input::Source { url, commit, version: None }));
+    }
+    let pin = pins.archives.get(name)?;
+    let sha256 = pin.sha256.resolved()?.clone();
+    let (project, version) = (pin.project.clone(), pin.version.clone());
+    let value = sha256.to_string();
+    Some((value, Input::Archive { project, version, sha256, subdirectory: None }))
 }
 
 /// Returns the known problems of the pin `name`, alone or with other pins of its set, one string

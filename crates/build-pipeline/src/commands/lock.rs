@@ -5,14 +5,11 @@ use failure::Failure;
 use project::Project;
 use project::clock::now;
 use project::python_locks::refuse_stale;
-use upkeep::lock::{
-    Asked, Index, LockChange, LockReport, Locks, PackageFromTo, choose, look_up, write,
-};
+use upkeep::lock::{Asked, LockReport, Locks, choose, look_up, write};
 
 use crate::cli::{Format, Global, Lock};
 use crate::global;
 use terminal::output;
-use text::{Page, counted};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
@@ -32,7 +29,7 @@ pub(crate) fn run(global: &Global, args: &Lock) -> Result<(), Failure> {
     let report = write(&project, &all, &global.mirror, args.dry_run)?;
     match args.format {
         Format::Json => output::json(&report),
-        Format::Text => output::sanitised_result(&text(&report, args.dry_run, &now()?)),
+        Format::Text => output::page(&report.page(args.dry_run, &now()?)),
     }
 }
 
@@ -54,47 +51,5 @@ fn check(project: &Project, chosen: &Locks, args: &Lock) -> Result<(), Failure> 
         (Format::Text, count) => {
             output::result(&format!("{count} locks match the current requirements\n"))
         }
-    }
-}
-
-/// Returns the report as text.
-fn text(report: &LockReport, is_dry: bool, now: &str) -> String {
-    let mut page = Page::default();
-    for lock in &report.locks {
-        let LockChange { name, packages, added, removed, changed, files, .. } = lock;
-        if files.is_empty() {
-            page.line(format_args!("{name}: {}, unchanged", counted(*packages, "package")));
-            describe_indexes(&mut page, lock, now);
-            continue;
-        }
-        let would = if is_dry { "would have " } else { "" };
-        page.line(format_args!(
-            "{name}: {would}{}: {} added, {} removed, {} with a different version",
-            counted(*packages, "package"),
-            added.len(),
-            removed.len(),
-            changed.len()
-        ));
-        added.iter().for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
-        removed.iter().for_each(|one| page.line(format_args!("  - {} {}", one.name, one.version)));
-        for PackageFromTo { name: package, from, to } in changed {
-            page.line(format_args!("    {package} {from} -> {to}"));
-        }
-        describe_indexes(&mut page, lock, now);
-        if !is_dry {
-            page.line(format_args!("wrote {}", files.join(", ")));
-        }
-    }
-    page.into_text()
-}
-
-/// Adds the indexes of the packages, and how long builds can be expected to find the packages
-/// there.
-fn describe_indexes(page: &mut Page, change: &LockChange, now: &str) {
-    for Index { suite, date, .. } in &change.indexes {
-        page.line(format_args!("  index of {suite}: {date}"));
-    }
-    if let Some(lasts) = change.lasts(now) {
-        page.line(format_args!("  {lasts}"));
     }
 }

@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema};
 use upkeep::bump::BumpReport;
 use upkeep::lock::LockReport;
 use upkeep::outdated::OutdatedReport;
+use upkeep::status::StatusReport;
 
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::diagnose::DiagnoseReport;
@@ -24,7 +25,6 @@ use crate::commands::explain::ExplainReport;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;
 use crate::commands::slim::SlimmedImage;
-use crate::commands::status::StatusReport;
 use crate::commands::step::StepReport;
 use crate::commands::verify::Verification;
 use crate::comparison::Comparison;

@@ -2,10 +2,11 @@
 //!
 //! [`look_up`] finds the value: `resolve` looks it up and refuses unexpected values, `checks` tries
 //! patches, `torch` compares it with the pinned PyTorch, and `pins::PinChange` edits the text.
-//! [`Bump::write`] replaces the file. The file is read again under a lock before it is written, so
+//! [`Bump::write`] replaces the file. `many` lists the pins for a run that bumps several. The file is read again under a lock before it is written, so
 //! that two bumps at the same time both take effect. Nothing is ever committed or pushed.
 
 mod checks;
+mod many;
 mod report;
 mod resolve;
 mod torch;
@@ -26,6 +27,7 @@ use sources::Sources;
 use crate::files::replace;
 
 pub use self::checks::PatchVerdict;
+pub use self::many::{newest, unresolved, wanted_unresolved};
 pub use self::report::{Bound, BumpReport};
 pub use self::resolve::{Accepted, Asked};
 

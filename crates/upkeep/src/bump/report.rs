@@ -6,6 +6,7 @@ use project::pins_file::FILE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use similar::TextDiff;
+use text::Page;
 
 use super::checks::{PatchCheck, PatchVerdict};
 use super::resolve::Found;
@@ -111,9 +112,100 @@ impl BumpReport {
             diff: diff(before.0, &after.text),
         }
     }
+
+    /// Returns the report as text.
+    pub fn page(&self, with_diff: bool) -> Page {
+        let mut page = Page::default();
+        let Self { pin, from, to, .. } = self;
+        match (self.changed, self.written) {
+            (true, true) => {
+                page.line(format_args!("bumped {pin}: {} -> {}", from.short(), to.short()));
+            }
+            (true, false) => {
+                page.line(format_args!("would bump {pin}: {} -> {}", from.short(), to.short()));
+            }
+            (false, _) => page.line(format_args!(
+                "{pin} is already at {}; only its `checked` date changes",
+                to.short()
+            )),
+        }
+        for one in &self.patches {
+            page.line(format_args!("  patch {}: {}", one.id, one.explanation));
+        }
+        if with_diff {
+            page.line(format_args!("\n{}", self.diff.trim_end()));
+        }
+        page
+    }
+
+    /// Returns the title and body of a pull request.
+    pub fn pull_request(&self) -> Page {
+        let mut page = Page::default();
+        let Self { pin, from, to, .. } = self;
+        let name = |bound: &Bound| {
+            bound
+                .name
+                .clone()
+                .or_else(|| bound.value.clone())
+                .unwrap_or_else(|| "unresolved".to_owned())
+        };
+        page.line(format_args!("pins: Bump {pin} to {}\n", name(to)));
+        page.line(format_args!("| | before | after |\n|---|---|---|"));
+        page.line(format_args!(
+            "| name | {} | {} |",
+            cell(from.name.as_deref()),
+            cell(to.name.as_deref())
+        ));
+        page.line(format_args!(
+            "| value | {} | {} |",
+            cell(from.value.as_deref()),
+            cell(to.value.as_deref())
+        ));
+        if let Some(old) = &self.moved_from {
+            page.line(format_args!(
+                "\n**The tag moved**: it pointed to `{old}` when it was pinned."
+            ));
+        }
+        if !self.patches.is_empty() {
+            page.line(format_args!("\n| patch | verdict | |\n|---|---|---|"));
+            for one in &self.patches {
+                page.line(format_args!(
+                    "| `{}` | {} | {} |",
+                    one.id,
+                    one.verdict,
+                    one.explanation.replace('|', "\\|")
+                ));
+            }
+        }
+        for warning in &self.warnings {
+            page.line(format_args!("\n- {warning}"));
+        }
+        page.line(format_args!("\n```diff\n{}\n```", self.diff.trim_end()));
+        page
+    }
+}
+
+impl Bound {
+    /// Returns a shortened value for display.
+    pub fn short(&self) -> String {
+        let short = |value: &String| {
+            value.chars().take(if value.contains(':') { 19 } else { 12 }).collect::<String>()
+        };
+        match (&self.name, &self.value) {
+            (Some(name), Some(value)) => format!("{name} ({})", short(value)),
+            (None, Some(value)) => short(value),
+            (Some(name), None) => format!("{name} (unresolved)"),
+            (None, None) => "unresolved".to_owned(),
+        }
+    }
 }
 
 fn diff(old: &str, new: &str) -> String {
     let (from, to) = (format!("a/{FILE}"), format!("b/{FILE}"));
     TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string()
+}
+
+/// Returns a cell of a table in Markdown.
+fn cell(text: Option<&str>) -> String {
+    text.map_or_else(|| "–".to_owned(), |text| format!("`{text}`"))
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::{Page, counted};
 
 use super::content::{Content, Locked};
 
@@ -17,6 +18,43 @@ pub struct LockReport {
 impl Default for LockReport {
     fn default() -> Self {
         Self { schema: 1, locks: Vec::new() }
+    }
+}
+
+impl LockReport {
+    /// Returns the report as text. `now` is the current time, in the form of the indexes' dates.
+    pub fn page(&self, is_dry: bool, now: &str) -> Page {
+        let mut page = Page::default();
+        for lock in &self.locks {
+            let LockChange { name, packages, added, removed, changed, files, .. } = lock;
+            if files.is_empty() {
+                page.line(format_args!("{name}: {}, unchanged", counted(*packages, "package")));
+                lock.describe_indexes(&mut page, now);
+                continue;
+            }
+            let would = if is_dry { "would have " } else { "" };
+            page.line(format_args!(
+                "{name}: {would}{}: {} added, {} removed, {} with a different version",
+                counted(*packages, "package"),
+                added.len(),
+                removed.len(),
+                changed.len()
+            ));
+            added
+                .iter()
+                .for_each(|one| page.line(format_args!("  + {} {}", one.name, one.version)));
+            removed
+                .iter()
+                .for_each(|one| page.line(format_args!("  - {} {}", one.name, one.version)));
+            for PackageFromTo { name: package, from, to } in changed {
+                page.line(format_args!("    {package} {from} -> {to}"));
+            }
+            lock.describe_indexes(&mut page, now);
+            if !is_dry {
+                page.line(format_args!("wrote {}", files.join(", ")));
+            }
+        }
+        page
     }
 }
 
@@ -134,6 +172,17 @@ impl LockChange {
             places => format!("the cache, or from {}", places.join(" or ")),
         };
         Some(format!("{mirrors}. After that, a build takes them from {old}."))
+    }
+
+    /// Adds the indexes of the packages, and how long builds can be expected to find the packages
+    /// there.
+    fn describe_indexes(&self, page: &mut Page, now: &str) {
+        for Index { suite, date, .. } in &self.indexes {
+            page.line(format_args!("  index of {suite}: {date}"));
+        }
+        if let Some(lasts) = self.lasts(now) {
+            page.line(format_args!("  {lasts}"));
+        }
     }
 }
 

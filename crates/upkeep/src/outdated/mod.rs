@@ -1,10 +1,11 @@
 //! Checks whether pinned inputs changed upstream. Changes nothing but the history of states.
 //!
-//! [`check`] returns the report. `ask` looks up the states of all pins, and `history` records when
-//! each pin entered its current state.
+//! [`check`] returns the report. `ask` looks up the states of all pins, `history` records when each
+//! pin entered its current state, and `page` writes the report.
 
 mod ask;
 mod history;
+mod page;
 mod state;
 
 use std::collections::BTreeMap;
