@@ -22,7 +22,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("export", true, &["names", "plan", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
     ("record", true, &["names", "plan"]),
-    ("host", false, &["names", "pins"]),
+    ("host", false, &["names", "pins", "text"]),
     ("net", false, &["names"]),
     ("tar-stream", true, &[]),
     ("seal", true, &["names", "tar-stream"]),
@@ -73,7 +73,11 @@ const CRATES: &[(&str, bool, &[&str])] = &[
             "sources", "text",
         ],
     ),
-    ("launch", false, &["engine", "failure", "host", "names", "pins", "plan", "project", "record"]),
+    (
+        "launch",
+        false,
+        &["engine", "failure", "host", "names", "pins", "plan", "project", "record", "text"],
+    ),
     (
         "upkeep",
         false,

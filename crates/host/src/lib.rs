@@ -2,7 +2,7 @@
 //!
 //! Start at [`Snapshot::read`], which reads a machine from a root directory, so a recorded machine
 //! works too. Then see [`rules::check`], which applies pure rules to a snapshot and the data under
-//! `versions/`. [`failures`] recognises known failures in logs. [`run`] decides which rights a
+//! `versions/`, and [`report`], the result. [`failures`] recognises known failures in logs. [`run`] decides which rights a
 //! container of a track gets, and writes files that start it. Nothing here calls an engine, changes
 //! the machine, reads the environment (the caller passes it in [`Caller`]) or prints.
 
@@ -13,6 +13,7 @@ mod gpu;
 mod kernel;
 mod kernel_log;
 pub mod model;
+pub mod report;
 mod root;
 pub mod rules;
 pub mod run;

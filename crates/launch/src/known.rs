@@ -1,8 +1,22 @@
-//! The known failures that a log shows, in the form of JSON output.
+//! The known failures that a log shows, as JSON and as text.
 
-use host::failures::Diagnosis;
+use host::failures::{Diagnoses, Diagnosis};
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::{Page, counted};
+
+/// The output of `diagnose --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DiagnoseReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The number of lines in the log.
+    lines: u64,
+    /// The size of the log in bytes.
+    bytes: u64,
+    /// The failures in the log, in order of appearance.
+    failures: Vec<Known>,
+}
 
 /// A known failure.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -53,5 +67,43 @@ impl From<&Diagnosis<'_>> for Known {
                 .map(|line| Line { number: line.number, text: line.text.clone() })
                 .collect(),
         }
+    }
+}
+
+impl From<&Diagnoses<'_>> for DiagnoseReport {
+    fn from(found: &Diagnoses<'_>) -> Self {
+        let failures = found.found.iter().map(Known::from).collect();
+        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures }
+    }
+}
+
+impl DiagnoseReport {
+    /// Returns the report as text.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        for one in &self.failures {
+            let Known { name, cause, known, evidence, checked, count, lines, .. } = one;
+            let harmless = if one.harmless { " (harmless)" } else { "" };
+            page.line(format_args!("{name}{harmless}: {cause}"));
+            for line in lines {
+                page.line(format_args!("  line {}: {}", line.number, line.text));
+            }
+            if *count > lines.len() as u64 {
+                page.line(format_args!("  in {}", counted(*count, "line")));
+            }
+            for (index, fix) in one.fix.iter().enumerate() {
+                let head = if index == 0 { "fix" } else { "" };
+                page.line(format_args!("  {head:7} {fix}"));
+            }
+            page.line(format_args!("  known   {known}"));
+            let read = checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
+            page.line(format_args!("  source  {evidence}{read}\n"));
+        }
+        let lines = counted(self.lines, "line");
+        match self.failures.iter().filter(|one| !one.harmless).count() {
+            0 => page.line(format_args!("no known failure in {lines}")),
+            count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
+        }
+        page
     }
 }

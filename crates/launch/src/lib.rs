@@ -5,13 +5,15 @@
 //! data files to check it against. `prepare` defines the container of a track, `additions` reads
 //! the caller's variables and volumes, `session` starts the container and connects it to its
 //! caller, and `smoke` tests a track's image level by level. `clean` removes leftovers of
-//! interrupted runs, in engines and on disk. `known` describes known failures.
+//! interrupted runs, in engines and on disk. `doctor` checks the machine, `variables` lists the
+//! environment variables for a GPU, and `known` describes known failures.
 //!
 //! The crate prints nothing: it passes each message for the user as a [`Notice`] to a function of
 //! the caller.
 
 pub mod additions;
 pub mod clean;
+pub mod doctor;
 pub mod engines;
 pub mod known;
 pub mod machine;
@@ -19,5 +21,6 @@ mod notice;
 pub mod prepare;
 pub mod session;
 pub mod smoke;
+pub mod variables;
 
 pub use notice::Notice;

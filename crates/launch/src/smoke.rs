@@ -9,6 +9,7 @@ use host::run::{Level, Needs, Trial};
 use names::TrackName;
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::{Page, Tone};
 
 use crate::known::Known;
 use crate::machine::Data;
@@ -32,6 +33,41 @@ pub struct SmokeReport {
     pub passed: bool,
     /// The levels, lowest first.
     pub levels: Vec<Tried>,
+}
+
+impl SmokeReport {
+    /// Returns the report as text, level by level.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let gpu = if self.gpu { "with a GPU" } else { "without a GPU" };
+        page.line(format_args!("{} on {}, {gpu}\n", self.image, self.engine));
+        for tried in &self.levels {
+            let (outcome, tone) = match tried.outcome {
+                Outcome::Passed => ("ok", Tone::Good),
+                Outcome::Failed => ("FAILED", Tone::Bad),
+                Outcome::NotTried => ("-", Tone::Doubtful),
+            };
+            let software = if tried.software { " (on a software device)" } else { "" };
+            page.column(outcome, tone, 7);
+            page.line(format_args!(" {:8} {}{software}", tried.level.name(), tried.why));
+            tried.output.iter().for_each(|line| page.line(format_args!("        | {line}")));
+            for line in tried.kernel.iter().flatten() {
+                page.line(format_args!("        kernel: {line}"));
+            }
+            for known in &tried.failures {
+                page.line(format_args!("        known: {} [{}]", known.cause, known.name));
+                known.fix.iter().for_each(|fix| page.line(format_args!("        fix    {fix}")));
+            }
+        }
+        let of = |outcome| self.levels.iter().filter(|one| one.outcome == outcome).count();
+        page.line(format_args!(
+            "\n{} passed, {} failed, {} not run",
+            of(Outcome::Passed),
+            of(Outcome::Failed),
+            of(Outcome::NotTried)
+        ));
+        page
+    }
 }
 
 /// The result of a level.

@@ -6,27 +6,11 @@ use std::path::Path;
 
 use failure::{Failure, Kind};
 use host::failures::{Diagnoses, Diagnosis};
-use launch::known::Known;
-use schemars::JsonSchema;
-use serde::Serialize;
+use launch::known::DiagnoseReport;
 
 use crate::cli::{Diagnose, Format};
 use crate::global::{self, working_folder};
 use terminal::output;
-use text::{Page, counted};
-
-/// The output of `diagnose --format json`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DiagnoseReport {
-    /// The version of this JSON format.
-    schema: u32,
-    /// The number of lines in the log.
-    lines: u64,
-    /// The size of the log in bytes.
-    bytes: u64,
-    /// The failures in the log, in order of appearance.
-    failures: Vec<Known>,
-}
 
 /// Reads the log and prints the known failures in it.
 pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
@@ -44,14 +28,10 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
         File::open(&log).and_then(|file| failures.diagnose(file))
     }
     .map_err(unread)?;
+    let report = DiagnoseReport::from(&found);
     match args.format {
-        Format::Text => output::sanitised_result(&text(&found))?,
-        Format::Json => output::json(&DiagnoseReport {
-            schema: 1,
-            lines: found.lines,
-            bytes: found.bytes,
-            failures: found.found.iter().map(Known::from).collect(),
-        })?,
+        Format::Text => output::page(&report.page())?,
+        Format::Json => output::json(&report)?,
     }
     if found.has_failure() { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
 }
@@ -67,31 +47,4 @@ pub(crate) fn offer(found: &Diagnoses<'_>) {
         );
         failure.fix.iter().for_each(|fix| output::advise(fix));
     }
-}
-
-fn text(found: &Diagnoses<'_>) -> String {
-    let mut page = Page::default();
-    for Diagnosis { failure, lines, count } in &found.found {
-        let harmless = if failure.is_harmless { " (harmless)" } else { "" };
-        page.line(format_args!("{}{harmless}: {}", failure.name, failure.cause));
-        for line in lines {
-            page.line(format_args!("  line {}: {}", line.number, line.text));
-        }
-        if *count > lines.len() as u64 {
-            page.line(format_args!("  in {}", counted(*count, "line")));
-        }
-        for (index, fix) in failure.fix.iter().enumerate() {
-            let head = if index == 0 { "fix" } else { "" };
-            page.line(format_args!("  {head:7} {fix}"));
-        }
-        page.line(format_args!("  known   {}", failure.known));
-        let read = failure.checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
-        page.line(format_args!("  source  {}{read}\n", failure.evidence));
-    }
-    let lines = counted(found.lines, "line");
-    match found.found.iter().filter(|one| !one.failure.is_harmless).count() {
-        0 => page.line(format_args!("no known failure in {lines}")),
-        count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
-    }
-    page.into_text()
 }

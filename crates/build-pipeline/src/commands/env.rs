@@ -1,179 +1,27 @@
 //! `build-pipeline env`: prints a GPU's environment variables for a shell, a container or a
 //! program.
 
-use failure::{Failure, Kind};
-use host::shell_word;
+use failure::Failure;
 use launch::machine;
-use names::{GfxVersion, GpuTarget};
-use pins::{Gpus, OVERRIDE, Releases, Setting, When};
-use project::environment;
-use schemars::JsonSchema;
-use serde::Serialize;
+use launch::variables::{Asked, EnvReport};
+use pins::When;
+use terminal::output;
 
 use crate::cli::{Env, EnvFormat};
 use crate::global;
-use terminal::output;
-use text::Page;
-
-/// The output of `env --format json`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EnvReport {
-    /// The version of this JSON format.
-    schema: u32,
-    /// The GPU target.
-    gpu: String,
-    /// The origin of the GPU target.
-    gpu_from: String,
-    /// The ROCm release, if one was given.
-    rocm: Option<String>,
-    /// Variables that must not be set.
-    unset: Vec<String>,
-    /// Variables that are often set for ROCm, and why this command does not set them.
-    not_set: Vec<NotSet>,
-    /// Variables to set.
-    set: Vec<Variable>,
-}
-
-/// A variable that is deliberately not set.
-#[derive(Debug, Serialize, JsonSchema)]
-struct NotSet {
-    /// Its name.
-    name: &'static str,
-    /// Why it is not set.
-    why: &'static str,
-}
-
-/// Variables that users may expect here. The help explains them too.
-const NOT_SET: [NotSet; 2] = [
-    NotSet {
-        name: "LD_LIBRARY_PATH",
-        why: "programs and wheels find their own ROCm; if this variable points to another one, they load that one and crash",
-    },
-    NotSet {
-        name: "DEVICE_LIB_PATH",
-        why: "the compiler finds its device libraries; their folder differs between ROCm packages and wheels, and a wrong folder breaks builds",
-    },
-];
-
-/// A variable to set.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Variable {
-    /// Its name.
-    name: String,
-    /// Its value.
-    value: String,
-    /// When it has an effect: `build`, `run` or `debug`.
-    when: &'static str,
-    /// Its purpose.
-    why: String,
-    /// The source of this information.
-    evidence: String,
-}
 
 /// Prints the environment.
 pub(crate) fn run(args: &Env) -> Result<(), Failure> {
-    let data = global::data()?;
-    let gpus = data.gpus()?;
-    if let Some(rocm) = &args.rocm
-        && format!("{rocm} or newer").parse::<Releases>().is_err()
-    {
-        return Err(Failure::new(Kind::Input, format!("`--rocm {rocm}` is not a ROCm release"))
-            .hint("write one to three numbers, for example `--rocm 7.2`, which means all releases 7.2.*"));
-    }
-    let found = host::gpus(&machine::root(&global::working_folder()?, args.host_root.as_deref())?);
-    let (gpu, gpu_from) =
-        machine::choose_gpu(args.gpu.as_deref(), &gpus, &found, &data, &output::notice)?;
-    let mut asked = vec![When::Run];
-    asked.extend(args.build.then_some(When::Build));
-    asked.extend(args.debug.then_some(When::Debug));
-    let rocm = args.rocm.as_deref();
-    let spoof = spoof(&gpus, &gpu, rocm, args.spoof)?;
-    let mut set: Vec<Setting> = machine::visible(&gpu, &found).into_iter().collect();
-    set.extend(gpus.environment(&gpu, rocm, &asked, spoof));
-    let unset = unset(spoof.is_some());
+    let mut when = vec![When::Run];
+    when.extend(args.build.then_some(When::Build));
+    when.extend(args.debug.then_some(When::Debug));
+    let (gpu, rocm) = (args.gpu.as_deref(), args.rocm.as_deref());
+    let asked = Asked { gpu, rocm, when: &when, spoof: args.spoof };
+    let root = || machine::root(&global::working_folder()?, args.host_root.as_deref());
+    let report = EnvReport::new(root, &global::data()?, asked, &output::notice)?;
     match args.format {
-        EnvFormat::Shell => output::result(&shell(&unset, &set)),
-        EnvFormat::Dotenv => output::result(&dotenv(&gpu, &set)),
-        EnvFormat::Json => output::json(&EnvReport {
-            schema: 1,
-            gpu: gpu.to_string(),
-            gpu_from,
-            rocm: args.rocm.clone(),
-            unset,
-            not_set: Vec::from(NOT_SET),
-            set: set.into_iter().map(variable).collect(),
-        }),
+        EnvFormat::Shell => output::result(&report.shell().into_text()),
+        EnvFormat::Dotenv => output::result(&report.dotenv().into_text()),
+        EnvFormat::Json => output::json(&report),
     }
-}
-
-/// Returns the override to set, if this GPU needs one with this ROCm release or the user requested
-/// one. Warns about it.
-fn spoof(
-    gpus: &Gpus,
-    gpu: &GpuTarget,
-    rocm: Option<&str>,
-    is_asked: bool,
-) -> Result<Option<GfxVersion>, Failure> {
-    let known = gpus.gpus.get(gpu);
-    let asked = known.and_then(|known| known.spoof).filter(|_| is_asked);
-    if is_asked && asked.is_none() {
-        let what = format!("no {OVERRIDE} is known for {gpu}");
-        return Err(Failure::new(Kind::Input, what)
-            .hint("leave out `--spoof`")
-            .hint(format!("or add `spoof` to `[{gpu}]` in versions/gpus.toml")));
-    }
-    let spoof = asked.or_else(|| gpus.wanted_override(gpu, rocm));
-    let since = known.and_then(|known| known.native_since.as_ref()).filter(|_| spoof.is_some());
-    if let Some(since) = since {
-        // Crash reports exist only for GPUs that get an override only on request.
-        let crashes = known.is_some_and(|known| known.is_spoof_on_request);
-        let crash = if crashes { ", and crash with it" } else { "" };
-        output::warn(
-            "spoof",
-            &format!(
-                "AMD does not support {OVERRIDE}; ROCm {since} and newer run {gpu} without it{crash}"
-            ),
-        );
-    }
-    Ok(spoof)
-}
-
-/// Returns the variables to unset: the override, if this command does not set it, and its per-node
-/// variants, which the runtime reads first.
-fn unset(has_override: bool) -> Vec<String> {
-    let is_for_node = |name: &String| {
-        let node = name.strip_prefix(OVERRIDE).and_then(|rest| rest.strip_prefix('_'));
-        node.is_some_and(|node| node.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let stale = environment::gpu_variables().into_keys().filter(is_for_node);
-    (!has_override).then(|| OVERRIDE.to_owned()).into_iter().chain(stale).collect()
-}
-
-/// Returns lines for a POSIX shell. They work even if the quotes around `$(…)` are missing: each
-/// ends with a semicolon, and there are no comments.
-fn shell(unset: &[String], set: &[Setting]) -> String {
-    let mut page = Page::default();
-    unset.iter().for_each(|name| page.line(format_args!("unset {name};")));
-    for Setting { name, value, .. } in set {
-        page.line(format_args!("export {name}={};", shell_word(value)));
-    }
-    page.into_text()
-}
-
-/// Returns lines for `--env-file`, which takes values literally, without quotes.
-fn dotenv(gpu: &GpuTarget, set: &[Setting]) -> String {
-    let mut page = Page::default();
-    page.line(format_args!("# {gpu}, written by `build-pipeline env --format dotenv`"));
-    for Setting { name, value, why, .. } in set {
-        page.line(format_args!("# {why}\n{name}={value}"));
-    }
-    for NotSet { name, why } in &NOT_SET {
-        page.line(format_args!("# {name} is not set: {why}"));
-    }
-    page.into_text()
-}
-
-fn variable(setting: Setting) -> Variable {
-    let Setting { name, value, when, why, evidence } = setting;
-    Variable { name, value, when: when.name(), why, evidence }
 }

@@ -2,8 +2,11 @@
 
 use audit::AuditReport;
 use failure::Failure;
+use host::report::DoctorReport;
 use launch::clean::CleanReport;
+use launch::known::DiagnoseReport;
 use launch::smoke::SmokeReport;
+use launch::variables::EnvReport;
 use lint::report::LintFindings;
 use patching::audit::AuditReport as PatchAuditReport;
 use patching::report::PatchReport;
@@ -18,9 +21,6 @@ use upkeep::outdated::OutdatedReport;
 use upkeep::status::StatusReport;
 
 use crate::cli::{Document, SchemaArgs};
-use crate::commands::diagnose::DiagnoseReport;
-use crate::commands::doctor::DoctorReport;
-use crate::commands::env::EnvReport;
 use crate::commands::explain::ExplainReport;
 use crate::commands::push::PushReport;
 use crate::commands::records::ListedRecord;

@@ -3,12 +3,11 @@
 use failure::{Failure, Kind};
 use host::run::Level;
 use launch::prepare::Prepared;
-use launch::smoke::{Asked, Outcome, SmokeReport, Tried, levels};
+use launch::smoke::{Asked, Outcome, Tried, levels};
 
 use crate::cli::{Format, LevelChoice, Smoke};
 use crate::global;
 use terminal::output;
-use text::{Page, Tone};
 
 fn level(choice: LevelChoice) -> Level {
     match choice {
@@ -30,7 +29,7 @@ pub(crate) fn run(args: &Smoke) -> Result<(), Failure> {
         levels(&here, prepared, &asked).await
     })?;
     match args.format {
-        Format::Text => output::page(&text(&report))?,
+        Format::Text => output::page(&report.page())?,
         Format::Json => output::json(&report)?,
     }
     let is_tried = |tried: &Tried| tried.outcome != Outcome::NotTried;
@@ -41,36 +40,4 @@ pub(crate) fn run(args: &Smoke) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-fn text(report: &SmokeReport) -> Page {
-    let mut page = Page::default();
-    let gpu = if report.gpu { "with a GPU" } else { "without a GPU" };
-    page.line(format_args!("{} on {}, {gpu}\n", report.image, report.engine));
-    for tried in &report.levels {
-        let (outcome, tone) = match tried.outcome {
-            Outcome::Passed => ("ok", Tone::Good),
-            Outcome::Failed => ("FAILED", Tone::Bad),
-            Outcome::NotTried => ("-", Tone::Doubtful),
-        };
-        let software = if tried.software { " (on a software device)" } else { "" };
-        page.column(outcome, tone, 7);
-        page.line(format_args!(" {:8} {}{software}", tried.level.name(), tried.why));
-        tried.output.iter().for_each(|line| page.line(format_args!("        | {line}")));
-        for line in tried.kernel.iter().flatten() {
-            page.line(format_args!("        kernel: {line}"));
-        }
-        for known in &tried.failures {
-            page.line(format_args!("        known: {} [{}]", known.cause, known.name));
-            known.fix.iter().for_each(|fix| page.line(format_args!("        fix    {fix}")));
-        }
-    }
-    let of = |outcome| report.levels.iter().filter(|one| one.outcome == outcome).count();
-    page.line(format_args!(
-        "\n{} passed, {} failed, {} not run",
-        of(Outcome::Passed),
-        of(Outcome::Failed),
-        of(Outcome::NotTried)
-    ));
-    page
 }

@@ -12,6 +12,7 @@
 
 mod compose;
 mod distrobox;
+mod page;
 mod quadlet;
 mod row;
 mod shell;

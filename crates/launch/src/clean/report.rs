@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use text::{Page, size};
 
 /// The output of `clean --format json`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -21,6 +22,67 @@ pub struct CleanReport {
     pub bytes: u64,
     /// The size of docker's BuildKit cache in bytes. It has no labels, so none of it was removed.
     pub build_cache: u64,
+}
+
+impl CleanReport {
+    /// Returns the report as text.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        for one in &self.unanswered {
+            page.line(format_args!("cannot query {}: {}", one.engine, one.reason));
+        }
+        let headed = [
+            (State::Removed, "removed"),
+            (State::Found, "would be removed"),
+            (State::UnderWay, "not touched, because its run is still in progress"),
+            (State::Kept, "could not be removed"),
+        ];
+        for (state, heading) in headed {
+            let mut found = self.found.iter().filter(|one| one.state == state).peekable();
+            if found.peek().is_some() {
+                page.line(format_args!("{heading}:"));
+            }
+            for one in found {
+                let engine = one.engine.as_deref().map(|name| format!("{name}: "));
+                let run = one.run.as_deref().map(|run| format!(", of {run}"));
+                let bytes = one.bytes.map(|bytes| format!(", {}", size(bytes)));
+                page.line(format_args!(
+                    "  {}{} {}{}{}",
+                    engine.unwrap_or_default(),
+                    one.kind.word(),
+                    one.name,
+                    run.unwrap_or_default(),
+                    bytes.unwrap_or_default(),
+                ));
+                if let Some(reason) = &one.reason {
+                    page.line(format_args!("    {reason}"));
+                }
+            }
+        }
+        if self.build_cache > 0 {
+            page.line(format_args!(
+            "docker's BuildKit has a cache of {}, and does not record which program filled it; `docker builder prune` removes it",
+            size(self.build_cache),
+        ));
+        }
+        let of = |state| self.found.iter().filter(|one| one.state == state).count();
+        let (count, verb) = if self.dry_run {
+            (of(State::Found), "would be removed")
+        } else {
+            (of(State::Removed), "removed")
+        };
+        let place = match self.engines.as_slice() {
+            [] => "on disk".to_owned(),
+            engines => format!("in {} and on disk", engines.join(", ")),
+        };
+        if count == 0 {
+            page.line(format_args!("nothing to remove ({place})"));
+        } else {
+            let bytes = size(self.bytes);
+            page.line(format_args!("{count} {verb}, {bytes} ({place})"));
+        }
+        page
+    }
 }
 
 /// An engine that could not be reached.

@@ -8,7 +8,7 @@ mod tty;
 
 use engine::Engine;
 use failure::{Failure, Kind};
-use host::run::{Container, Form, GpuWay, Groups};
+use host::run::{Container, Form, GpuWay};
 use launch::additions::Additions;
 use launch::prepare::{self, Asked, Prepared};
 use launch::session::{self, Caller, Ended};
@@ -18,7 +18,6 @@ use crate::cli::{PrintForm, Run};
 use crate::commands::diagnose;
 use crate::global;
 use terminal::output;
-use text::Page;
 
 /// Starts the container or prints it. Returns the exit status of its command.
 pub(crate) fn run(args: &Run) -> Result<u8, Failure> {
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Failure> {
             prepared.check_gpu(args.given.gpu.as_deref()).await?;
         }
         if args.dry_run {
-            return output::sanitised_result(&text(&container)).map(|()| 0);
+            return output::page(&container.page()).map(|()| 0);
         }
         let engine = prepared.engine()?;
         if args.additions.detach {
@@ -148,58 +147,4 @@ fn form_of(form: PrintForm) -> Form {
         PrintForm::Compose => Form::Compose,
         PrintForm::Distrobox => Form::Distrobox,
     }
-}
-
-/// Returns a description of the container.
-fn text(container: &Container) -> String {
-    let mut page = Page::default();
-    let mut line = |name: &str, value: &str| page.line(format_args!("{name:12} {value}"));
-    line("engine", container.engine.as_str());
-    line("image", &container.image);
-    if let Some(entrypoint) = &container.entrypoint {
-        line("entrypoint", entrypoint);
-    }
-    if !container.command.is_empty() {
-        line("command", &container.command.join(" "));
-    }
-    if container.devices.is_empty() {
-        line("devices", "none");
-    } else {
-        line("devices", &container.devices.join(" "));
-    }
-    match &container.groups {
-        Groups::None => {}
-        Groups::Keep => line("groups", "the user's groups are kept"),
-        Groups::Numbers(all) if all.is_empty() => {}
-        Groups::Numbers(all) => {
-            line("groups", &all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
-        }
-    }
-    if let Some((uid, gid)) = container.user {
-        line("user", &format!("{uid}:{gid}"));
-    }
-    line("security", &container.security.join(" "));
-    if let Some(size) = container.shared_memory {
-        line("/dev/shm", &format!("{size} GiB"));
-    }
-    for folder in container.mounts() {
-        let rights = if folder.is_read_only { ", read-only" } else { "" };
-        line("folder", &format!("{} at {}{rights}", folder.host, folder.container));
-    }
-    if let Some(port) = &container.port {
-        line("port", &format!("{}:{} to {}", port.address, port.host, port.container));
-    }
-    for (name, value) in &container.environment {
-        line("variable", &format!("{name}={value}"));
-    }
-    for name in &container.passed {
-        line("variable", &format!("{name} (its value is not shown)"));
-    }
-    for file in &container.variable_files {
-        line("variables", &format!("from {}", file.path));
-    }
-    if container.is_detached {
-        line("detached", "yes");
-    }
-    page.into_text()
 }
