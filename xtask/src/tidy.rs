@@ -21,7 +21,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
     ("plan", true, &["names", "text"]),
     ("export", true, &["names", "plan", "text"]),
     ("planner", true, &["names", "patcher", "pins", "plan"]),
-    ("record", true, &["names", "plan"]),
+    ("record", true, &["names", "plan", "text"]),
     ("host", false, &["names", "pins", "text"]),
     ("net", false, &["names"]),
     ("tar-stream", true, &[]),
@@ -37,7 +37,7 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("gpu-code", false, &["names"]),
-    ("audit", false, &["gpu-code", "seal"]),
+    ("audit", false, &["gpu-code", "seal", "text"]),
     ("slim", false, &["audit", "gpu-code", "names", "seal"]),
     (
         "build-pipeline",

@@ -7,6 +7,7 @@
 
 mod files;
 mod layers;
+mod page;
 mod report;
 mod zip;
 

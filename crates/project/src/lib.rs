@@ -5,7 +5,7 @@
 //! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
 //! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and `input` any other file or folder with
-//! GPU code. `state` keeps records, and `locks` makes runs with the same output wait for each
+//! GPU code. `state` keeps records, `history` shows them, and `locks` makes runs with the same output wait for each
 //! other. `mirrors`, `registry`, `fetch` and `rehearsal` determine where bytes come from, `config`
 //! reads the user's defaults, and `build_env` sets up what the steps of a build need. Only
 //! `environment` reads environment variables.
@@ -26,6 +26,7 @@ pub mod copies;
 pub mod environment;
 pub mod fetch;
 mod folder;
+pub mod history;
 pub mod image;
 pub mod input;
 mod inside;

@@ -6,6 +6,87 @@ use plan::{Plan, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use text::Page;
+
+use crate::BuildRecord;
+
+/// The version of the JSON format.
+const SCHEMA: u32 = 1;
+
+/// The differences between a track's current plan and its last build.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExplainReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The name of the image.
+    name: String,
+    /// The record of the last successful build; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<String>,
+    /// The steps of the current plan, in order.
+    steps: Vec<StepChange>,
+}
+
+impl ExplainReport {
+    /// Compares a plan with that of the last successful build, if there is one.
+    pub fn new(plan: &Plan, last: Option<&BuildRecord>) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: plan.name.clone(),
+            record: last.map(|record| record.id.clone()),
+            steps: last.map(|last| step_changes(&last.plan, plan)).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the differences as text, step by step.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let Some(record) = &self.record else {
+            page.line(format_args!("{}: there is no record of a successful build", self.name));
+            return page;
+        };
+        page.line(format_args!("{} compared with record {record}", self.name));
+        for change in &self.steps {
+            let because = change.because.join(", ");
+            match change.standing {
+                Standing::Same => page.line(format_args!("  = {}", change.step)),
+                Standing::New => page.line(format_args!("  + {}: new", change.step)),
+                Standing::Behind => {
+                    page.line(format_args!("  ~ {}: depends on {because}", change.step));
+                }
+                Standing::Changed if because.is_empty() => {
+                    page.line(format_args!("  ~ {}", change.step));
+                }
+                Standing::Changed => {
+                    page.line(format_args!(
+                        "  ~ {}: depends on {because}, and its own inputs changed:",
+                        change.step
+                    ));
+                }
+            }
+            for InputChange { input, before, after } in &change.inputs {
+                match (before, after) {
+                    (Some(before), Some(after)) => {
+                        page.line(format_args!(
+                            "      {input}\n        was {before}\n        is  {after}"
+                        ));
+                    }
+                    (Some(before), None) => {
+                        page.line(format_args!("      {input} was removed: {before}"));
+                    }
+                    (None, after) => {
+                        let after = after.as_deref().unwrap_or_default();
+                        page.line(format_args!("      {input} is new: {after}"));
+                    }
+                }
+            }
+        }
+        if self.steps.iter().all(|change| change.standing == Standing::Same) {
+            page.line(format_args!("nothing changed: the image is the same"));
+        }
+        page
+    }
+}
 
 /// The state of a step compared with an earlier plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

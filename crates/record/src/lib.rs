@@ -1,5 +1,5 @@
 //! Defines a [`BuildRecord`], checks an image against what a plan requires ([`verify`]), and
-//! compares two plans ([`step_changes`]).
+//! compares two plans ([`ExplainReport`]).
 //!
 //! A record is written for every run: once at the start and once at the end, whether the run
 //! succeeds or not. It contains the whole plan, the result of each step, and the network traffic.
@@ -22,7 +22,7 @@ use plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use changes::{InputChange, Standing, StepChange, step_changes};
+pub use changes::{ExplainReport, InputChange, Standing, StepChange, step_changes};
 pub use engine::{EngineUse, PassedOver};
 pub use outcome::{
     ImageSummary, Note, OutputOutcome, OutputState, SlimSummary, SlimmedLayer, StepOutcome,

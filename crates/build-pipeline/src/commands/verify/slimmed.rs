@@ -41,7 +41,7 @@ pub(super) async fn verify(
     let again = temporary_folder()?;
     let path = again.path().join("image");
     let output = executor::Output::Layout { path: path.clone(), with_layers: true };
-    let request = SlimRequest { image: &image, forced, gpus: &gpus, output: &output };
+    let request = SlimRequest { input: base, image: &image, forced, gpus: &gpus, output: &output };
     slim_image(&request, client, &output::fetching).await?;
     let mut made = Image::at(&path)?;
     made.name = format!("{base}, slimmed again");

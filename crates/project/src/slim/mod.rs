@@ -1,5 +1,7 @@
 //! Writes an image without code for other GPUs.
 
+mod report;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -16,31 +18,21 @@ use oci::media::{Descriptor, Document};
 use oci::{Base, DerivedImage, LayoutError, NewLayer, layout, replace_layers};
 use plan::labels;
 use seal::SealedLayer;
-use slim::{Refusal, SlimReport, Slimmer, Survey};
+use slim::{Refusal, Slimmer, Survey};
 use tempfile::{NamedTempFile, TempDir};
 
+pub use self::report::SlimmedImage;
 use crate::environment::work_folder;
 use crate::image::{Image, SPACE, machine_failure};
 
 /// The name of the image in a layout or archive.
 const NAME: &str = "slim";
 
-/// A slimmed image that was written.
-#[derive(Debug)]
-pub struct SlimImage {
-    /// The digest of its manifest.
-    pub digest: Digest,
-    /// The size of its layers as they are stored, in bytes.
-    pub layer_bytes: u64,
-    /// The number of layers that changed.
-    pub layers_changed: usize,
-    /// What was removed.
-    pub report: SlimReport,
-}
-
 /// What to slim, and how.
 #[derive(Debug)]
 pub struct SlimRequest<'a> {
+    /// The image, as it was named.
+    pub input: &'a str,
     /// The image.
     pub image: &'a Image,
     /// The GPU version that the image makes ROCm see.
@@ -75,7 +67,7 @@ pub async fn slim_image(
     request: &SlimRequest<'_>,
     client: &RegistryClient,
     tell: &dyn Fn(&str),
-) -> Result<SlimImage, Failure> {
+) -> Result<SlimmedImage, Failure> {
     check_output(request)?;
     let folder = folder_of(request.output)?;
     let mut slimmer = survey(request, client, tell).await?;
@@ -111,11 +103,19 @@ pub async fn slim_image(
         Output::Registry { .. } | Output::Engine { .. } => Ok(()),
     });
     written.map_err(|error| write_failure(request.output, &error))?;
-    Ok(SlimImage {
-        digest: made.manifest_digest,
-        layer_bytes: made.layers.iter().map(|layer| layer.size).sum(),
+    let report = slimmer.finish();
+    Ok(SlimmedImage {
+        schema: 1,
+        input: request.input.to_owned(),
+        output: request.output.to_string(),
+        digest: made.manifest_digest.to_string(),
+        contract: slim::CONTRACT,
+        gpus: request.gpus.iter().map(ToString::to_string).collect(),
         layers_changed: new.iter().flatten().count(),
-        report: slimmer.finish(),
+        layer_bytes_before: image.layers.iter().map(|layer| layer.size).sum(),
+        layer_bytes_after: made.layers.iter().map(|layer| layer.size).sum(),
+        changed: report.changed,
+        whole: report.whole,
     })
 }
 
