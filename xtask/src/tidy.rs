@@ -43,9 +43,9 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         "build-pipeline",
         false,
         &[
-            "audit", "engine", "executor", "export", "failure", "gpu-code", "host", "launch",
-            "lint", "names", "oci", "patcher", "patching", "pins", "plan", "planner", "project",
-            "record", "seal", "slim", "sources", "terminal", "text", "upkeep",
+            "audit", "compare", "engine", "executor", "export", "failure", "gpu-code", "host",
+            "launch", "lint", "names", "oci", "patcher", "patching", "pins", "plan", "planner",
+            "project", "record", "slim", "sources", "terminal", "text", "upkeep",
         ],
     ),
     (
@@ -62,6 +62,14 @@ const CRATES: &[(&str, bool, &[&str])] = &[
         &[
             "audit", "debian", "engine", "executor", "failure", "gpu-code", "lint", "names", "oci",
             "patcher", "pins", "plan", "planner", "record", "seal", "slim", "sources", "text",
+        ],
+    ),
+    (
+        "compare",
+        false,
+        &[
+            "executor", "failure", "names", "oci", "plan", "planner", "project", "record", "seal",
+            "slim", "text",
         ],
     ),
     ("failure", false, &["executor", "names", "oci", "pins", "planner", "sources"]),

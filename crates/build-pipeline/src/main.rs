@@ -1,17 +1,15 @@
 //! Turns arguments and files into requests, and results into text and an exit code.
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
-//! applies the global options. The crates `project`, `upkeep`, `patching` and `launch` do the work,
-//! and do not depend on arguments or the terminal. `typed` writes the command line for records
-//! and locks. The crate `failure` explains what went wrong and what to do next, and the crate
-//! `terminal` prints it. `comparison` and `differences` compare images, and `rebuild` builds an
-//! image again. `refusal` rewrites clap's errors, and `completions` writes shell completions.
+//! applies the global options. Other crates do the work and write the text of each document; they do
+//! not depend on arguments or the terminal. `typed` writes the command line for records and locks.
+//! The crate `failure` explains what went wrong and what to do next, and the crate `terminal` prints
+//! it. `rebuild` builds an image again. `refusal` rewrites clap's errors, and `completions` writes
+//! shell completions.
 
 mod cli;
 mod commands;
-mod comparison;
 mod completions;
-mod differences;
 mod global;
 mod outputs;
 mod rebuild;

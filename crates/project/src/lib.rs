@@ -4,11 +4,11 @@
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
 //! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
-//! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and `input` any other file or folder with
-//! GPU code. `state` keeps records, `history` shows them, and `locks` makes runs with the same output wait for each
-//! other. `mirrors`, `registry`, `fetch` and `rehearsal` determine where bytes come from, `config`
-//! reads the user's defaults, and `build_env` sets up what the steps of a build need. Only
-//! `environment` reads environment variables.
+//! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and
+//! `input` any other file or folder with GPU code. `state` keeps records, `history` shows them, and
+//! `locks` makes runs with the same output wait for each other. `mirrors`, `registry`, `fetch` and
+//! `rehearsal` determine where bytes come from, `config` reads the user's defaults, and `build_env`
+//! sets up what the steps of a build need. Only `environment` reads environment variables.
 //!
 //! The crate prints nothing. Progress messages go to a callback of the caller.
 

@@ -1,10 +1,10 @@
 //! `build-pipeline diff`: compares two images file by file.
 
+use compare::Comparison;
 use failure::{Failure, Kind};
 use project::image::Image;
 
 use crate::cli::{Diff, Format, Global};
-use crate::comparison::Comparison;
 use crate::global;
 use terminal::output;
 use text::Page;

@@ -1,6 +1,7 @@
 //! `build-pipeline schema`: prints the JSON schemas of the tool's documents and data files.
 
 use audit::AuditReport;
+use compare::{Comparison, Verification};
 use failure::Failure;
 use host::report::DoctorReport;
 use launch::clean::CleanReport;
@@ -26,8 +27,6 @@ use upkeep::status::StatusReport;
 use crate::cli::{Document, SchemaArgs};
 use crate::commands::push::PushReport;
 use crate::commands::step::StepReport;
-use crate::commands::verify::Verification;
-use crate::comparison::Comparison;
 use terminal::output;
 
 /// A line of `--progress json`.

@@ -9,7 +9,6 @@ use project::environment;
 use seal::{Entry, EntryPath, Listing};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Deserialize, Serialize, Serializer};
-
 use text::sanitise::sanitise;
 
 /// The maximum number of files of one kind that are shown for a layer.

@@ -7,17 +7,17 @@ use oci::client::RegistryClient;
 use project::image::Image;
 use record::verify::{Verdict, compare};
 use serde::Serialize;
-
-use crate::differences::{File, Files};
 use text::Page;
 use text::sanitise::sanitise;
+
+use crate::files::{File, Files};
 
 /// The version of the JSON format.
 const SCHEMA: u32 = 1;
 
 /// The output of `diff --format json`. All strings are sanitised.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
-pub(crate) struct Comparison {
+pub struct Comparison {
     /// The version of this JSON format.
     schema: u32,
     /// The first image.
@@ -25,7 +25,7 @@ pub(crate) struct Comparison {
     /// The second image.
     right: Side,
     /// Whether both are the same image, with identical manifests.
-    pub(crate) is_same: bool,
+    pub is_same: bool,
     /// The fields of manifest and config that differ.
     fields: Vec<Field>,
     /// The layers that differ, lowest first.
@@ -63,11 +63,10 @@ struct Layer {
 
 impl Comparison {
     /// Compares two images. Reads only layers whose digests differ.
-    pub(crate) async fn of(
-        left: &Image,
-        right: &Image,
-        client: &RegistryClient,
-    ) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A manifest or config is not JSON, or a layer cannot be read.
+    pub async fn of(left: &Image, right: &Image, client: &RegistryClient) -> Result<Self, Failure> {
         let fields = compare(left.documents(), right.documents()).map_err(|error| {
             let what = "a manifest or config is not JSON";
             Failure::caused(Kind::Differs, what, &error)
@@ -112,7 +111,7 @@ impl Comparison {
     }
 
     /// Adds the comparison to a page, as text for people.
-    pub(crate) fn show(&self, page: &mut Page) {
+    pub fn show(&self, page: &mut Page) {
         for (mark, side) in [("-", &self.left), ("+", &self.right)] {
             page.line(format_args!("{mark} {}  {}", side.name, side.manifest_digest));
         }

@@ -9,20 +9,23 @@ use plan::labels;
 use project::image::Image;
 use project::input::Input;
 use project::slim::{SlimRequest, slim_image, temporary_folder};
-
-use crate::cli::{Format, Verify};
-use crate::comparison::Comparison;
-use terminal::output;
 use text::{Page, Tone};
 
-/// Slims the image `base` again, and compares the result with the given image.
-pub(super) async fn verify(
-    args: &Verify,
+use crate::comparison::Comparison;
+
+/// Slims the image `base` again, and compares the result with the image `target`. Paths are relative
+/// to `folder`, and `tell` gets progress messages.
+///
+/// # Errors
+/// An image cannot be read, or `target` was not slimmed from `base`.
+pub async fn compare(
+    target: &str,
     base: &str,
     folder: &Path,
     client: &RegistryClient,
-) -> Result<(), Failure> {
-    let found = Image::of_platform(&args.target, folder, client).await?;
+    tell: &dyn Fn(&str),
+) -> Result<Comparison, Failure> {
+    let found = Image::of_platform(target, folder, client).await?;
     let gpus = gpus(&found)?;
     let input = Input::find(base, folder, client).await?;
     let forced = input.forced()?;
@@ -42,26 +45,24 @@ pub(super) async fn verify(
     let path = again.path().join("image");
     let output = executor::Output::Layout { path: path.clone(), with_layers: true };
     let request = SlimRequest { input: base, image: &image, forced, gpus: &gpus, output: &output };
-    slim_image(&request, client, &output::fetching).await?;
+    slim_image(&request, client, tell).await?;
     let mut made = Image::at(&path)?;
     made.name = format!("{base}, slimmed again");
-    let comparison = Comparison::of(&found, &made, client).await?;
-    match args.format {
-        Format::Json => output::large_json(&comparison)?,
-        Format::Text => {
-            let mut page = Page::default();
-            comparison.show(&mut page);
-            let (word, tone, why) = if comparison.is_same {
-                ("proven", Tone::Good, "slimming the base again produced the same bytes")
-            } else {
-                ("differs", Tone::Bad, "slimming the base again produced different bytes")
-            };
-            page.verdict(word, tone);
-            page.line(format_args!(": {why}"));
-            output::page(&page)?;
-        }
-    }
-    if comparison.is_same { Ok(()) } else { Err(Failure::told(Kind::Differs)) }
+    Comparison::of(&found, &made, client).await
+}
+
+/// Returns the comparison as text, with the verdict.
+pub fn page(comparison: &Comparison) -> Page {
+    let mut page = Page::default();
+    comparison.show(&mut page);
+    let (word, tone, why) = if comparison.is_same {
+        ("proven", Tone::Good, "slimming the base again produced the same bytes")
+    } else {
+        ("differs", Tone::Bad, "slimming the base again produced different bytes")
+    };
+    page.verdict(word, tone);
+    page.line(format_args!(": {why}"));
+    page
 }
 
 /// Returns the GPUs whose code is in the image, according to its label.

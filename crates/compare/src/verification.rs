@@ -1,0 +1,438 @@
+//! Compares an image with the plan and the pins, field by field and layer by layer.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use executor::{
+    BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, SharedStores, Store,
+    StoreCheck, compare_with_stores, derive_image, fetch_base, slimmed_image,
+};
+use failure::{Failure, Kind};
+use names::Digest;
+use oci::client::RegistryClient;
+use oci::media::Descriptor;
+use plan::{Action, Input, Plan, Revision, Step, labels};
+use planner::BuildRequest;
+use project::image::Image;
+use project::prepare::Unconfirmed;
+use project::request::{PendingRequest, RevisionChoice};
+use record::verify::{
+    Documents, FieldCheck, Outcome, Verdict, compare, compare_with_plan, outcome,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use text::{Page, Tone, counted};
+
+use crate::comparison::Comparison;
+
+/// The version of the JSON format of a verification.
+const SCHEMA: u32 = 1;
+
+/// The output of `verify --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Verification {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The image that was verified.
+    image: String,
+    /// The record of the build that wrote it. Absent unless a track was named and a record contains
+    /// the location of its image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<String>,
+    /// The digest of its manifest.
+    manifest_digest: Digest,
+    /// The digest of the current plan, which the image was compared with.
+    plan_digest: Digest,
+    /// The result.
+    outcome: Outcome,
+    /// All fields that were compared.
+    checks: Vec<FieldCheck>,
+    /// The number of layers whose content is present and matches the digest in the manifest.
+    layers_checked: usize,
+    /// The number of layers that the manifest references, but whose content is stored elsewhere and
+    /// was not checked.
+    layers_elsewhere: usize,
+    /// Whether the layers were compared with those that this machine made when it slimmed the base.
+    slimmed_here: bool,
+    /// The result of each rebuild, one per engine.
+    rebuilds: Vec<Comparison>,
+}
+
+impl Verification {
+    /// Compares an image with the plan's result on its base, or without the base if it cannot be
+    /// fetched.
+    ///
+    /// # Errors
+    /// The manifest or config of the image is not JSON, or bytes do not match their digest.
+    pub async fn new(found: &Image, plan: &Plan, source: &Source<'_>) -> Result<Self, Failure> {
+        let documents = found.documents();
+        let not_json = |error: serde_json::Error| not_json(found, &error);
+        // If the layers are only slimmed, the base determines them, and a machine that has slimmed this
+        // base has stored them.
+        let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
+        let slimmed_here = slimmed.is_some();
+        let without_base = |why: &str| -> Result<_, Failure> {
+            let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
+            let (of_layers, own) = source.own_layers(plan, found)?;
+            checks.extend(of_layers);
+            Ok((checks, own))
+        };
+        let (mut checks, own) = match source.base(plan, slimmed).await {
+            None if plan.is_built() => {
+                without_base("`--rebuild` compares built layers with those of another build")?
+            }
+            None => without_base("`--rebuild` slims the base again and compares the layers")?,
+            Some(Ok(base)) => {
+                let expected = derive_image(plan, &base, plan.image_edit())
+                    .map_err(|error| Failure::from(&error))?;
+                let expected = Documents { manifest: &expected.manifest, config: &expected.config };
+                let own = base.own_layers.iter().map(|layer| layer.digest.clone()).collect();
+                (compare(expected, documents).map_err(not_json)?, own)
+            }
+            Some(Err(error)) => {
+                let told = Failure::from(&error);
+                if told.kind == Kind::Integrity || error.kind() == ErrorKind::Changed {
+                    return Err(told);
+                }
+                without_base(&told.lines().join(": "))?
+            }
+        };
+        let lost = lost_layers(plan, found, &own);
+        let lack = |digest: &Digest| FieldCheck {
+            field: format!("blob of layer {}", digest.short()),
+            verdict: Verdict::Missing { expected: digest.to_string() },
+        };
+        checks.extend(lost.iter().map(lack));
+        let is_kept = |layer: &&Descriptor| !lost.contains(&layer.digest);
+        let kept = found.layers.iter().filter(is_kept).count();
+        Ok(Self {
+            schema: SCHEMA,
+            image: found.name.clone(),
+            record: found.record.clone(),
+            manifest_digest: found.manifest_digest.clone(),
+            plan_digest: plan.digest(),
+            outcome: match outcome(&checks) {
+                Outcome::Incomplete if plan.needs_all_layers() => Outcome::AsPlanned,
+                outcome => outcome,
+            },
+            checks,
+            layers_checked: found.layers_checked(),
+            layers_elsewhere: kept - found.layers_checked(),
+            slimmed_here,
+            rebuilds: Vec::new(),
+        })
+    }
+
+    /// Returns whether a rebuild could give the same image. An image that was built from other pins
+    /// is not rebuilt with the current ones.
+    pub fn can_be_same(&self) -> bool {
+        !matches!(self.outcome, Outcome::Differs | Outcome::OtherPins)
+    }
+
+    /// Compares the image with a rebuilt one. Returns whether they are the same.
+    ///
+    /// # Errors
+    /// A manifest or config is not JSON, or a layer cannot be read.
+    pub async fn add_rebuild(
+        &mut self,
+        found: &Image,
+        rebuilt: &Image,
+        client: &RegistryClient,
+    ) -> Result<bool, Failure> {
+        self.checks = compare(rebuilt.documents(), found.documents())
+            .map_err(|error| not_json(found, &error))?;
+        self.outcome = outcome(&self.checks);
+        let comparison = Comparison::of(found, rebuilt, client).await?;
+        let is_same = comparison.is_same;
+        self.rebuilds.push(comparison);
+        Ok(is_same)
+    }
+
+    /// Returns the verification as text: every difference, and the number of correct fields.
+    pub fn page(&self, plan: &Plan) -> Page {
+        let mut out = Page::default();
+        out.line(format_args!("{}  {}", self.image, self.manifest_digest));
+        if let Some(record) = &self.record {
+            out.line(format_args!("  written by the last build with this name, record {record}"));
+        }
+        for (name, value) in &plan.overrides {
+            out.line(format_args!(
+                "  built with {name} = {value} instead of the value in the data files"
+            ));
+        }
+        let same = self.checks.iter().filter(|check| check.verdict == Verdict::Same).count();
+        for FieldCheck { field, verdict } in &self.checks {
+            match verdict {
+                Verdict::Same => {}
+                Verdict::Differs { expected, found } => out.line(format_args!(
+                    "  ✗ {field}\n      must be {expected}\n      is      {found}"
+                )),
+                Verdict::Missing { expected } => {
+                    out.line(format_args!("  ✗ {field} is missing\n      must be {expected}"));
+                }
+                Verdict::Unexpected { found } => {
+                    out.line(format_args!("  ✗ {field} must not exist\n      is      {found}"));
+                }
+                Verdict::Unchecked { why } => {
+                    out.line(format_args!("  ? {field}: not compared, {why}"));
+                }
+            }
+        }
+        out.line(format_args!(
+            "  ✓ {same} of {} fields match plan {}",
+            self.checks.len(),
+            plan.digest().short()
+        ));
+        let (here, elsewhere) = (self.layers_checked, self.layers_elsewhere);
+        if here > 0 {
+            let layers = counted(here, "layer");
+            out.line(format_args!("  ✓ {layers} checked against the digests in the manifest"));
+        }
+        if elsewhere > 0 {
+            let layers = counted(elsewhere, "layer");
+            let (are, their) = if elsewhere == 1 { ("is", "its") } else { ("are", "their") };
+            let place = if plan.rehearsal { "the stand-in base" } else { "a registry" };
+            out.line(format_args!(
+            "  - {layers} {are} only referenced by digest; {their} content is in {place} and was not checked"
+        ));
+        }
+        if self.slimmed_here && self.rebuilds.is_empty() {
+            out.line(format_args!(
+            "  ✓ the layers were compared with those that this machine made from the base; `--rebuild` makes them again"
+        ));
+        }
+        for rebuild in &self.rebuilds {
+            rebuild.show(&mut out);
+        }
+        let (word, tone, why) = match self.outcome {
+            Outcome::Proven if !self.rebuilds.is_empty() => {
+                ("proven", Tone::Good, "a rebuild from scratch gave the same image")
+            }
+            Outcome::Proven => {
+                ("proven", Tone::Good, "the image is exactly what the plan and the pins define")
+            }
+            Outcome::Differs => {
+                ("differs", Tone::Bad, "the image is not what the plan and the pins define")
+            }
+            Outcome::OtherPins => (
+                "out of date",
+                Tone::Bad,
+                "according to its labels, the image was not built from the current pins",
+            ),
+            Outcome::AsPlanned => (
+                "as planned",
+                Tone::Good,
+                "nothing differs from the plan and the pins; `--rebuild` also checks the layers",
+            ),
+            Outcome::Incomplete => (
+                "incomplete",
+                Tone::Doubtful,
+                "nothing differs, but not everything could be compared",
+            ),
+        };
+        out.verdict(word, tone);
+        out.line(format_args!(": {why}"));
+        out
+    }
+
+    /// Returns an error unless the image is as planned.
+    ///
+    /// # Errors
+    /// The image differs from its plan, or not everything could be compared.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        match self.outcome {
+            Outcome::Proven | Outcome::AsPlanned => Ok(()),
+            Outcome::Differs => Err(Failure::told(Kind::Differs)),
+            Outcome::OtherPins => Err(Failure::told(Kind::OutOfDate)),
+            Outcome::Incomplete => Err(Failure::told(Kind::Network)),
+        }
+    }
+
+    /// Compares the layers with the results in shared stores. `note` gets the name and the message of
+    /// a warning about each store that cannot be used.
+    pub async fn compare_with(
+        &mut self,
+        shared: &SharedStores,
+        plan: &Plan,
+        layers: &[Descriptor],
+        note: &(dyn Fn(&str, String) + Sync),
+    ) {
+        for check in compare_with_stores(plan, layers, shared, note).await {
+            let StoreCheck { step, store, difference } = check;
+            let verdict = match difference {
+                None => Verdict::Same,
+                Some((expected, found)) => {
+                    let found = found.map_or("missing".to_owned(), |digest| digest.to_string());
+                    self.outcome = Outcome::Differs;
+                    Verdict::Differs { expected: expected.to_string(), found }
+                }
+            };
+            let field = format!("layers of step {step} in {store}");
+            self.checks.push(FieldCheck { field, verdict });
+        }
+    }
+
+    /// Marks labels as not compared if their values came from the image itself. This does not
+    /// change the outcome: everything else matches the plan.
+    pub fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
+        for Unconfirmed { label, why } in unconfirmed {
+            let fields = [format!("label {label}"), format!("annotation {label}")];
+            let same = |check: &&mut FieldCheck| {
+                check.verdict == Verdict::Same && fields.contains(&check.field)
+            };
+            for check in self.checks.iter_mut().filter(same) {
+                check.verdict = Verdict::Unchecked { why: why.clone() };
+            }
+        }
+    }
+}
+
+/// Reads the build request from an image's labels. If the labels are wrong, the comparison reports
+/// it.
+///
+/// # Errors
+/// The labels say that this tool did not build the image, or cannot be read.
+pub fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
+    let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
+    let label = |key: &str| {
+        config.pointer("/config/Labels").and_then(|all| all.get(key)).and_then(Value::as_str)
+    };
+    if let Some(base) = label(labels::SLIM_BASE) {
+        let image = &found.name;
+        let what = format!("`{image}` has no plan: `slim` wrote it, from the image `{base}`");
+        return Err(Failure::new(Kind::Differs, what).hint(format!(
+            "`build-pipeline verify {image} --slimmed-from IMAGE` slims that image again and compares every byte"
+        )));
+    }
+    let Some(track) = label(labels::TRACK).and_then(|name| name.parse().ok()) else {
+        return Err(Failure::new(
+            Kind::Differs,
+            format!(
+                "`{}` has no label `{}`: build-pipeline did not build it",
+                found.name,
+                labels::TRACK
+            ),
+        )
+        .hint("pass an image that `build-pipeline --track …` built"));
+    };
+    let mut request = BuildRequest::new(track);
+    request.rehearse = label(labels::REHEARSAL) == Some("true");
+    request.variant = label(labels::VARIANT).map(str::to_owned);
+    let overrides = label(labels::OVERRIDES).unwrap_or_default();
+    request.read_overrides(overrides).map_err(|error| {
+        Failure::caused(
+            Kind::Differs,
+            format!("another tool changed label `{}` of `{}`", labels::OVERRIDES, found.name),
+            &error,
+        )
+        .hint("build the image again")
+    })?;
+    if request.rehearse && !request.overrides.is_empty() {
+        let what = format!("`{}` is a rehearsal, but its labels override pins", found.name);
+        return Err(Failure::new(Kind::Differs, what).hint("build the image again"));
+    }
+    let of_image = Some(found.name.clone());
+    let mut pending = PendingRequest { of_image, ..PendingRequest::new(request) };
+    if let Some(commit) = label(labels::REVISION) {
+        let commit = commit.parse().map_err(|error| {
+            let what = format!(
+                "label `{}` of `{}` does not contain a commit",
+                labels::REVISION,
+                found.name
+            );
+            Failure::caused(Kind::Differs, what, &error).hint("build the image again")
+        })?;
+        let url = label(labels::SOURCE).map(str::to_owned);
+        pending.revision = RevisionChoice::OfImage(Revision { url, commit });
+    }
+    Ok(pending)
+}
+
+/// Where the parts of the expected image come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The client that fetches the base.
+    pub client: &'a RegistryClient,
+    /// The cache of manifests and configs.
+    pub cache: &'a BlobCache,
+    /// The project's own files.
+    pub materials: &'a Materials,
+    /// The finished steps of this machine.
+    pub store: &'a Store,
+}
+
+impl Source<'_> {
+    fn files_maker(&self) -> FilesMaker<'_> {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        FilesMaker { materials: self.materials, store: self.store, threads }
+    }
+
+    /// Returns the base of a plan, slimmed and with the project's own files. Returns `None` if an
+    /// engine builds the image, or if the base must be slimmed and this machine has not done that.
+    async fn base(
+        &self,
+        plan: &Plan,
+        slimmed: Option<BaseImage>,
+    ) -> Option<Result<BaseImage, ExecuteError>> {
+        if plan.is_built() || (plan.slimmed_for().is_some() && slimmed.is_none()) {
+            return None;
+        }
+        let mut base = slimmed.map(Ok);
+        for step in &plan.steps {
+            match (&step.action, plan.input_of(step)) {
+                (
+                    Action::FetchBase { platform, .. },
+                    Some(Input::Image { reference, manifest }),
+                ) if base.is_none() => {
+                    let kind = *manifest;
+                    let fetched = fetch_base(self.client, self.cache, reference, kind, platform);
+                    base = Some(fetched.await);
+                }
+                (Action::AddFiles { .. }, _) => {
+                    let add = |below| self.files_maker().on_base(plan, step, &below);
+                    base = base.map(|fetched| fetched.and_then(add));
+                }
+                _ => {}
+            }
+        }
+        base
+    }
+
+    /// Checks that an image contains the layers with the project's own files, whatever its other
+    /// layers are. Also returns the digests of these layers.
+    fn own_layers(
+        &self,
+        plan: &Plan,
+        found: &Image,
+    ) -> Result<(Vec<FieldCheck>, Vec<Digest>), Failure> {
+        // Slimming may change the layers of earlier steps, so only later steps are checked.
+        let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
+        let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
+        let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
+        let check = |step: &Step| {
+            let made = self.files_maker().layer(plan, step);
+            let expected = made.map_err(|error| Failure::from(&error))?.digest;
+            let is_there = found.layers.iter().any(|layer| layer.digest == expected);
+            let missing = Verdict::Missing { expected: expected.to_string() };
+            let verdict = if is_there { Verdict::Same } else { missing };
+            Ok((FieldCheck { field: format!("layer of step {}", step.id), verdict }, expected))
+        };
+        steps.map(check).collect::<Result<_, _>>()
+    }
+}
+
+/// Returns the layers that a layout or archive must contain but lacks. A layout may leave unchanged
+/// layers of the base in the base's registry: not those in `own`, and none if the plan changes the
+/// base.
+fn lost_layers(plan: &Plan, found: &Image, own: &[Digest]) -> BTreeSet<Digest> {
+    let is_whole = plan.needs_all_layers() || found.is_archive();
+    let absent = found.absent_layers().iter();
+    absent.filter(|digest| is_whole || own.contains(digest)).cloned().collect()
+}
+
+/// Returns the error for an image whose documents are not JSON.
+fn not_json(found: &Image, error: &serde_json::Error) -> Failure {
+    let what = format!("the manifest or config of `{}` is not JSON", found.name);
+    Failure::caused(Kind::Differs, what, error)
+}
