@@ -11,7 +11,6 @@ mod cli;
 mod commands;
 mod completions;
 mod global;
-mod outputs;
 mod rebuild;
 mod refusal;
 mod signals;

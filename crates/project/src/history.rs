@@ -1,11 +1,17 @@
-//! Past builds, as a list and one by one.
+//! Builds as text: a list of them, one in detail, and the result of one that just ended.
 
+use std::path::Path;
+
+use executor::Output;
 use names::Digest;
-use record::{BuildRecord, Status};
+use plan::{Action, Step};
+use record::{BuildRecord, ImageSummary, OutputState, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
-use text::{Page, Tone, seconds, shell_line};
+use text::sanitise::sanitise_line;
+use text::{Page, Tone, counted, seconds, shell_line, size};
 
+use crate::outputs::{moved, pushed_reference};
 use crate::state;
 
 /// A record as `records --format json` prints it.
@@ -143,4 +149,79 @@ pub fn page(record: &BuildRecord) -> Page {
         page.line(format_args!("  note     {}: {}", note.rule, note.message));
     }
     page
+}
+
+/// Returns the result of a successful build as text. `outputs` are the places where the image was
+/// written to, and `path` is the file of the record.
+pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], path: &Path) -> Page {
+    let mut text = Page::default();
+    text.line(format_args!("{}", record.plan.name));
+    text.line(format_args!("  digest    {}", image.manifest_digest));
+    text.line(format_args!("  image ID  {}", image.config_digest));
+    for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
+        text.line(format_args!("  from      {input} ({name})"));
+    }
+    if let Some(slim) = &image.slim {
+        let smaller = counted(slim.files_smaller, "file");
+        text.line(format_args!(
+            "  slimmed   {} of layers before, {} after: {smaller} smaller, {} removed; only code for {} is left",
+            size(slim.layer_bytes_before),
+            size(slim.layer_bytes_after),
+            slim.files_removed,
+            slim.gpus.join(", ")
+        ));
+        for file in &slim.whole {
+            text.line(format_args!("  unchanged {}", sanitise_line(file)));
+        }
+    }
+    if image.base_index.is_some() {
+        text.line(format_args!(
+            "            its manifest for linux/amd64 is {}",
+            image.base_manifest
+        ));
+    }
+    for outcome in &record.outputs {
+        let is_thin = outputs.iter().any(|output| {
+            matches!(output, Output::Layout { with_layers: false, .. })
+                && output.to_string() == outcome.output
+        });
+        let layers = match (outcome.layers_copied, outcome.layers_mounted) {
+            (0, 0) if is_thin => layers_left_at_the_registry(record, image),
+            _ => moved(outcome),
+        };
+        text.add(format_args!("  output    {} (", outcome.output));
+        let tone = match outcome.state {
+            OutputState::Written | OutputState::UpToDate => Tone::Good,
+            OutputState::Failed | OutputState::Interrupted => Tone::Bad,
+        };
+        text.verdict(&outcome.state.to_string(), tone);
+        text.line(format_args!("; {layers})"));
+        if let Some(pushed) = pushed_reference(&outcome.output, &image.manifest_digest) {
+            text.line(format_args!("  pull      {pushed}"));
+        }
+    }
+    if let Some(engine) = &record.engine {
+        text.line(format_args!("  engine    {engine}"));
+    }
+    let traffic = record.traffic;
+    text.line(format_args!(
+        "  traffic   {}, {} received, {} sent",
+        counted(traffic.requests, "request"),
+        size(traffic.bytes_received),
+        size(traffic.bytes_sent)
+    ));
+    text.line(format_args!("  record    {}", path.display()));
+    text
+}
+
+/// Describes the layers of a thin layout.
+fn layers_left_at_the_registry(record: &BuildRecord, image: &ImageSummary) -> String {
+    let adds_files = |step: &&Step| matches!(step.action, Action::AddFiles { .. });
+    let own = record.plan.steps.iter().filter(adds_files).count();
+    let own_layers = match own {
+        0 => String::new(),
+        count => format!("{} with the project's own files here, ", counted(count, "layer")),
+    };
+    let others = counted(image.layers.saturating_sub(own), "layer");
+    format!("{own_layers}{others}, {}, left in the base's registry", size(image.layer_bytes))
 }

@@ -6,7 +6,8 @@
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
 //! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and
 //! `input` any other file or folder with GPU code. `state` keeps records, `history` shows them, and
-//! `locks` makes runs with the same output wait for each other. `mirrors`, `registry`, `fetch` and
+//! `locks` makes runs with the same output wait for each other. `outputs` reads `--output`, `push`
+//! pushes images, and `steps` lists the steps of plans. `mirrors`, `registry`, `fetch` and
 //! `rehearsal` determine where bytes come from, `config` reads the user's defaults, and `build_env`
 //! sets up what the steps of a build need. Only `environment` reads environment variables.
 //!
@@ -34,6 +35,7 @@ pub mod lint_files;
 pub mod locks;
 pub mod mirrors;
 pub mod origin;
+pub mod outputs;
 mod own_files;
 pub mod patches;
 pub mod pins_file;
@@ -47,6 +49,7 @@ pub mod request;
 pub mod runtime;
 pub mod slim;
 pub mod state;
+pub mod steps;
 pub mod stores;
 
 pub use folder::{DATA_FILES, Project, read_bytes, read_text};

@@ -11,11 +11,58 @@ use names::{Digest, ImageRef, Repository};
 use oci::client::{RegistryClient, RegistryError};
 use plan::labels;
 use record::{OutputOutcome, OutputState};
+use schemars::JsonSchema;
+use serde::Serialize;
+use text::Page;
 
 use crate::clock::today;
 use crate::environment::cache_folder;
 use crate::folder::read_text;
 use crate::image::Image;
+use crate::outputs::moved;
+
+/// The result of `push` and `tag`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PushReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The image, as it was named.
+    image: String,
+    /// The digest of its manifest.
+    pub digest: Digest,
+    /// Where it is now.
+    pushed: Vec<Pushed>,
+}
+
+/// An image on a registry.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Pushed {
+    /// The name that always refers to these bytes: `HOST/NAME@sha256:…`.
+    reference: String,
+    /// The result of the push.
+    #[serde(flatten)]
+    outcome: OutputOutcome,
+}
+
+impl PushReport {
+    /// Creates the report about an image, which the user named `name`.
+    pub fn new(name: &str, image: &Image, pushed: Vec<Pushed>) -> Self {
+        Self { schema: 1, image: name.to_owned(), digest: image.manifest_digest.clone(), pushed }
+    }
+
+    /// Returns the report as text.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        page.line(format_args!("{}", self.image));
+        page.line(format_args!("  digest    {}", self.digest));
+        for Pushed { reference, outcome } in &self.pushed {
+            let place = outcome.output.trim_start_matches("registry:");
+            page.line(format_args!("  pushed    {place} ({}; {})", outcome.state, moved(outcome)));
+            page.line(format_args!("  pull      {reference}"));
+        }
+        page
+    }
+}
 
 /// Pushes an image to a tag, or by its own digest if `target` has no tag. Layers are transferred
 /// only if the registry neither has them nor can mount them; `copies` are repositories that have
@@ -29,7 +76,7 @@ pub async fn push_image(
     copies: Vec<Repository>,
     client: &RegistryClient,
     on_event: OnEvent,
-) -> Result<OutputOutcome, Failure> {
+) -> Result<Pushed, Failure> {
     let output = format!("registry:{target}");
     let layer_bytes = image.distinct_layer_bytes();
     on_event(Event::OutputBegun { output: output.clone(), layer_bytes });
@@ -41,12 +88,15 @@ pub async fn push_image(
     let state = *pushed.as_ref().unwrap_or(&OutputState::Failed);
     let layer_bytes_copied = transfer.bytes();
     on_event(Event::OutputEnded { output: output.clone(), state, layer_bytes_copied });
-    pushed.map(|_| OutputOutcome {
-        output,
-        state,
-        layers_copied: placed.copied,
-        layer_bytes_copied,
-        layers_mounted: placed.mounted,
+    pushed.map(|_| Pushed {
+        reference: target.repository.at(&image.manifest_digest).to_string(),
+        outcome: OutputOutcome {
+            output,
+            state,
+            layers_copied: placed.copied,
+            layer_bytes_copied,
+            layers_mounted: placed.mounted,
+        },
     })
 }
 

@@ -10,6 +10,7 @@ use failure::{Failure, Kind};
 use jiff::Timestamp;
 use names::Digest;
 use record::{BuildRecord, Status, StepState};
+use text::sanitise::sanitise_json;
 
 use crate::environment;
 
@@ -37,21 +38,18 @@ pub fn check_records() -> Result<(), Failure> {
         .map_err(|error| failed("writing into", &folder, &error))
 }
 
-/// Writes a record atomically: to a temporary file that is synced and renamed. `clean`
-/// hides the secrets in a JSON value. Returns the path of the record.
+/// Writes a record without secrets, and atomically: to a temporary file that is synced and renamed.
+/// Returns the path of the record.
 ///
 /// # Errors
 /// The folder or the file cannot be written.
-pub fn write_record(
-    record: &BuildRecord,
-    clean: impl Fn(&mut serde_json::Value),
-) -> Result<PathBuf, Failure> {
+pub fn write_record(record: &BuildRecord) -> Result<PathBuf, Failure> {
     let folder = records_folder()?;
     let path = folder.join(format!("{}.json", record.id));
     let write = || {
         fs::create_dir_all(&folder)?;
         let mut file = AtomicWriteFile::open(&path)?;
-        file.write_all(without_secrets(record, clean).to_text().as_bytes())?;
+        file.write_all(without_secrets(record).to_text().as_bytes())?;
         file.commit()
     };
     write().map_err(|error| failed("writing", &path, &error))?;
@@ -60,10 +58,11 @@ pub fn write_record(
 
 /// Returns a record in which all secrets are masked. The plan is unchanged, so its digest stays the
 /// same; plans never contain secrets.
-fn without_secrets(record: &BuildRecord, clean: impl Fn(&mut serde_json::Value)) -> BuildRecord {
+fn without_secrets(record: &BuildRecord) -> BuildRecord {
     let Ok(mut document) = serde_json::to_value(record) else { return record.clone() };
     if let Some(fields) = document.as_object_mut() {
-        fields.iter_mut().filter(|(key, _)| *key != "plan").for_each(|(_, one)| clean(one));
+        let others = fields.iter_mut().filter(|(key, _)| *key != "plan");
+        others.for_each(|(_, one)| sanitise_json(one));
     }
     serde_json::from_value(document).unwrap_or_else(|_| record.clone())
 }

@@ -16,10 +16,13 @@ use oci::Verified;
 use plan::Plan;
 use project::build_env::BuildOptions;
 use project::locks::{self, Locks};
+use project::outputs::{
+    ENGINE, absolute, check_places, check_push, nearby, next, options, parse_output,
+};
 use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
-use project::{Project, build_env, copies, environment, state};
+use project::{Project, build_env, copies, environment, history, state};
 use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -27,15 +30,10 @@ use tokio::task::JoinHandle;
 use crate::cli::{Build, Format, Global, PlanFormat, StepArgs};
 use crate::commands::{diagnose, verify};
 use crate::global;
-use crate::outputs::{
-    ENGINE, absolute, check_push, hide_from_git, moved, nearby, next, options, parse_output,
-    pushed_reference, shown,
-};
 use crate::signals::{Signals, interrupted};
 use terminal::output::{self, ErrorDocument};
 use terminal::reporter::Reporter;
-use text::sanitise::{sanitise_json, sanitise_line};
-use text::{Page, Tone, counted, shell_line, size};
+use text::{Page, shell_line};
 
 /// Builds the requested tracks, all at the same time.
 pub(crate) fn run(global: &Global, args: &Build) -> Result<(), Failure> {
@@ -152,7 +150,7 @@ impl FinishedBuild {
             let what = "internal error: the task that writes a record stopped unexpectedly";
             Err(Failure::caused(Kind::Bug, what, &error))
         });
-        let written = beginning.and(state::write_record(&record, sanitise_json));
+        let written = beginning.and(state::write_record(&record));
         Self { record, written, failure }
     }
 }
@@ -253,7 +251,7 @@ impl Session<'_> {
         // Sync the records while the first request is in progress.
         let beginnings = begun.iter().map(|one| {
             let record = one.record.clone();
-            tokio::task::spawn_blocking(move || state::write_record(&record, sanitise_json))
+            tokio::task::spawn_blocking(move || state::write_record(&record))
         });
         let beginnings = beginnings.collect();
         let (ended, ended_early) = self.execute(&mut begun, beginnings, signals).await;
@@ -334,7 +332,7 @@ impl Session<'_> {
             write_digest(file, &image.manifest_digest)?;
         }
         if self.args.format == Format::Text {
-            output::page(&summary(record, image, &settings.outputs, path))?;
+            output::page(&history::built(record, image, &settings.outputs, path))?;
             if prepared.plan.rehearsal {
                 self.show_rehearsed(&prepared.plan, settings).await?;
             } else if let Some(next) = settings.outputs.first().map(|one| next(&prepared.plan, one))
@@ -539,23 +537,21 @@ impl Session<'_> {
     }
 }
 
-/// Refuses an output that several images would be written to. A repository can hold any number of
-/// untagged images.
-fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
-    let is_single = |output: &&Output| !matches!(output, Output::Registry { reference } if reference.tag.is_none());
-    for (number, of_one) in outputs.iter().enumerate() {
-        let before = || outputs[..number].iter().flatten();
-        let shared =
-            of_one.iter().filter(is_single).find(|one| before().any(|other| other == *one));
-        if let Some(output) = shared {
-            let shown = shown(&output.to_string());
-            let what = format!("`{shown}` is a single place, but there are several images");
-            return Err(Failure::new(Kind::Input, what).hint(
-                "write `{track}` and `{gpu}` into the name of the location, build one image at a time, or leave out `--output`: each image then goes to its own folder in `dist`",
-            ));
-        }
+/// Makes git ignore a new folder for images, if a file was written into it, as Python's `venv` does
+/// for its folders.
+fn hide_from_git(folder: &Path) {
+    if has_files(folder)
+        && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
+    {
+        tracing::debug!(%error, "cannot write .gitignore");
     }
-    Ok(())
+}
+
+/// Returns whether a folder contains a file, at any depth.
+fn has_files(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.any(|path| !path.is_dir() || has_files(&path))
 }
 
 /// Returns the error for a record that could not be written. If the image is complete, the message
@@ -576,85 +572,6 @@ fn unrecorded(record: &BuildRecord, error: Failure) -> Failure {
     told.causes = error.lines();
     told.hints = error.hints;
     told
-}
-
-/// Returns the result of a build.
-fn summary(
-    record: &BuildRecord,
-    image: &record::ImageSummary,
-    outputs: &[Output],
-    path: &Path,
-) -> Page {
-    let mut text = Page::default();
-    text.line(format_args!("{}", record.plan.name));
-    text.line(format_args!("  digest    {}", image.manifest_digest));
-    text.line(format_args!("  image ID  {}", image.config_digest));
-    for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
-        text.line(format_args!("  from      {input} ({name})"));
-    }
-    if let Some(slim) = &image.slim {
-        let smaller = counted(slim.files_smaller, "file");
-        text.line(format_args!(
-            "  slimmed   {} of layers before, {} after: {smaller} smaller, {} removed; only code for {} is left",
-            size(slim.layer_bytes_before),
-            size(slim.layer_bytes_after),
-            slim.files_removed,
-            slim.gpus.join(", ")
-        ));
-        for file in &slim.whole {
-            text.line(format_args!("  unchanged {}", sanitise_line(file)));
-        }
-    }
-    if image.base_index.is_some() {
-        text.line(format_args!(
-            "            its manifest for linux/amd64 is {}",
-            image.base_manifest
-        ));
-    }
-    for outcome in &record.outputs {
-        let is_thin = outputs.iter().any(|output| {
-            matches!(output, Output::Layout { with_layers: false, .. })
-                && output.to_string() == outcome.output
-        });
-        let layers = match (outcome.layers_copied, outcome.layers_mounted) {
-            (0, 0) if is_thin => layers_left_at_the_registry(record, image),
-            _ => moved(outcome),
-        };
-        text.add(format_args!("  output    {} (", outcome.output));
-        let tone = match outcome.state {
-            OutputState::Written | OutputState::UpToDate => Tone::Good,
-            OutputState::Failed | OutputState::Interrupted => Tone::Bad,
-        };
-        text.verdict(&outcome.state.to_string(), tone);
-        text.line(format_args!("; {layers})"));
-        if let Some(pushed) = pushed_reference(&outcome.output, &image.manifest_digest) {
-            text.line(format_args!("  pull      {pushed}"));
-        }
-    }
-    if let Some(engine) = &record.engine {
-        text.line(format_args!("  engine    {engine}"));
-    }
-    let traffic = record.traffic;
-    text.line(format_args!(
-        "  traffic   {}, {} received, {} sent",
-        counted(traffic.requests, "request"),
-        size(traffic.bytes_received),
-        size(traffic.bytes_sent)
-    ));
-    text.line(format_args!("  record    {}", path.display()));
-    text
-}
-
-/// Describes the layers of a thin layout.
-fn layers_left_at_the_registry(record: &BuildRecord, image: &record::ImageSummary) -> String {
-    let adds_files = |step: &&plan::Step| matches!(step.action, plan::Action::AddFiles { .. });
-    let own = record.plan.steps.iter().filter(adds_files).count();
-    let own_layers = match own {
-        0 => String::new(),
-        count => format!("{} with the project's own files here, ", counted(count, "layer")),
-    };
-    let others = counted(image.layers.saturating_sub(own), "layer");
-    format!("{own_layers}{others}, {}, left in the base's registry", size(image.layer_bytes))
 }
 
 /// Returns the current time with milliseconds, so that the records of short builds sort correctly.

@@ -4,45 +4,19 @@ use std::sync::Arc;
 
 use executor::Output;
 use failure::{Failure, Kind};
-use names::{Digest, ImageRef};
+use names::ImageRef;
 use oci::client::RegistryClient;
 use project::image::Image;
 use project::locks::Locks;
-use project::push::{NameFacts, check_digest_file, push_image, write_digest};
-use record::OutputOutcome;
-use schemars::JsonSchema;
-use serde::Serialize;
+use project::outputs::check_push;
+use project::push::{NameFacts, PushReport, check_digest_file, push_image, write_digest};
 
 use crate::cli::{Format, Global, Push, Tag};
 use crate::global;
-use crate::outputs::{check_push, moved};
 use crate::signals::{Signals, interrupted};
 use terminal::output;
 use terminal::reporter::Reporter;
-use text::{Page, shell_line};
-
-/// The result of `push` and `tag`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PushReport {
-    /// The version of this JSON format.
-    pub(crate) schema: u32,
-    /// The image, as it was named.
-    pub(crate) image: String,
-    /// The digest of its manifest.
-    pub(crate) digest: Digest,
-    /// Where it is now.
-    pub(crate) pushed: Vec<Pushed>,
-}
-
-/// An image on a registry.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Pushed {
-    /// The name that always refers to these bytes: `HOST/NAME@sha256:…`.
-    pub(crate) reference: String,
-    /// The result of the push.
-    #[serde(flatten)]
-    pub(crate) outcome: OutputOutcome,
-}
+use text::shell_line;
 
 /// Pushes an image to all given places.
 pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
@@ -136,10 +110,8 @@ async fn all(
         let mut copies = Vec::new();
         for target in targets {
             let on_event = reporter.for_image(name);
-            let outcome = push_image(image, target, copies.clone(), client, on_event).await?;
+            pushed.push(push_image(image, target, copies.clone(), client, on_event).await?);
             copies.push(target.repository.clone());
-            let reference = target.repository.at(&image.manifest_digest).to_string();
-            pushed.push(Pushed { reference, outcome });
         }
         Ok::<_, Failure>(pushed)
     };
@@ -147,25 +119,12 @@ async fn all(
         pushed = pushing => pushed?,
         code = signals.next() => return Err(interrupted(code)),
     };
-    let digest = image.manifest_digest.clone();
-    Ok(PushReport { schema: 1, image: name.to_owned(), digest, pushed })
+    Ok(PushReport::new(name, image, pushed))
 }
 
 fn show(report: &PushReport, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(report),
-        Format::Text => output::sanitised_result(&text(report)),
+        Format::Text => output::page(&report.page()),
     }
-}
-
-fn text(report: &PushReport) -> String {
-    let mut page = Page::default();
-    page.line(format_args!("{}", report.image));
-    page.line(format_args!("  digest    {}", report.digest));
-    for Pushed { reference, outcome } in &report.pushed {
-        let place = outcome.output.trim_start_matches("registry:");
-        page.line(format_args!("  pushed    {place} ({}; {})", outcome.state, moved(outcome)));
-        page.line(format_args!("  pull      {reference}"));
-    }
-    page.into_text()
 }

@@ -16,7 +16,9 @@ use patching::sed::LintReport;
 use pins::schema as file;
 use project::history::ListedRecord;
 use project::origin::OriginReport;
+use project::push::PushReport;
 use project::slim::SlimmedImage;
+use project::steps::StepReport;
 use record::ExplainReport;
 use schemars::{JsonSchema, Schema};
 use upkeep::bump::BumpReport;
@@ -25,8 +27,6 @@ use upkeep::outdated::OutdatedReport;
 use upkeep::status::StatusReport;
 
 use crate::cli::{Document, SchemaArgs};
-use crate::commands::push::PushReport;
-use crate::commands::step::StepReport;
 use terminal::output;
 
 /// A line of `--progress json`.

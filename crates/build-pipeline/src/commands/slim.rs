@@ -6,11 +6,11 @@ use launch::machine;
 use names::GpuTarget;
 use project::input::Input;
 use project::locks::Locks;
+use project::outputs::parse_output;
 use project::slim::{SlimRequest, slim_image};
 
 use crate::cli::{Format, Global, Slim};
 use crate::global;
-use crate::outputs::parse_output;
 use terminal::output;
 use text::shell_line;
 

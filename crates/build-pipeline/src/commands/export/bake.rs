@@ -16,9 +16,10 @@ use failure::{Failure, Kind};
 use project::environment;
 use project::prepare::{Preparation, Prepared};
 use project::rehearsal::Rehearsal;
+use project::steps::StepKind;
 
 use crate::cli::{Export, Global, StoreArgs};
-use crate::commands::step::{StepKind, settings};
+use crate::commands::step::settings;
 use crate::global;
 use crate::rebuild::carry_out;
 use terminal::output;

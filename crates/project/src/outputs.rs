@@ -6,29 +6,13 @@ use executor::Output;
 use failure::{Failure, Kind};
 use names::{EngineKind, ImageRef};
 use plan::Plan;
-use project::image::name_in_engine;
 use record::OutputOutcome;
 use text::{counted, size};
 
-/// Makes git ignore a new folder for images, if a file was written into it, as Python's `venv` does
-/// for its folders.
-pub(crate) fn hide_from_git(folder: &Path) {
-    if has_files(folder)
-        && let Err(error) = std::fs::write(folder.join(".gitignore"), "*\n")
-    {
-        tracing::debug!(%error, "cannot write .gitignore");
-    }
-}
-
-/// Returns whether a folder contains a file, at any depth.
-fn has_files(folder: &Path) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths = entries.map(|entry| entry.path());
-    paths.any(|path| !path.is_dir() || has_files(&path))
-}
+use crate::image::name_in_engine;
 
 /// Returns a hint about the next steps with a finished image, depending on where it is.
-pub(crate) fn next(plan: &Plan, output: &Output) -> String {
+pub fn next(plan: &Plan, output: &Output) -> String {
     let track = &plan.track;
     match output {
         Output::Layout { path, with_layers: true } => format!(
@@ -67,7 +51,7 @@ pub(crate) fn next(plan: &Plan, output: &Output) -> String {
 }
 
 /// Returns the options of a plan besides its track, or `None` if a pin was set.
-pub(crate) fn options(plan: &Plan) -> Option<String> {
+pub fn options(plan: &Plan) -> Option<String> {
     let option = |(name, value): (&String, &String)| {
         let is_option = ["variant", "gpu", "spoof", "slim"].contains(&name.as_str());
         is_option.then(|| format!(" --{name}={value}"))
@@ -86,7 +70,7 @@ fn image_option(plan: &Plan, reference: &str) -> String {
 
 /// Returns the layouts and archives that may contain layers of an image: its outputs, and its
 /// default output.
-pub(crate) fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
+pub fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
     let place = |output: &Output| match output {
         Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
         Output::Registry { .. } | Output::Engine { .. } => None,
@@ -95,7 +79,10 @@ pub(crate) fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
 }
 
 /// Refuses to publish a rehearsed image, or to push to a reference with a digest.
-pub(crate) fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failure> {
+///
+/// # Errors
+/// The image must not be pushed to this reference.
+pub fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failure> {
     if reference.digest.is_some() {
         return Err(Failure::new(
             Kind::Input,
@@ -125,18 +112,22 @@ fn is_loopback(registry: &str) -> bool {
 }
 
 /// The output that loads the image into the engine, under its default name.
-pub(crate) const ENGINE: &str = "engine";
+pub const ENGINE: &str = "engine";
 
 /// Returns an output as the option that the user most likely typed.
-pub(crate) fn shown(output: &str) -> String {
+fn shown(output: &str) -> String {
     match output.strip_prefix("registry:") {
         Some(reference) => format!("--push {reference}"),
         None => format!("--output {output}"),
     }
 }
 
-/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`.
-pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
+/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`. `name` is the name
+/// of the image, and `with_layers` says whether a layout contains all layers.
+///
+/// # Errors
+/// It is not an output.
+pub fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
     let shown = shown(text);
     let form = "use `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
@@ -172,7 +163,7 @@ pub(crate) fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<
 }
 
 /// Returns an output with an absolute path, which is also right in another folder.
-pub(crate) fn absolute(output: Output) -> Output {
+pub fn absolute(output: Output) -> Output {
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     match output {
         Output::Layout { path, with_layers } => {
@@ -200,4 +191,26 @@ pub(crate) fn moved(outcome: &OutputOutcome) -> String {
 pub(crate) fn pushed_reference(output: &str, digest: &names::Digest) -> Option<ImageRef> {
     let reference: ImageRef = output.strip_prefix("registry:")?.parse().ok()?;
     Some(reference.repository.at(digest))
+}
+
+/// Refuses an output that several images would be written to. A repository can hold any number of
+/// untagged images.
+///
+/// # Errors
+/// Two images have the same output.
+pub fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
+    let is_single = |output: &&Output| !matches!(output, Output::Registry { reference } if reference.tag.is_none());
+    for (number, of_one) in outputs.iter().enumerate() {
+        let before = || outputs[..number].iter().flatten();
+        let shared =
+            of_one.iter().filter(is_single).find(|one| before().any(|other| other == *one));
+        if let Some(output) = shared {
+            let shown = shown(&output.to_string());
+            let what = format!("`{shown}` is a single place, but there are several images");
+            return Err(Failure::new(Kind::Input, what).hint(
+                "write `{track}` and `{gpu}` into the name of the location, build one image at a time, or leave out `--output`: each image then goes to its own folder in `dist`",
+            ));
+        }
+    }
+    Ok(())
 }
