@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::RunId;
-use executor::{BuildEnv, Lookup, Materials, SharedStores, Store, Tools};
+use executor::{BlobCache, BuildEnv, Lookup, Materials, SharedStores, Store, Tools};
 use failure::{Failure, Kind};
 use sources::Sources;
 
@@ -25,6 +25,12 @@ pub struct BuildOptions {
     pub shared: SharedStores,
     /// Places that keep Debian packages after the mirrors have deleted them.
     pub old_packages: Vec<debian::OldPackages>,
+}
+
+/// Returns the cache of manifests and configs, or none if there is no cache folder.
+pub fn blob_cache() -> BlobCache {
+    environment::cache_folder()
+        .map_or_else(BlobCache::none, |folder| BlobCache::new(folder.join("blobs")))
 }
 
 /// Returns a name for this run: the process ID, from which `clean` sees whether the run is alive,

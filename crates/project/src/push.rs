@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atomic_write_file::AtomicWriteFile;
-use executor::{BlobCache, Event, LayerSource, LayerTarget, OnEvent, Placed, Transfer};
+use executor::{Event, LayerSource, LayerTarget, OnEvent, Placed, Transfer};
 use failure::{Failure, Kind, nearest, registry_hints, registry_kind};
 use names::{Digest, ImageRef, Repository};
 use oci::client::{RegistryClient, RegistryError};
@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use text::Page;
 
+use crate::build_env::blob_cache;
 use crate::clock::today;
-use crate::environment::cache_folder;
 use crate::folder::read_text;
 use crate::image::Image;
 use crate::outputs::moved;
@@ -82,8 +82,7 @@ pub async fn push_image(
     on_event(Event::OutputBegun { output: output.clone(), layer_bytes });
     let transfer = Transfer::new(output.clone(), Arc::clone(&on_event));
     let mut placed = Placed::default();
-    let cache = cache_folder().map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-    let source = LayerSource { copies, cache, ..image.layer_source() };
+    let source = LayerSource { copies, cache: blob_cache(), ..image.layer_source() };
     let pushed = push(image, target, &source, client, &transfer, &mut placed).await;
     let state = *pushed.as_ref().unwrap_or(&OutputState::Failed);
     let layer_bytes_copied = transfer.bytes();

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use launch::engines;
 use oci::Verified;
 use plan::Plan;
-use project::build_env::BuildOptions;
+use project::build_env::{BuildOptions, blob_cache};
 use project::locks::{self, Locks};
 use project::outputs::{
     ENGINE, absolute, check_places, check_push, nearby, next, options, parse_output,
@@ -191,11 +191,7 @@ impl Session<'_> {
             let is_built = one.plan.is_built();
             let (client, cache) = match rehearsal.as_ref().filter(|_| !is_built) {
                 Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
-                None => {
-                    let cache = environment::cache_folder()
-                        .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                    (global::registry(self.global)?, cache)
-                }
+                None => (global::registry(self.global)?, blob_cache()),
             };
             let is_loaded = outputs.iter().any(|output| matches!(output, Output::Engine { .. }));
             let build_env = if one.plan.makes_layers() || is_loaded {

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use executor::{BlobCache, Collected, Collector, Event, Output, Transfer};
+use executor::{Collected, Collector, Event, Output, Transfer};
 use failure::{Failure, Kind};
 use names::Digest;
 use oci::inputs::{Damage, InputFiles, InputKind, InputList, check_bundle};
 use oci::{ArtifactPlace, ParsePlaceError, Verified};
 use plan::{Action, Plan};
-use project::build_env::{self, BuildOptions};
+use project::build_env::{self, BuildOptions, blob_cache};
 use project::locks::Locks;
 use project::prepare::{Preparation, Prepared, prepare};
 use project::{copies, environment, stores};
@@ -182,8 +182,7 @@ impl Work<'_> {
     ) -> Result<(Collected, u64), Failure> {
         let global = self.global;
         let client = global::registry(global)?;
-        let cache = environment::cache_folder()
-            .map_or_else(BlobCache::none, |folder| BlobCache::new(folder.join("blobs")));
+        let cache = blob_cache();
         let options = BuildOptions {
             is_fresh: false,
             keeps_failed: false,

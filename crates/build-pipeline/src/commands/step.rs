@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use executor::{Bake, BlobCache, BuildEnv, Materials, Settings, SharedStores, result_of};
 use failure::{Failure, Kind};
 use oci::Verified;
-use project::build_env::BuildOptions;
+use project::build_env::{BuildOptions, blob_cache};
 use project::prepare::{Preparation, Prepared, Preparer, prepare};
 use project::rehearsal::Rehearsal;
 use project::steps::{StepReport, find, no_such};
@@ -145,10 +145,9 @@ pub(crate) fn settings(
     let options = BuildOptions { is_fresh, keeps_failed, store, shared, old_packages };
     let build_env = build_env::open(global::sources(global)?, Arc::clone(materials), options)?;
     let build_env = BuildEnv { bake, ..build_env };
-    let cache = environment::cache_folder().map(|folder| folder.join("blobs"));
     Ok(Settings {
         client: global::registry(global)?,
-        cache: cache.map_or_else(BlobCache::none, BlobCache::new),
+        cache: blob_cache(),
         verified: Verified::none(),
         nearby: Vec::new(),
         outputs: Vec::new(),

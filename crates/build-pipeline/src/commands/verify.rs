@@ -7,6 +7,7 @@ use compare::{Source, Verification, request_of, slimmed};
 use executor::{BlobCache, Materials, Settings, Store};
 use failure::{Failure, Kind};
 use plan::Plan;
+use project::build_env::blob_cache;
 use project::image::Image;
 use project::prepare::Preparer;
 use project::rehearsal::Rehearsal;
@@ -44,11 +45,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
         };
         let (client, cache) = match &rehearsal {
             Some(rehearsal) => (rehearsal.client.clone(), BlobCache::none()),
-            None => {
-                let cache = environment::cache_folder()
-                    .map_or_else(BlobCache::none, |f| BlobCache::new(f.join("blobs")));
-                (client, cache)
-            }
+            None => (client, blob_cache()),
         };
         let store = Store::new(environment::store_folder()?);
         let source =
