@@ -1,11 +1,11 @@
 //! Turns arguments and files into requests, and results into text and an exit code.
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
-//! applies the global options. Other crates do the work and write the text of each document; they do
-//! not depend on arguments or the terminal. `typed` writes the command line for records and locks.
-//! The crate `failure` explains what went wrong and what to do next, and the crate `terminal` prints
-//! it. `rebuild` builds an image again. `refusal` rewrites clap's errors, and `completions` writes
-//! shell completions.
+//! applies the global options. Other crates do the work and write the text of each document; they
+//! do not depend on arguments or the terminal. `typed` writes the command line for records and
+//! locks. The crate `failure` explains what went wrong and what to do next, and the crate
+//! `terminal` prints it. `rebuild` builds an image again. `refusal` rewrites clap's errors, and
+//! `completions` writes shell completions.
 
 mod cli;
 mod commands;

@@ -102,6 +102,7 @@ impl Serialize for Files {
 }
 
 impl File {
+    /// Describes a difference, with lines of the layers' listings.
     fn of(difference: seal::Difference) -> Self {
         let line = |path: &EntryPath, entry: Option<Entry>| -> Option<String> {
             let listing = Listing { entries: vec![(path.clone(), entry?)] };

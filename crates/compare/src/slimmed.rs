@@ -13,8 +13,8 @@ use text::{Page, Tone};
 
 use crate::comparison::Comparison;
 
-/// Slims the image `base` again, and compares the result with the image `target`. Paths are relative
-/// to `folder`, and `tell` gets progress messages.
+/// Slims the image `base` again, and compares the result with the image `target`. Paths are
+/// relative to `folder`, and `tell` gets progress messages.
 ///
 /// # Errors
 /// An image cannot be read, or `target` was not slimmed from `base`.

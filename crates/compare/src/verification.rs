@@ -68,8 +68,8 @@ impl Verification {
     pub async fn new(found: &Image, plan: &Plan, source: &Source<'_>) -> Result<Self, Failure> {
         let documents = found.documents();
         let not_json = |error: serde_json::Error| not_json(found, &error);
-        // If the layers are only slimmed, the base determines them, and a machine that has slimmed this
-        // base has stored them.
+        // If the layers are only slimmed, the base determines them, and a machine that has slimmed
+        // this base has stored them.
         let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
         let slimmed_here = slimmed.is_some();
         let without_base = |why: &str| -> Result<_, Failure> {
@@ -205,7 +205,15 @@ impl Verification {
         for rebuild in &self.rebuilds {
             rebuild.show(&mut out);
         }
-        let (word, tone, why) = match self.outcome {
+        let (word, tone, why) = self.conclusion();
+        out.verdict(word, tone);
+        out.line(format_args!(": {why}"));
+        out
+    }
+
+    /// Returns the outcome in a word, its tone, and the reason.
+    fn conclusion(&self) -> (&'static str, Tone, &'static str) {
+        match self.outcome {
             Outcome::Proven if !self.rebuilds.is_empty() => {
                 ("proven", Tone::Good, "a rebuild from scratch gave the same image")
             }
@@ -230,10 +238,7 @@ impl Verification {
                 Tone::Doubtful,
                 "nothing differs, but not everything could be compared",
             ),
-        };
-        out.verdict(word, tone);
-        out.line(format_args!(": {why}"));
-        out
+        }
     }
 
     /// Returns an error unless the image is as planned.
@@ -249,8 +254,8 @@ impl Verification {
         }
     }
 
-    /// Compares the layers with the results in shared stores. `note` gets the name and the message of
-    /// a warning about each store that cannot be used.
+    /// Compares the layers with the results in shared stores. `note` gets the name and the message
+    /// of a warning about each store that cannot be used.
     pub async fn compare_with(
         &mut self,
         shared: &SharedStores,
@@ -363,6 +368,7 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Returns the maker of layers with the project's own files.
     fn files_maker(&self) -> FilesMaker<'_> {
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         FilesMaker { materials: self.materials, store: self.store, threads }

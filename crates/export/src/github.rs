@@ -34,6 +34,7 @@ fn workflow(jobs: &Jobs, options: &Options) -> String {
     text
 }
 
+/// Returns a job of the workflow.
 fn job(job: &Job, options: &Options) -> String {
     let mut text = String::new();
     let mut line = |indent: usize, line: &str| {

@@ -33,6 +33,7 @@ fn pipeline(jobs: &Jobs, options: &Options) -> String {
     text
 }
 
+/// Writes a job of the pipeline.
 fn write_job(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) {
     line(0, "");
     line(0, &format!("{}:", job.name));

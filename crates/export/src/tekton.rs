@@ -36,6 +36,7 @@ fn pipeline(jobs: &Jobs, options: &Options) -> String {
     text
 }
 
+/// Writes a task of the pipeline.
 fn write_task(job: &Job, options: &Options, line: &mut impl FnMut(usize, &str)) {
     let what = match &job.work {
         Work::Step(_) => "The digest of the step's result",

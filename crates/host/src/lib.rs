@@ -2,9 +2,10 @@
 //!
 //! Start at [`Snapshot::read`], which reads a machine from a root directory, so a recorded machine
 //! works too. Then see [`rules::check`], which applies pure rules to a snapshot and the data under
-//! `versions/`, and [`report`], the result. [`failures`] recognises known failures in logs. [`run`] decides which rights a
-//! container of a track gets, and writes files that start it. Nothing here calls an engine, changes
-//! the machine, reads the environment (the caller passes it in [`Caller`]) or prints.
+//! `versions/`, and [`report`], the result. [`failures`] recognises known failures in logs. [`run`]
+//! decides which rights a container of a track gets, and writes files that start it. Nothing here
+//! calls an engine, changes the machine, reads the environment (the caller passes it in [`Caller`])
+//! or prints.
 
 mod access;
 pub mod failures;

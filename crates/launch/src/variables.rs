@@ -117,8 +117,8 @@ impl EnvReport {
         })
     }
 
-    /// Returns lines for a POSIX shell. They work even if the quotes around `$(…)` are missing: each
-    /// ends with a semicolon, and there are no comments.
+    /// Returns lines for a POSIX shell. They work even if the quotes around `$(…)` are missing:
+    /// each ends with a semicolon, and there are no comments.
     pub fn shell(&self) -> Page {
         let mut page = Page::default();
         self.unset.iter().for_each(|name| page.line(format_args!("unset {name};")));

@@ -56,6 +56,7 @@ struct OneFinding {
     checked: String,
 }
 
+/// Returns the number of findings with a severity.
 fn count(found: &[Finding], severity: Severity) -> usize {
     found.iter().filter(|finding| finding.severity == severity).count()
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::report::{known, source};
 use crate::{Finding, Rule, Severity, rules};
 
+/// Returns SARIF's word for a severity.
 fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",
@@ -33,6 +34,7 @@ pub fn document(found: &[Finding]) -> Value {
     })
 }
 
+/// Returns a rule as SARIF describes it.
 fn rule(rule: &Rule) -> Value {
     json!({
         "id": rule.id,
@@ -43,6 +45,7 @@ fn rule(rule: &Rule) -> Value {
     })
 }
 
+/// Returns a finding as SARIF describes it.
 fn result(finding: &Finding) -> Value {
     let index = rules().iter().position(|rule| rule.id == finding.rule.id);
     json!({

@@ -146,6 +146,7 @@ pub fn export(
     Ok(tree)
 }
 
+/// Returns the error for a tar that could not be written.
 fn not_written(output: &Path, error: &WriteTarError) -> Failure {
     let told = format!("cannot write `{}`", output.display());
     Failure::caused(Kind::Machine, told, error).hint(

@@ -62,8 +62,8 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Returns a table of versions and patches, then the reasons for failures, then the patches that
-    /// can be retired.
+    /// Returns a table of versions and patches, then the reasons for failures, then the patches
+    /// that can be retired.
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         page.line(format_args!("{} for {}\n", self.component, self.gpu));

@@ -104,6 +104,7 @@ DPkg::Post-Invoke {{ \"{command} || echo 'build-pipeline: the patches were not a
     )
 }
 
+/// Returns the lines for dnf 4 and dnf 5.
 fn dnf(command: &str) -> String {
     format!(
         "# Written by `build-pipeline patch hook dnf`. Tested with dnf 4; the line for dnf 5 is based on its manual and untested.\n\

@@ -111,6 +111,7 @@ impl TreeReport {
         self.report.ok && (!is_strict || self.report.patches.iter().all(is_strictly_good))
     }
 
+    /// Returns the verdicts.
     pub(crate) fn outcome(&self) -> &Outcome {
         &self.report
     }
@@ -120,10 +121,12 @@ impl TreeReport {
         self.diff = Some(String::from_utf8_lossy(diff).into_owned());
     }
 
+    /// Says that files were written.
     pub(crate) fn set_written(&mut self) {
         self.written = true;
     }
 
+    /// Says that the tree was written as a tar.
     pub(crate) fn set_exported(&mut self, path: &Path, summary: &TarSummary) {
         self.written = true;
         self.exported = Some(Exported {
@@ -134,14 +137,17 @@ impl TreeReport {
         });
     }
 
+    /// Says why nothing was written.
     pub(crate) fn set_not_written(&mut self, because: String) {
         self.not_written = Some(because);
     }
 
+    /// Adds the patches that are not for this tree.
     pub(crate) fn set_left_out(&mut self, left_out: Vec<LeftOut>) {
         self.left_out = left_out;
     }
 
+    /// Adds the tree to a page.
     fn show(&self, page: &mut Page, is_strict: bool) {
         let Outcome { component, version, gpu, patches, files, .. } = &self.report;
         let component = component.as_deref().unwrap_or("no component");
@@ -179,6 +185,7 @@ impl TreeReport {
     }
 }
 
+/// Adds a patch to a page.
 fn patch_text(page: &mut Page, patch: &PatchOutcome, width: usize, written: bool, is_strict: bool) {
     let explanation = |verdict: &Verdict| match verdict {
         Verdict::Applied { count: 1 } if !written => "one place to change".to_owned(),
@@ -216,10 +223,12 @@ fn patch_text(page: &mut Page, patch: &PatchOutcome, width: usize, written: bool
     }
 }
 
+/// Returns the mark of a success or failure.
 fn mark(is_good: bool) -> char {
     if is_good { '✓' } else { '✗' }
 }
 
+/// Returns whether an edit had a good result.
 fn is_good_edit(verdict: &Verdict) -> bool {
     matches!(
         verdict,
@@ -249,6 +258,7 @@ fn changed_lines(file: &FileChange) -> String {
     format!("line{s} {}", ranges.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
+/// Returns whether this version does not need the patch.
 fn is_retired(patch: &PatchOutcome) -> bool {
     let is_there = match patch.verdict {
         // If the text is conditional, the build decides whether the patch is needed.
@@ -259,6 +269,7 @@ fn is_retired(patch: &PatchOutcome) -> bool {
     patch.ok && is_there
 }
 
+/// Returns whether a probe of the patch did not run.
 fn has_skipped(patch: &PatchOutcome) -> bool {
     patch.probes.iter().any(|probe| probe.result == "skipped")
 }
@@ -289,10 +300,12 @@ impl PatchReport {
         page
     }
 
+    /// Returns the results of all patches in all trees.
     fn patches(&self) -> impl Iterator<Item = &PatchOutcome> {
         self.trees.iter().flat_map(|tree| &tree.report.patches)
     }
 
+    /// Returns the number of patches with a property.
     fn count(&self, holds: impl Fn(&PatchOutcome) -> bool) -> usize {
         self.patches().filter(|patch| holds(patch)).count()
     }
@@ -304,8 +317,8 @@ impl PatchReport {
         roots.join(", ")
     }
 
-    /// Returns an error unless all patches succeeded. If `is_strict`, every patch must be needed, and
-    /// every probe must have run.
+    /// Returns an error unless all patches succeeded. If `is_strict`, every patch must be needed,
+    /// and every probe must have run.
     ///
     /// # Errors
     /// A patch did not succeed.
@@ -358,6 +371,7 @@ impl PatchReport {
     }
 }
 
+/// Adds what to do next after a failed patch.
 fn hinted(told: Failure, patch: &PatchOutcome) -> Failure {
     match &patch.verdict {
         Verdict::AnchorMissing { .. } | Verdict::Ambiguous { .. } => told.hint(format!(

@@ -54,6 +54,7 @@ pub fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
     all
 }
 
+/// Returns a value as text, unless it is unresolved.
 fn resolved<T: ToString>(value: &Pinned<T>) -> Option<String> {
     value.resolved().map(ToString::to_string)
 }
@@ -156,12 +157,14 @@ pub fn environment(pins: &Pins) -> Page {
     page
 }
 
+/// Adds a variable, if it has a value.
 fn option(page: &mut Page, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         page.line(format_args!("{name}={value}"));
     }
 }
 
+/// Adds a variable of a pin, or a comment if the pin is unresolved.
 fn bound(page: &mut Page, name: &str, value: Option<String>, pin: &PinName) {
     match value {
         Some(value) => page.line(format_args!("{name}={value}")),

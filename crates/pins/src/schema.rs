@@ -57,6 +57,7 @@ fn property(key: &Key) -> Value {
     Value::Object(schema)
 }
 
+/// Returns the schema of a kind of value.
 fn value(kind: &Kind) -> Value {
     let nested = |form: &Form| {
         let mut schema = table(form);

@@ -35,6 +35,7 @@ pub fn mermaid(plan: &Plan) -> String {
     out.into_text()
 }
 
+/// Returns the text of a step: its name, and what it works on.
 fn caption(plan: &Plan, step: &Step) -> String {
     let id = &step.id;
     match &step.action {
@@ -73,11 +74,13 @@ fn caption(plan: &Plan, step: &Step) -> String {
     }
 }
 
+/// Returns the text of a step that makes an image.
 fn made(id: &str, contract: &str, edit: &ImageEdit) -> String {
     let (variables, labels) = (edit.env.len(), edit.labels.len() + 1);
     format!("{id}\n{contract}: {variables} variables, {labels} labels")
 }
 
+/// Returns a string of Graphviz.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

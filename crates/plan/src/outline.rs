@@ -59,6 +59,7 @@ pub fn outline(plan: &Plan, slimmed: Option<SlimmedSizes>) -> Page {
     out
 }
 
+/// Prints what a step does.
 fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap<String, String>) {
     let input = plan.input_of(step);
     match &step.action {
@@ -72,16 +73,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             let pin_branch = if patches.is_empty() { "└─" } else { "├─" };
             let source = input.map(spelled).unwrap_or_default();
             out.line(format_args!("{bar}{pin_branch} pin {name}: {source}"));
-            for (index, patch) in patches.iter().enumerate() {
-                let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
-                let PatchUse { component, id, effect, expect } = patch;
-                let effect = &effect.as_str()[..12];
-                let expect = match expect {
-                    Expectation::InEffect => "",
-                    Expectation::Upstream => "; upstream must contain it",
-                };
-                out.line(format_args!("{bar}{branch} patch {component}/{id} ({effect}{expect})"));
-            }
+            self::patches(out, bar, patches);
         }
         Action::FetchPackages { input: name, sets } => {
             out.line(format_args!("{bar}├─ lock {name}{}", short_digest(input)));
@@ -97,26 +89,9 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
             out.line(format_args!("{bar}├─ a root file system from the package set `{set}`"));
             self::seal(out, bar, "└─", seal);
         }
-        Action::BuildImage { base, dockerfile, args, context, files, network } => {
+        Action::BuildImage { base, dockerfile, network, .. } => {
             out.line(format_args!("{bar}├─ {dockerfile}{} on {base}", short_digest(input)));
-            for (name, value) in args {
-                out.line(format_args!("{bar}├─ ARG {name}={value}"));
-            }
-            for (folder, source) in context {
-                out.line(format_args!("{bar}├─ context {folder}/ from {source}"));
-            }
-            for (path, file) in files {
-                match file {
-                    OwnFile::File { from, .. } => {
-                        let digest = short_digest(plan.inputs.get(from));
-                        out.line(format_args!("{bar}├─ context {path} from the project{digest}"));
-                    }
-                    OwnFile::Link { target, .. } => {
-                        out.line(format_args!("{bar}├─ context {path} -> {target}"));
-                    }
-                    OwnFile::Folder { .. } => {}
-                }
-            }
+            build_inputs(out, bar, plan, &step.action);
             let network = if *network { "with network access" } else { "without network access" };
             out.line(format_args!("{bar}└─ RUN {network}"));
         }
@@ -158,6 +133,43 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
         Action::DeriveImage { contract, edit, .. } => {
             out.line(format_args!("{bar}├─ contract {contract}"));
             self::edit(out, bar, edit, labels);
+        }
+    }
+}
+
+/// Prints the patches of a source.
+fn patches(out: &mut Page, bar: &str, patches: &[PatchUse]) {
+    for (index, patch) in patches.iter().enumerate() {
+        let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
+        let PatchUse { component, id, effect, expect } = patch;
+        let effect = &effect.as_str()[..12];
+        let expect = match expect {
+            Expectation::InEffect => "",
+            Expectation::Upstream => "; upstream must contain it",
+        };
+        out.line(format_args!("{bar}{branch} patch {component}/{id} ({effect}{expect})"));
+    }
+}
+
+/// Prints the arguments and the context of a build.
+fn build_inputs(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
+    let Action::BuildImage { args, context, files, .. } = action else { return };
+    for (name, value) in args {
+        out.line(format_args!("{bar}├─ ARG {name}={value}"));
+    }
+    for (folder, source) in context {
+        out.line(format_args!("{bar}├─ context {folder}/ from {source}"));
+    }
+    for (path, file) in files {
+        match file {
+            OwnFile::File { from, .. } => {
+                let digest = short_digest(plan.inputs.get(from));
+                out.line(format_args!("{bar}├─ context {path} from the project{digest}"));
+            }
+            OwnFile::Link { target, .. } => {
+                out.line(format_args!("{bar}├─ context {path} -> {target}"));
+            }
+            OwnFile::Folder { .. } => {}
         }
     }
 }
@@ -207,11 +219,13 @@ fn short_digest(input: Option<&Input>) -> String {
     }
 }
 
+/// Prints the contract of a seal, and what it leaves out.
 fn seal(out: &mut Page, bar: &str, branch: &str, seal: &Seal) {
     out.line(format_args!("{bar}├─ contract {}", seal.contract));
     out.line(format_args!("{bar}{branch} left out: {}", seal.scrub.join(" ")));
 }
 
+/// Prints the changes that an image makes to its base. `labels` are its final labels.
 fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, String>) {
     for (name, value) in &edit.env {
         out.line(format_args!("{bar}├─ env {name}={value}"));

@@ -115,6 +115,7 @@ impl Exists for Folder<'_> {
 const COMPOSE: [&str; 4] =
     ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
 
+/// Returns whether a folder is the root of a project.
 fn is_project(root: &Path) -> bool {
     root.join(DATA_FILES[0]).exists()
 }

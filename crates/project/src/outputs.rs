@@ -102,6 +102,7 @@ pub fn check_push(is_rehearsal: bool, reference: &ImageRef) -> Result<(), Failur
     Ok(())
 }
 
+/// Returns whether a registry is on this machine.
 fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -122,8 +123,8 @@ fn shown(output: &str) -> String {
     }
 }
 
-/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`. `name` is the name
-/// of the image, and `with_layers` says whether a layout contains all layers.
+/// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`. `name` is the
+/// name of the image, and `with_layers` says whether a layout contains all layers.
 ///
 /// # Errors
 /// It is not an output.

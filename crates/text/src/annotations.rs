@@ -65,10 +65,12 @@ pub fn lines<'a>(annotations: impl IntoIterator<Item = Annotation<'a>>) -> Strin
     page.into_text()
 }
 
+/// Escapes the message of an annotation.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
+/// Escapes a property of an annotation.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

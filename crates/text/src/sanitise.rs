@@ -18,6 +18,7 @@ pub fn sanitise_in_place(text: &str) -> (String, String) {
     (plain, masked)
 }
 
+/// Returns text without escape sequences, control characters and bidirectional overrides.
 fn plain(text: &str) -> String {
     let is_plain = |c: char| !c.is_control() && !is_bidirectional_control(c);
     if text.chars().all(|c| is_plain(c) || c == '\n' || c == '\t') {
@@ -55,6 +56,7 @@ pub fn sanitise_json(value: &mut serde_json::Value) {
     }
 }
 
+/// Returns whether a character changes the direction of text.
 fn is_bidirectional_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
 }

@@ -60,6 +60,7 @@ enum State {
 }
 
 impl State {
+    /// Returns its name for people.
     fn name(self) -> &'static str {
         match self {
             Self::NeverBuilt => "never built",
@@ -70,6 +71,7 @@ impl State {
         }
     }
 
+    /// Returns its tone.
     fn tone(self) -> Tone {
         match self {
             Self::UpToDate => Tone::Good,

@@ -1,5 +1,5 @@
-//! `build-pipeline patch`: patches trees, or reports why a patch does not apply. The crate `patching`
-//! does the work.
+//! `build-pipeline patch`: patches trees, or reports why a patch does not apply. The crate
+//! `patching` does the work.
 
 use std::io;
 use std::path::Path;

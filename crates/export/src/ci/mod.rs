@@ -30,6 +30,7 @@ impl System {
         }
     }
 
+    /// Returns the file with placeholders.
     fn template(self) -> &'static str {
         match self {
             Self::Github => include_str!("github.yml"),

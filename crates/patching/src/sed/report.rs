@@ -89,7 +89,8 @@ impl LintReport {
         let tree = tree.as_deref();
         let gpu = prepared::gpu(project, asked.gpu)?;
         let all: Vec<Patch> = patches::read_all(project)?.into_values().flatten().collect();
-        // Nothing here executes code from the tree: sed runs with `--sandbox`, Python only compiles.
+        // Nothing here executes code from the tree: sed runs with `--sandbox`, Python only
+        // compiles.
         let tools =
             Tools::new(&environment::program_path()).with_confinement(Confinement::Preferred);
         let (root, findings) = (tree.map(Rooted::shown), Vec::new());

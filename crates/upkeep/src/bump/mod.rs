@@ -2,8 +2,9 @@
 //!
 //! [`look_up`] finds the value: `resolve` looks it up and refuses unexpected values, `checks` tries
 //! patches, `torch` compares it with the pinned PyTorch, and `pins::PinChange` edits the text.
-//! [`Bump::write`] replaces the file. `many` lists the pins for a run that bumps several. The file is read again under a lock before it is written, so
-//! that two bumps at the same time both take effect. Nothing is ever committed or pushed.
+//! [`Bump::write`] replaces the file. The file is read again under a lock before it is written, so
+//! that two bumps at the same time both take effect. Nothing is ever committed or pushed. `many`
+//! lists the pins for a run that bumps several.
 
 mod checks;
 mod many;

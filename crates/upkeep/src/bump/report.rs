@@ -52,6 +52,7 @@ pub struct Bound {
     pub value: Option<String>,
 }
 
+/// Returns the kind and the value of a pin.
 fn bound(pins: &Pins, name: &PinName) -> (PinKind, Bound) {
     if let Some(pin) = pins.sources.get(name) {
         let value = pin.commit.resolved().map(ToString::to_string);
@@ -200,6 +201,7 @@ impl Bound {
     }
 }
 
+/// Returns the difference between two texts of the file.
 fn diff(old: &str, new: &str) -> String {
     let (from, to) = (format!("a/{FILE}"), format!("b/{FILE}"));
     TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string()
