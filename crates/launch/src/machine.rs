@@ -172,7 +172,7 @@ pub fn root(here: &Path, host_root: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Reads the state of the machine below `root`.
-pub fn look(root: &Path) -> Snapshot {
+pub(crate) fn look(root: &Path) -> Snapshot {
     Snapshot::read(root, &Caller::this_process(environment::gpu_variables()))
 }
 
@@ -182,7 +182,7 @@ pub fn look(root: &Path) -> Snapshot {
 ///
 /// # Errors
 /// Threads cannot be started, or there is no home directory.
-pub fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
+pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     // podman would create a store if there is none, but this check must not change anything.
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = project::runtime::start()?;
@@ -253,7 +253,7 @@ pub fn choose_gpu(
 }
 
 /// Returns the variable that hides the other GPUs, if there are any.
-pub fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
+pub(crate) fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
     let targets: Vec<&GpuTarget> = found.iter().filter_map(|one| one.target.as_ref()).collect();
     let own: Vec<String> = targets
         .iter()
@@ -274,7 +274,7 @@ pub fn visible(gpu: &GpuTarget, found: &[Gpu]) -> Option<Setting> {
 ///
 /// # Errors
 /// It is not the name of a target, or the file does not contain it.
-pub fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
+pub(crate) fn known_gpu(text: &str, gpus: &Gpus) -> Result<GpuTarget, Failure> {
     let target = failure::gpu_target(text)?;
     if gpus.gpus.contains_key(&target) {
         Ok(target)

@@ -181,7 +181,7 @@ const PATCHED: &str = "the files were patched, and `build-pipeline patch revert`
 /// # Errors
 /// Fails if the tree cannot be written, or if another program changed it. Unless the error says
 /// otherwise, all files then have their old content.
-pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
+pub(crate) fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Failure> {
     let (directory, receipt_list) = (&prepared.tree, &prepared.receipt_list);
     let component = prepared.component.as_str();
     let records = records::changes(directory, &outcome.files);
@@ -216,7 +216,7 @@ pub fn write(prepared: &Prepared<Directory>, outcome: &Outcome) -> Result<(), Fa
 /// # Errors
 /// Fails if a file cannot be replaced or was changed. Unless the error says otherwise, all files
 /// then have their old content.
-pub fn replace(
+pub(crate) fn replace(
     directory: &Directory,
     all: &[Replacement<'_>],
     announce: impl FnOnce() -> Result<(), ReplaceError>,
@@ -242,7 +242,7 @@ pub fn replace(
 
 /// Turns a write error into the failure of a command. No file was changed, except after
 /// [`ReplaceError::Stuck`].
-pub fn failed(error: &ReplaceError) -> Failure {
+pub(crate) fn failed(error: &ReplaceError) -> Failure {
     let hint = match error {
         ReplaceError::Changed(_) => {
             "nothing was written; stop the program that changes the tree, then try again"
@@ -272,7 +272,7 @@ pub(crate) fn hinted(error: &ReplaceError, hint: &str) -> Failure {
 ///
 /// # Errors
 /// Fails if another run holds it, or if locking fails.
-pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
+pub(crate) fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
     let failed = |error: &io::Error| {
         let shown = directory.path().display();
         Failure::caused(Kind::Machine, format!("locking `{shown}` failed"), error)
@@ -294,7 +294,7 @@ pub fn lock(directory: &Directory) -> Result<std::fs::File, Failure> {
 ///
 /// # Errors
 /// Another file, or something other than a regular file, has this name.
-pub fn check_output(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let what = format!("`{}` exists, and is {what}", path.display());
         Err(Failure::new(Kind::Input, what).hint("choose a new file with `--output`"))
@@ -316,7 +316,7 @@ pub fn check_output(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Fails if the file cannot be written, or if `write` fails.
-pub fn write_file(
+pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<AtomicWriteFile>) -> Result<TarSummary, WriteTarError>,
 ) -> Result<TarSummary, WriteTarError> {

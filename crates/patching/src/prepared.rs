@@ -219,7 +219,7 @@ fn pin_of<'a>(
 ///
 /// # Errors
 /// Fails if there is no such pin, if it is unresolved, or if it cannot be fetched.
-pub fn fetch(
+pub(crate) fn fetch(
     sources: impl FnOnce() -> Result<Sources, Failure>,
     project: &Project,
     name: &str,
@@ -249,7 +249,7 @@ pub fn open(here: &Path, root: &Path) -> Result<Directory, Failure> {
 ///
 /// # Errors
 /// Fails if `asked` is not the name of a target.
-pub fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
+pub(crate) fn gpu(project: &Project, asked: Option<&str>) -> Result<GpuTarget, Failure> {
     match asked {
         None => project.default_gpu(),
         Some(text) => failure::gpu_target(text),
