@@ -10,7 +10,8 @@ pub(crate) const SESSION: &str = "--session";
 const LOGIN: &str = "--login";
 
 /// Texts of commands that set a key or a password.
-const LOGINS: [&str; 3] = ["--api-key", "--password", "basic-auth"];
+const LOGINS: [&str; 6] =
+    ["--api-key", "--auth", "--gradio-auth", "--password", "--requirepass", "basic-auth"];
 
 /// Marks a container whose command is a server without a login of its own.
 const SERVES: &str = "--serves";
@@ -19,7 +20,8 @@ const SERVES: &str = "--serves";
 const SERVES_ALL: &str = "--serves-all";
 
 /// Texts of commands that start such a server.
-const SERVERS: [&str; 7] = [
+const SERVERS: [&str; 8] = [
+    " -ngl ",
     "--gpu-memory-utilization",
     "--n-gpu-layers",
     "koboldcpp",
@@ -37,6 +39,25 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let markers = [(has(&LOGINS), LOGIN), (is_server, SERVES), (is_open, SERVES_ALL)];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, marker)| named(marker, None, line)).collect()
+}
+
+/// Marks a container with a GPU whose name is that of a server without a login of its own.
+const NAMED: &str = "--named-server";
+
+/// Names of such servers.
+const NAMES: [&str; 5] = ["comfy", "kobold", "llama", "sglang", "vllm"];
+
+/// Returns the marker for a container with a GPU, if its name or image contains the name of a
+/// server without a login.
+pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
+    let lower = names.to_ascii_lowercase();
+    let is_gpu = |one: &Word| {
+        ["--device=/dev/kfd", "--device=/dev/dri"].iter().any(|gpu| one.text.starts_with(gpu))
+    };
+    // `ollama` contains `llama`, and other rules check it.
+    let is_named = NAMES.iter().any(|name| lower.replace("ollama", "").contains(name));
+    let line = options.first().map_or(1, |one| one.line);
+    (is_named && options.iter().any(is_gpu)).then(|| named(NAMED, None, line))
 }
 
 /// Marks a service whose command is only a shell.
@@ -138,6 +159,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             let words: Vec<Word> = rest.cloned().collect();
             let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
             container.options.extend(markers(&texts.join(" "), word.line));
+            container.options.extend(named_server(text, &container.options));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

@@ -70,6 +70,8 @@ pub struct Facts<'t> {
     pub privileged: Vec<(usize, String)>,
     /// Keys of quadlets that Quadlet does not support, with their lines.
     pub(crate) unknown_keys: Vec<Word>,
+    /// Problems in the structure of a compose file or unit.
+    pub(crate) problems: Vec<Problem>,
     /// The bases of the stages, in order; the first one belongs to stage 1.
     pub(crate) stages: Vec<Stage>,
     /// The lines that are not comments. Rules that look for a text anywhere in a file search these,
@@ -83,6 +85,17 @@ pub struct Facts<'t> {
 
 /// The maximum nesting depth of commands that start containers.
 const DEEPEST: usize = 4;
+
+/// A problem in the structure of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The rule.
+    pub(crate) rule: &'static str,
+    /// The line.
+    pub(crate) line: usize,
+    /// The message.
+    pub(crate) message: String,
+}
 
 /// A stage of a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +174,7 @@ impl<'t> Facts<'t> {
             missing: Vec::new(),
             privileged: Vec::new(),
             unknown_keys: Vec::new(),
+            problems: Vec::new(),
             stages: Vec::new(),
             code: String::new(),
             target: Target::default(),

@@ -80,7 +80,14 @@ pub const LINT: Form = Form::of(
             "none",
             "",
         ),
-        Key::optional("quadlet", Kind::TableByName(&QUADLET), "The keys of quadlets.", "none", ""),
+        Key::optional("quadlet", Kind::TableByName(&SECTION), "The keys of quadlets.", "none", ""),
+        Key::optional(
+            "section",
+            Kind::TableByName(&SECTION),
+            "The keys of systemd units, and of the services of compose files.",
+            "none",
+            "",
+        ),
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
@@ -455,6 +462,13 @@ pub const VARIABLE: Form = Form::of(
                 "except-gpus = [\"gfx803\"]",
             ),
             Key::optional(
+                "rocm",
+                Kind::Texts,
+                "ROCm releases: the row applies only to files that name one of them.",
+                "any",
+                "rocm = [\"6 or older\"]",
+            ),
+            Key::optional(
                 "except-rocm",
                 Kind::Texts,
                 "ROCm releases: the row does not apply to a file that names one of them.",
@@ -463,8 +477,8 @@ pub const VARIABLE: Form = Form::of(
             ),
             Key::required(
                 "where",
-                Kind::OneOf(&["any", "set", "kept", "run", "file", "start"]),
-                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); or a line of an environment file or of a file that a script writes (`file`).",
+                Kind::OneOf(&["any", "set", "kept", "run", "image", "file", "start"]),
+                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); one in an image (`image`); or a line of an environment file or of a file that a script writes (`file`).",
                 "where = \"kept\"",
             ),
             Key::optional(
@@ -519,9 +533,9 @@ pub const KNOWN_NAMES: Form = Form::of(
     ],
 );
 
-/// The keys of a section of a quadlet.
-pub const QUADLET: Form = Form::of(
-    "The keys that Quadlet supports in a section.",
+/// The keys of a section.
+pub const SECTION: Form = Form::of(
+    "The keys that a section can have.",
     &[&[
         Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
         Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
@@ -613,6 +627,13 @@ pub const WORD: Form = Form::of(
                 Kind::Text,
                 "A regular expression, in lower case.",
                 "pattern = 'apt-key add'",
+            ),
+            Key::optional(
+                "except",
+                Kind::Text,
+                "A regular expression: the row does not apply to lines or commands that match it.",
+                "none",
+                "except = '--yes'",
             ),
             Key::optional(
                 "commands",

@@ -158,7 +158,7 @@ impl Target {
 }
 
 /// Returns the targets that a line in lower case names.
-fn targets(line: &str) -> BTreeSet<GpuTarget> {
+pub(crate) fn targets(line: &str) -> BTreeSet<GpuTarget> {
     let mut found = BTreeSet::new();
     for (at, _) in line.match_indices("gfx") {
         // The value of an override is not the GPU.

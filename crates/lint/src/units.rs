@@ -1,8 +1,8 @@
 //! Reads quadlets and systemd units: images, variables, and the commands that they start.
 
 use crate::containers::{self, named};
-use crate::data::data;
-use crate::facts::{Container, Facts, Image};
+use crate::data::{SectionRow, data};
+use crate::facts::{Container, Facts, Image, Problem};
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
 /// A line `Key=value`, with its continuation lines.
@@ -36,6 +36,8 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
             .filter(|line| is_unknown(line))
             .map(|line| Word { text: line.key.clone(), line: line.number }),
     );
+    facts.problems.extend(lines.iter().filter_map(misplaced));
+    facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
@@ -141,6 +143,31 @@ fn rootless(lines: &[Line]) -> Option<Word> {
 fn is_unknown(line: &Line) -> bool {
     let mut rows = data().quadlets.iter();
     rows.any(|row| row.section == line.section && !row.keys.contains(&line.key))
+}
+
+/// Returns the problem if a key belongs in another section of a unit.
+fn misplaced(line: &Line) -> Option<Problem> {
+    let has = |row: &SectionRow| row.keys.contains(&line.key);
+    let is_of_unit = |row: &&SectionRow| row.section != "services";
+    let own = data().sections.iter().find(|row| row.section == line.section)?;
+    let right = data().sections.iter().filter(is_of_unit).find(|row| has(row))?;
+    let message = format!("`{}` belongs in `[{}]`", line.key, right.section);
+    (!has(own)).then_some(Problem { rule: "unit-section", line: line.number, message })
+}
+
+/// Folders of the units and quadlets of a user.
+const USER_FOLDERS: [&str; 3] =
+    [".config/containers/systemd/", ".config/systemd/user/", "/systemd/user/"];
+
+/// Returns the problem if a unit of a user is to start with a target that only the system has.
+fn for_system(line: &Line, place: &str) -> Option<Problem> {
+    let is_install = matches!(line.key.as_str(), "WantedBy" | "RequiredBy");
+    let is_user = USER_FOLDERS.iter().any(|folder| place.contains(folder));
+    let target = line.value.split_whitespace().find(|target| {
+        matches!(*target, "multi-user.target" | "graphical.target" | "network-online.target")
+    })?;
+    let message = format!("`{target}` is a target of the system");
+    (is_install && is_user).then_some(Problem { rule: "user-target", line: line.number, message })
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.

@@ -122,7 +122,9 @@ pub struct Data {
     /// Variables that programs read.
     pub(crate) known: Vec<KnownRow>,
     /// The keys of the sections of quadlets.
-    pub(crate) quadlets: Vec<QuadletRow>,
+    pub(crate) quadlets: Vec<SectionRow>,
+    /// The keys of the sections of systemd units, and of the services of compose files.
+    pub(crate) sections: Vec<SectionRow>,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
@@ -241,6 +243,8 @@ pub(crate) enum Place {
     Kept,
     /// One in a service or container.
     Run,
+    /// One in an image.
+    Image,
     /// A line of an environment file, or one that a script writes into a file.
     File,
     /// An `export` in a script that starts a program, and compiles nothing.
@@ -262,6 +266,8 @@ pub(crate) struct VariableRow {
     /// The package that reads the variable, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// ROCm releases: the row applies only to files that name one of them.
+    pub(crate) rocm: Vec<Releases>,
     /// ROCm releases: the row does not apply to a file that names one of them.
     pub(crate) except_rocm: Vec<Releases>,
     /// GPUs on which the variable is harmless.
@@ -282,9 +288,9 @@ pub(crate) struct KnownRow {
     pub(crate) names: Vec<String>,
 }
 
-/// The keys of a section of a quadlet.
+/// The keys of a section of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct QuadletRow {
+pub(crate) struct SectionRow {
     pub(crate) section: String,
     pub(crate) keys: Vec<String>,
 }
@@ -343,6 +349,8 @@ pub(crate) enum Part {
 pub(crate) struct WordRow {
     pub(crate) name: String,
     pub(crate) pattern: String,
+    /// The row does not apply to lines or commands that match this pattern.
+    pub(crate) except: Option<String>,
     pub(crate) part: Part,
     /// Whether lines that warn against the words are ignored.
     pub(crate) may_be_denied: bool,

@@ -10,7 +10,7 @@ use crate::forms;
 
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
-    NeverRow, OllamaRow, OverrideRow, Part, Place, QuadletRow, ReleaseRow, RocmRow, Row, Rule,
+    NeverRow, OllamaRow, OverrideRow, Part, Place, ReleaseRow, RocmRow, Row, Rule, SectionRow,
     Severity, VariableRow, WheelRow, WordRow,
 };
 
@@ -39,7 +39,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
         let words = reader.rows("word", read_word);
-        let quadlets = reader.rows("quadlet", read_quadlet);
+        let quadlets = reader.rows("quadlet", read_section);
+        let sections = reader.rows("section", read_section);
         let known = reader.rows("known", read_known);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
@@ -73,6 +74,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             ollama_settings,
             known: known?,
             quadlets: quadlets?,
+            sections: sections?,
             plain_bases,
             official,
             releases: releases?,
@@ -318,6 +320,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     let unless = named.table.texts(report, "unless", "NAME=0", line);
     let beside = named.table.texts(report, "beside", "HIP_VISIBLE_DEVICES", line);
     let package = named.table.optional(report, "package", line);
+    let rocm = named.table.texts(report, "rocm", "6 or older", releases);
     let except_rocm = named.table.texts(report, "except-rocm", "6.2 or older", releases);
     let releases = named.releases(report);
     let except_gpus = named.table.texts(report, "except-gpus", "gfx803", gpu);
@@ -331,6 +334,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
         beside: beside?,
         package: package?,
         releases: releases?,
+        rocm: rocm?,
         except_rocm: except_rocm?,
         except_gpus: except_gpus?,
         row: row?,
@@ -356,11 +360,11 @@ fn read_known(report: &mut Report<'_>, named: &Named<'_>) -> Result<KnownRow, Re
     Ok(KnownRow { names: names? })
 }
 
-fn read_quadlet(report: &mut Report<'_>, named: &Named<'_>) -> Result<QuadletRow, Reported> {
-    named.table.check_form(report, forms::QUADLET.keys);
+fn read_section(report: &mut Report<'_>, named: &Named<'_>) -> Result<SectionRow, Reported> {
+    named.table.check_form(report, forms::SECTION.keys);
     let section = named.table.required(report, "section", "section = \"Container\"", line);
     let keys = named.table.texts(report, "keys", "AddDevice", line);
-    Ok(QuadletRow { section: section?, keys: keys? })
+    Ok(SectionRow { section: section?, keys: keys? })
 }
 
 fn read_base(
@@ -403,6 +407,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     named.table.check_form(report, forms::WORD.keys);
     let table = &named.table;
     let pattern = table.required(report, "pattern", "pattern = 'apt-key add'", lower_pattern);
+    let except = table.optional(report, "except", lower_pattern);
     let in_commands = table.flag(report, "commands");
     let in_comments = table.flag(report, "comments");
     let may_be_denied = table.flag(report, "denied");
@@ -421,6 +426,7 @@ fn read_word(report: &mut Report<'_>, named: &Named<'_>) -> Result<WordRow, Repo
     Ok(WordRow {
         name: named.name.to_owned(),
         pattern: pattern?,
+        except: except?,
         part,
         may_be_denied: may_be_denied?,
         needs: needs?,
@@ -483,10 +489,11 @@ fn place(text: &str) -> Result<Place, Wrong> {
         "set" => Ok(Place::Set),
         "kept" => Ok(Place::Kept),
         "run" => Ok(Place::Run),
+        "image" => Ok(Place::Image),
         "file" => Ok(Place::File),
         "start" => Ok(Place::Start),
         _ => {
-            let all = ["any", "set", "kept", "run", "file", "start"];
+            let all = ["any", "set", "kept", "run", "image", "file", "start"];
             Err(choice("a value of `where`", text, &all))
         }
     }

@@ -15,6 +15,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             None => hit,
         });
     }
+    for problem in &facts.problems {
+        found.add(problem.rule, problem.line, problem.message.as_str());
+    }
     for container in &facts.containers {
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };

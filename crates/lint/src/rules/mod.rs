@@ -7,10 +7,13 @@ mod builds;
 mod commands;
 mod containers;
 mod images;
+mod names;
 mod packages;
 mod pins;
 mod rocm;
+mod targets;
 mod tracks;
+mod traps;
 mod variables;
 mod words;
 
@@ -38,6 +41,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     rocm::run(facts, context, found);
     commands::run(facts, found);
     builds::run(facts, context, found);
+    traps::run(facts, found);
+    names::run(facts, found);
     words::run(facts, context, found);
 }
 

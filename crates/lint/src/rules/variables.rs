@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use ::names::{GfxVersion, GpuTarget};
+use ::pins::Releases;
 
-use super::{for_gpu, images, packages, rocm};
+use super::{for_gpu, images, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
@@ -25,6 +26,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
             for_image(setting, found);
         }
         known(facts, setting, context, found);
+        targets::built(facts, setting, found);
         misspelt(facts, setting, context, found);
         ollama(facts, setting, context, found);
         pinned(facts, setting, context, found);
@@ -40,6 +42,7 @@ pub(super) fn is_in(scope: Scope, place: Place) -> bool {
             matches!(scope, Scope::Image | Scope::Run | Scope::File | Scope::Exported)
         }
         Place::Run => matches!(scope, Scope::Run),
+        Place::Image => matches!(scope, Scope::Image),
         Place::File => matches!(scope, Scope::File),
         Place::Start => matches!(scope, Scope::Exported),
     }
@@ -59,9 +62,15 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             || !row.beside.is_empty() && !row.beside.iter().any(is_set)
             || facts.target.names(&row.except_gpus)
             || is_own(facts, setting, &row.row.rule, context);
-        let is_old = |release: String| row.except_rocm.iter().any(|old| old.contains(&release));
-        let has_old_rocm = !row.except_rocm.is_empty() && rocm::named_releases(facts).any(is_old);
-        if is_fine || has_old_rocm || is_solved(facts, row) || is_other_release(facts, setting, row)
+        let names = |rows: &[Releases]| {
+            rocm::named_releases(facts).any(|release| rows.iter().any(|one| one.contains(&release)))
+        };
+        let is_other_rocm = !row.except_rocm.is_empty() && names(&row.except_rocm)
+            || !row.rocm.is_empty() && !names(&row.rocm);
+        if is_fine
+            || is_other_rocm
+            || is_solved(facts, row)
+            || is_other_release(facts, setting, row)
         {
             continue;
         }
@@ -164,6 +173,10 @@ fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>
             // `${NAME:-0}` is a default, which users can change.
             has_reason(facts, setting)
                 || facts.kind == Kind::Compose && own.contains(&format!("${{{name}"))
+        }
+        // `${NAME:-value}` is a default, which users can change.
+        "password-in-file" => {
+            facts.lines().any(|(number, text)| number == *line && text.contains("${"))
         }
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),

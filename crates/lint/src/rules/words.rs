@@ -17,6 +17,8 @@ use crate::{Context, Facts, Findings, Hit, Kind};
 struct Rows {
     rows: Vec<&'static WordRow>,
     set: RegexSet,
+    /// For each row, the pattern of texts that it does not apply to.
+    except: Vec<Option<Regex>>,
 }
 
 impl Rows {
@@ -27,13 +29,19 @@ impl Rows {
         let patterns = rows.iter().map(|row| &row.pattern);
         // Advice is ASCII; Unicode tables would only slow down the start.
         let set = RegexSetBuilder::new(patterns).unicode(false).build().unwrap_or_default();
-        Self { rows, set }
+        let pattern = |text: &String| RegexBuilder::new(text).unicode(false).build().ok();
+        let except = rows.iter().map(|row| row.except.as_ref().and_then(pattern)).collect();
+        Self { rows, set, except }
     }
 
     /// Returns the rows whose patterns match a text in lower case.
     fn matching<'a>(&'a self, lower: &str) -> impl Iterator<Item = &'static WordRow> + use<'a> {
         let found = self.set.matches(lower.as_bytes());
-        self.rows.iter().enumerate().filter(move |(at, _)| found.matched(*at)).map(|(_, row)| *row)
+        let is_excepted = |at: usize| {
+            self.except[at].as_ref().is_some_and(|except| except.is_match(lower.as_bytes()))
+        };
+        let rows: Vec<_> = found.iter().filter(|at| !is_excepted(*at)).collect();
+        rows.into_iter().map(|at| self.rows[at])
     }
 }
 
@@ -100,7 +108,9 @@ fn in_commands(
             let end = pattern.as_ref().and_then(|one| one.find(lower.as_bytes()));
             let line = line_at(command, end.map_or(0, |one| one.end()));
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
-            if let Some(hit) = for_gpu(hit, facts.target.matches(&row.row.gpus, context)) {
+            let sure = facts.target.matches(&row.row.gpus, context);
+            let is_other = sure == Match::Unknown && !row.without_gpu;
+            if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_other) {
                 found.hit(hit);
             }
         }
@@ -229,7 +239,8 @@ mod tests {
     #[test]
     fn all_patterns_are_valid() {
         for row in &data().words {
-            let one = RegexSetBuilder::new([&row.pattern]).unicode(false).build();
+            let patterns = row.except.iter().chain([&row.pattern]);
+            let one = RegexSetBuilder::new(patterns).unicode(false).build();
             assert!(one.is_ok(), "{}: {one:?}", row.name);
         }
         assert_eq!(LINES.set.len() + COMMANDS.set.len(), data().words.len());

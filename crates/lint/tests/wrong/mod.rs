@@ -1,5 +1,6 @@
 //! Files with one mistake each.
 
+mod breadth;
 mod dockerfiles;
 mod scripts;
 mod services;
@@ -9,5 +10,5 @@ pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
 
 /// Returns all files.
 pub(crate) fn all() -> Vec<Wrong> {
-    [dockerfiles::WRONG, services::WRONG, scripts::WRONG].concat()
+    [breadth::WRONG, dockerfiles::WRONG, services::WRONG, scripts::WRONG].concat()
 }

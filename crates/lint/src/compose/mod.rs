@@ -1,6 +1,8 @@
 //! Reads the services of a compose file: images, variables, build arguments and devices, each with
 //! its line.
 
+mod structure;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -94,6 +96,7 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     for (name, value) in fragments.chain(services) {
         service(name.text().unwrap_or_default(), value, facts);
     }
+    structure::check(&root, facts);
     // A fragment is read once for each service that merges it, so its variables are found several
     // times.
     let mut seen: BTreeSet<(String, usize)> = BTreeSet::new();
@@ -133,6 +136,8 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
         }
     }
     container.options.extend(containers::markers(&command, 1));
+    container.options.extend(containers::named_server(&image, &container.options));
+    container.options.extend(containers::named_server(name, &container.options));
     facts.containers.push(container);
     started(service, &image, facts);
     // If the service overrides the entrypoint, another program may read the variables.

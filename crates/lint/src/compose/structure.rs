@@ -1,0 +1,122 @@
+//! Checks the structure of a compose file: the keys of services, and the names that they refer to.
+
+use std::collections::BTreeSet;
+
+use super::Node;
+use crate::data::data;
+use crate::facts::{Facts, Problem};
+
+/// Adds the problems in the structure of a compose file.
+pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
+    let Some(services) = root.get("services") else { return };
+    // A template is not a compose file yet.
+    if facts.text.contains("{{") {
+        return;
+    }
+    let mut problems = Vec::new();
+    for (name, service) in services.entries() {
+        let name = name.text().unwrap_or_default();
+        keys(name, service, &mut problems);
+        mounts(service, &mut problems);
+        // Other files can define the rest of an override or of a service that is extended.
+        if is_whole(root, facts.file) && service.get("extends").is_none() {
+            references(root, service, &mut problems);
+        }
+    }
+    facts.problems.extend(problems);
+}
+
+/// Returns whether docker reads a compose file without any other one.
+fn is_whole(root: &Node, file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let stem = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml"));
+    matches!(stem, Some("docker-compose" | "compose")) && root.get("include").is_none()
+}
+
+/// Checks for keys that a service cannot have.
+fn keys(name: &str, service: &Node, problems: &mut Vec<Problem>) {
+    let known = data().sections.iter().find(|row| row.section == "services");
+    let Some(known) = known else { return };
+    for (key, _) in service.entries() {
+        let Some(text) = key.text() else { continue };
+        // A row of the data has its own message about `resources`.
+        let is_known = known.keys.iter().any(|one| one == text)
+            || text.starts_with("x-")
+            || matches!(text, "<<" | "resources" | "");
+        if !is_known && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
+            let message = format!("`{text}` is not a key of the service `{name}`");
+            problems.push(Problem { rule: "compose-key", line: key.line, message });
+        }
+    }
+}
+
+/// Checks for mounts whose path in the container is not absolute.
+fn mounts(service: &Node, problems: &mut Vec<Problem>) {
+    let items = service.get("volumes").map_or(&[][..], Node::items);
+    for item in items {
+        let Some(text) = item.text() else { continue };
+        let mut parts = text.split(':');
+        let (Some(source), Some(target)) = (parts.next(), parts.next()) else { continue };
+        let is_relative = target.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.');
+        let is_option = matches!(target, "ro" | "rw" | "z" | "Z");
+        if is_relative && !is_option && source.len() > 1 && !text.contains('$') {
+            let message = format!("`{target}` is not an absolute path");
+            problems.push(Problem { rule: "mount-path", line: item.line, message });
+        }
+    }
+}
+
+/// Checks for names of volumes, networks and services that the file does not define.
+fn references(root: &Node, service: &Node, problems: &mut Vec<Problem>) {
+    let names = |section: &str| -> BTreeSet<String> {
+        let entries = root.get(section).map_or(&[][..], Node::entries).iter();
+        entries.filter_map(|(name, _)| name.text().map(str::to_owned)).collect()
+    };
+    let mut missing = |kind: &str, section: &str, used: Vec<Used>| {
+        let defined = names(section);
+        let used = used.into_iter().filter(|one| !defined.contains(&one.name));
+        problems.extend(used.map(|Used { name, line }| {
+            let message = format!("the {kind} `{name}` is not defined");
+            Problem { rule: "compose-reference", line, message }
+        }));
+    };
+    let items = service.get("volumes").map_or(&[][..], Node::items).iter();
+    let volumes = items.filter_map(|item| volume(item)).collect();
+    missing("volume", "volumes", volumes);
+    let networks = listed(service.get("networks"));
+    let networks = networks.into_iter().filter(|one| one.name != "default").collect();
+    missing("network", "networks", networks);
+    missing("service", "services", listed(service.get("depends_on")));
+}
+
+/// A name that a service refers to.
+struct Used {
+    name: String,
+    line: usize,
+}
+
+/// Returns the named volume that an item of `volumes` mounts.
+fn volume(item: &Node) -> Option<Used> {
+    let name = match item.text() {
+        Some(text) => text.split_once(':')?.0,
+        None => {
+            item.get("type").and_then(Node::text).filter(|kind| *kind == "volume")?;
+            item.get("source")?.text()?
+        }
+    };
+    let is_name = name.len() > 1
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
+    is_name.then(|| Used { name: name.to_owned(), line: item.line })
+}
+
+/// Returns the names in a list or in the keys of a mapping.
+fn listed(node: Option<&Node>) -> Vec<Used> {
+    let Some(node) = node else { return Vec::new() };
+    let items = node.items().iter().map(|item| &**item);
+    let nodes = items.chain(node.entries().iter().map(|(key, _)| key));
+    nodes
+        .filter_map(|one| Some(Used { name: one.text()?.to_owned(), line: one.line }))
+        .filter(|one| !one.name.contains('$') && one.name != "<<")
+        .collect()
+}

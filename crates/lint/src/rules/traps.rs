@@ -1,0 +1,297 @@
+//! Rules for what shells and Dockerfiles do differently than their authors expect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::images;
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    match facts.kind {
+        Kind::Dockerfile => {
+            arguments(facts, found);
+            sources(facts, found);
+        }
+        Kind::Shell => {
+            first_line(facts, found);
+            unset(facts, found);
+            features(facts, found);
+        }
+        _ => {}
+    }
+}
+
+/// Checks for a script whose interpreter is not on its first line.
+fn first_line(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lines: Vec<&str> = facts.text.lines().take(LATE).collect();
+    let Some(first) = lines.first().filter(|first| !first.starts_with("#!")) else { return };
+    if ["#/bin/", "#/usr/bin/", "# !/bin/", "!#/bin/"].iter().any(|form| first.starts_with(form)) {
+        return found.add("shebang", 1, format!("`{first}` is only a comment"));
+    }
+    if let Some(at) = lines.iter().position(|line| line.starts_with("#!/")) {
+        found.add("shebang", at + 1, "`#!` is not on the first line");
+    }
+}
+
+/// The number of lines in which people write an interpreter.
+const LATE: usize = 4;
+
+/// Search paths, which are usually not set.
+const PATHS: [&str; 8] = [
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "LIBRARY_PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "PKG_CONFIG_PATH",
+    "CMAKE_PREFIX_PATH",
+];
+
+/// Checks for search paths that a script with `set -u` expands, but does not set before.
+fn unset(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let mut set: BTreeSet<&str> = BTreeSet::new();
+    let mut is_strict = false;
+    let mut document: Option<String> = None;
+    for (line, text) in facts.lines() {
+        if let Some(end) = &document {
+            if text.trim() == end {
+                document = None;
+            }
+            continue;
+        }
+        document = here_document(text);
+        let trimmed = text.trim_start();
+        let words: Vec<&str> = trimmed.split_whitespace().collect();
+        match words.first() {
+            Some(&"set") => {
+                is_strict |= words[1..].iter().any(|word| is_strict_option(word));
+                if words[1..].contains(&"+u") {
+                    return;
+                }
+            }
+            // The file may set them.
+            Some(&("source" | ".")) => return,
+            _ => {}
+        }
+        if trimmed.starts_with('#') {
+            continue;
+        }
+        for name in PATHS {
+            if is_strict && !set.contains(name) && expands(text, name) {
+                let message = format!("`{name}` is expanded without a default");
+                found.add("unset-variable", line, message);
+                set.insert(name);
+            }
+            if text.contains(&format!("{name}=")) {
+                set.insert(name);
+            }
+        }
+    }
+}
+
+fn is_strict_option(word: &str) -> bool {
+    word == "nounset" || word.starts_with('-') && !word.starts_with("--") && word.contains('u')
+}
+
+/// Returns the end of the here document that starts on a line.
+fn here_document(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("<<")?;
+    let rest = rest.trim_start_matches(['-', ' ']).trim_start_matches(['\'', '"', '\\']);
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    (end > 0 && !rest.starts_with('<')).then(|| rest[..end].to_owned())
+}
+
+/// Returns whether a line expands a variable, outside single quotes and without a default.
+fn expands(text: &str, name: &str) -> bool {
+    [format!("${name}"), format!("${{{name}}}")].iter().any(|form| {
+        text.match_indices(form.as_str()).any(|(at, _)| {
+            let after = text[at + form.len()..].chars().next();
+            let is_whole = !after.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+            let before = &text[..at];
+            let tests = [format!("${{{name}:+"), format!("${{{name}+")];
+            let is_tested = tests.iter().any(|test| before.contains(test.as_str()));
+            is_whole && !is_tested && !before.contains('\'') && !before.ends_with('\\')
+        })
+    })
+}
+
+/// Checks for features of bash in a script for /bin/sh.
+fn features(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_sh = facts.text.lines().next().is_some_and(|line| {
+        matches!(line.trim_end(), "#!/bin/sh" | "#!/bin/sh -e" | "#!/usr/bin/env sh")
+    });
+    // In the distributions with these package managers, /bin/sh knows them.
+    let has_other = ["apk ", "dnf ", "pacman ", "yum "].iter().any(|one| facts.code.contains(one));
+    if !is_sh || has_other {
+        return;
+    }
+    for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_test = words.windows(2).any(|two| matches!(two, ["if" | "while" | "&&", "[["]))
+            || words.first() == Some(&"[[");
+        let is_source = matches!(words.as_slice(), ["source", _, ..]);
+        let is_function = matches!(words.as_slice(), ["function", ..]);
+        let shown = if is_test {
+            "[["
+        } else if is_source {
+            "source"
+        } else if is_function {
+            "function"
+        } else {
+            continue;
+        };
+        let message = format!("`{shown}` is used in a script for /bin/sh");
+        return found.add("shell-feature", line, message);
+    }
+}
+
+/// Distributions whose /bin/sh is dash.
+const DASH: [&str; 3] = ["ubuntu", "debian", "rocm/dev-ubuntu"];
+
+/// Checks for `RUN source …` in images whose /bin/sh does not know it.
+fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let upper = facts.code.to_ascii_uppercase();
+    let has_shell = ["SHELL [", "BASH -", "<<", "/BIN/SH"].iter().any(|text| upper.contains(text));
+    let is_dash = facts.stages.iter().all(|stage| {
+        let path = images::parts(&stage.base).path;
+        DASH.iter().any(|one| path == *one || one.contains('/') && path.starts_with(one))
+    });
+    if has_shell || !is_dash || facts.stages.is_empty() {
+        return;
+    }
+    for (line, text) in facts.lines() {
+        let text = text.trim_start();
+        let command = ["RUN source ", "run source ", "&& source "]
+            .iter()
+            .find_map(|start| text.strip_prefix(start));
+        if command.is_some() {
+            found.add("shell-feature", line, "`source` is called by /bin/sh");
+        }
+    }
+}
+
+/// An instruction of a Dockerfile with its continuation lines.
+struct Instruction {
+    line: usize,
+    text: String,
+}
+
+/// Returns the instructions of a Dockerfile.
+fn instructions(text: &str) -> Vec<Instruction> {
+    let mut all: Vec<Instruction> = Vec::new();
+    let mut continues = false;
+    for (line, own) in crate::facts::numbered(text) {
+        let trimmed = own.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let body = trimmed.strip_suffix('\\').unwrap_or(trimmed);
+        match all.last_mut().filter(|_| continues) {
+            Some(last) => {
+                last.text.push(' ');
+                last.text.push_str(body);
+            }
+            None => all.push(Instruction { line, text: body.to_owned() }),
+        }
+        continues = trimmed.ends_with('\\');
+    }
+    all
+}
+
+/// Prefixes of names that a base image often sets itself.
+const OF_BASES: [&str; 8] = ["CUDA", "HIP", "NVIDIA", "PATH", "PYTHON", "PYTORCH", "ROCM", "LD_"];
+
+/// Checks for arguments before the first `FROM` that a stage uses, but does not declare again.
+fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let mut global: BTreeSet<String> = BTreeSet::new();
+    let mut stages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut stage: Option<BTreeSet<String>> = None;
+    let mut name = String::new();
+    let mut reported: BTreeSet<String> = BTreeSet::new();
+    for Instruction { line, text } in instructions(facts.text) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let rest = words.get(1..).unwrap_or_default();
+        let Some(first) = words.first() else { continue };
+        match first.to_ascii_uppercase().as_str() {
+            "FROM" => {
+                if let Some(done) = stage.take() {
+                    stages.insert(std::mem::take(&mut name), done);
+                }
+                let plain: Vec<&&str> = rest.iter().filter(|one| !one.starts_with("--")).collect();
+                let base = plain.first().map(|base| base.to_ascii_lowercase()).unwrap_or_default();
+                stage = Some(stages.get(&base).cloned().unwrap_or_default());
+                name = plain.get(2).map(|own| own.to_ascii_lowercase()).unwrap_or_default();
+                reported.clear();
+            }
+            "ARG" | "ENV" => {
+                let names = rest.iter().map(|word| word.split('=').next().unwrap_or(word));
+                let names = names.map(str::to_owned);
+                match &mut stage {
+                    Some(known) => known.extend(names),
+                    None => global.extend(names),
+                }
+            }
+            "RUN" | "WORKDIR" => {
+                let Some(known) = &stage else { continue };
+                let missing = global.iter().filter(|one| {
+                    !known.contains(*one)
+                        && !reported.contains(*one)
+                        && !OF_BASES.iter().any(|start| one.starts_with(start))
+                        && !assigns(&text, one)
+                        && !text.contains(&format!(" {one} in "))
+                        && expands(&text, one)
+                });
+                let missing: Vec<String> = missing.cloned().collect();
+                for one in missing {
+                    let message = format!("`{one}` is set before `FROM`, so it is empty here");
+                    let at = line_of(facts, line, &one);
+                    found.add("argument-out-of-scope", at, message);
+                    reported.insert(one);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether a text assigns a value to a variable.
+fn assigns(text: &str, name: &str) -> bool {
+    text.match_indices(&format!("{name}=")).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// Returns the first line from `start` that expands a variable.
+fn line_of(facts: &Facts<'_>, start: usize, name: &str) -> usize {
+    let mut lines = facts.lines().skip(start.saturating_sub(1));
+    lines.find(|(_, text)| expands(text, name)).map_or(start, |(line, _)| line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expansion_is_found_outside_quotes() {
+        for (text, expected) in [
+            ("export CPATH=/a:$CPATH", true),
+            ("export CPATH=/a:${CPATH}", true),
+            ("export CPATH=/a:${CPATH:-}", false),
+            ("export CPATH=/a${CPATH:+:$CPATH}", false),
+            ("echo 'export CPATH=/a:$CPATH' >> ~/.bashrc", false),
+            ("echo \"export CPATH=/a:\\$CPATH\"", false),
+            ("echo $CPATH_EXTRA", false),
+        ] {
+            assert_eq!(expands(text, "CPATH"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn here_documents_are_known_by_their_end() {
+        assert_eq!(here_document("cat <<'EOF' > x").as_deref(), Some("EOF"));
+        assert_eq!(here_document("cat <<-END").as_deref(), Some("END"));
+        assert_eq!(here_document("read x <<< \"$y\""), None);
+        assert_eq!(here_document("echo a"), None);
+    }
+}
