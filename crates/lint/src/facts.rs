@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Target;
-use crate::{compose, containers, python, tracks, units};
+use crate::{compose, containers, python, tracks, units, usage};
 
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,8 +187,14 @@ impl<'t> Facts<'t> {
             facts.code = code.collect::<Vec<_>>().join("\n");
         }
         match kind {
-            Kind::Dockerfile => facts.script(shell::script("Dockerfile", text)),
-            Kind::Shell => facts.script(shell::script("x.sh", text)),
+            Kind::Dockerfile => {
+                facts.script(shell::script("Dockerfile", text));
+                usage::comments(text, &mut facts);
+            }
+            Kind::Shell => {
+                facts.script(shell::script("x.sh", text));
+                usage::held(&mut facts);
+            }
             Kind::Compose => compose::read(text, &mut facts),
             Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
             Kind::Environment => {

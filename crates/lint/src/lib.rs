@@ -25,6 +25,7 @@ pub mod shell;
 mod target;
 mod tracks;
 mod units;
+mod usage;
 
 use std::collections::BTreeSet;
 

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::images;
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Dockerfile => {
             arguments(facts, found);
             sources(facts, found);
+            user(facts, found);
         }
         Kind::Shell => {
             first_line(facts, found);
@@ -167,6 +168,33 @@ fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if command.is_some() {
             found.add("shell-feature", line, "`source` is called by /bin/sh");
         }
+    }
+}
+
+/// Checks for an image for ROCm whose user is in no group that can open the GPU.
+fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.text.to_ascii_lowercase();
+    // A comment can say which group the container needs.
+    let has_group = ["render", "group-add", "group_add", "keep-groups"];
+    let is_rocm = facts.stages.last().is_some_and(|stage| stage.base.contains("rocm"));
+    if !is_rocm || has_group.iter().any(|group| lower.contains(group)) {
+        return;
+    }
+    let mut last = None;
+    for Instruction { line, text } in instructions(facts.text) {
+        let mut words = text.split_whitespace();
+        match (words.next().unwrap_or_default().to_ascii_uppercase().as_str(), words.next()) {
+            ("FROM", _) => last = None,
+            ("USER", Some(name)) => last = Some((line, name.to_owned())),
+            _ => {}
+        }
+    }
+    let Some((line, name)) = last else { return };
+    let id = name.split(':').next().unwrap_or_default();
+    if !matches!(id, "root" | "0") && !id.contains('$') {
+        let message = format!("`{name}` can open the GPU only with the group of the host's device");
+        let hit = Hit::new("render-group-missing", line, message);
+        found.hit(hit.at_most(Severity::Information));
     }
 }
 

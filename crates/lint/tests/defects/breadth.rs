@@ -135,3 +135,25 @@ fn an_image_that_compiles_needs_its_targets() {
         "# gfx1101: RX 7800 XT\n# RX 6700 XT (gfx1031): the override is 10.3.0\nFROM scratch\n";
     expect("silicon-mixup", NONE, &[("Dockerfile", lines, &[])]);
 }
+
+#[test]
+fn data_and_users_that_fit_are_fine() {
+    let service = |image: &str, volume: &str| {
+        format!("services:\n  a:\n    image: {image}@sha256:1\n    volumes: ['{volume}']\n")
+    };
+    for text in [
+        service("docker.io/ollama/ollama", "/srv/a:/root/.ollama"),
+        service("ghcr.io/open-webui/open-webui", "/srv/a:/app/backend/data"),
+        service("localhost/a", "/srv/a:/b"),
+    ] {
+        expect("data-lost", NONE, &[("compose.yml", &text, &[])]);
+    }
+    let root = "FROM docker.io/rocm/pytorch@sha256:1\nUSER a\nUSER root\n";
+    let group = "FROM docker.io/rocm/pytorch@sha256:1\n# Run it with --group-add.\nUSER a\n";
+    let other = "FROM docker.io/a/b@sha256:1\nUSER a\n";
+    for text in [root, group, other] {
+        expect("render-group-missing", NONE, &[("Dockerfile", text, &[])]);
+    }
+    let prose = "# With docker run, the GPU needs --device.\nFROM scratch\n";
+    expect("container-unconfined", NONE, &[("Dockerfile", prose, &[])]);
+}

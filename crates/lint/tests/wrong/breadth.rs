@@ -175,6 +175,25 @@ pub(super) const WRONG: &[Wrong] = &[
         "services:\n  llama-server:\n    build: .\n    ports:\n      - 8080:8080\n    devices: [/dev/kfd, /dev/dri]\n",
     ),
     (
+        "data-lost",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    image: ghcr.io/open-webui/open-webui@sha256:1\n    volumes:\n      - ./a:/app/config\n",
+    ),
+    ("render-group-missing", "Dockerfile", 2, "FROM docker.io/rocm/pytorch@sha256:1\nUSER 1000\n"),
+    (
+        "ipc-shared",
+        "refresh.sh",
+        1,
+        "OPTIONS=\"--device /dev/kfd --device /dev/dri --ipc=host\"\ntoolbox create a -- $OPTIONS\n",
+    ),
+    (
+        "container-unconfined",
+        "Dockerfile",
+        1,
+        "# docker run --device=/dev/kfd --cap-add=SYS_PTRACE localhost/a\nFROM scratch\n",
+    ),
+    (
         "device-path",
         "compose.yml",
         5,

@@ -1,0 +1,107 @@
+//! Reads containers that a file describes without starting them: options in a variable of a
+//! script, and `docker run` in the comments of a Dockerfile.
+
+use crate::containers;
+use crate::facts::{Container, Facts};
+use crate::shell::{self, Scope, Word};
+
+/// Adds the containers whose options a script keeps in a variable: `OPTIONS="--device /dev/kfd …"`.
+pub(crate) fn held(facts: &mut Facts<'_>) {
+    let is_docker = facts.code.contains("docker run") || facts.code.contains("docker create");
+    let programs = ["toolbox", "podman", "distrobox"];
+    let is_podman = !is_docker && programs.iter().any(|program| facts.code.contains(program));
+    let mut found: Vec<Held> = Vec::new();
+    for setting in &facts.settings {
+        let value = setting.value.as_str();
+        let is_shell = matches!(setting.scope, Scope::Shell | Scope::Exported);
+        let is_gpu = value.contains("/dev/kfd") || value.contains("/dev/dri");
+        if !is_shell || !is_gpu || !value.trim_start().starts_with("--") {
+            continue;
+        }
+        // `OPTIONS="$OPTIONS …"` continues the earlier value; its options keep their line.
+        let earlier = found
+            .iter()
+            .position(|held| held.name == setting.name && value.starts_with(held.value.as_str()));
+        let mut held = match earlier {
+            Some(index) => found.swap_remove(index),
+            None => Held { name: setting.name.clone(), ..Held::default() },
+        };
+        let added = value[held.value.len()..].to_owned();
+        let word = Word { text: added, line: setting.line };
+        held.options.extend(containers::options(&[word]));
+        held.value = value.to_owned();
+        found.push(held);
+    }
+    for mut held in found {
+        if is_podman {
+            let line = held.options.first().map_or(1, |option| option.line);
+            held.options.push(containers::named("--podman", None, line));
+        }
+        facts.containers.push(Container { image: None, options: held.options });
+    }
+}
+
+/// A variable with a container's options.
+#[derive(Default)]
+struct Held {
+    name: String,
+    value: String,
+    options: Vec<Word>,
+}
+
+/// Adds the containers that the comments of a Dockerfile tell users to start.
+pub(crate) fn comments(text: &str, facts: &mut Facts<'_>) {
+    let is_run = |line: &str| ["docker run ", "podman run "].iter().any(|run| line.contains(run));
+    let mut script = String::new();
+    let mut continues = false;
+    for line in text.lines() {
+        let comment = line.trim_start().strip_prefix('#').map(str::trim);
+        let comment = comment.filter(|comment| {
+            let command = comment.trim_start_matches(['$', ' ']);
+            let command = command.strip_prefix("sudo ").unwrap_or(command);
+            continues || is_run(&format!("{command} ")) && starts_with_engine(command)
+        });
+        script.push_str(comment.unwrap_or_default().trim_start_matches(['$', ' ']));
+        script.push('\n');
+        continues = comment.is_some_and(|comment| comment.ends_with('\\'));
+    }
+    if !is_run(&script) {
+        return;
+    }
+    // Only the options count: users choose the image and the variables.
+    let (images, settings) = (facts.images.len(), facts.settings.len());
+    for command in shell::commands("x.sh", &script) {
+        containers::read(&command, facts);
+    }
+    facts.images.truncate(images);
+    facts.settings.truncate(settings);
+}
+
+fn starts_with_engine(command: &str) -> bool {
+    ["docker run ", "podman run "].iter().any(|run| format!("{command} ").starts_with(run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_in_variables_and_comments() {
+        let script = "OPTIONS=\"--device /dev/kfd --ipc=host\"\ntoolbox create a -- $OPTIONS\n";
+        let facts = Facts::read("a.sh", script);
+        let all = |read: &Facts<'_>| -> Vec<String> {
+            let options = read.containers.iter().flat_map(|one| one.options.iter());
+            options.map(|one| format!("{}:{}", one.line, one.text)).collect()
+        };
+        let expected = ["1:--device=/dev/kfd", "1:--ipc=host", "1:--podman"];
+        assert!(expected.iter().all(|one| all(&facts).contains(&(*one).to_owned())));
+        let longer = "O='--device /dev/kfd --ipc=host'\nO=\"$O --ulimit memlock=-1\"\n";
+        let kept = ["1:--device=/dev/kfd", "1:--ipc=host", "2:--ulimit=memlock=-1"];
+        assert_eq!(all(&Facts::read("a.sh", longer)), kept);
+        let text =
+            "# A tool.\n# docker run --device /dev/kfd \\\n#   --ipc=host a/b\nFROM scratch\n";
+        let found = Facts::read("Dockerfile", text);
+        assert_eq!(all(&found), ["2:--device=/dev/kfd", "3:--ipc=host"]);
+        assert_eq!(found.images.len(), 1);
+    }
+}
