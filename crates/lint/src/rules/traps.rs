@@ -123,28 +123,54 @@ fn features(facts: &Facts<'_>, found: &mut Findings<'_>) {
     });
     // In the distributions with these package managers, /bin/sh knows them.
     let has_other = ["apk ", "dnf ", "pacman ", "yum "].iter().any(|one| facts.code.contains(one));
-    if !is_sh || has_other {
+    let writes_script = facts.text.matches("#!").count() > 1;
+    if !is_sh || has_other || writes_script {
         return;
     }
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let is_test = words.windows(2).any(|two| matches!(two, ["if" | "while" | "&&", "[["]))
-            || words.first() == Some(&"[[");
-        let is_source = matches!(words.as_slice(), ["source", _, ..]);
-        let is_function = matches!(words.as_slice(), ["function", ..]);
-        let shown = if is_test {
-            "[["
-        } else if is_source {
-            "source"
-        } else if is_function {
-            "function"
-        } else {
-            continue;
-        };
-        let message = format!("`{shown}` is used in a script for /bin/sh");
-        return found.add("shell-feature", line, message);
+        if let Some(shown) = feature(text) {
+            let message = format!("`{shown}` is used in a script for /bin/sh");
+            return found.add("shell-feature", line, message);
+        }
     }
 }
+
+/// Returns the feature of bash that a line of a script uses.
+fn feature(text: &str) -> Option<&'static str> {
+    let mut before: &[&str] = &[];
+    let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
+    let mut is_test = false;
+    for (at, word) in words.iter().enumerate() {
+        let quotes = before.iter().flat_map(|one| one.chars());
+        let is_quoted = quotes.filter(|c| matches!(c, '"' | '\'' | '`')).count() % 2 == 1;
+        let is_first =
+            before.last().is_none_or(|last| STARTS.contains(last) || last.ends_with(';'));
+        before = &words[..=at];
+        if is_quoted {
+            continue;
+        }
+        is_test = matches!((*word, is_test), ("[", _) | (_, true)) && !word.starts_with(']');
+        let name = word.split_once("=(").map(|(name, _)| name.trim_end_matches('+'));
+        let is_name = |one: &str| {
+            !one.is_empty() && one.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        match *word {
+            "[[" if is_first => return Some("[["),
+            "source" | "function" if is_first && words.len() > at + 1 => {
+                return Some(if *word == "source" { "source" } else { "function" });
+            }
+            "==" if is_test => return Some("=="),
+            _ if word.starts_with("&>") => return Some("&>"),
+            _ if is_first && name.is_some_and(is_name) => return Some("=("),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Words after which a command starts.
+const STARTS: [&str; 11] =
+    ["RUN", "&&", "||", "if", "elif", "while", "then", "else", "do", "!", "{"];
 
 /// Distributions whose /bin/sh is dash.
 const DASH: [&str; 3] = ["ubuntu", "debian", "rocm/dev-ubuntu"];
@@ -152,7 +178,9 @@ const DASH: [&str; 3] = ["ubuntu", "debian", "rocm/dev-ubuntu"];
 /// Checks for `RUN source …` in images whose /bin/sh does not know it.
 fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let upper = facts.code.to_ascii_uppercase();
-    let has_shell = ["SHELL [", "BASH -", "<<", "/BIN/SH"].iter().any(|text| upper.contains(text));
+    let others = ["SHELL [", "BASH -", "<<", "/BIN/SH"];
+    // A line with `#!` is part of a script that the Dockerfile writes.
+    let has_shell = others.iter().any(|one| upper.contains(one)) || facts.text.contains("#!");
     let is_dash = facts.stages.iter().all(|stage| {
         let path = images::parts(&stage.base).path;
         DASH.iter().any(|one| path == *one || one.contains('/') && path.starts_with(one))
@@ -160,13 +188,9 @@ fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if has_shell || !is_dash || facts.stages.is_empty() {
         return;
     }
-    for (line, text) in facts.lines() {
-        let text = text.trim_start();
-        let command = ["RUN source ", "run source ", "&& source "]
-            .iter()
-            .find_map(|start| text.strip_prefix(start));
-        if command.is_some() {
-            found.add("shell-feature", line, "`source` is called by /bin/sh");
+    for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
+        if let Some(shown) = feature(text).filter(|shown| *shown != "=(") {
+            found.add("shell-feature", line, format!("`{shown}` is used, but /bin/sh is dash"));
         }
     }
 }

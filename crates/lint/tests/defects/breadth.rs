@@ -97,6 +97,16 @@ fn a_search_path_with_a_default_is_fine() {
     let features = "#!/bin/bash\nsource a\nif [[ -n $A ]]; then ls; fi\n";
     expect("shell-feature", NONE, &[("a.sh", features, &[])]);
     expect("shebang", NONE, &[("a.sh", features, &[])]);
+    let written = [
+        "#!/bin/sh\necho \"if [[ a == b ]]; then source a; fi\" > b\n",
+        "#!/bin/sh\n[ \"$A\" = b ] && test \"$(jq '.a == 1' c)\" = d 2>&1 > /dev/null\n",
+        "#!/bin/sh\ncat > b <<EOF\n#!/bin/bash\nif [[ a ]]; then ls; fi\nEOF\n",
+    ];
+    for text in written {
+        expect("shell-feature", NONE, &[("a.sh", text, &[])]);
+    }
+    let text = "FROM ubuntu\nRUN echo '#!/bin/bash\\n\\\nif [[ a ]]; then ls; fi' > /a\n";
+    expect("shell-feature", NONE, &[("Dockerfile", text, &[])]);
 }
 
 #[test]
