@@ -198,8 +198,9 @@ fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
 /// Checks for an image for ROCm whose user is in no group that can open the GPU.
 fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.text.to_ascii_lowercase();
-    // A comment can say which group the container needs.
-    let has_group = ["render", "group-add", "group_add", "keep-groups"];
+    // A comment can say which group the container needs. On Fedora and Red Hat's systems, every user
+    // can open the GPU.
+    let has_group = ["render", "group-add", "group_add", "keep-groups", "dnf ", "redhat"];
     let is_rocm = facts.stages.last().is_some_and(|stage| stage.base.contains("rocm"));
     if !is_rocm || has_group.iter().any(|group| lower.contains(group)) {
         return;

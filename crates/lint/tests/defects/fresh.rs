@@ -313,3 +313,29 @@ fn an_old_pytorch_reads_only_the_old_name() {
         expect("variable-renamed", NONE, &[("Dockerfile", &text, expected)]);
     }
 }
+
+#[test]
+fn what_changes_nothing_in_a_container_is_not_reported() {
+    let run = "docker run --device /dev/kfd --device /dev/dri";
+    for (options, expected) in [
+        ("--security-opt seccomp=unconfined localhost/a", &["1 information"][..]),
+        ("--privileged --security-opt seccomp=unconfined localhost/a", &[]),
+        ("--privileged --cap-add SYS_PTRACE localhost/a", &[]),
+        ("--privileged --pid host localhost/a", &["1 information"]),
+    ] {
+        let text = format!("{run} {options}\n");
+        expect("container-unconfined", NONE, &[("a.sh", &text, expected)]);
+    }
+    // AMD's images have the group, and run as root.
+    for (image, expected) in [("rocm/pytorch:7.2", &[][..]), ("localhost/a", &["1 information"])] {
+        let text = format!("{run} --group-add render {image}\n");
+        expect("group-by-name", NONE, &[("a.sh", &text, expected)]);
+    }
+    for (base, expected) in [
+        ("docker.io/rocm/dev-ubuntu-24.04:7.2", &["2 information"][..]),
+        ("registry.redhat.io/rhaiis/vllm-rocm-rhel9:3", &[]),
+    ] {
+        let text = format!("FROM {base}\nUSER 2000\n");
+        expect("render-group-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
