@@ -86,7 +86,13 @@ fn references(root: &Node, service: &Node, problems: &mut Vec<Problem>) {
     let networks = listed(service.get("networks"));
     let networks = networks.into_iter().filter(|one| one.name != "default").collect();
     missing("network", "networks", networks);
-    missing("service", "services", listed(service.get("depends_on")));
+    let needed = service.get("depends_on");
+    let is_optional = |one: &Used| {
+        let own = needed.and_then(|all| all.get(&one.name));
+        own.and_then(|own| own.get("required")).and_then(Node::text) == Some("false")
+    };
+    let services = listed(needed).into_iter().filter(|one| !is_optional(one)).collect();
+    missing("service", "services", services);
 }
 
 /// A name that a service refers to.

@@ -24,6 +24,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 /// Checks for a script whose interpreter is not on its first line.
 fn first_line(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lines: Vec<&str> = facts.text.lines().take(LATE).collect();
+    if lines.iter().any(|line| here_document(line).is_some()) {
+        return;
+    }
     let Some(first) = lines.first().filter(|first| !first.starts_with("#!")) else { return };
     if ["#/bin/", "#/usr/bin/", "# !/bin/", "!#/bin/"].iter().any(|form| first.starts_with(form)) {
         return found.add("shebang", 1, format!("`{first}` is only a comment"));
@@ -52,15 +55,7 @@ const PATHS: [&str; 8] = [
 fn unset(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut set: BTreeSet<&str> = BTreeSet::new();
     let mut is_strict = false;
-    let mut document: Option<String> = None;
-    for (line, text) in facts.lines() {
-        if let Some(end) = &document {
-            if text.trim() == end {
-                document = None;
-            }
-            continue;
-        }
-        document = here_document(text);
+    for (line, text) in own_lines(facts.text) {
         let trimmed = text.trim_start();
         let words: Vec<&str> = trimmed.split_whitespace().collect();
         match words.first() {
@@ -83,7 +78,7 @@ fn unset(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 found.add("unset-variable", line, message);
                 set.insert(name);
             }
-            if text.contains(&format!("{name}=")) {
+            if assigns(text, name) {
                 set.insert(name);
             }
         }
@@ -94,12 +89,29 @@ fn is_strict_option(word: &str) -> bool {
     word == "nounset" || word.starts_with('-') && !word.starts_with("--") && word.contains('u')
 }
 
+/// Returns the lines outside here documents, with their numbers.
+fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut document: Option<&str> = None;
+    crate::facts::numbered(text).filter(move |(_, line)| {
+        let Some(end) = document else {
+            document = here_document(line);
+            return true;
+        };
+        if line.trim() == end {
+            document = None;
+        }
+        false
+    })
+}
+
 /// Returns the end of the here document that starts on a line.
-fn here_document(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("<<")?;
+fn here_document(text: &str) -> Option<&str> {
+    let (before, rest) = text.split_once("<<")?;
     let rest = rest.trim_start_matches(['-', ' ']).trim_start_matches(['\'', '"', '\\']);
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-    (end > 0 && !rest.starts_with('<')).then(|| rest[..end].to_owned())
+    // `<<<` is a string, and `1 << 20` a number.
+    let is_name = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (is_name && !before.trim_start().starts_with('#')).then(|| &rest[..end])
 }
 
 /// Returns whether a line expands a variable, outside single quotes and without a default.
@@ -127,7 +139,7 @@ fn features(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !is_sh || has_other || writes_script {
         return;
     }
-    for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
+    for (line, text) in own_lines(facts.text).filter(|(_, text)| !facts.kind.is_comment(text)) {
         if let Some(shown) = feature(text) {
             let message = format!("`{shown}` is used in a script for /bin/sh");
             return found.add("shell-feature", line, message);
@@ -233,7 +245,7 @@ struct Instruction {
 fn instructions(text: &str) -> Vec<Instruction> {
     let mut all: Vec<Instruction> = Vec::new();
     let mut continues = false;
-    for (line, own) in crate::facts::numbered(text) {
+    for (line, own) in own_lines(text) {
         let trimmed = own.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
             continue;
@@ -253,6 +265,10 @@ fn instructions(text: &str) -> Vec<Instruction> {
 
 /// Prefixes of names that a base image often sets itself.
 const OF_BASES: [&str; 8] = ["CUDA", "HIP", "NVIDIA", "PATH", "PYTHON", "PYTORCH", "ROCM", "LD_"];
+
+/// Instructions that expand arguments.
+const EXPANDED: [&str; 10] =
+    ["ADD", "ARG", "COPY", "ENV", "EXPOSE", "LABEL", "RUN", "USER", "VOLUME", "WORKDIR"];
 
 /// Checks for arguments before the first `FROM` that a stage uses, but does not declare again.
 fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -276,16 +292,14 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 name = plain.get(2).map(|own| own.to_ascii_lowercase()).unwrap_or_default();
                 reported.clear();
             }
-            "ARG" | "ENV" => {
-                let names = rest.iter().map(|word| word.split('=').next().unwrap_or(word));
-                let names = names.map(str::to_owned);
-                match &mut stage {
-                    Some(known) => known.extend(names),
-                    None => global.extend(names),
-                }
-            }
-            "RUN" | "WORKDIR" => {
-                let Some(known) = &stage else { continue };
+            instruction if EXPANDED.contains(&instruction) => {
+                let is_setting = matches!(instruction, "ARG" | "ENV");
+                let names = rest.iter().filter(|_| is_setting);
+                let names = names.map(|word| word.split('=').next().unwrap_or(word).to_owned());
+                let Some(known) = &mut stage else {
+                    global.extend(names);
+                    continue;
+                };
                 let missing = global.iter().filter(|one| {
                     !known.contains(*one)
                         && !reported.contains(*one)
@@ -295,6 +309,7 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
                         && expands(&text, one)
                 });
                 let missing: Vec<String> = missing.cloned().collect();
+                known.extend(names);
                 for one in missing {
                     let message = format!("`{one}` is set before `FROM`, so it is empty here");
                     let at = line_of(facts, line, &one);

@@ -167,3 +167,40 @@ fn data_and_users_that_fit_are_fine() {
     let prose = "# With docker run, the GPU needs --device.\nFROM scratch\n";
     expect("container-unconfined", NONE, &[("Dockerfile", prose, &[])]);
 }
+
+#[test]
+fn what_a_here_document_writes_is_not_run() {
+    let start = "ARG WORD=a\nFROM docker.io/a/b@sha256:1\nARG WORD\n";
+    let python = "RUN python3 <<EOF\nfrom x import y\nEOF\nRUN echo $WORD\n";
+    expect("argument-out-of-scope", NONE, &[("Dockerfile", &format!("{start}{python}"), &[])]);
+    let profile = "#!/bin/sh\ncat >> ~/.bashrc <<EOF\nsource x\nEOF\n";
+    let own = "#!/bin/sh\ncat >> ~/.bashrc <<EOF\nx\nEOF\nsource x\n";
+    expect("shell-feature", NONE, &[("a.sh", profile, &[]), ("a.sh", own, &["5 warning"])]);
+    let script = "cat > x <<EOF\n#!/bin/bash\nEOF\n";
+    expect("shebang", NONE, &[("a.sh", script, &[]), ("a.sh", "\n#!/bin/bash\n", &["2 warning"])]);
+    let strict = "#!/bin/bash\nset -u\n# cat <<EOF\nN=$((1 << 20))\nLD_LIBRARY_PATH=a\n";
+    let text = format!("{strict}export LIBRARY_PATH=/a:$LIBRARY_PATH\n");
+    expect("unset-variable", NONE, &[("a.sh", &text, &["6 warning"])]);
+}
+
+#[test]
+fn all_instructions_that_expand_arguments_are_checked() {
+    for (instruction, expected) in [
+        ("ENV A=$WORD", &["3 warning"][..]),
+        ("COPY a-$WORD /a", &["3 warning"]),
+        ("USER ${WORD}", &["3 warning"]),
+        ("CMD [\"$WORD\"]", &[]),
+    ] {
+        let text = format!("ARG WORD=a\nFROM docker.io/a/b@sha256:1\n{instruction}\n");
+        expect("argument-out-of-scope", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn an_optional_service_need_not_exist() {
+    let start = "services:\n  a:\n    image: localhost/a\n    depends_on:\n      b:\n";
+    for (required, expected) in [("false", &[][..]), ("true", &["5 error"])] {
+        let text = format!("{start}        required: {required}\n");
+        expect("compose-reference", NONE, &[("compose.yml", &text, expected)]);
+    }
+}
