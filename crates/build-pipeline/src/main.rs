@@ -1,4 +1,4 @@
-//! Turns arguments and files into requests, and results into text and an exit code.
+//! Turns arguments and files into requests, prints the results, and sets the exit code.
 //!
 //! Overview: [`cli`] defines the command line, `commands` has one module per command, and `global`
 //! applies the global options. Other crates do the work and write the text of each document; they

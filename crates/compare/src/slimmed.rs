@@ -1,4 +1,4 @@
-//! Proves an image that the command `slim` wrote: slims the same image again.
+//! Verifies an image that the command `slim` wrote: slims its base again, and compares the result.
 
 use std::path::Path;
 

@@ -244,7 +244,8 @@ impl Verification {
     /// Returns an error unless the image is as planned.
     ///
     /// # Errors
-    /// The image differs from its plan, or not everything could be compared.
+    /// The image differs from its plan, was not built from the current pins, or could not be
+    /// compared completely.
     pub fn verdict(&self) -> Result<(), Failure> {
         match self.outcome {
             Outcome::Proven | Outcome::AsPlanned => Ok(()),
@@ -279,7 +280,7 @@ impl Verification {
     }
 
     /// Marks labels as not compared if their values came from the image itself. This does not
-    /// change the outcome: everything else matches the plan.
+    /// change the outcome.
     pub fn mark(&mut self, unconfirmed: &[Unconfirmed]) {
         for Unconfirmed { label, why } in unconfirmed {
             let fields = [format!("label {label}"), format!("annotation {label}")];
@@ -297,7 +298,7 @@ impl Verification {
 /// it.
 ///
 /// # Errors
-/// The labels say that this tool did not build the image, or cannot be read.
+/// This tool did not build the image, the command `slim` wrote it, or its labels are invalid.
 pub fn request_of(found: &Image) -> Result<PendingRequest, Failure> {
     let config: Value = serde_json::from_slice(&found.config).unwrap_or_default();
     let label = |key: &str| {

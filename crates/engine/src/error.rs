@@ -185,9 +185,9 @@ pub(crate) fn is_disk_full(detail: &str) -> bool {
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
 }
 
-/// Returns whether the engine's message reports that it has no image with the given ID. podman then
-/// reads the ID as a name, which is not allowed to be an ID (`NormalizeToDockerHub`), and answers
-/// with status 500.
+/// Returns whether a message says that the engine has no image with the given ID. podman parses an
+/// unknown ID as a name, refuses it because a name must not look like an ID
+/// (`NormalizeToDockerHub`), and answers with status 500.
 fn is_unknown_id(detail: &str) -> bool {
     detail.ends_with("cannot specify 64-byte hexadecimal strings")
 }

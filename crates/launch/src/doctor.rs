@@ -1,4 +1,4 @@
-//! Checks the machine, for the images of some tracks and for a model.
+//! Checks whether the machine can run the images of some tracks, and a model.
 
 use std::path::Path;
 

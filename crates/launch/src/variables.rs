@@ -83,10 +83,11 @@ pub struct Asked<'a> {
 }
 
 impl EnvReport {
-    /// Finds out the variables. `root` is the root of the machine, and `tell` gets warnings.
+    /// Determines the variables. `root` returns the root of the machine, and `tell` gets warnings.
     ///
     /// # Errors
-    /// A data file is wrong, there is no such target or release, or no override is known.
+    /// A data file is wrong, the target or release is invalid, or the requested override is not
+    /// known.
     pub fn new(
         root: impl FnOnce() -> Result<PathBuf, Failure>,
         data: &Data,

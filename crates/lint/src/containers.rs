@@ -41,7 +41,7 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     set.map(|(_, marker)| named(marker, None, line)).collect()
 }
 
-/// Marks a container with a GPU whose name is that of a server without a login of its own.
+/// Marks a container with a GPU, if its name or image names a server without a login of its own.
 const NAMED: &str = "--named-server";
 
 /// Names of such servers.

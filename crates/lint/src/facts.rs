@@ -56,7 +56,7 @@ pub struct Facts<'t> {
     pub settings: Vec<Setting>,
     /// The images it refers to.
     pub images: Vec<Image>,
-    /// The containers that it starts.
+    /// The containers that it starts or describes.
     pub containers: Vec<Container>,
     /// The images that it builds itself.
     pub built: Vec<String>,

@@ -478,7 +478,7 @@ pub const VARIABLE: Form = Form::of(
             Key::required(
                 "where",
                 Kind::OneOf(&["any", "set", "kept", "run", "image", "file", "start"]),
-                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); one in an image (`image`); or a line of an environment file or of a file that a script writes (`file`).",
+                "Which settings the row applies to: any, even one only for the build (`any`); one that a program can see (`set`); one for every run (`kept`); one in a service or container (`run`); one in an image (`image`); a line of an environment file or of a file that a script writes (`file`); or an `export` in a script that only starts programs that use the GPU (`start`).",
                 "where = \"kept\"",
             ),
             Key::optional(
@@ -631,7 +631,8 @@ pub const WORD: Form = Form::of(
             Key::optional(
                 "except",
                 Kind::Text,
-                "A regular expression: the row does not apply to lines or commands that match it.",
+                "A regular expression, in lower case: the row does not apply to lines or \
+                 commands that match it.",
                 "none",
                 "except = '--yes'",
             ),

@@ -37,7 +37,7 @@ struct OneFinding {
     line: usize,
     /// The rule.
     rule: &'static str,
-    /// Its severity here: error, warning or information. It can be lower than that of the rule.
+    /// Its severity here: error, warning or information. It can differ from that of the rule.
     severity: &'static str,
     /// The problem.
     message: String,

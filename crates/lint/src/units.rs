@@ -155,18 +155,21 @@ fn misplaced(line: &Line) -> Option<Problem> {
     (!has(own)).then_some(Problem { rule: "unit-section", line: line.number, message })
 }
 
-/// Folders of the units and quadlets of a user.
+/// Folders of user units and user quadlets.
 const USER_FOLDERS: [&str; 3] =
     [".config/containers/systemd/", ".config/systemd/user/", "/systemd/user/"];
 
-/// Returns the problem if a unit of a user is to start with a target that only the system has.
+/// Returns the problem if a user unit is installed into a target that only the system manager has.
 fn for_system(line: &Line, place: &str) -> Option<Problem> {
     let is_install = matches!(line.key.as_str(), "WantedBy" | "RequiredBy");
     let is_user = USER_FOLDERS.iter().any(|folder| place.contains(folder));
+    // podman's own example names the targets of both managers.
+    let is_for_both = line.value.split_whitespace().any(|target| target == "default.target");
     let target = line.value.split_whitespace().find(|target| {
-        matches!(*target, "multi-user.target" | "graphical.target" | "network-online.target")
+        let of_system = ["multi-user.target", "graphical.target", "network-online.target"];
+        of_system.contains(target) && !is_for_both
     })?;
-    let message = format!("`{target}` is a target of the system");
+    let message = format!("`{target}` is a target of the system manager, not of a user's");
     (is_install && is_user).then_some(Problem { rule: "user-target", line: line.number, message })
 }
 

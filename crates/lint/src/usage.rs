@@ -1,5 +1,5 @@
 //! Reads containers that a file describes without starting them: options in a variable of a
-//! script, and `docker run` in the comments of a Dockerfile.
+//! script, and `docker run` or `podman run` in the comments of a Dockerfile.
 
 use crate::containers;
 use crate::facts::{Container, Facts};
@@ -18,7 +18,7 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
         if !is_shell || !is_gpu || !value.trim_start().starts_with("--") {
             continue;
         }
-        // `OPTIONS="$OPTIONS …"` continues the earlier value; its options keep their line.
+        // `OPTIONS="$OPTIONS …"` extends the earlier value, whose options keep their line numbers.
         let earlier = found
             .iter()
             .position(|held| held.name == setting.name && value.starts_with(held.value.as_str()));

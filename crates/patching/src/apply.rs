@@ -108,7 +108,8 @@ fn why_not(path: &Path, project: Option<&Path>, how: Applying) -> Option<String>
     ))
 }
 
-/// Patches the fetched source of a pin and writes it, with its submodules, as a canonical tar.
+/// Patches the fetched source of a pin and writes it, with its submodules, as a canonical tar,
+/// unless a patch fails or this is a dry run.
 ///
 /// # Errors
 /// Fails if the source cannot be fetched, or if the tar cannot be written.

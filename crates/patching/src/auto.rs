@@ -14,7 +14,7 @@ use crate::prepared::{self, Prepared};
 use crate::report::{Detected, LeftOut, PatchReport};
 use crate::{installed, version};
 
-/// The system to patch. Both folders are relative to `here`.
+/// The system to patch.
 #[derive(Debug, Clone, Copy)]
 pub struct System<'a> {
     /// The folder that the others are relative to.

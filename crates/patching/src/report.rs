@@ -321,7 +321,7 @@ impl PatchReport {
     /// and every probe must have run.
     ///
     /// # Errors
-    /// A patch did not succeed.
+    /// A patch failed or, if `is_strict`, was not needed or has a probe that did not run.
     pub fn verdict(&self, is_strict: bool) -> Result<(), Failure> {
         let failed: Vec<&PatchOutcome> = self.patches().filter(|patch| !patch.ok).collect();
         let fault = |what: String| Failure::new(Kind::Patch, what);

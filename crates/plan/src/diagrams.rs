@@ -80,7 +80,7 @@ fn made(id: &str, contract: &str, edit: &ImageEdit) -> String {
     format!("{id}\n{contract}: {variables} variables, {labels} labels")
 }
 
-/// Returns a string of Graphviz.
+/// Returns a quoted Graphviz string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

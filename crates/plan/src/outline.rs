@@ -59,7 +59,7 @@ pub fn outline(plan: &Plan, slimmed: Option<SlimmedSizes>) -> Page {
     out
 }
 
-/// Prints what a step does.
+/// Adds what a step does.
 fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap<String, String>) {
     let input = plan.input_of(step);
     match &step.action {
@@ -137,7 +137,7 @@ fn action(out: &mut Page, bar: &str, plan: &Plan, step: &Step, labels: &BTreeMap
     }
 }
 
-/// Prints the patches of a source.
+/// Adds the patches of a source.
 fn patches(out: &mut Page, bar: &str, patches: &[PatchUse]) {
     for (index, patch) in patches.iter().enumerate() {
         let branch = if index + 1 == patches.len() { "└─" } else { "├─" };
@@ -151,7 +151,7 @@ fn patches(out: &mut Page, bar: &str, patches: &[PatchUse]) {
     }
 }
 
-/// Prints the arguments and the context of a build.
+/// Adds the arguments and the context of a build.
 fn build_inputs(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
     let Action::BuildImage { args, context, files, .. } = action else { return };
     for (name, value) in args {
@@ -174,7 +174,7 @@ fn build_inputs(out: &mut Page, bar: &str, plan: &Plan, action: &Action) {
     }
 }
 
-/// Prints the entries of a layer with the project's own files.
+/// Adds the entries of a layer with the project's own files.
 fn own_files(out: &mut Page, bar: &str, plan: &Plan, files: &OwnFiles) {
     for (index, (path, file)) in files.iter().enumerate() {
         let branch = if index + 1 == files.len() { "└─" } else { "├─" };
@@ -219,13 +219,13 @@ fn short_digest(input: Option<&Input>) -> String {
     }
 }
 
-/// Prints the contract of a seal, and what it leaves out.
+/// Adds the contract of a seal, and what it leaves out.
 fn seal(out: &mut Page, bar: &str, branch: &str, seal: &Seal) {
     out.line(format_args!("{bar}├─ contract {}", seal.contract));
     out.line(format_args!("{bar}{branch} left out: {}", seal.scrub.join(" ")));
 }
 
-/// Prints the changes that an image makes to its base. `labels` are its final labels.
+/// Adds the changes that an image makes to its base. `labels` are its final labels.
 fn edit(out: &mut Page, bar: &str, edit: &ImageEdit, labels: &BTreeMap<String, String>) {
     for (name, value) in &edit.env {
         out.line(format_args!("{bar}├─ env {name}={value}"));

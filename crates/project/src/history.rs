@@ -42,7 +42,7 @@ struct Summary<'a> {
 }
 
 impl<'a> ListedRecord<'a> {
-    /// Adds to a record what the list shows.
+    /// Creates the list entry of a record.
     pub fn of(record: &'a BuildRecord) -> Self {
         let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
         let ended = record.ended.as_deref().and_then(time);
@@ -151,7 +151,7 @@ pub fn page(record: &BuildRecord) -> Page {
     page
 }
 
-/// Returns the result of a successful build as text. `outputs` are the places where the image was
+/// Returns the result of a successful build as text. `outputs` are the places that the image was
 /// written to, and `path` is the file of the record.
 pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], path: &Path) -> Page {
     let mut text = Page::default();
@@ -160,6 +160,12 @@ pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], pat
     text.line(format_args!("  image ID  {}", image.config_digest));
     for (name, input) in record.plan.inputs.iter().filter(|(_, input)| input.is_pinned()) {
         text.line(format_args!("  from      {input} ({name})"));
+    }
+    if image.base_index.is_some() {
+        text.line(format_args!(
+            "            its manifest for linux/amd64 is {}",
+            image.base_manifest
+        ));
     }
     if let Some(slim) = &image.slim {
         let smaller = counted(slim.files_smaller, "file");
@@ -173,12 +179,6 @@ pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], pat
         for file in &slim.whole {
             text.line(format_args!("  unchanged {}", sanitise_line(file)));
         }
-    }
-    if image.base_index.is_some() {
-        text.line(format_args!(
-            "            its manifest for linux/amd64 is {}",
-            image.base_manifest
-        ));
     }
     for outcome in &record.outputs {
         let is_thin = outputs.iter().any(|output| {

@@ -50,7 +50,8 @@ pub fn next(plan: &Plan, output: &Output) -> String {
     }
 }
 
-/// Returns the options of a plan besides its track, or `None` if a pin was set.
+/// Returns the options of a plan besides its track, or `None` if a pin or `SOURCE_DATE_EPOCH` was
+/// set.
 pub fn options(plan: &Plan) -> Option<String> {
     let option = |(name, value): (&String, &String)| {
         let is_option = ["variant", "gpu", "spoof", "slim"].contains(&name.as_str());
@@ -127,7 +128,7 @@ fn shown(output: &str) -> String {
 /// name of the image, and `with_layers` says whether a layout contains all layers.
 ///
 /// # Errors
-/// It is not an output.
+/// `text` is not a valid output.
 pub fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
     let shown = shown(text);
     let form = "use `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";

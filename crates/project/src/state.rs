@@ -38,8 +38,8 @@ pub fn check_records() -> Result<(), Failure> {
         .map_err(|error| failed("writing into", &folder, &error))
 }
 
-/// Writes a record without secrets, and atomically: to a temporary file that is synced and renamed.
-/// Returns the path of the record.
+/// Writes a record with its secrets masked. The write is atomic: a temporary file is synced and
+/// renamed. Returns the path of the record.
 ///
 /// # Errors
 /// The folder or the file cannot be written.

@@ -1,5 +1,5 @@
 //! What a person or a program sees of a run: results on standard output, and messages, progress and
-//! errors on standard error. The crate `text` makes the texts.
+//! errors on standard error. Other crates write the text.
 //!
 //! [`output`] is the only module that prints. [`reporter`] shows the progress of builds, and
 //! [`downloads`] that of downloads; both draw on a terminal with `live`. [`heartbeat`] prints a

@@ -47,7 +47,7 @@ fn engines_run(guest: &Guest, podman: u32, docker_major: u32) {
     }
 }
 
-/// Podman and docker of this machine may write to their folders while a test copies it.
+/// Podman and docker on this machine may write to their folders while a test copies them.
 #[test]
 fn a_guest_sees_nothing_of_the_engines_of_its_root() {
     let script = "ls -A /var/lib/containers /var/lib/docker";

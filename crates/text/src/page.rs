@@ -47,7 +47,7 @@ impl Page {
         self.add(format_args!("{:1$}", "", width.saturating_sub(word.len())));
     }
 
-    /// Returns the verdicts with their tones, and the text between them without one, in order.
+    /// Returns the text in pieces, in order: verdicts with their tones, and the text between them.
     pub fn pieces(&self) -> Vec<(&str, Option<Tone>)> {
         let (mut pieces, mut end) = (Vec::new(), 0);
         for (range, tone) in &self.verdicts {

@@ -194,7 +194,7 @@ fn status(
     of(state, None, outdated)
 }
 
-/// Returns what the record of a build says about it, if it made an image.
+/// Returns a build as its record describes it, if it made an image.
 fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
     let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
     let outputs = record.outputs.iter().filter(|outcome| is_whole(outcome.state));

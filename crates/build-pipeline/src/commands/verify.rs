@@ -72,7 +72,7 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
     })
 }
 
-/// Verifies a layout or archive against a plan, and prints a short result.
+/// Verifies a layout or archive against a plan, and prints the result.
 pub(crate) async fn verify_path(
     path: &Path,
     plan: &Plan,

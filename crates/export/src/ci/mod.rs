@@ -60,7 +60,7 @@ pub enum InstallError {
     /// It is empty.
     #[error("is empty")]
     Empty,
-    /// It contains a character that YAML does not allow.
+    /// It contains a control character other than a newline or tab.
     #[error("contains the control character U+{:04X}", u32::from(*.0))]
     Control(char),
 }
@@ -69,7 +69,7 @@ impl Install {
     /// Takes a command of one or more lines.
     ///
     /// # Errors
-    /// It is empty, or contains a character that YAML does not allow.
+    /// It is empty, or contains a control character other than a newline or tab.
     pub fn new(command: &str) -> Result<Self, InstallError> {
         let command = command.trim();
         if command.is_empty() {

@@ -183,7 +183,7 @@ fn a_consequence_is_reported_only_without_its_cause() {
     }
 }
 
-/// An error of HIP that no other row knows has a careful answer; the others keep theirs.
+/// A HIP error that no other row matches is `hip-unclear-error`; the others keep their own rows.
 #[test]
 fn an_error_of_hip_has_one_answer() {
     let failures = catalogue();
@@ -226,7 +226,7 @@ fn causes_and_advice_fit_the_program_and_the_system() {
         ("zluda-dll-failed", &["/dev/", "export"]),
         ("directml-suspended", &["/dev/", "export"]),
         ("windows-driver-timeout", &["dmesg", "export"]),
-        // No other ROCm helps against these.
+        // Another ROCm release does not help against these.
         ("gpu-hardware-error", &["ROCm", "linux-firmware"]),
         ("display-frozen", &["ROCm"]),
         // These libraries are in another folder.

@@ -175,10 +175,11 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 21] = [
     ("cap_add", "--cap-add"),
     ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
+    ("device_cgroup_rules", "--device-cgroup-rule"),
     ("devices", "--device"),
     ("entrypoint", "--entrypoint"),
     ("env_file", "--env-file"),

@@ -1,4 +1,5 @@
-//! Checks the structure of a compose file: the keys of services, and the names that they refer to.
+//! Checks the structure of a compose file: the keys of services, the paths of their mounts, and the
+//! names that services refer to.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
     facts.problems.extend(problems);
 }
 
-/// Returns whether docker reads a compose file without any other one.
+/// Returns whether a compose file is complete on its own: it has a default name and no `include`.
 fn is_whole(root: &Node, file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml"));

@@ -4,7 +4,7 @@ use crate::data::data;
 use crate::target::targets;
 use crate::{Facts, Findings, Kind};
 
-/// Words that can stand between a target and the name of its GPU.
+/// Words that can occur between a target and the name of its GPU.
 const BETWEEN: [&str; 9] = ["amd", "radeon", "rx", "pro", "is", "the", "gpu", "aka", "ryzen"];
 
 /// Checks comments and texts that give a GPU the target of another one.
@@ -20,7 +20,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// The longest line that is checked, in bytes.
+/// Lines of this many bytes or more are not checked.
 const LONGEST: usize = 500;
 
 /// Words of lines about a GPU that imitates another one.
@@ -29,7 +29,8 @@ const IMITATES: [&str; 12] = [
     "not ", "n't", "lie",
 ];
 
-/// Returns the message if a line in lower case names one target, and next to it another GPU.
+/// Returns the message if a line in lower case names one target, and next to it a GPU that has
+/// another target.
 fn mixed_up(lower: &str) -> Option<String> {
     let targets = targets(lower);
     let target = targets.first().filter(|_| targets.len() == 1)?;
@@ -46,14 +47,14 @@ fn mixed_up(lower: &str) -> Option<String> {
     is_only.then(|| format!("`{word}` is {}, not {target}", row.target))
 }
 
-/// Returns whether only a few words and signs are between a target and the name of a GPU.
+/// Returns whether only words in `BETWEEN` and punctuation separate a target from a GPU's name.
 fn is_next(lower: &str, target: &str, word: &str) -> bool {
     let (Some(one), Some(other)) = (lower.find(target), lower.find(word)) else { return false };
     let (from, to) =
         if one < other { (one + target.len(), other) } else { (other + word.len(), one) };
     let between = lower.get(from..to).unwrap_or("…");
     let is_value = lower[..one].ends_with(['=', '"', ';']);
-    // `=` assigns a target, which can be intended.
+    // An assignment can be intended.
     !is_value
         && !between.contains(['=', '>', '/', '|', ','])
         && between

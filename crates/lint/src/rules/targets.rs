@@ -1,4 +1,4 @@
-//! Rules for variables of a build that an image sets for every run.
+//! Rules for build variables that an image sets for every run.
 
 use crate::shell::{Scope, Setting};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -40,7 +40,7 @@ const BUILDS: [&str; 24] = [
     "tensorflow",
 ];
 
-/// Checks for a variable of the build in an image that compiles nothing.
+/// Checks for a build variable in an image that compiles nothing.
 pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
     let Setting { name, line, scope, .. } = setting;
     let is_wanted = BUILD_ONLY.contains(&name.as_str()) && *scope == Scope::Image;
@@ -52,7 +52,7 @@ pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'
     let has_start = lower
         .lines()
         .any(|code| code.split_whitespace().next().is_some_and(|word| starts.contains(&word)));
-    // A script that the image contains may compile something.
+    // The file may pass the variable to a build that `BUILDS` does not list.
     let uses = || facts.code.matches(&format!("${{{name}")).count() > 0;
     let uses_plain = || facts.code.contains(&format!("${name}"));
     if has_start && !BUILDS.iter().any(|text| lower.contains(text)) && !uses() && !uses_plain() {

@@ -1,4 +1,4 @@
-//! Rules for what shells and Dockerfiles do differently than their authors expect.
+//! Rules for behaviour of shells and Dockerfiles that authors do not expect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +36,10 @@ fn first_line(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// The number of lines in which people write an interpreter.
+/// The number of lines at the start of a script that are searched for `#!`.
 const LATE: usize = 4;
 
-/// Search paths, which are usually not set.
+/// Variables with search paths, which are usually not set.
 const PATHS: [&str; 8] = [
     "LD_LIBRARY_PATH",
     "PYTHONPATH",
@@ -65,7 +65,7 @@ fn unset(facts: &Facts<'_>, found: &mut Findings<'_>) {
                     return;
                 }
             }
-            // The file may set them.
+            // The sourced file may set them.
             Some(&("source" | ".")) => return,
             _ => {}
         }
@@ -104,7 +104,7 @@ fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the end of the here document that starts on a line.
+/// Returns the delimiter of the here-document that starts on a line.
 fn here_document(text: &str) -> Option<&str> {
     let (before, rest) = text.split_once("<<")?;
     let rest = rest.trim_start_matches(['-', ' ']).trim_start_matches(['\'', '"', '\\']);
@@ -133,7 +133,7 @@ fn features(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_sh = facts.text.lines().next().is_some_and(|line| {
         matches!(line.trim_end(), "#!/bin/sh" | "#!/bin/sh -e" | "#!/usr/bin/env sh")
     });
-    // In the distributions with these package managers, /bin/sh knows them.
+    // In distributions with these package managers, /bin/sh supports most of these features.
     let has_other = ["apk ", "dnf ", "pacman ", "yum "].iter().any(|one| facts.code.contains(one));
     let writes_script = facts.text.matches("#!").count() > 1;
     if !is_sh || has_other || writes_script {
@@ -184,10 +184,10 @@ fn feature(text: &str) -> Option<&'static str> {
 const STARTS: [&str; 11] =
     ["RUN", "&&", "||", "if", "elif", "while", "then", "else", "do", "!", "{"];
 
-/// Distributions whose /bin/sh is dash.
+/// Base images whose /bin/sh is dash.
 const DASH: [&str; 3] = ["ubuntu", "debian", "rocm/dev-ubuntu"];
 
-/// Checks for `RUN source …` in images whose /bin/sh does not know it.
+/// Checks for features of bash, except arrays, in images whose /bin/sh is dash.
 fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let upper = facts.code.to_ascii_uppercase();
     let others = ["SHELL [", "BASH -", "<<", "/BIN/SH"];
@@ -207,7 +207,7 @@ fn sources(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks for an image for ROCm whose user is in no group that can open the GPU.
+/// Checks for a ROCm image with a user other than root, if the file mentions no group for the GPU.
 fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.text.to_ascii_lowercase();
     // A comment can say which group the container needs. On Fedora and Red Hat's systems, every user
@@ -229,7 +229,8 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let Some((line, name)) = last else { return };
     let id = name.split(':').next().unwrap_or_default();
     if !matches!(id, "root" | "0") && !id.contains('$') {
-        let message = format!("`{name}` can open the GPU only with the group of the host's device");
+        let message =
+            format!("`{name}` can open the GPU only in the group that owns the host's device");
         let hit = Hit::new("render-group-missing", line, message);
         found.hit(hit.at_most(Severity::Information));
     }
@@ -270,7 +271,8 @@ const OF_BASES: [&str; 8] = ["CUDA", "HIP", "NVIDIA", "PATH", "PYTHON", "PYTORCH
 const EXPANDED: [&str; 10] =
     ["ADD", "ARG", "COPY", "ENV", "EXPOSE", "LABEL", "RUN", "USER", "VOLUME", "WORKDIR"];
 
-/// Checks for arguments before the first `FROM` that a stage uses, but does not declare again.
+/// Checks for arguments before the first `FROM` that a `RUN` or `WORKDIR` uses, but its stage does
+/// not declare again.
 fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut global: BTreeSet<String> = BTreeSet::new();
     let mut stages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -250,9 +250,9 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
     })
 }
 
-/// Returns whether the image of a setting has, or the file installs, a release of the package to
-/// which the row does not apply. If the image is unknown, the images that the file refers to are
-/// used.
+/// Returns whether the row applies to none of the known releases of its package: those in the
+/// setting's image, and those that the file installs. If the image is unknown, the images that the
+/// file refers to are used. Returns `false` if no release is known.
 fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
     let Some(package) = &row.package else { return false };
     let own = setting.program.as_deref();

@@ -66,6 +66,29 @@ fn keys_of_units_are_in_their_sections() {
     let text = "[Unit]\nAfter=a.service\nStartLimitIntervalSec=0\n[Service]\nStartLimitBurst=3\nExecStart=/a\nRestart=always\n[Install]\nWantedBy=multi-user.target\n";
     expect("unit-section", NONE, &[("a.service", text, &[])]);
     expect("user-target", NONE, &[("etc/systemd/system/a.service", text, &[])]);
+    let both = "[Container]\nImage=a\n[Install]\nWantedBy=multi-user.target default.target\n";
+    let place = ".config/containers/systemd/a.container";
+    expect("user-target", NONE, &[(place, both, &[])]);
+}
+
+#[test]
+fn a_container_that_may_open_a_mounted_device_is_fine() {
+    let start = "services:\n  a:\n    build: .\n    volumes: ['/dev/dri:/dev/dri']\n";
+    let allowed = format!("{start}    device_cgroup_rules: ['c 226:* rmw']\n");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", start, &["4 error"]),
+        ("compose.yml", &allowed, &[]),
+        ("a.sh", "docker run -v /dev/dri:/dev/dri localhost/a\n", &["1 error"]),
+        ("a.sh", "podman run -v /dev/dri:/dev/dri localhost/a\n", &[]),
+    ];
+    expect("device-path", NONE, cases);
+}
+
+#[test]
+fn a_value_that_flash_attention_accepts_is_fine() {
+    let text = "ENV FLASH_ATTENTION_TRITON_AMD_ENABLE=1 FLASH_ATTENTION_TRITON_AMD_AUTOTUNE=1\n";
+    let text = format!("FROM docker.io/a/b@sha256:1\n{text}");
+    expect("value-unknown", NONE, &[("Dockerfile", &text, &["2 warning"])]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files with one mistake each, of kinds that people make in files of any sort.
+//! Files with one mistake each, of kinds that occur in all types of files.
 
 use super::Wrong;
 

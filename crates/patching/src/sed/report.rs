@@ -1,4 +1,5 @@
-//! What the `sed -i` lines of Dockerfiles and scripts do to a tree, and what to use instead.
+//! Reports what the `sed -i` lines of Dockerfiles and scripts do to a tree, and what to use
+//! instead.
 
 use std::path::{Path, PathBuf};
 
@@ -62,9 +63,9 @@ struct Finding {
 pub struct Asked<'a> {
     /// The files, relative to the working folder.
     pub files: &'a [PathBuf],
-    /// The folder with the tree, if it is one.
+    /// The folder with the tree, if one was given.
     pub root: Option<&'a Path>,
-    /// The pin whose source is the tree, if it is one.
+    /// The pin whose source is the tree, if one was given. Ignored if there is a `root`.
     pub pin: Option<&'a str>,
     /// The GPU target of the suggested patches, or `None` for the project's target.
     pub gpu: Option<&'a str>,

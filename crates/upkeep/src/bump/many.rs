@@ -7,7 +7,8 @@ use names::PinName;
 use pins::{PinKind, Pinned, Pins};
 use project::Project;
 
-/// Returns the unresolved pins, each with its recorded tag, branch or version.
+/// Returns the unresolved pins, except those that follow a tag, each with its recorded tag, branch
+/// or version, or with `latest` if none is recorded.
 pub fn unresolved(pins: &Pins) -> Vec<(PinName, String)> {
     let latest = || "latest".to_owned();
     let sources = pins.sources.iter().filter(|(_, pin)| pin.commit == Pinned::Unresolved);

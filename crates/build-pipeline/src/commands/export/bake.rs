@@ -2,8 +2,8 @@
 //!
 //! Each bake target builds one step, and only from what is in the folder. So each run of this
 //! command first takes the images that bake has built, then writes the contexts of the steps that
-//! are ready. The user repeats both commands until no step is left. The syntax of the file is in
-//! <https://docs.docker.com/build/bake/reference/>.
+//! are ready. The user repeats both commands until no step is left. [`bake_file`] returns the text
+//! of the file that bake reads.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

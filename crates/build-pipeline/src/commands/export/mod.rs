@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
     }
 }
 
-/// Takes the value of `--install`.
+/// Checks the value of `--install`.
 pub(crate) fn install(command: &str) -> Result<Install, Failure> {
     Install::new(command).map_err(|error: InstallError| {
         Failure::new(Kind::Input, format!("the command of `--install` {error}"))
