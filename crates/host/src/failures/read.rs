@@ -334,13 +334,24 @@ fn pattern(text: &str) -> Result<Checked, Wrong> {
     };
     match fixed_texts(&hir) {
         Some(fixed) if fixed.iter().all(|piece| piece.len() >= LEAST_TEXT) => {
-            let is_fixed = matches!(hir.kind(), HirKind::Literal(_));
-            Ok(Checked { text: text.to_owned(), regex: (!is_fixed).then_some(regex), fixed })
+            let regex = (!is_fixed(&hir)).then_some(regex);
+            Ok(Checked { text: text.to_owned(), regex, fixed })
         }
         _ => Err(wrong(
             format!("{} has too little fixed text", quote(text)),
             format!("write at least {LEAST_TEXT} consecutive characters that occur in every match"),
         )),
+    }
+}
+
+/// Returns whether a pattern is a text or a choice of texts, so that each of its fixed texts is a
+/// match.
+fn is_fixed(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Literal(_) => true,
+        HirKind::Capture(capture) => is_fixed(&capture.sub),
+        HirKind::Alternation(branches) => branches.iter().all(is_fixed),
+        _ => false,
     }
 }
 
@@ -381,6 +392,16 @@ mod tests {
         );
         assert_eq!(check("(abcdef|ghijkl)x?"), some(&["abcdef", "ghijkl"]));
         assert_eq!(check("ab.*cdefgh"), some(&["cdefgh"]));
+        for (pattern, expected) in [
+            ("abcdef", true),
+            ("(abcdef|ghijkl)", true),
+            ("(abcdef|ghijkl)x", false),
+            ("abcdef$", false),
+            ("(abcdef|gh[ij]kl)", false),
+        ] {
+            let mut parser = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build();
+            assert_eq!(is_fixed(&parser.parse(pattern).unwrap()), expected, "{pattern}");
+        }
         assert_eq!(check("(abcdef)?"), None);
         assert_eq!(check("(abcdef|.)"), None);
         assert_eq!(check("[a-z]+"), None);
