@@ -359,8 +359,8 @@ mod tests {
 
     #[test]
     fn here_documents_are_known_by_their_end() {
-        assert_eq!(here_document("cat <<'EOF' > x").as_deref(), Some("EOF"));
-        assert_eq!(here_document("cat <<-END").as_deref(), Some("END"));
+        assert_eq!(here_document("cat <<'EOF' > x"), Some("EOF"));
+        assert_eq!(here_document("cat <<-END"), Some("END"));
         assert_eq!(here_document("read x <<< \"$y\""), None);
         assert_eq!(here_document("echo a"), None);
     }
