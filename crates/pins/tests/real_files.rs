@@ -513,3 +513,14 @@ fn the_lock_of_rocm_takes_it_from_experimental_and_the_rest_from_sid() {
     // These come from `experimental`, which has newer versions than sid.
     assert!(version("libc6").starts_with("2.43-") && version("cmake").starts_with("4.3."));
 }
+
+#[test]
+fn the_advice_for_a_moved_index_does_not_lead_to_another_index_that_moved() {
+    let compat = compat();
+    for (name, row) in &compat.indexes {
+        let next = row.instead.split([' ', ',']).filter(|word| word.starts_with("https://"));
+        for url in next {
+            assert!(compat.moved_index(url).is_none(), "{name}: {url} has moved too");
+        }
+    }
+}
