@@ -14,7 +14,7 @@ use sources::{Hosts, ParseProxyError, Proxies, ProxyUrl};
 use crate::mirrors::Mirrors;
 
 /// The variables that the program reads, for `build-pipeline help environment`.
-pub const TABLE: [(&str, &str); 33] = [
+pub const TABLE: [(&str, &str); 34] = [
     ("BUILD_PIPELINE_DIRECTORY", "same as -C"),
     ("BUILD_PIPELINE_MIRROR", "same as --mirror, comma-separated"),
     ("BUILD_PIPELINE_MIRROR_ONLY", "1: same as --mirror-only"),
@@ -95,6 +95,7 @@ pub const TABLE: [(&str, &str); 33] = [
         "PATH",
         "where to find programs: podman; credential helpers; cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
     ),
+    ("SUDO_UID", "the user who called sudo, whose projects root may use from a folder inside them"),
     ("TMPDIR", "the folder for small temporary files, for example those of `lock` (default /tmp)"),
     ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];
@@ -102,6 +103,11 @@ pub const TABLE: [(&str, &str); 33] = [
 /// Returns a variable if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns the ID of the user who called sudo, if this program runs under it.
+pub(crate) fn sudo_caller() -> Option<u32> {
+    variable("SUDO_UID")?.parse().ok()
 }
 
 /// Returns the docker builder that `DOCKER_BUILDKIT` selects, if its value is one that docker's own

@@ -12,9 +12,9 @@ use pins::{ParseError, References, Tracks};
 use planner::PlanningInput;
 
 use crate::inside::{self, Outside};
-use crate::{built_in, own_files, recipe};
+use crate::{built_in, own_files, owner, recipe};
 
-const VERSIONS: &str = "versions/versions.toml";
+pub(crate) const VERSIONS: &str = "versions/versions.toml";
 pub(crate) const TRACKS: &str = "versions/tracks.toml";
 
 /// The data files that every plan uses: pins, GPU targets, tracks.
@@ -44,8 +44,11 @@ impl Project {
     /// Finds the project that contains `start`: the nearest folder with `versions/versions.toml`
     /// among `start` and its parents.
     ///
+    /// A project in a parent folder must belong to the user: in `/tmp`, for example, anyone can
+    /// create `versions/versions.toml`. git has the same rule (`safe.directory`).
+    ///
     /// # Errors
-    /// There is no such folder.
+    /// There is no such folder, or a project in a parent folder belongs to another user.
     pub fn find(start: &Path) -> Result<Self, Failure> {
         // Without this, the folder before a `..` would count as a parent.
         let full = start
@@ -59,6 +62,10 @@ impl Project {
             Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
         };
         match start.ancestors().find(is_project) {
+            Some(root) if root != start => match owner::stranger(root) {
+                Some(path) => Err(owner::refusal(root, &path)),
+                None => Ok(Self::at(root, true)),
+            },
             Some(root) => Ok(Self::at(root, true)),
             None => Err(Failure::new(
                 Kind::Input,
@@ -71,8 +78,8 @@ impl Project {
         }
     }
 
-    /// Finds the project that contains `start` like [`Project::find`]. If there is none, returns
-    /// one that consists of the built-in data.
+    /// Finds the project that contains `start` like [`Project::find`]. If there is none that can be
+    /// used, returns one that consists of the built-in data.
     pub fn find_or_built_in(start: &Path) -> Self {
         Self::find(start).unwrap_or_else(|_| Self::at(start, false))
     }

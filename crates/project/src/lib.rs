@@ -4,7 +4,8 @@
 //! [`Project`] reads each file once, and [`prepare::prepare`] makes every plan from these files and
 //! a [`request::Subject`]. `patches`, `python_locks` and `own_files` read further files, and
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
-//! files. `lint_files` reads the files for `lint`. `image` reads the image that the user named, and
+//! files. `owner` refuses a parent folder's project of another user. `lint_files` reads the files for
+//! `lint`. `image` reads the image that the user named, and
 //! `input` any other file or folder with GPU code. `state` keeps records, `history` shows them, and
 //! `locks` makes runs with the same output wait for each other. `outputs` reads `--output`, `push`
 //! pushes images, and `steps` lists the steps of plans. `mirrors`, `registry`, `fetch` and
@@ -37,6 +38,7 @@ pub mod mirrors;
 pub mod origin;
 pub mod outputs;
 mod own_files;
+mod owner;
 pub mod patches;
 pub mod pins_file;
 pub mod prepare;

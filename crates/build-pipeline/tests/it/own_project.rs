@@ -530,6 +530,31 @@ fn another_project_is_never_used_instead() {
 }
 
 #[test]
+fn a_project_of_another_user_in_a_parent_folder_is_not_used() {
+    let project = with("--track mine --base docker.io/library/debian:13");
+    std::fs::create_dir_all(project.path("inside")).unwrap();
+    for owned in ["", "versions", "versions/versions.toml"] {
+        let own = |owner| std::os::unix::fs::chown(project.path(owned), Some(owner), None).unwrap();
+        own(testkit::ORDINARY_USER);
+        let refused = "-C inside plan mine";
+        project.run(refused).expect(2).says("belongs to another user").says("use `-C /");
+        for line in ["-C inside verify mine", "-C inside bump", "-C inside --track official"] {
+            project.run(line).expect(2).says("belongs to another user");
+        }
+        // The folder itself was selected, so it is used.
+        project.run("plan mine").expect(2).says("pin `mine-base` is unresolved");
+        let with_sudo = ran(project
+            .command(&["-C", "inside", "plan", "mine"])
+            .env("SUDO_UID", testkit::ORDINARY_USER.to_string())
+            .output()
+            .unwrap());
+        with_sudo.expect(2).says("pin `mine-base` is unresolved");
+        own(0);
+        project.run(refused).expect(2).says("pin `mine-base` is unresolved");
+    }
+}
+
+#[test]
 fn bump_pins_what_is_unresolved_and_says_why_where_it_cannot() {
     let host = shared_registry().host();
     let path = format!("own/many-{}", std::process::id());
