@@ -156,6 +156,13 @@ pub const FAILURES: Form = Form::of(
             "none",
             "about.strix-halo = { signs = ['gfx1151'] }",
         ),
+        Key::optional(
+            "mentions",
+            Kind::Texts,
+            "Patterns of lines that only mention a failure, such as source code in a compiler's message. Such a line shows no failure.",
+            "none",
+            "mentions = ['-> cudaError']",
+        ),
         Key::optional("failure", Kind::TableByName(&FAILURE), "The failures.", "none", ""),
     ]],
 );
@@ -225,6 +232,13 @@ pub const FAILURE: Form = Form::of(
             "Whether the program continues normally after the message.",
             "`false`",
             "harmless = true",
+        ),
+        Key::optional(
+            "unclear",
+            Kind::Flag,
+            "Whether the messages name no certain cause. The failure is reported only if no other failure is at most `within` lines from it. Of two such failures, the first is reported.",
+            "`false`",
+            "unclear = true",
         ),
         Key::required(
             "cause",

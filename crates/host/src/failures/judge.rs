@@ -65,13 +65,25 @@ impl<'f> Judge<'f> {
         self.last[pattern] == Some(number)
     }
 
-    /// Records a match. `text` returns the line in the form that is shown.
-    pub(super) fn take(&mut self, pattern: usize, number: u64, text: impl Fn() -> LogLine) {
-        self.last[pattern] = Some(number);
+    /// Records a match. `is_mention` returns whether the line only mentions failures, and `text`
+    /// returns it in the form that is shown.
+    pub(super) fn take(
+        &mut self,
+        pattern: usize,
+        number: u64,
+        is_mention: impl Fn() -> bool,
+        text: impl Fn() -> LogLine,
+    ) {
         let failures = self.failures;
-        for one in &failures.patterns[pattern].uses {
+        let uses = &failures.patterns[pattern].uses;
+        let is_evidence = !(uses.iter().any(|one| matches!(one, Use::Line(_))) && is_mention());
+        if is_evidence {
+            self.last[pattern] = Some(number);
+        }
+        for one in uses {
             match *one {
-                Use::Line(failure) => self.line(failure, pattern, number, &text),
+                Use::Line(failure) if is_evidence => self.line(failure, pattern, number, &text),
+                Use::Line(_) => {}
                 Use::Unless(failure) => {
                     let within = failures.all[failure].proof.within;
                     let trace = &mut self.traces[failure];
@@ -152,9 +164,28 @@ impl<'f> Judge<'f> {
             let lines = trace.confirmed.or(trace.pending).filter(|_| fits)?;
             Some(Diagnosis { failure, lines, count: trace.count })
         });
-        let mut found: Vec<Diagnosis<'_>> = shown.collect();
+        let shown: Vec<Diagnosis<'_>> = shown.collect();
+        let is_explained = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
+        let mut found: Vec<Diagnosis<'_>> =
+            shown.iter().filter(|one| !is_explained(one)).cloned().collect();
         found.sort_by_key(|one| one.lines.first().map(|line| line.number));
         found
+    }
+}
+
+impl Diagnosis<'_> {
+    /// Returns whether `other`, whose messages name no certain cause, may be a consequence of this
+    /// failure: they are close, and this one has a certain cause or comes first.
+    fn explains(&self, other: &Self) -> bool {
+        if !other.failure.is_unclear || self.failure.is_harmless || self.failure == other.failure {
+            return false;
+        }
+        let first = |one: &Self| one.lines.first().map(|line| line.number);
+        let is_close = |one: &LogLine, two: &LogLine| {
+            one.number.abs_diff(two.number) <= other.failure.proof.within
+        };
+        (!self.failure.is_unclear || first(self) < first(other))
+            && self.lines.iter().any(|one| other.lines.iter().any(|two| is_close(one, two)))
     }
 }
 

@@ -4,7 +4,9 @@
 //! Start at [`parse_failures`] and [`Failures::diagnose`]. `scan` searches a log for the fixed text
 //! of all patterns at once, and matches only the lines with a hit. `judge` weighs the hits: lines
 //! that belong together must be close, counter-evidence cancels them, and the log must show a sign
-//! of the failure's subject. `read` reads the catalogue. Nothing is guessed: text that matches no
+//! of the failure's subject. A line that only mentions a failure, such as source code, is no
+//! evidence, and a failure without a certain cause is reported only if no other one explains it.
+//! `read` reads the catalogue. Nothing is guessed: text that matches no
 //! pattern is not reported.
 
 mod judge;
@@ -34,6 +36,8 @@ pub struct Failure {
     pub checked: Option<String>,
     /// Whether programs continue normally after it.
     pub is_harmless: bool,
+    /// Whether its messages name no certain cause, so that any other failure near it explains it.
+    pub is_unclear: bool,
     proof: Proof,
 }
 
@@ -95,6 +99,8 @@ pub struct Failures {
     texts: AhoCorasick,
     /// The patterns of each fixed text.
     patterns_of: Vec<Vec<usize>>,
+    /// What a line contains that only mentions a failure.
+    mentions: Vec<Regex>,
 }
 
 /// A known failure that a log shows.

@@ -47,11 +47,12 @@ pub fn parse_failures_over(
     if let Some((lower_file, lower_text)) = lower {
         rows = Rows::read(lower_file, lower_text, rows, &mut patterns)?;
     }
-    let rows = Rows::read(file, text, rows, &mut patterns)?;
+    let mut rows = Rows::read(file, text, rows, &mut patterns)?;
+    let mentions = std::mem::take(&mut rows.mentions);
     let (subjects, all) = rows.in_order();
     match patterns.compile(&subjects, &all) {
         Some((texts, patterns_of, patterns)) => {
-            Ok(Failures { all, subjects, patterns, texts, patterns_of })
+            Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
         }
         // Each pattern compiles on its own; only their sum can be too large.
         None => {
@@ -68,6 +69,7 @@ pub fn parse_failures_over(
 struct Rows {
     subjects: Vec<(String, Subject)>,
     failures: BTreeMap<String, Failure>,
+    mentions: Vec<Regex>,
 }
 
 impl Rows {
@@ -84,6 +86,7 @@ impl Rows {
             root.check_form(&mut report, forms::FAILURES.keys);
             let known = lower.names();
             let removed = removed(&mut report, &root, &known);
+            let mentions = root.texts(&mut report, "mentions", "-> cudaError", mention);
             let subjects = tables(&mut report, &root, "about", |report, entry| {
                 read_subject(report, entry, patterns)
             });
@@ -95,6 +98,7 @@ impl Rows {
                 read_failure(report, entry, &names, patterns)
             });
             is_read?;
+            rows.mentions.extend(mentions?);
             for name in removed? {
                 rows.remove(&name);
             }
@@ -246,6 +250,7 @@ fn read_failure(
     let name = name(report, entry, "failure");
     let proof = read_proof(report, &table, subjects, patterns);
     let is_harmless = table.flag(report, "harmless");
+    let is_unclear = table.flag(report, "unclear");
     let cause = table.required(report, "cause", "cause = \"what happened\"", text);
     let fix = table.texts(report, "fix", "what to do", text);
     if fix.as_ref().is_ok_and(Vec::is_empty) {
@@ -262,6 +267,7 @@ fn read_failure(
         evidence: evidence?,
         checked: checked?,
         is_harmless: is_harmless?,
+        is_unclear: is_unclear?,
         proof: proof?,
     };
     Ok((name?, failure))
@@ -322,15 +328,24 @@ fn text(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
-fn pattern(text: &str) -> Result<Checked, Wrong> {
+/// Accepts a regular expression.
+fn mention(text: &str) -> Result<Regex, Wrong> {
     let built = RegexBuilder::new(text).unicode(false).size_limit(LARGEST_PATTERN).build();
-    let parsed = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build().parse(text);
-    let (Ok(regex), Ok(hir)) = (built, parsed) else {
-        return Err(wrong(
+    built.map_err(|_| {
+        wrong(
             format!("{} is not a regular expression", quote(text)),
             "close every bracket and group, put `\\` before a special character that is meant literally, and use no look-around",
-        ));
+        )
+    })
+}
+
+/// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
+fn pattern(text: &str) -> Result<Checked, Wrong> {
+    let regex = mention(text)?;
+    let parsed = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build().parse(text);
+    let Ok(hir) = parsed else {
+        let message = format!("{} is not a regular expression for bytes", quote(text));
+        return Err(wrong(message, "use no classes of Unicode characters"));
     };
     match fixed_texts(&hir) {
         Some(fixed) if fixed.iter().all(|piece| piece.len() >= LEAST_TEXT) => {
