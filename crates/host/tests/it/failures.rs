@@ -130,7 +130,7 @@ fn a_gpu_that_is_gone_is_the_only_cause() {
     let consequences = [
         ("mes-timeout", 100, "MES failed to respond to msg=REMOVE_QUEUE"),
         ("ring-timeout", 100, "ring sdma1 timeout, signaled seq=1, emitted seq=3"),
-        ("page-fault-in-kernel-log", 30, "[gfxhub] page fault (src_id:0 ring:24 vmid:6)"),
+        ("page-fault-in-kernel-log", 300, "[gfxhub] page fault (src_id:0 ring:24 vmid:6)"),
         ("gpu-context-lost", 300, "Failed to initialize parser -125!"),
         ("gpu-queue-stopped", 300, "Trying to push to a killed entity"),
         ("gpu-hang", 200, "HW Exception by GPU node-1 reason :GPU Hang"),
