@@ -100,7 +100,7 @@ pub struct Failures {
     /// The patterns of each fixed text.
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
-    mentions: Vec<Regex>,
+    mentions: Option<Regex>,
 }
 
 /// A known failure that a log shows.

@@ -48,10 +48,10 @@ pub fn parse_failures_over(
         rows = Rows::read(lower_file, lower_text, rows, &mut patterns)?;
     }
     let mut rows = Rows::read(file, text, rows, &mut patterns)?;
-    let mentions = std::mem::take(&mut rows.mentions);
+    let mentions = one_of(&std::mem::take(&mut rows.mentions));
     let (subjects, all) = rows.in_order();
-    match patterns.compile(&subjects, &all) {
-        Some((texts, patterns_of, patterns)) => {
+    match patterns.compile(&subjects, &all).zip(mentions) {
+        Some(((texts, patterns_of, patterns), mentions)) => {
             Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
         }
         // Each pattern compiles on its own; only their sum can be too large.
@@ -326,6 +326,16 @@ fn text(text: &str) -> Result<String, Wrong> {
             Err(wrong(message, "shorten it to 500 characters"))
         }
     }
+}
+
+/// Returns a pattern that matches what one of `all` matches. The outer value is `None` if it is too
+/// large, and the inner one if `all` is empty.
+fn one_of(all: &[Regex]) -> Option<Option<Regex>> {
+    if all.is_empty() {
+        return Some(None);
+    }
+    let groups: Vec<String> = all.iter().map(|one| format!("(?:{one})")).collect();
+    RegexBuilder::new(&groups.join("|")).unicode(false).build().ok().map(Some)
 }
 
 /// Accepts a regular expression.

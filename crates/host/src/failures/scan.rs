@@ -117,7 +117,8 @@ impl<'f> Scan<'f> {
                 if self.matches(*pattern, text, &line, at) {
                     let shown = &text[line.clone()];
                     let place = at - line.start;
-                    let is_mention = || failures.mentions.iter().any(|one| one.is_match(shown));
+                    let is_mention =
+                        || failures.mentions.as_ref().is_some_and(|one| one.is_match(shown));
                     self.judge.take(*pattern, number, is_mention, || LogLine {
                         number,
                         text: shown_part(shown, place),
