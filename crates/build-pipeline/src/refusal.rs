@@ -188,7 +188,7 @@ impl<'a> Line<'a> {
         meant.into_iter().map(|name| format!("did you mean `{name}`?")).collect()
     }
 
-    /// Returns the command that builds a track whose name was written in place of a command. If the
+    /// Returns the command that builds a track whose name was written instead of a command. If the
     /// word is similar to a command, the track must have exactly this name.
     fn track_to_build(&self, error: &clap::Error, is_like_command: bool) -> Option<String> {
         let matches = self.matches.as_ref()?;

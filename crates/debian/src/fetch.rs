@@ -127,7 +127,7 @@ async fn fetch_one(
     // The first mirror that does not have the file, and the failures in order.
     let (mut missing, mut failed) = (None, Vec::new());
     for (url, place) in urls(mirrors, package, days)? {
-        // A mirror that does not respond may have the file, and archives must not be used in place
+        // A mirror that does not respond may have the file, and archives must not be used instead
         // of a mirror.
         if place == Place::Archive && missing.is_none() {
             break;

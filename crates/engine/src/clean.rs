@@ -1,10 +1,10 @@
 //! Lists and removes what this tool's runs left in an engine. It touches nothing else.
 //!
-//! Containers and images of this tool have a label. Images that are in use stay, and so do images
-//! that someone has named. Images built on this tool's bases carry the label of the base, and may
-//! serve several runs. podman's build containers have no label while they run; they belong to this
-//! tool if buildah's record of them contains this tool's build argument. If that record cannot be
-//! read because the engine is on another machine, they stay.
+//! Containers and images of this tool have a label. Images that are in use are kept, and so are
+//! images that someone has named. Images built on this tool's bases carry the label of the base,
+//! and may serve several runs. podman's build containers have no label while they run; they belong
+//! to this tool if buildah's record of them contains this tool's build argument. If that record
+//! cannot be read because the engine is on another machine, they stay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

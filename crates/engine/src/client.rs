@@ -335,7 +335,7 @@ pub(crate) fn get(action: &str, path: String) -> Call<'_> {
     Call { action, method: Method::GET, path }
 }
 
-/// Encodes pairs as a query.
+/// Encodes pairs as a query string.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }

@@ -296,7 +296,7 @@ fn sockets_left(settings: &ServiceSettings) -> Vec<PathBuf> {
 }
 
 /// Ends the processes in folders that killed watchdogs left, and removes the folders and sockets.
-/// Anything in use stays. Returns what was removed.
+/// Anything in use is kept. Returns what was removed.
 pub async fn sweep(settings: &ServiceSettings) -> Vec<PathBuf> {
     let mut removed = sockets_left(settings);
     removed.retain(|socket| fs::remove_file(socket).is_ok());

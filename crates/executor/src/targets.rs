@@ -24,7 +24,7 @@ pub fn check_copy_target(output: &Output) -> Result<(), ExecuteError> {
     check(output, |path| ArtifactFolder::new(path.to_owned()).check(Some(INPUTS)))
 }
 
-/// Checks that the image of a run may be written to its outputs. Registries are asked separately.
+/// Checks that the image of a run may be written to its outputs. Registries are checked separately.
 pub(crate) fn check_outputs(run: &Run) -> Result<(), ExecuteError> {
     for output in &run.settings.outputs {
         check(output, |path| layout::check_target(path, &run.plan.name))

@@ -104,7 +104,7 @@ pub struct CodeTarget {
     xnack: Option<bool>,
 }
 
-/// How code fits a GPU.
+/// How code matches a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
     /// It was compiled for this GPU.
@@ -151,7 +151,7 @@ impl CodeTarget {
     }
 
     /// Returns the target of a family of processors, such as `gfx11xx`. The processors of the
-    /// family are unknown, so the code fits no GPU.
+    /// family are unknown, so the code matches no GPU.
     pub(crate) fn of_family(name: &str) -> Option<Self> {
         let digits = name.strip_prefix("gfx")?.strip_suffix('x')?.trim_end_matches('x');
         let is_family = digits.bytes().all(|b| b.is_ascii_alphanumeric()) && name.len() < 12;
@@ -206,9 +206,9 @@ impl CodeTarget {
         &self.processor
     }
 
-    /// Returns whether a GPU might run this code: the code fits, or it is unknown whether it fits.
-    /// The second case applies to families of processors, and to generic targets and numbers that
-    /// are newer than this program.
+    /// Returns whether a GPU might run this code: the code matches, or it is unknown whether it
+    /// does. The second case applies to families of processors, and to generic targets and numbers
+    /// that are newer than this program.
     pub fn may_fit(&self, gpu: &GpuTarget) -> bool {
         let is_of_family = || {
             let family = self.processor.trim_end_matches('x');
@@ -226,7 +226,7 @@ impl CodeTarget {
         }
     }
 
-    /// Returns how this code fits a GPU, or `None` if the GPU cannot run it. Features are not
+    /// Returns how this code matches a GPU, or `None` if the GPU cannot run it. Features are not
     /// compared: they depend on the settings of the machine.
     pub fn fits(&self, gpu: &GpuTarget) -> Option<Fit> {
         let gpu = gpu.as_str();

@@ -98,8 +98,8 @@ pub async fn reach(
     Ok((engine, facts))
 }
 
-/// Asks an engine for its properties. Podman is asked only for its version, because files contain
-/// the rest, and reading them is faster.
+/// Queries the properties of an engine. Podman is queried only for its version, because files
+/// contain the rest, and reading them is faster.
 ///
 /// # Errors
 /// The engine does not answer.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::report::{known, source};
 use crate::{Finding, Rule, Severity, rules};
 
-/// Returns SARIF's word for a severity.
+/// Returns the SARIF level for a severity.
 fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",

@@ -27,7 +27,7 @@ pub enum ParseGfxVersionError {
     TargetName {
         /// The text that was given.
         text: String,
-        /// The version of the same target.
+        /// The version of this target.
         version: GfxVersion,
     },
     /// The text does not consist of three numbers in the allowed ranges.

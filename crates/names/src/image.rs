@@ -42,16 +42,16 @@ pub struct ImageEdit {
     pub created_by: String,
     /// Environment variables to set; they replace the base's variables of the same name.
     pub env: BTreeMap<String, String>,
-    /// The entrypoint, in place of the base's. If set, the base's arguments (`Cmd`) are dropped.
+    /// The entrypoint, instead of the base's. If set, the base's arguments (`Cmd`) are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<String>>,
-    /// The default arguments, in place of the base's.
+    /// The default arguments, instead of the base's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmd: Option<Vec<String>>,
-    /// The user, in place of the base's.
+    /// The user, instead of the base's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The working directory, in place of the base's.
+    /// The working directory, instead of the base's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
     /// Words to put before the entrypoint.

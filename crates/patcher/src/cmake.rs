@@ -467,14 +467,14 @@ mod tests {
             let is_wanted = |command: &str| command.starts_with("set(L_OLD");
             selection(&text, is_wanted, |_| None).map(|text| text.lines().count())
         };
-        // The beginning and the end of the name must fit.
+        // The beginning and the end of the name must match.
         assert_eq!(selected("set(L_${X} c)"), Ok(3));
         assert_eq!(selected("set(${X}_OLD c)"), Ok(3));
         assert_eq!(selected("set(L${X}D c)"), Ok(3));
         assert_eq!(selected("set(M_${X} c)"), Ok(1));
         assert_eq!(selected("set(${X}_NEW c)"), Ok(1));
         assert_eq!(selected("set(L_${X}_NEW c)"), Ok(1));
-        // A name that is only a variable fits if that variable may hold the subject's name.
+        // A name that is only a variable matches if that variable may hold the subject's name.
         assert_eq!(selected("set(${X} c)"), Ok(1));
         assert_eq!(selected("list(append X L_OLD)\nset(${X} c)"), Ok(4));
         assert_eq!(selected("list(REMOVE_ITEM X L_OLD)\nset(${X} c)"), Ok(1));

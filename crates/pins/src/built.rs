@@ -35,7 +35,7 @@ pub struct Variant {
     pub stages: Vec<Stage>,
     /// Whether the image must contain code for its GPU, which the build then checks.
     pub has_gpu_code: bool,
-    /// The GPU targets whose code stays in the image. If empty, all code stays.
+    /// The GPU targets whose code is kept in the image. If empty, all code is kept.
     pub slim: Vec<GpuTarget>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn read_base(
     }
 }
 
-/// Reads `slim`: the GPU targets whose code stays. The list is empty if the key is absent.
+/// Reads `slim`: the GPU targets whose code is kept. The list is empty if the key is absent.
 pub(crate) fn read_slim(
     report: &mut Report<'_>,
     table: &Table<'_>,
@@ -174,7 +174,7 @@ pub(crate) fn read_slim(
     let gpus = table.texts(report, "slim", "gfx1151", checks::gpu_target)?;
     match table.get("slim").filter(|_| gpus.is_empty()) {
         Some(entry) => {
-            let help = "list the GPUs whose code stays, for example `slim = [\"gfx1151\"]`, or remove the line";
+            let help = "list the GPUs whose code is kept, for example `slim = [\"gfx1151\"]`, or remove the line";
             Err(report.add(&entry.span, wrong("`slim` lists no GPU".to_owned(), help)))
         }
         None => Ok(gpus),

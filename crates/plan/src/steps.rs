@@ -100,11 +100,11 @@ pub enum Action {
         image: String,
         /// The contract (versioned specification) that determines every byte of the new layers.
         contract: SlimContract,
-        /// The GPU targets whose code stays. The build stops if the image has no code for one of
+        /// The GPU targets whose code is kept. The build stops if the image has no code for one of
         /// them.
         gpus: Vec<GpuTarget>,
-        /// Other GPU targets whose code stays if the image has some. If the image imitates another
-        /// GPU, this is its own GPU, because the imitation can be switched off.
+        /// Other GPU targets whose code is kept if the image has some. If the image imitates
+        /// another GPU, this is its own GPU, because the imitation can be switched off.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         if_present: Vec<GpuTarget>,
     },

@@ -26,8 +26,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) is_rehearsal: bool,
     /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION`.
     pub(crate) is_spoof: bool,
-    /// The GPU targets whose code stays in the image, from the highest track that has `slim`. Empty
-    /// if no track has it.
+    /// The GPU targets whose code is kept in the image, from the highest track that has `slim`.
+    /// Empty if no track has it.
     pub(crate) slim: &'a [GpuTarget],
     /// The settings of all tracks, merged. A setting of a higher track replaces that of a lower
     /// track.

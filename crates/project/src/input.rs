@@ -215,7 +215,7 @@ const PACKAGES: [(&str, &str); 6] = [
     (".zip", "a zip archive"),
 ];
 
-/// Returns whether a name that was not found was meant as a path.
+/// Returns whether a name that was not found looks like a path.
 fn looks_like_a_path(text: &str) -> bool {
     let ends =
         [".co", ".deb", ".gz", ".hsaco", ".kpack", ".rpm", ".so", ".tar", ".whl", ".zip", ".zst"];

@@ -23,7 +23,7 @@ pub struct Subject {
     pub gpus: Vec<String>,
     /// The GPU version that ROCm should see: x.y.z, `off` or `auto`.
     pub spoof: Option<String>,
-    /// The GPUs whose code stays: a list, `off`, or an empty string for the image's GPU.
+    /// The GPUs whose code is kept: a list, `off`, or an empty string for the image's GPU.
     pub slim: Option<String>,
     /// Whether to build on stand-ins.
     pub rehearse: bool,

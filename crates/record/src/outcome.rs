@@ -62,7 +62,7 @@ pub struct ImageSummary {
 /// What was removed from an image: code for other GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlimSummary {
-    /// The GPU targets whose code stays.
+    /// The GPU targets whose code is kept.
     pub gpus: Vec<String>,
     /// The stored size of all layers before slimming, in bytes.
     pub layer_bytes_before: u64,

@@ -58,7 +58,7 @@ pub enum Service {
     File,
 }
 
-/// The server that was asked: the one in the URL of the source, or a mirror.
+/// The server that was contacted: the one in the URL of the source, or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The URL that was requested. It contains no credentials.
@@ -138,7 +138,7 @@ pub(crate) struct Failure {
     pub(crate) cause: Option<Cause>,
     /// The server for which a mirror is missing, if that is the problem: `https://HOST`.
     pub(crate) without_mirror: Option<String>,
-    /// The server that was asked, if one was.
+    /// The server that was contacted, if any.
     pub(crate) asked: Option<Box<Asked>>,
 }
 
@@ -159,13 +159,13 @@ impl SourceError {
         self.inner.without_mirror.as_deref()
     }
 
-    /// Returns the server or mirror that was asked. It is `None` if the failure has no such cause,
-    /// for example if the network must not be used or the disk is full.
+    /// Returns the server or mirror that was contacted. It is `None` if the failure has no such
+    /// cause, for example if the network must not be used or the disk is full.
     pub fn asked(&self) -> Option<&Asked> {
         self.inner.asked.as_deref()
     }
 
-    /// Returns the mirror that was asked, if a mirror rule applied.
+    /// Returns the mirror that was contacted, if a mirror rule applied.
     pub fn mirror(&self) -> Option<&Asked> {
         self.asked().filter(|asked| asked.is_mirror)
     }
@@ -206,7 +206,7 @@ impl Failure {
         Self { cause: Some(Cause(net::causes(error))), ..self }
     }
 
-    /// Adds the server that was asked, unless the failure has nothing to do with it.
+    /// Adds the server that was contacted, unless the failure has nothing to do with it.
     pub(crate) fn asked(self, asked: &Asked) -> Self {
         match self.kind {
             ErrorKind::Disk => self,

@@ -256,13 +256,13 @@ pub(crate) struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Returns the server that is asked.
+    /// Returns the server that is contacted.
     pub(crate) fn asked(&self) -> &Asked {
         &self.asked
     }
 
     /// Records a failed attempt. Waits if another attempt is allowed; otherwise returns the failure
-    /// with the server that was asked.
+    /// with the server that was contacted.
     pub(crate) async fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
         let spent = self.try_spend(failure).await;
         spent.map_err(|last| last.asked(&self.asked))

@@ -14,7 +14,10 @@ pub const TABLE: [(u8, &str); 21] = [
         3,
         "the machine lacks something: disk space, a permission, a home directory; doctor: something does not work",
     ),
-    (4, "a registry or another server requires valid credentials, or yours do not give access"),
+    (
+        4,
+        "a registry or another server requires valid credentials, or your credentials do not grant access",
+    ),
     (
         5,
         "a registry or another server cannot be reached, limits the request rate, or failed after all retries; verify: not everything could be compared",

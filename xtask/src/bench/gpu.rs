@@ -15,7 +15,7 @@ use crate::say;
 const LEAST_SPEED: f64 = 1e9;
 /// The maximum time of `slim`, as a multiple of the time of sealing.
 const MOST_TIME: f64 = 1.3;
-/// The GPU whose code stays.
+/// The GPU whose code is kept.
 const GPU: &str = "gfx1151";
 
 pub(super) fn run(tool: &Path, folder: &Path) -> Result<()> {

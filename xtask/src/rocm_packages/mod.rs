@@ -29,9 +29,9 @@ const NEW: [&str; 2] = ["librocblas5", "libhipblaslt1"];
 /// The packages of ROCm 6 with code for many GPUs, and llama.cpp's HIP backend.
 const OLD: [&str; 3] = ["librocblas4", "librocsparse1", "libggml0-backend-hip"];
 
-/// The GPU whose code stays in the image of [`NEW`].
+/// The GPU whose code is kept in the image of [`NEW`].
 const GPU: &str = "gfx1151";
-/// The GPU whose code stays in the image of all packages: [`OLD`] has no code for [`GPU`] in
+/// The GPU whose code is kept in the image of all packages: [`OLD`] has no code for [`GPU`] in
 /// rocBLAS.
 const OTHER_GPU: &str = "gfx1100";
 

@@ -27,7 +27,7 @@ pub(crate) enum StepCommand {
 #[derive(Debug, Args)]
 pub(crate) struct StepList {
     /// The tracks, given by name or letter; same as --track [default: all tracks that can be
-    /// planned without asking a registry]
+    /// planned without contacting a registry]
     #[arg(value_name = "TRACK", value_delimiter = ',')]
     pub(crate) names: Vec<String>,
     #[command(flatten)]

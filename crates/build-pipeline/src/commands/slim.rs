@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
     }
 }
 
-/// Returns the GPUs whose code stays.
+/// Returns the GPUs whose code is kept.
 fn gpus(args: &Slim, input: &Input) -> Result<Vec<GpuTarget>, Failure> {
     let mut gpus: Vec<GpuTarget> = Vec::new();
     for gpu in &args.gpu {

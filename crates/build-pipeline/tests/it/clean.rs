@@ -125,7 +125,7 @@ fn what_is_ours_goes_from_podman_and_the_rest_stays() {
     );
 }
 
-/// Somebody created a container from one of this tool's images: both stay, and `clean` reports
+/// Somebody created a container from one of this tool's images: both are kept, and `clean` reports
 /// that.
 #[test]
 fn an_image_by_this_tool_that_somebody_uses_stays() {
@@ -201,7 +201,7 @@ fn what_is_ours_goes_from_docker_and_the_rest_stays() {
         ran(command.env("BUILD_PIPELINE_HOST", &host).output().unwrap()).expect(0)
     };
     let with_ours = all();
-    // Only the engine that is asked for is cleaned, whatever the variables name.
+    // Only the engine given with `--engine` is cleaned, regardless of the variables.
     for variable in ["DOCKER_HOST", "BUILD_PIPELINE_HOST"] {
         let mut command = project.command(&["clean", "--engine", "podman"]);
         let other = ran(command.env(variable, &host).output().unwrap()).expect(0);

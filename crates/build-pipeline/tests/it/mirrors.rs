@@ -312,8 +312,8 @@ fn a_failing_mirror_of_an_index_is_explained_and_no_packet_goes_elsewhere() {
 fn a_failing_mirror_of_debian_packages_is_explained_and_no_packet_goes_elsewhere() {
     let site = Site::debian_files();
     site.explains_every_failure();
-    // If a mirror does not have the packages, the archive of old packages is asked, unless that is
-    // forbidden.
+    // If a mirror does not have the packages, the archive of old packages is contacted, unless that
+    // is forbidden.
     let mirror = FaultProxy::alone();
     mirror.on("*", "").does(Answer::new(404));
     let forbidden = site.run(&mirror.host(), "--mirror-only").expect(5);

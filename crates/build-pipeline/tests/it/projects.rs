@@ -48,7 +48,7 @@ fn two_projects_with_one_track_name_do_not_share_records() {
     // A record is found by its name from anywhere, and names its project.
     let id = all[0]["id"].as_str().unwrap();
     home.run(&format!("-C two records {id}")).expect(0).prints(root.to_str().unwrap());
-    // The newest record of each project stays.
+    // The newest record of each project is kept.
     home.run("records prune --keep 0").expect(0).prints("0 records removed, 2 kept");
 
     // A project that was moved keeps its records, and so do records of older versions.

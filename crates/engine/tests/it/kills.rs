@@ -622,7 +622,7 @@ async fn an_empty_container_that_a_killed_podman_did_not_record_is_removed() {
     let [container] = &records(&store, "containers")[..] else { panic!("one container") };
     let folder = store.root().join("overlay-containers").join(container["id"].as_str().unwrap());
     std::fs::remove_file(folder.join("userdata/buildah.json")).unwrap();
-    // A container with content stays, because somebody may need the content.
+    // A container with content is kept, because somebody may need the content.
     engine.clean_bases().await.unwrap();
     assert_eq!(foreign(&store)[0].len(), 1);
     let diff = store.root().join("overlay").join(container["layer"].as_str().unwrap()).join("diff");

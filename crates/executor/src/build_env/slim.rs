@@ -39,9 +39,9 @@ pub(crate) struct SlimStep<'a> {
     pub(crate) image: &'a StoredImage,
     /// The name of the image, for messages.
     pub(crate) name: &'a str,
-    /// The GPUs whose code stays. The image must have code for each of them.
+    /// The GPUs whose code is kept. The image must have code for each of them.
     pub(crate) gpus: &'a [GpuTarget],
-    /// The GPUs whose code stays if the image has some.
+    /// The GPUs whose code is kept if the image has some.
     pub(crate) if_present: &'a [GpuTarget],
     /// The GPU version that the image makes ROCm assume, unless a later step changes it.
     pub(crate) forced: Option<GfxVersion>,
@@ -250,7 +250,7 @@ impl BuildEnv {
     }
 }
 
-/// Returns the GPUs whose code stays, sorted.
+/// Returns the GPUs whose code is kept, sorted.
 fn sorted<'a>(step: &SlimStep<'a>) -> Vec<&'a GpuTarget> {
     let mut kept: Vec<&GpuTarget> = step.gpus.iter().chain(step.if_present).collect();
     kept.sort();
@@ -334,7 +334,7 @@ mod tests {
         let waiting = || tokio::time::timeout(WAIT, LayerFolder::open(work.path(), &key));
         assert!(waiting().await.is_err(), "the first run holds the lock");
         LayerFolder::open(work.path(), &Digest::of(b"other")).await.unwrap();
-        // A layer stays for the next run, unless it is damaged.
+        // A layer is kept for the next run, unless it is damaged.
         fs::write(first.layer(&key), "layer").unwrap();
         first.remove_if_damaged(&ExecuteError::plan("a bug".to_owned()));
         let second = LayerFolder::open(work.path(), &key).await.unwrap();

@@ -72,7 +72,7 @@ fn what_a_finished_step_needs_does_not_run_and_needs_no_engine() {
         build_env.bake = Some(Arc::new(Bake::new("unused")));
     });
     assert!(!needs_engine(&plan, &baked), "bake builds instead of an engine");
-    // It came from a store that this run may not read.
+    // It came from a store that this run is not allowed to read.
     let foreign = StoredImage { origin: Some("dir:/steps".to_owned()), ..made };
     store.finish(&key, &foreign).unwrap();
     assert_eq!(ids(&plan, &plain), ALL);

@@ -278,7 +278,7 @@ async fn a_run_takes_finished_steps_first_unless_it_builds_them_to_compare() {
         assert_eq!(crate::needs_engine(&plan, &settings), !is_taken, "{number}");
         assert_eq!(build_env.shared.is_sampled(key), percent == 100, "{number}");
     }
-    // A run that may not read from the store is told why it builds the step again.
+    // A run that is not allowed to read from the store is told why it builds the step again.
     let (notes, folder) = (Notes::default(), folder.path().join("1"));
     let settings = super::support::settings(Some(super::support::build_env(&folder)));
     crate::take_from_stores(&plan, &settings, &notes.note()).await;
@@ -299,7 +299,7 @@ async fn a_store_that_does_not_answer_is_reported_once_and_left_alone() {
     let (image, key) = (made(&own, "text"), key());
     assert!(shared.pull(wanted(&key), &own, &notes.note()).await.is_none());
     let asked = proxy.requests().len();
-    assert!(asked > 0, "the store is asked once");
+    assert!(asked > 0, "the store is queried once");
     assert!(shared.pull(wanted(&key), &own, &notes.note()).await.is_none());
     publish(&shared, &image, &own).await.unwrap();
     let turn = shared.claim(wanted(&key), &own, &notes.note()).await;

@@ -86,7 +86,7 @@ pub(crate) fn with_u64(bytes: Vec<u8>, at: usize, number: u64) -> Vec<u8> {
     with(bytes, at, &number.to_le_bytes())
 }
 
-/// A plain bundle with entries of these IDs and contents, each aligned to 64 bytes.
+/// A plain bundle of entries with these IDs and contents, each aligned to 64 bytes.
 pub(crate) fn bundle(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let head = 32 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
     let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();

@@ -1,4 +1,4 @@
-//! Targets, and which code fits which GPU.
+//! Targets, and which code matches which GPU.
 
 use gpu_code::{CodeTarget, Fit};
 

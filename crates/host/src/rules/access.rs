@@ -58,7 +58,7 @@ const UNMAPPED: u32 = 65_534;
 /// The file for this tool's udev rules.
 const UDEV: &str = "/etc/udev/rules.d/70-amdgpu.rules";
 
-/// Why the user may not open a node.
+/// Why the user is not allowed to open a node.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     /// The user is not in the group with this ID, which may open it.

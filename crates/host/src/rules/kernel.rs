@@ -249,7 +249,7 @@ fn own_driver(context: &Context<'_>) -> Finding {
         "the kernel's own driver, and `ttm.pages_limit`",
     )
     .because(
-        "AMD advises against the package for these GPUs: the kernel's driver gets the fixes, and with the package, parameters of ttm have no effect",
+        "AMD advises against the package for these GPUs: the kernel driver gets the fixes, and with the package, parameters of ttm have no effect",
         "ROCm/legacy-rocm-build#6146 (solved by removing the package and booting an OEM kernel); maintainers in #6143, #6182 and #5562",
     );
     if memory::has_large_carve_out(context) {

@@ -242,7 +242,7 @@ fn causes_and_advice_fit_the_program_and_the_system() {
 }
 
 /// Only Strix Halo has the firmware and the registers that these failures name, and only RX 9000
-/// has the error of hipBLASLt. Some advice is for one program or one kind of log.
+/// has the bug in hipBLASLt. Some advice is for one program or one kind of log.
 #[test]
 fn advice_for_one_gpu_says_for_which() {
     let failures = catalogue();

@@ -375,7 +375,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     }
 }
 
-/// Checks for an override that selects another GPU than the one that the image is for.
+/// Checks for an override that selects a GPU other than the one that the image is for.
 fn for_image(setting: &Setting, found: &mut Findings<'_>) {
     let Setting { name, value, line, .. } = setting;
     let Ok(version) = value.trim().parse::<GfxVersion>() else { return };

@@ -13,7 +13,7 @@ pub(super) struct Scanner<'a> {
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) missing: &'a RefCell<Vec<(String, usize)>>,
     pub(super) endless: &'a Cell<usize>,
-    /// The number of defaults around the text: `${A:-${B:-…}}`.
+    /// The nesting depth of defaults, as in `${A:-${B:-…}}`.
     pub(super) depth: usize,
 }
 

@@ -115,7 +115,7 @@ fn the_first_file_that_fits_is_edited_and_only_that_one() {
     assert_eq!(ask(&[("new", one), ("old", one)]), applied("new"));
     assert_eq!(ask(&[("old", one), ("older", one)]), applied("old"));
     assert_eq!(ask(&[("new", none), ("older", one)]), applied("older"));
-    // A file with too many places does not hide a later one that fits.
+    // A file with too many places does not hide a later one that matches.
     assert_eq!(ask(&[("new", two), ("old", one)]), applied("old"));
     // Otherwise the first of them is reported, before a missing anchor.
     assert_eq!(ask(&[("new", none), ("old", two), ("older", two)]), failed("ambiguous", "old"));

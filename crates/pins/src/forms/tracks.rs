@@ -196,7 +196,7 @@ pub const SLIM_VARIANT: Form = Form::of(
     &[&[Key::required(
         "slim",
         Kind::Texts,
-        "The GPU targets whose code stays in the image.",
+        "The GPU targets whose code is kept in the image.",
         "slim = [\"gfx1151\"]",
     )]],
 );
@@ -247,8 +247,8 @@ const GPU_CODE: Key = Key::optional(
 const SLIM: Key = Key::optional(
     "slim",
     Kind::Texts,
-    "The GPU targets whose code stays in the image. Code for all other GPUs is removed.",
-    "all code stays",
+    "The GPU targets whose code is kept in the image. Code for all other GPUs is removed.",
+    "all code is kept",
     "slim = [\"gfx1151\"]",
 );
 const STAGES: Key = stages("no stages: the track needs no engine, or its stages are in `variants`");

@@ -47,7 +47,7 @@ pub struct PythonLock {
 pub struct LockedProject {
     /// The version.
     pub version: String,
-    /// The wheels that run on the platform; an installer takes the one that fits best.
+    /// The wheels that run on the platform; an installer chooses the best match.
     pub wheels: Vec<Wheel>,
 }
 

@@ -55,10 +55,10 @@ pub enum Build {
         /// Whether the image sets `HSA_OVERRIDE_GFX_VERSION` to the GPU's value in `gpus.toml`.
         /// With `None`, the track that it is based on decides.
         spoof: Option<bool>,
-        /// The GPU targets whose code stays in the image. If empty, all code stays.
+        /// The GPU targets whose code is kept in the image. If empty, all code is kept.
         slim: Vec<GpuTarget>,
         /// The variants that are built only on request, by name, each with the GPU targets whose
-        /// code stays.
+        /// code is kept.
         variants: BTreeMap<String, Vec<GpuTarget>>,
     },
     /// An engine builds it from Dockerfiles.

@@ -12,7 +12,7 @@ pub(crate) const LOCKS: &[(&str, &str)] = &[
         "[set.base]\nwanted = [\"?essential\"]\npackages = { apt = \"3.0.3\" }\n",
     ),
     ("a package as a text", "[set.base]\nwanted = [\"?essential\"]\npackages = [\"apt\"]\n"),
-    ("a pattern that is not known", "[set.base]\nwanted = [\"?required\"]\npackages = []\n"),
+    ("an unknown pattern", "[set.base]\nwanted = [\"?required\"]\npackages = []\n"),
     (
         "a package with nothing",
         "[set.base]\nwanted = [\"?essential\"]\npackages = [{ name = \"apt\" }]\n",

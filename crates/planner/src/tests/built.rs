@@ -128,7 +128,7 @@ fn a_change_in_a_set_of_a_lock_concerns_only_the_steps_that_fetch_it() {
     assert!(same.contains(&"bootstrap-base"), "{same:?}");
     assert!(!same.contains(&"fetch-packages") && !same.contains(&"build-tool"), "{same:?}");
 
-    // The date of the lock, or another set, does not change any step.
+    // A new date in the lock, or a change to another set, does not change any step.
     let mut newer = input();
     newer.files.insert(lock.to_owned(), digest('8'));
     let newer = make(&request, &newer).unwrap().plan;

@@ -51,8 +51,8 @@ fn choice(gpus: &[&str]) -> SlimChoice {
     SlimChoice::For(gpus.iter().map(|gpu| gpu.parse().unwrap()).collect())
 }
 
-/// Returns the GPUs whose code must stay, the GPUs whose code stays if present, and the change that
-/// the plan records.
+/// Returns the GPUs whose code must be kept, the GPUs whose code is kept if present, and the change
+/// that the plan records.
 fn kept(request: &BuildRequest) -> (String, String, Option<String>) {
     let plan = plan_of(request);
     let spell =

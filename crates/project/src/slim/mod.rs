@@ -37,7 +37,7 @@ pub struct SlimRequest<'a> {
     pub image: &'a Image,
     /// The GPU version that the image makes ROCm see.
     pub forced: Option<GfxVersion>,
-    /// The GPUs whose code stays.
+    /// The GPUs whose code is kept.
     pub gpus: &'a [GpuTarget],
     /// The layout or the archive to write.
     pub output: &'a Output,
@@ -192,7 +192,7 @@ fn refused(image: &str, refusal: &Refusal) -> Failure {
         Refusal::NoCode => told.hint("there is nothing to remove; use the image as it is"),
         Refusal::Imitates(imitated) => told.hint(format!("keep that code: `--gpu {imitated}`")),
         Refusal::Lacks { .. } => {
-            told.hint("specify the GPUs whose code should stay: `--gpu gfx1151,gfx1100`")
+            told.hint("specify the GPUs whose code should be kept: `--gpu gfx1151,gfx1100`")
         }
     }
 }

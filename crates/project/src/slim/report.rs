@@ -22,7 +22,7 @@ pub struct SlimmedImage {
     pub digest: String,
     /// The contract (versioned specification) that determines its bytes.
     pub contract: &'static str,
-    /// The GPU targets whose code stays.
+    /// The GPU targets whose code is kept.
     pub gpus: Vec<String>,
     /// The number of layers that changed.
     pub layers_changed: usize,

@@ -1,4 +1,4 @@
-//! What users do wrong, and how much the messages help them.
+//! Mistakes of users, and a score for each message.
 //!
 //! `table.toml` lists the mistakes. Each message is scored: the share of its checks (what, where,
 //! why, next step) that hold, times 3.
