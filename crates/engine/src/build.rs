@@ -120,7 +120,7 @@ pub(crate) fn query_of(
     query.append_pair("buildargs", &json(build_args));
     query.append_pair("labels", &json(&labels));
     query.append_pair("nocache", flag(!request.use_cache));
-    // Without both, the container of an interrupted build stays.
+    // Without both, the container of an interrupted build is left behind.
     query.append_pair("rm", "1").append_pair("forcerm", "1");
     if let Some(target) = &request.target {
         query.append_pair("target", target);

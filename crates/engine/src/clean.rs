@@ -4,7 +4,7 @@
 //! images that someone has named. Images built on this tool's bases carry the label of the base,
 //! and may serve several runs. podman's build containers have no label while they run; they belong
 //! to this tool if buildah's record of them contains this tool's build argument. If that record
-//! cannot be read because the engine is on another machine, they stay.
+//! cannot be read because the engine is on another machine, they are kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -206,8 +206,8 @@ impl Client {
         } else {
             self.tag(image, to).await?;
             let pushed = tokio::time::timeout(limit, self.push_by_name(&action, to)).await;
-            // The name was only for the push. If it is the only one, it stays, because docker would
-            // remove the image along with it.
+            // The name was only for the push. If it is the only one, it is kept, because docker
+            // would remove the image along with it.
             if self.inspect(image.as_str()).await?.tags.len() > 1 {
                 self.remove_image(&to.to_string(), false).await?;
             }

@@ -197,8 +197,8 @@ impl Podman {
 /// Stops the service of a dropped build.
 ///
 /// When a service is told to stop, it waits for its open connections, and a build with an open
-/// connection removes its container. Without one, the service exits immediately and the container
-/// stays. Therefore the response is held until the service has ended.
+/// connection removes its container. Without one, the service exits immediately and leaves the
+/// container behind. Therefore the response is held until the service has ended.
 struct Ending {
     service: Option<Service>,
     held: Answer,

@@ -55,8 +55,8 @@ const REFUSED: [(&str, &str, &str); 9] = [
     ),
     // These variables help to find the cause of a crash: they make the runtime wait for every
     // kernel, or log every call.
-    ("AMD_SERIALIZE_KERNEL", "is for debugging and serializes all kernels", RUN_TIME),
-    ("AMD_SERIALIZE_COPY", "is for debugging and serializes all copies", RUN_TIME),
+    ("AMD_SERIALIZE_KERNEL", "is for debugging and serialises all kernels", RUN_TIME),
+    ("AMD_SERIALIZE_COPY", "is for debugging and serialises all copies", RUN_TIME),
     ("HIP_LAUNCH_BLOCKING", "is for debugging and makes every kernel launch synchronous", RUN_TIME),
     (
         "CUDA_LAUNCH_BLOCKING",

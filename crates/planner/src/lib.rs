@@ -1,10 +1,10 @@
 //! Creates a [`plan::Plan`] from a [`BuildRequest`] and a [`PlanningInput`].
 //!
 //! Start at [`plan()`]. No track has code of its own: `metadata` plans the tracks that need no
-//! engine, and `built` plans those that an engine builds. `slim` decides which GPU code stays, and
-//! `chain` finds the tracks that a track is based on. The planner never reads files, the network,
-//! the environment or the clock. Tags are resolved and files are read before it is called, so the
-//! same arguments always produce the same plan, byte for byte.
+//! engine, and `built` plans those that an engine builds. `slim` decides which GPU code is kept,
+//! and `chain` finds the tracks that a track is based on. The planner never reads files, the
+//! network, the environment or the clock. Tags are resolved and files are read before it is called,
+//! so the same arguments always produce the same plan, byte for byte.
 
 #![cfg_attr(
     test,

@@ -65,7 +65,7 @@ pub enum SpoofChoice {
 }
 
 /// Whether code for other GPUs is removed from an image. Code for the image's GPU, and for a GPU
-/// that it imitates, always stays.
+/// that it imitates, is always kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SlimChoice {
     /// As the track specifies.

@@ -1,6 +1,6 @@
 //! Decides which GPU code stays in an image, and adds the step that removes the rest.
 //!
-//! Code for the image's GPU always stays, and so does code for a GPU that the image imitates. If
+//! Code for the image's GPU is always kept, and so is code for a GPU that the image imitates. If
 //! the image's GPU is not in the track's list, the list is ignored.
 
 use std::collections::BTreeSet;

@@ -149,7 +149,7 @@ impl Fetcher {
             sha256: sha256.clone(),
             url: None,
         };
-        // Asking pip takes a while, so do it only if the archive is not cached.
+        // Querying pip takes a while, so do it only if the archive is not cached.
         let cached = self.runtime.block_on(self.sources.fetch_archive(&source));
         if !cached.as_ref().is_err_and(|error| error.kind() == sources::ErrorKind::NotFound) {
             return Ok(cached?);

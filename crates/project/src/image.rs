@@ -554,7 +554,7 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
     told.hint("pass a track, a folder such as `dist/official`, an archive, or `HOST/NAME:TAG`")
 }
 
-/// Refuses a dangling symbolic link. Otherwise, its name would be taken for an image reference.
+/// Refuses a dangling symbolic link. Otherwise, its name would be mistaken for an image reference.
 pub(crate) fn check_links(name: &str, path: &Path) -> Result<(), Failure> {
     match std::fs::metadata(path) {
         Err(error) if path.is_symlink() => {

@@ -208,8 +208,8 @@ pub enum Old {
 }
 
 /// Returns the old records among `records`, which are sorted from the oldest to the newest. For
-/// each image of a project, the newest record stays, and so does the newest record of a successful
-/// build, because `explain` needs it. Records of running builds stay too.
+/// each image of a project, the newest record is kept, and so is the newest record of a successful
+/// build, because `explain` needs it. Records of running builds are kept too.
 pub fn old_records(records: &[BuildRecord], old: Old) -> Vec<&BuildRecord> {
     let (mut seen, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();

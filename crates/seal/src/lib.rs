@@ -12,9 +12,9 @@
 //!   `.wh..wh.*` and the entry of the root are dropped.
 //! - Extended attributes except `security.capability` are dropped. Modes are masked with 07777; the
 //!   mode of symbolic links is 0777. Owner names are dropped.
-//! - A whiteout stays if it hides something below and no parent directory is hidden. The marker of
-//!   an opaque directory is replaced with whiteouts for everything that the layers below have in it
-//!   and that the layer does not create again. The whiteout of a directory that the layer
+//! - A whiteout is kept if it hides something below and no parent directory is hidden. The marker
+//!   of an opaque directory is replaced with whiteouts for everything that the layers below have in
+//!   it and that the layer does not create again. The whiteout of a directory that the layer
 //!   creates again is replaced in the same way.
 //! - Paths on the scrub list are dropped, as if nothing had been written there.
 //! - Entries that are the same in the layers below are dropped: same type, mode, owner, group,

@@ -231,7 +231,7 @@ impl Upper {
 
 impl Upper {
     /// Records the hard links that the layer above replaces while another link to the same file
-    /// stays.
+    /// remains.
     fn find_broken_links(&mut self, above: &Self) {
         let mut names: BTreeMap<(usize, u64), Vec<&EntryPath>> = BTreeMap::new();
         for (path, node) in self.nodes.iter().filter(|(_, node)| node.is_shared) {

@@ -13,11 +13,12 @@
 //!   ([`gpu_code::CodeTarget::may_fit`]).
 //! - A file that is only for other GPUs is removed: code objects, bundles, kpack archives, and the
 //!   kernel files of Tensile, hipBLASLt, MIOpen and AOTriton. If something from a lower layer would
-//!   then be visible at its path, a whiteout takes its place. A file with several hard links stays.
+//!   then be visible at its path, a whiteout takes its place. A file with several hard links is
+//!   kept.
 //! - In a bundle, the entries for other GPUs are removed. The other entries keep their order, their
 //!   bytes, and their distance from the start of a page of 4096 bytes. A compressed bundle is
 //!   compressed again with the same method and version: zstd at level 10, zlib at level 6. If that
-//!   would not make it smaller, it stays.
+//!   would not make it smaller, it does not change.
 //! - In programs and libraries, each bundle stays at its address, and zeros follow it. Whole pages
 //!   of zeros are removed from libraries for x86-64 (`gpu_code`, module `slim::library`): no
 //!   address changes, and the dynamic linker fills the pages with zeros.

@@ -16,7 +16,7 @@ pub enum Refusal {
     /// It sets `HSA_OVERRIDE_GFX_VERSION`, and the code for the selected GPU would be removed.
     #[error("it makes ROCm treat the GPU as {0}, so it does not work without the code for {0}")]
     Imitates(GpuTarget),
-    /// It has no code for a GPU whose code is to stay.
+    /// It has no code for a GPU whose code must be kept.
     #[error("it contains no code for {gpu}; its targets: {targets}")]
     Lacks {
         /// The GPU.

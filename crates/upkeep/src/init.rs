@@ -328,6 +328,6 @@ fn readme(track: &str, is_rehearsed: bool) -> String {
          build-pipeline verify {track}\n```\n\n\
          `versions/` contains the pins and tracks. `dist/` contains the images and is not committed.\n\
          `schemas/` lets editors check and complete the files in `versions/`; after an update of\n\
-         build-pipeline, `build-pipeline schema tracks > schemas/tracks.schema.json` renews one.\n"
+         build-pipeline, `build-pipeline schema tracks > schemas/tracks.schema.json` updates one.\n"
     )
 }

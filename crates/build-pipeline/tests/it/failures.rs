@@ -26,7 +26,7 @@ fn fails(seed: u64, code: i32, prepare: impl Fn(&FaultProxy, &Base)) -> (Project
     let record = project.records().pop().unwrap();
     assert_eq!(record["status"], "failed");
     assert!(!record["error"].as_array().unwrap().is_empty());
-    // A complete, checked layer may stay, so that the next run need not fetch it again. In that
+    // A complete, checked layer may remain, so that the next run need not fetch it again. In that
     // case, git ignores the folder that holds it.
     let is_layer = |path: &Path, bytes: &[u8]| {
         path.starts_with("dist/locked-spoof/blobs/sha256")

@@ -139,7 +139,7 @@ fn the_tracks_that_are_compiled_are_the_same_on_every_host() {
         );
     };
     // All hosts share what the first one has fetched, because the others may not know a mirror. The
-    // folder stays for later runs.
+    // folder is kept for later runs.
     let sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sources-of-hosts");
     let mut digests: BTreeMap<&str, String> = BTreeMap::new();
     println!("\n| host | engine | `vulkan` | `source --rehearse` |\n|---|---|---|---|");

@@ -185,7 +185,8 @@ impl Site {
         // docker does not list images that have only a digest.
         let pulled = ["inspect", "--format", "{{.Id}} {{json .RepoDigests}}", &self.pulled];
         let count = if self.way.engine() == "podman" { "Total" } else { "TotalCount" };
-        // In the containerd store, BuildKit's cache, which stays, is counted as part of the images.
+        // In the containerd store, BuildKit's cache, which is kept, is counted as part of the
+        // images.
         let size = if self.way == Way::BuildKitInContainerd { "" } else { "{{.Size}}" };
         let space = format!("{{{{.Type}}}} {{{{.{count}}}}} {size}");
         let space = ["system", "df", "--format", &space];
@@ -193,7 +194,7 @@ impl Site {
             [&containers[..], &images, &volumes, &pulled, &space]
                 .map(|arguments| self.listed(arguments));
         let mut contents = [containers, images, volumes, pulled, space, self.layers()];
-        // BuildKit's cache stays, and docker may count a container that it has already removed.
+        // BuildKit's cache is kept, and docker may count a container that it has already removed.
         contents[4].retain(|line| line.starts_with("Images") || line.starts_with("Local Volumes"));
         assert_eq!(contents[4].len(), 2, "{contents:?}");
         if self.way.engine() == "docker" {

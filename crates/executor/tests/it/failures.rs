@@ -237,7 +237,7 @@ async fn a_registry_that_refuses_the_push_fails_the_output() {
         let (execution, kind, words) = fail(&bench.plan(), &settings).await;
         assert_eq!(kind, ErrorKind::Registry(RegistryKind::Denied), "{words}");
         assert!(words.contains("pushing to `registry:127.0.0.1:"), "{words}");
-        // Earlier outputs stay, and later ones are not started.
+        // Earlier outputs are kept, and later ones are not started.
         let states: Vec<_> = execution.outputs.iter().map(|outcome| outcome.state).collect();
         assert_eq!(states, [OutputState::Written, OutputState::Failed], "{method} {target}");
         assert!(!bench.path("never").exists());

@@ -1,4 +1,4 @@
-//! Interruptions: everything in progress is removed, and existing files stay.
+//! Interruptions: everything in progress is removed, and existing files are kept.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ async fn an_interrupted_copy_leaves_only_what_the_next_one_continues() {
         let bench = Bench::new().await;
         let layer = format!("blobs/{}", bench.layers[0]);
         bench.proxy.on("GET", &layer).does(fault);
-        // There is already an image, and it stays.
+        // There is already an image, and it is kept.
         let (before, _) = bench.run(vec![bench.layout("image", false)]).await;
         assert!(matches!(before.end, End::Succeeded));
         let other = oci::loopback::LoopbackRegistry::start().await.unwrap();

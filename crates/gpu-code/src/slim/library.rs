@@ -142,7 +142,7 @@ impl Tables {
         if dropped.is_empty() {
             return None;
         }
-        // If there are too many gaps, the smallest ones stay.
+        // If there are too many gaps, the smallest ones are kept.
         dropped.sort_by_key(|(start, end)| std::cmp::Reverse((end - start, *start)));
         dropped.truncate(MOST_SEGMENTS - self.segments.len());
         dropped.sort_unstable();

@@ -1,4 +1,4 @@
-//! The files for rehearsals have the form of GPU code.
+//! The files for rehearsals have the format of GPU code.
 
 use gpu_code::{Slimmed, Spool, sample_bundle, sample_object, slim};
 use names::GpuTarget;

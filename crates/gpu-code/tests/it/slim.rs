@@ -252,7 +252,8 @@ fn libraries_of_every_layout_shrink_and_load_as_before() {
         let all = [&["-w", "-fPIC", "-shared", "-o", "libfat.so", "host.c", "fat.s"], arguments];
         compile(folder.path(), &all.concat());
         let (old, new) = check_library(folder.path(), "libfat.so");
-        // Two of the three code objects in each bundle are removed; up to a page of them may stay.
+        // Two of the three code objects in each bundle are removed; up to a page of them may
+        // remain.
         let most = old - count.min(900) * (2 * pages - 1) * 4096 + 65536;
         assert!(new < most, "{count} bundles of {pages} pages: {old} -> {new}, not {most}");
     }

@@ -315,7 +315,7 @@ fn model_repair(context: &Context<'_>, gpu: &Gpu, need: u64, room: u64) -> Strin
     let longest = longest.min(model.context.unwrap_or(longest)) / 256 * 256;
     let options = "llama.cpp: --ctx-size, vLLM: --max-model-len";
     if longest < SHORTEST {
-        "# use a smaller model, or a stronger quantization of this one".to_owned()
+        "# use a smaller model, or a stronger quantisation of this one".to_owned()
     } else if longest <= cache.exact_until {
         format!("# use a shorter context: {longest} tokens fit ({options})")
     } else {

@@ -3,7 +3,7 @@
 //!
 //! Start at [`check`]. A rule is a pure function of a [`Context`]; anything that can be data is
 //! data (`versions/compat.toml`, `versions/gpus.toml`). To add a rule, add it to `RULES`, and add
-//! two machines to the tests: one that trips it, and one that does not.
+//! two machines to the tests: one that violates it, and one that does not.
 
 mod access;
 mod environment;

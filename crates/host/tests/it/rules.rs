@@ -1,4 +1,4 @@
-//! Tests every rule on a machine that trips it and on one that does not, and all rules on all
+//! Tests every rule on a machine that violates it and on one that does not, and all rules on all
 //! machines.
 
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ fn check_with(
     })
 }
 
-/// A rule, a machine with changes that trips it, the severity and a part of the message, and a
+/// A rule, a machine with changes that violates it, the severity and a part of the message, and a
 /// machine with changes that passes.
 struct Case {
     rule: &'static str,

@@ -22,8 +22,8 @@ use super::stream::{Opening, Pieces, transferred};
 use super::{BlobStream, RegistryClient};
 use crate::local::{Place, part_of, try_open_part};
 
-/// The beginning of a blob on disk. It grows while the blob is streamed, and stays if the transfer
-/// is interrupted. Its file is locked.
+/// The beginning of a blob on disk. It grows while the blob is streamed, and is kept if the
+/// transfer is interrupted. Its file is locked.
 ///
 /// It is an aid, not a result: if the disk is full, the blob is streamed without it.
 #[derive(Debug)]

@@ -188,7 +188,7 @@ fn text_that_is_there_comes_from_upstream_from_us_or_from_someone_unknown() {
     let other = receipt(None, there, b"another change");
     let known = Known { receipts: vec![other.clone()], ..Known::default() };
     assert_eq!(by(&known), PresentBy::Unknown);
-    // Our own work is never taken for upstream's.
+    // Our own work is never mistaken for upstream's.
     let known = Known { is_pristine: true, base, receipts: vec![ours.clone()], ..Known::default() };
     assert_eq!(by(&known), PresentBy::Ours);
     let known = Known { receipts: vec![ours, other], ..Known::default() };
@@ -282,7 +282,7 @@ fn a_failed_patch_leaves_no_trace_in_the_files_of_the_next() {
     let edits: Vec<String> =
         outcome.patches[0].edits.iter().map(|edit| edit.verdict.to_string()).collect();
     assert_eq!(edits, ["applied(1)", "applied(1)", "anchor-missing"]);
-    // A later patch that succeeded stays when the one after it is rolled back.
+    // A later patch that succeeded is kept when the one after it is rolled back.
     let outcome = run(&set(&[("a", APPEND), ("b", &failing), ("c", APPEND)]), &tree, None, &[]);
     let names: Vec<String> = verdicts(&outcome);
     assert_eq!(names, ["applied(1)", "anchor-missing", "already-present"]);

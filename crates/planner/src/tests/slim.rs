@@ -1,4 +1,4 @@
-//! Tests which GPU code stays, and how a plan records it.
+//! Tests which GPU code is kept, and how a plan records it.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ fn the_gpu_of_the_image_and_the_one_that_it_imitates_keep_their_code() {
         (gpu("gfx1100", plain("two")), "gfx1100", "", None),
         (variant.clone(), "gfx1151", "", None),
         (plain("chosen"), "", "", None),
-        // The spoof can be switched off, so code for the image's own GPU stays too.
+        // The spoof can be switched off, so code for the image's own GPU is kept too.
         (slim("locked-spoof", &[]), "gfx1100", "gfx1151", Some("gfx1100,gfx1151")),
         (plain("tool"), "gfx1151", "", None),
     ] {
