@@ -1,4 +1,4 @@
-//! Lists and removes what this tool's runs left in an engine. It touches nothing else.
+//! Lists and removes what this tool's runs left behind in an engine. It touches nothing else.
 //!
 //! Containers and images of this tool have a label. Images that are in use are kept, and so are
 //! images that someone has named. Images built on this tool's bases carry the label of the base,
@@ -125,9 +125,9 @@ async fn bases(client: &Client) -> Result<Vec<Leftover>, EngineError> {
     Ok(found)
 }
 
-/// Lists the containers of steps that a killed docker left. Each has the label of a base, uses an
-/// image from `images`, none of which has a user's tag, and has the log driver that docker's
-/// classic builder gives to its containers (`hostConfigFromOptions` in moby's
+/// Lists the containers of steps that a killed docker left behind. Each has the label of a base,
+/// uses an image from `images`, none of which has a user's tag, and has the log driver that
+/// docker's classic builder gives to its containers (`hostConfigFromOptions` in moby's
 /// `builder/dockerfile/internals.go`).
 async fn step_containers(
     client: &Client,

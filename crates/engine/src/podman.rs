@@ -184,8 +184,8 @@ impl Podman {
         }
     }
 
-    /// Waits until the services of dropped builds have ended, and sweeps up what killed watchdogs
-    /// left ([`service::sweep`]).
+    /// Waits until the services of dropped builds have ended, and removes what killed watchdogs
+    /// left behind ([`service::sweep`]).
     pub(crate) async fn quieten(&self) {
         self.settle().await;
         if let Connection::Private(settings) = &self.connection {

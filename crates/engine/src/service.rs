@@ -269,7 +269,7 @@ impl Place {
 /// The name prefix of this tool's folders and sockets.
 const PREFIX: &str = "podman-";
 
-/// Returns the folders and sockets that killed watchdogs left.
+/// Returns the folders and sockets that killed watchdogs left behind.
 pub fn abandoned(settings: &ServiceSettings) -> Vec<PathBuf> {
     let sockets = sockets_left(settings).into_iter();
     sockets.chain(places_left(settings).into_iter().map(|place| place.folder)).collect()

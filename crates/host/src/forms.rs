@@ -1,4 +1,4 @@
-//! The forms of the files under `versions/` that this crate reads.
+//! The formats of the files under `versions/` that this crate reads.
 
 use pins::form::{Form, Key, Kind, REMOVE};
 use pins::forms::CHECKED;

@@ -193,7 +193,7 @@ impl ArchiveWriter {
         Ok(prefix)
     }
 
-    /// Restarts the current layer, and discards the part that an earlier writer left.
+    /// Restarts the current layer, and discards the part that an earlier writer left behind.
     ///
     /// # Errors
     /// Fails if the file cannot be written.

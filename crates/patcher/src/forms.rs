@@ -1,4 +1,4 @@
-//! The form of patch files, `patches/COMPONENT/ID.toml`.
+//! The format of patch files, `patches/COMPONENT/ID.toml`.
 
 use pins::form::{Form, Key, Kind};
 
@@ -194,7 +194,7 @@ pub const EDIT: Form = Form::of(
         Key::required(
             "anchor",
             Kind::Text,
-            "A regular expression that finds the place.",
+            "A regular expression that finds the text to edit.",
             "anchor = 'gfx1100'",
         ),
         Key::required(
@@ -212,7 +212,7 @@ pub const EDIT: Form = Form::of(
                 "insert-after",
                 "replace-capture",
             ]),
-            "What to do at the place.",
+            "How to change the text.",
             "op = \"list-append\"",
         ),
         Key::optional(

@@ -115,11 +115,11 @@ pub struct Edit {
     pub files: Vec<TreePath>,
     /// What to do if none of `files` exists.
     pub if_absent: IfAbsent,
-    /// The pattern that finds the place.
+    /// The pattern that finds the text to edit.
     pub anchor: String,
     /// How often the anchor must match.
     pub expect: Expect,
-    /// What to do there.
+    /// How to change the text.
     #[serde(flatten)]
     pub op: Op,
     /// A pattern that matches when the edit is already done. It is applied to the list or value;

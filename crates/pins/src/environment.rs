@@ -1,8 +1,9 @@
 //! The rules for environment variables in images, as data with their sources.
 //!
 //! A variable that does not exist looks like a setting, but does nothing; a debugging variable
-//! slows down every user. Both are refused, with an alternative. The spoof is refused here because
-//! users must be able to switch it off at run time; `spoof = true` makes that possible.
+//! slows down the program for every user. Both are refused, with an alternative. The spoof is
+//! refused here because users must be able to switch it off at run time; `spoof = true` makes that
+//! possible.
 
 use names::Secret;
 

@@ -23,7 +23,7 @@ pub fn buildx() -> PathBuf {
     unpacked.join("usr/libexec/docker/cli-plugins/docker-buildx")
 }
 
-/// Returns the package's folder in `folder`. The first call unpacks the package there.
+/// Returns the subfolder of `folder` for the package. The first call unpacks the package there.
 fn package(suite: &str, folder: &Path, name: &str) -> PathBuf {
     let unpacked = folder.join(name);
     std::fs::create_dir_all(folder).expect("the cache can be written");

@@ -33,7 +33,7 @@ const VERSION: &str = match option_env!("BUILD_PIPELINE_VERSION") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// Build reproducible containers for AMD gfx1151 (Strix Halo)
+/// Build reproducible container images for AMD gfx1151 (Strix Halo)
 #[derive(Debug, Parser)]
 #[command(
     name = "build-pipeline",

@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::mismatch;
 use crate::media::Descriptor;
 
-/// The beginning of a blob that an earlier transfer left.
+/// The beginning of a blob that an earlier transfer left behind.
 #[derive(Debug, Default)]
 pub struct Prefix {
     hasher: Hasher,

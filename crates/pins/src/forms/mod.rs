@@ -1,4 +1,4 @@
-//! The forms of the files under `versions/` that this crate reads. `versions.toml` has only a
+//! The formats of the files under `versions/` that this crate reads. `versions.toml` has only a
 //! schema.
 
 mod compat;

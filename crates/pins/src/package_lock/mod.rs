@@ -42,7 +42,7 @@ pub type FromSuites = BTreeMap<String, BTreeSet<String>>;
 pub struct SuiteIndex {
     /// When the archive wrote it, as `YYYY-MM-DDTHH:MM:SSZ`.
     pub date: String,
-    /// When it expires, in the same form; `None` if it does not expire.
+    /// When it expires, in the same format; `None` if it does not expire.
     pub valid_until: Option<String>,
     /// The hash of the signed file.
     pub sha256: Sha256,

@@ -22,7 +22,7 @@ impl Default for LockReport {
 }
 
 impl LockReport {
-    /// Returns the report as text. `now` is the current time, in the form of the indexes' dates.
+    /// Returns the report as text. `now` is the current time, in the format of the indexes' dates.
     pub fn page(&self, is_dry: bool, now: &str) -> Page {
         let mut page = Page::default();
         for lock in &self.locks {
@@ -147,7 +147,7 @@ impl LockChange {
     }
 
     /// Returns how long mirrors can be expected to have the packages, if that is known. `now` is
-    /// the current time, in the form of the indexes' dates.
+    /// the current time, in the format of the indexes' dates.
     pub fn lasts(&self, now: &str) -> Option<String> {
         let day = |moment: &str| moment.get(..10).unwrap_or(moment).to_owned();
         let first = self.indexes.iter().filter_map(|index| index.valid_until.as_deref()).min();
