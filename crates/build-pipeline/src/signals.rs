@@ -1,9 +1,9 @@
-//! The signals that end a run cleanly.
+//! The signals that stop a run cleanly.
 
 use failure::{Failure, Kind};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Listens for the signals that end a run cleanly.
+/// Listens for the signals that stop a run cleanly.
 pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, Kind)>);
 
 impl Signals {
@@ -13,7 +13,7 @@ impl Signals {
             (SignalKind::terminate(), Kind::Terminated),
             (SignalKind::hangup(), Kind::Terminated),
         ];
-        // A signal that cannot be handled keeps its default action, which ends the process.
+        // A signal that cannot be handled keeps its default action, which terminates the process.
         Self(
             codes.into_iter().filter_map(|(kind, code)| Some((signal(kind).ok()?, code))).collect(),
         )
@@ -33,7 +33,7 @@ impl Signals {
     }
 }
 
-/// Returns the error for a run that a signal ended.
+/// Returns the error for a run that a signal stopped.
 pub(crate) fn interrupted(code: Kind) -> Failure {
     Failure::new(code, "interrupted; existing output was not changed")
         .hint("rerun the same command to continue from the cache")

@@ -560,10 +560,10 @@ fn end_processes_on(upper: &Path) {
         if mounts.lines().any(is_root)
             && let Some(pid) = Pid::from_raw(number)
             && let Err(error) = rustix::process::kill_process(pid, Signal::KILL)
-            // The process has just ended.
+            // The process has already ended.
             && error != rustix::io::Errno::SRCH
         {
-            tracing::debug!(%error, number, "cannot end a process of a build container");
+            tracing::debug!(%error, number, "cannot kill a process of a build container");
         }
     }
 }

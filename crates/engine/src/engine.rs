@@ -106,7 +106,7 @@ impl Engine {
         self.dialect().builder()
     }
 
-    /// Returns whether cancelling a build ends its `RUN`.
+    /// Returns whether cancelling a build stops its `RUN`.
     pub fn can_cancel(&self) -> bool {
         match &self.0 {
             Inner::Podman(podman) => podman.can_cancel(),

@@ -92,7 +92,7 @@ pub enum EngineError {
         after: Duration,
     },
     /// The stream ended normally but named no image.
-    #[error("the engine ended the build without naming an image")]
+    #[error("the engine finished the build without naming an image")]
     NoImageId,
     /// The image that the stream named does not exist, is a different image, or does not belong to
     /// the run.

@@ -15,8 +15,8 @@
 //!
 //! Futures may be dropped at any point; this is how a build is cancelled. On docker, the `RUN` ends
 //! with the connection. podman continues to the end of the `RUN`, so each podman build gets its own
-//! `podman system service`, which is ended together with everything that it runs. If the user named
-//! a socket, the `RUN` cannot be stopped.
+//! `podman system service`, which is stopped together with everything that it runs. If the user
+//! named a socket, the `RUN` cannot be stopped.
 
 #![cfg_attr(
     test,

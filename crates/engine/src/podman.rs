@@ -161,7 +161,7 @@ impl Podman {
         Self { connection, service: Mutex::new(None), endings: Endings::default() }
     }
 
-    /// Returns whether cancelling a build ends its `RUN`.
+    /// Returns whether cancelling a build stops its `RUN`.
     pub(crate) fn can_cancel(&self) -> bool {
         matches!(self.connection, Connection::Private(_))
     }

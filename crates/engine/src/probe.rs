@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub runtime: Option<String>,
     /// The runtimes that do not work here, with their error messages.
     pub runtime_failures: Vec<String>,
-    /// Whether cancelling a build ends its `RUN`.
+    /// Whether cancelling a build stops its `RUN`.
     pub can_cancel: bool,
     /// The builder that built the probe.
     pub builder: Builder,

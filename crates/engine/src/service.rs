@@ -1,7 +1,7 @@
 //! A private podman service that ends together with this process, however the process ends.
 //!
 //! podman 4.3 continues a `RUN` when its client disconnects. So each build has its own service, and
-//! cancelling a build means ending its service: [`WATCHDOG`] does that, and also ends the `RUN`
+//! cancelling a build means stopping its service: [`WATCHDOG`] does that, and also kills the `RUN`
 //! processes.
 
 use std::ffi::OsString;
@@ -26,12 +26,12 @@ const START: Duration = Duration::from_secs(120);
 /// How long to wait for the remaining output of a service that has ended. Another process may hold
 /// its standard error open.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long the watchdog may take to end a service. It sends SIGKILL after 10 s.
+/// How long the watchdog may take to stop a service. It sends SIGKILL after 10 s.
 const STOP: Duration = Duration::from_secs(60);
 /// How much of a service's output is kept for an error, in bytes.
 const WORDS: usize = 8 << 10;
 
-/// The script that starts podman, and ends it together with everything that it runs.
+/// The script that starts podman, and stops it together with everything that it runs.
 ///
 /// It runs as a separate process, so that it outlives this one. `PR_SET_PDEATHSIG` would take
 /// effect when the *thread* that started the child ends, which in an asynchronous runtime can
@@ -260,7 +260,7 @@ impl Place {
         let mut command = Command::new("sh");
         command.args(["-c", WATCHDOG, "sh"]).arg(&self.folder).arg(&self.socket);
         // The watchdog gets its own process group: Ctrl-C at a terminal reaches all processes of
-        // the terminal's group, but only this process may end a build.
+        // the terminal's group, but only this process may stop a build.
         command.process_group(0);
         command
     }

@@ -4,7 +4,7 @@
 # FOLDER is the TMPDIR of the service; its name is unique. The service ends when standard input
 # closes, which happens however the parent process ends.
 #
-# podman cannot be relied on to end its RUN. On SIGTERM, it forwards the signal once to the process
+# podman cannot be relied on to stop its RUN. On SIGTERM, it forwards the signal once to the process
 # that runs the OCI runtime. If the RUN has not started yet, that process dies and leaves a RUN that
 # continues, or a container that was never started. If there is no RUN at that moment, the signal
 # is lost and the next RUN may start. So the watchdog kills RUNs itself, repeatedly, until podman

@@ -205,7 +205,7 @@ impl Delivery<'_> {
             if !block_in_place(|| verified.has(&file, &layer.digest, layer.size)) {
                 lacking.push(layer.clone());
             }
-            // Lets a signal end the run between two layers.
+            // Lets a signal stop the run between two layers.
             tokio::task::yield_now().await;
         }
         verified.save();

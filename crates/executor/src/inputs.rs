@@ -321,7 +321,7 @@ impl Collected {
             } else {
                 copies.push((self.copy(client, transfer, blob.descriptor()), file));
             }
-            // Lets a signal end the run between two blobs.
+            // Lets a signal stop the run between two blobs.
             tokio::task::yield_now().await;
         }
         verified.save();

@@ -198,7 +198,7 @@ impl From<&executor::ExecuteError> for Failure {
                 "`--slim=off` builds the image with all its code; `--slim=GFX,GFX` keeps the code for these GPUs too",
             ),
             ExecuteKind::Packages => lacking_mirror(told, error)
-                .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names places that keep old ones")
+                .hint("mirrors delete old packages: `build-pipeline lock NAME` looks up newer ones, and `old-packages` in config.toml names locations that keep old ones")
                 .hint(DEBIAN_MIRROR),
             ExecuteKind::Lock => told.hint("`build-pipeline lock` looks the packages up again"),
             ExecuteKind::StoreDiffers => told

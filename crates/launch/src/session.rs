@@ -23,7 +23,7 @@ const LAST: usize = 256 << 10;
 /// How a container ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit status; if a signal ended it, 128 plus the signal's number.
+    /// Its exit status; if a signal terminated it, 128 plus the signal's number.
     pub status: i64,
     /// The end of its output, including standard error.
     pub last: Vec<u8>,

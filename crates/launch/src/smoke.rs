@@ -79,7 +79,7 @@ pub struct Tried {
     pub outcome: Outcome,
     /// How it ended, or why it did not run.
     pub why: String,
-    /// The exit status, if it ran; if a signal ended it, 128 plus the signal's number.
+    /// The exit status, if it ran; if a signal terminated it, 128 plus the signal's number.
     pub status: Option<i64>,
     /// Whether it ran on a software device.
     pub software: bool,

@@ -57,14 +57,14 @@ pub const FORM: Form = Form::of(
         Key::optional(
             "mirror-only",
             pins::form::Kind::Flag,
-            "Whether only the targets of mirror rules and of `old-packages` may be contacted.",
+            "Whether only the targets of mirror rules and the locations in `old-packages` may be contacted.",
             "`false`",
             "mirror-only = true",
         ),
         Key::optional(
             "old-packages",
             pins::form::Kind::Texts,
-            "Places that keep Debian packages after the mirrors have deleted them: URLs with \
+            "Locations that keep Debian packages after the mirrors have deleted them: URLs with \
              `{file}` or `{sha256}`, and also `{archive}` or `{time}` if needed.",
             "Debian's snapshot archive",
             "old-packages = [\"file:///srv/packages/{sha256}\"]",

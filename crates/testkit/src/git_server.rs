@@ -123,7 +123,7 @@ impl GitDaemon {
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
         // `git daemon` starts another process. Here, that process is started directly, so that
-        // killing the child ends it.
+        // killing the child stops it.
         let core = Command::new("git").arg("--exec-path").output().expect("git runs").stdout;
         let program = PathBuf::from(String::from_utf8_lossy(&core).trim()).join("git-daemon");
         let mut command = Command::new(program);

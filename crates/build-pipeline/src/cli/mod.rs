@@ -80,7 +80,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) mirror_rules: Vec<Secret>,
-    /// Contact only the targets of mirror rules, and the places of `old-packages` in config.toml
+    /// Contact only the targets of mirror rules, and the locations in `old-packages` of config.toml
     #[arg(
         long,
         global = true,
@@ -90,7 +90,7 @@ pub(crate) struct Global {
     )]
     pub(crate) mirror_only: bool,
     /// Take every input from this bundle, and contact only the targets of mirror rules and the
-    /// places of `old-packages` in config.toml (repeatable)
+    /// locations in `old-packages` of config.toml (repeatable)
     #[arg(
         id = "bundles",
         long = "bundle",

@@ -103,8 +103,7 @@ pub(crate) struct Accept {
 /// Where to look up archives and wheels.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
-    /// The Python package index for archives and wheels [default: the one that pip uses, or
-    /// the Python Package Index]
+    /// The Python package index for archives and wheels [default: the one that pip uses, or PyPI]
     #[arg(long = "index", value_name = "URL", env = "BUILD_PIPELINE_INDEX")]
     pub(crate) url: Option<String>,
 }

@@ -114,7 +114,7 @@ struct FinishedBuild {
     record: BuildRecord,
     /// The path of the record.
     written: Result<PathBuf, Failure>,
-    /// Why the build failed, unless a signal or an earlier error ended it.
+    /// Why the build failed, unless a signal or an earlier error stopped it.
     failure: Option<Arc<ExecuteError>>,
 }
 
@@ -364,7 +364,7 @@ impl Session<'_> {
     /// Takes the locks of the outputs, finds the engine, and runs the plans until they end or a
     /// signal arrives.
     ///
-    /// Also returns the error if the plans were not started or a signal ended them.
+    /// Also returns the error if the plans were not started or a signal stopped them.
     async fn execute(
         &self,
         begun: &mut [StartedBuild],

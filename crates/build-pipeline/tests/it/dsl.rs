@@ -191,8 +191,8 @@ pub(crate) fn same(now: &Files, before: &Files, what: &str) {
     assert!(different.is_empty(), "{what}: {different:?} differ");
 }
 
-/// Kills a process and waits for it. Returns whether the kill ended it: the process may have
-/// finished before.
+/// Kills a process and waits for it. Returns whether the kill stopped it: the process may already
+/// have finished.
 pub(crate) fn is_killed(child: &mut Child) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     drop(child.kill());

@@ -13,7 +13,7 @@ const FILE: &str = "versions/versions.toml";
 /// The promise that a run ends cleanly after a signal or when its reader disappears.
 const GATE: u8 = 19;
 
-/// The signals that end a run, with the possible exit codes: the program's own, and that of a
+/// The signals that stop a run, with the possible exit codes: the program's own, and that of a
 /// signal that arrives before it listens.
 const SIGNALS: [(&str, [i32; 2]); 3] =
     [("-INT", [130, 130]), ("-TERM", [143, 143]), ("-HUP", [143, 129])];

@@ -70,7 +70,7 @@ fn nothing_is_built_for_a_place_that_cannot_get_the_image() {
         let is_begun = |step: &serde_json::Value| step["state"] != "not-begun";
         assert!(!record["steps"].as_array().unwrap().iter().any(is_begun), "{record:#}");
     }
-    // A registry that refuses the target ends the build as soon as it answers.
+    // A registry that refuses the target stops the build as soon as it answers.
     let proxy = FaultProxy::to(shared_registry().host());
     proxy.on("*", "/v2/some/where/").does(Answer::new(401));
     let push = format!("--push {}/some/where:1", proxy.host());

@@ -93,7 +93,7 @@ async fn dropping_a_build_ends_its_run_on_docker_buildkit() {
     dropping_ends_the_run_on_docker(DockerBuilder::BuildKit, "dropped-buildkit").await;
 }
 
-/// The service is killed. The `RUN` continues; `clean` ends it, and touches nothing else.
+/// The service is killed. The `RUN` continues; `clean` stops it, and touches nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
     let store = PodmanStore::new();
@@ -125,7 +125,8 @@ async fn a_killed_service_is_an_unknown_outcome_and_can_be_cleaned() {
         let mut on_event = |event| {
             if matches!(&event, BuildEvent::Line(line) if line.text == "ours") {
                 for pid in store.services().iter().filter(|pid| !before.contains(pid)) {
-                    // Its watchdog started the service and the process that waits to end its `RUN`.
+                    // Its watchdog started the service and the process that waits to stop its
+                    // `RUN`.
                     kill_with_children(parent_of(*pid).expect("the service runs"));
                 }
             }

@@ -61,7 +61,7 @@ async fn a_container_runs_with_what_it_was_given(engine: &Engine, run: &str) {
     assert!(said.split_whitespace().any(|group| group == "44"), "{said}");
     engine.remove_container(&id).await.unwrap();
     engine.remove_container(&id).await.unwrap();
-    // `clean` ends a container that runs for a long time.
+    // `clean` stops a container that runs for a long time.
     let id = engine.create_container(&request("sleep 3000")).await.unwrap();
     engine.start_container(&id).await.unwrap();
     let cleaned = engine.clean(&run_id(run)).await.unwrap();

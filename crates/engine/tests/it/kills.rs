@@ -36,7 +36,7 @@ enum End {
 const ENDS: [End; 5] =
     [End::Drop, End::Tool, End::Service, End::ServiceAndWatchdog, End::Everything];
 
-/// The duration of the second `RUN`, in seconds, if it is ended from outside.
+/// The duration of the second `RUN`, in seconds, if it is stopped from outside.
 const LONG: &str = "3000";
 
 /// The duration if the `RUN` may have to run to completion: a killed docker forgets a BuildKit
@@ -223,7 +223,7 @@ async fn broken_off(
         }
     }
     let begin = Instant::now();
-    // If the watchdog is dead, `clean` ends the remaining processes.
+    // If the watchdog is dead, `clean` kills the remaining processes.
     if matches!(end, End::ServiceAndWatchdog | End::Everything) {
         engine.clean(&run_id("killed")).await.unwrap();
     }
@@ -299,7 +299,7 @@ fn report(run: &str, mut times: Vec<Duration>) {
     );
 }
 
-/// docker ends a `RUN` when the connection closes, so interrupting and killing the tool have the
+/// docker stops a `RUN` when the connection closes, so interrupting and killing the tool have the
 /// same effect.
 async fn docker_ends_a_build_at_any_moment(builder: DockerBuilder, run: &str, rounds: usize) {
     let engine = docker(builder);

@@ -137,7 +137,7 @@ impl BuildEnv {
             if !is_there {
                 wanted.push(layer.clone());
             }
-            // Lets a signal end the run between two layers.
+            // Lets a signal stop the run between two layers.
             tokio::task::yield_now().await;
         }
         self.fetch_layers(step, folder, wanted).await?;

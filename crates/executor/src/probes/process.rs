@@ -42,7 +42,7 @@ pub(super) fn run(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A separate process group, so that child processes are ended too.
+        // A separate process group, so that child processes are killed too.
         .process_group(0)
         .spawn()
         .map_err(|error| format!("cannot start `{}`: {error}", program.display()))?;

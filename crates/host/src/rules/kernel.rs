@@ -71,7 +71,7 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
     let unknown = context.images.iter().filter(|image| image.rocm.is_none());
     let unknown: Vec<&str> = unknown.map(|image| image.track.as_str()).collect();
     if !unknown.is_empty() {
-        fine.push(format!("the ROCm version of {} is unknown", unknown.join(", ")));
+        fine.push(format!("the ROCm version is unknown for {}", unknown.join(", ")));
     }
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
 }

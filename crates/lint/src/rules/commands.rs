@@ -570,7 +570,7 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     }
 }
 
-/// The host and folder of files on the Python index.
+/// The host and folder of files on PyPI.
 const KEPT: &str = "files.pythonhosted.org/packages/";
 
 /// The name endings of files that are unpacked, installed or run.
