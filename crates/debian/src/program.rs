@@ -132,7 +132,7 @@ impl Programs {
         let failed = |source| ProgramError::Run { program: call.program.to_owned(), source };
         let mut running = Running(Some(command.spawn().map_err(failed)?));
         let (Some(child), program) = (&mut running.0, call.program.to_owned()) else {
-            return Err(failed(io::Error::other("it ended before it could be waited for")));
+            return Err(failed(io::Error::other("it exited before its exit status could be read")));
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (answer, said) =

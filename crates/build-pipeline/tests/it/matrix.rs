@@ -58,7 +58,7 @@ enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Rehearsed, Mode::Real, Mode::Pushed];
 
-/// The repository that all checkouts come from, and the things that builds need.
+/// The repository that all checkouts come from, and everything that builds need.
 struct Matrix {
     origin: Project,
     podman: PodmanStore,

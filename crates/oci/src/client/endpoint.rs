@@ -15,8 +15,7 @@ use crate::registries_conf::{PullFromMirror, RegistriesConf, is_location};
 pub struct Mirror {
     from: String,
     to: String,
-    /// Whether every request by digest first tries the blob with this digest in the repository
-    /// `to`.
+    /// Whether every request by digest first looks for the blob in the repository `to`.
     is_copy: bool,
 }
 
