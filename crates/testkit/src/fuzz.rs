@@ -81,8 +81,8 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Returns the CPU time of this thread.
-fn processor_time() -> Duration {
+/// Returns the CPU time of this thread, which other processes on the machine do not change.
+pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a time since the thread started")
 }

@@ -47,7 +47,7 @@ pub use fault::{Answer, Fault, RuleBuilder};
 pub use forward_proxy::ForwardProxy;
 pub use fuzz::{
     Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part, fuzz_some, peak_memory,
-    reset_peak_memory,
+    processor_time, reset_peak_memory,
 };
 pub use gate::{gate_cases, gate_passed};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};
