@@ -121,6 +121,8 @@ pub struct Data {
     pub(crate) ollama_settings: OllamaRow,
     /// Variables that programs read.
     pub(crate) known: Vec<KnownRow>,
+    /// Variables and build options that programs read, as complete lists.
+    pub(crate) readers: Vec<ReaderRow>,
     /// The keys of the sections of quadlets.
     pub(crate) quadlets: Vec<SectionRow>,
     /// The keys of the sections of systemd units, and of the services of compose files.
@@ -158,6 +160,10 @@ pub(crate) struct RocmRow {
     pub(crate) needs: Option<String>,
     /// Whether the row applies only to files that name no GPU.
     pub(crate) without_gpu: bool,
+    /// Whether the row applies only to files that name no other GPUs.
+    pub(crate) is_certain: bool,
+    /// The row does not apply to files that contain one of these texts.
+    pub(crate) unless: Vec<String>,
     pub(crate) row: Row,
 }
 
@@ -286,6 +292,25 @@ pub(crate) struct OllamaRow {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KnownRow {
     pub(crate) names: Vec<String>,
+}
+
+/// All variables or build options of a program that start with some prefixes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReaderRow {
+    /// The program, for messages.
+    pub(crate) program: String,
+    pub(crate) names: Vec<String>,
+    pub(crate) prefixes: Vec<String>,
+    /// Patterns of names that are not reported.
+    pub(crate) except: Vec<String>,
+    /// Whether the names are options for CMake.
+    pub(crate) is_options: bool,
+    /// The row applies only to files that contain one of these texts, and none of `unless`.
+    pub(crate) needs: Vec<String>,
+    pub(crate) unless: Vec<String>,
+    /// The month of the newest source, for messages.
+    pub(crate) until: Option<String>,
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// The keys of a section of a file.

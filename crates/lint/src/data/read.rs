@@ -10,8 +10,8 @@ use crate::forms;
 
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
-    NeverRow, OllamaRow, OverrideRow, Part, Place, ReleaseRow, RocmRow, Row, Rule, SectionRow,
-    Severity, VariableRow, WheelRow, WordRow,
+    NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, ReleaseRow, RocmRow, Row, Rule,
+    SectionRow, Severity, VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -42,6 +42,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let quadlets = reader.rows("quadlet", read_section);
         let sections = reader.rows("section", read_section);
         let known = reader.rows("known", read_known);
+        let readers = reader.rows("reader", read_reader);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
@@ -73,6 +74,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             ollama_other,
             ollama_settings,
             known: known?,
+            readers: readers?,
             quadlets: quadlets?,
             sections: sections?,
             plain_bases,
@@ -211,8 +213,17 @@ fn read_rocm(report: &mut Report<'_>, named: &Named<'_>) -> Result<RocmRow, Repo
     let releases = named.releases(report);
     let needs = named.table.optional(report, "needs", line);
     let without_gpu = named.table.flag(report, "without-gpu");
+    let is_certain = named.table.flag(report, "only-gpu");
+    let unless = named.table.texts(report, "unless", "tensile", lower);
     let row = named.row_without_message(report);
-    Ok(RocmRow { releases: releases?, needs: needs?, without_gpu: without_gpu?, row: row? })
+    Ok(RocmRow {
+        releases: releases?,
+        needs: needs?,
+        without_gpu: without_gpu?,
+        is_certain: is_certain?,
+        unless: unless?,
+        row: row?,
+    })
 }
 
 fn read_never(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeverRow, Reported> {
@@ -358,6 +369,31 @@ fn read_known(report: &mut Report<'_>, named: &Named<'_>) -> Result<KnownRow, Re
     // People read the source in the file; messages do not quote it.
     named.evidence(report)?;
     Ok(KnownRow { names: names? })
+}
+
+fn read_reader(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReaderRow, Reported> {
+    let table = &named.table;
+    table.check_form(report, forms::READER.keys);
+    let program = table.required(report, "program", "program = \"ROCm\"", line);
+    let names = table.texts(report, "names", "HSA_ENABLE_SDMA", line);
+    let prefixes = table.texts(report, "prefixes", "HSA_", line);
+    let except = table.texts(report, "except", "HSA_TOOLS_*", line);
+    let is_options = table.flag(report, "options");
+    let needs = table.texts(report, "needs", "ggml-org/llama.cpp", line);
+    let unless = table.texts(report, "unless", ".patch", line);
+    let until = table.optional(report, "until", line);
+    let evidence = named.evidence(report);
+    Ok(ReaderRow {
+        program: program?,
+        names: names?,
+        prefixes: prefixes?,
+        except: except?,
+        is_options: is_options?,
+        needs: needs?,
+        unless: unless?,
+        until: until?,
+        evidence: evidence?,
+    })
 }
 
 fn read_section(report: &mut Report<'_>, named: &Named<'_>) -> Result<SectionRow, Reported> {

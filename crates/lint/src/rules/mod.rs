@@ -6,10 +6,13 @@
 mod builds;
 mod commands;
 mod containers;
+mod contradictions;
 mod images;
+mod mentions;
 mod names;
 mod packages;
 mod pins;
+mod readers;
 mod rocm;
 mod targets;
 mod tracks;
@@ -44,6 +47,9 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     traps::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
+    readers::run(facts, context, found);
+    contradictions::run(facts, found);
+    mentions::run(facts, context, found);
 }
 
 /// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::mentions::series;
 use super::packages::rocm_of;
 use super::variables::is_in;
 use super::{for_gpu, images};
@@ -37,8 +38,11 @@ pub(super) fn judge(
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let is_for_any = facts.target.is_unknown(context);
     let match_of = |row: &RocmRow| {
-        if !row.without_gpu {
-            facts.target.matches(&row.row.gpus, context)
+        let sure = facts.target.matches(&row.row.gpus, context);
+        if row.is_certain && sure != Match::Certain || has_any(facts, &row.unless) {
+            Match::No
+        } else if !row.without_gpu {
+            sure
         } else if is_for_any {
             Match::Unknown
         } else {
@@ -73,10 +77,42 @@ pub(super) fn judge(
     }
 }
 
+/// Returns whether the code of a file contains one of these texts, which are in lower case.
+fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
+    let code = facts.code.to_ascii_lowercase();
+    texts.iter().any(|text| code.contains(text))
+}
+
+/// Checks for packages of another ROCm release than that of the image.
+fn mixed(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let mut seen = BTreeSet::new();
+    let stamps = facts.packages.iter().filter(|one| one.name == "torch").filter_map(|one| {
+        Some((rocm_of(one)?.to_owned(), one.line, one.stage, true))
+    });
+    let sources = urls(facts).into_iter().filter_map(|(url, line, stage)| {
+        let is_wheel = url.contains(PYTORCH) || url.contains("/manylinux/");
+        let is_package = url.contains("repo.radeon.com/rocm/") && !url.contains("gpg");
+        Some((release_in(url)?, line, stage, is_wheel)).filter(|_| is_wheel || is_package)
+    });
+    for (release, line, stage, is_wheel) in stamps.chain(sources) {
+        let base = facts.base(stage).map(|stage| stage.base.as_str());
+        let Some((base, own)) = base.and_then(|base| Some((base, images::rocm_in(base)?))) else {
+            continue;
+        };
+        if series(own) == series(&release) || base.contains(UNKNOWN) || !seen.insert(stage) {
+            continue;
+        }
+        let what = if is_wheel { "torch is" } else { "packages are" };
+        let message = format!("{what} for ROCm {release}, but `{base}` contains ROCm {own}");
+        found.add("rocm-mixed", line, message);
+    }
+}
+
 /// Checks the URLs of AMD's and PyTorch's package indexes.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     distributions(facts, found);
     paths(facts, found);
+    mixed(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = &release_in(url) else { continue };

@@ -155,7 +155,7 @@ const REASONS: [&str; 14] = [
 /// Returns whether the author's files show that a setting is intended. The evidence depends on the
 /// rule: for example, another line or a compose file uses the variable, or a comment on its line
 /// gives a reason.
-fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
+pub(super) fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
     let Setting { name, line, scope, .. } = setting;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
     let is_used = |(number, text): (usize, &str)| {

@@ -6,6 +6,7 @@ mod heldout;
 mod labelled;
 mod measured;
 mod probed;
+mod readers;
 mod unseen;
 
 use lint::{Context, Severity};

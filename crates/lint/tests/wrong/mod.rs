@@ -2,6 +2,7 @@
 
 mod breadth;
 mod dockerfiles;
+mod readers;
 mod scripts;
 mod services;
 
@@ -10,5 +11,5 @@ pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
 
 /// Returns all files.
 pub(crate) fn all() -> Vec<Wrong> {
-    [breadth::WRONG, dockerfiles::WRONG, services::WRONG, scripts::WRONG].concat()
+    [breadth::WRONG, dockerfiles::WRONG, readers::WRONG, services::WRONG, scripts::WRONG].concat()
 }

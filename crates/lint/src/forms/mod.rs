@@ -1,6 +1,10 @@
 //! The form of `versions/lint.toml`.
 
+mod names;
+
 use pins::form::{Form, Key, Kind};
+
+pub use names::{KNOWN_NAMES, READER, SECTION};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
@@ -77,6 +81,13 @@ pub const LINT: Form = Form::of(
             "known",
             Kind::TableByName(&KNOWN_NAMES),
             "Variables that programs read; a very similar name is reported as a mistake.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "reader",
+            Kind::TableByName(&READER),
+            "Complete lists of variables and build options that programs read.",
             "none",
             "",
         ),
@@ -241,6 +252,20 @@ pub const ROCM: Form = Form::of(
                 "Whether the row applies only to files that name no GPU.",
                 "`false`",
                 "without-gpu = true",
+            ),
+            Key::optional(
+                "only-gpu",
+                Kind::Flag,
+                "Whether the row applies only to files that name no other GPUs.",
+                "`false`",
+                "only-gpu = true",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case: the row does not apply to files that contain one of them.",
+                "none",
+                "unless = [\"tensile\"]",
             ),
         ],
         ROW_WITHOUT_MESSAGE,
@@ -515,30 +540,6 @@ pub const OLLAMA: Form = Form::of(
     &[&[
         Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
         Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
-    ]],
-);
-
-/// Variables that programs read.
-pub const KNOWN_NAMES: Form = Form::of(
-    "Variables that programs read.",
-    &[
-        &[Key::optional(
-            "names",
-            Kind::Texts,
-            "The variables.",
-            "none",
-            "names = [\"HSA_ENABLE_SDMA\"]",
-        )],
-        EVIDENCE,
-    ],
-);
-
-/// The keys of a section.
-pub const SECTION: Form = Form::of(
-    "The keys that a section can have.",
-    &[&[
-        Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
-        Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
     ]],
 );
 

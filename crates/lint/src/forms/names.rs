@@ -1,0 +1,84 @@
+//! The forms of lists of names.
+
+use pins::form::{Form, Key, Kind};
+
+use super::EVIDENCE;
+
+/// Variables that programs read.
+pub const KNOWN_NAMES: Form = Form::of(
+    "Variables that programs read.",
+    &[
+        &[Key::optional(
+            "names",
+            Kind::Texts,
+            "The variables.",
+            "none",
+            "names = [\"HSA_ENABLE_SDMA\"]",
+        )],
+        EVIDENCE,
+    ],
+);
+
+/// A complete list of names.
+pub const READER: Form = Form::of(
+    "All variables or build options of a program that start with some prefixes. A name that starts with \
+     one of them, and is not in the list, is reported.",
+    &[
+        &[
+            Key::required("program", Kind::Text, "The program.", "program = \"ROCm\""),
+            Key::optional(
+                "names",
+                Kind::Texts,
+                "The names, in all releases.",
+                "none",
+                "names = [\"HSA_ENABLE_SDMA\"]",
+            ),
+            Key::optional("prefixes", Kind::Texts, "The prefixes.", "none", "prefixes = [\"HSA_\"]"),
+            Key::optional(
+                "except",
+                Kind::Texts,
+                "Patterns of names that are not reported.",
+                "none",
+                "except = [\"HSA_TOOLS_*\"]",
+            ),
+            Key::optional(
+                "options",
+                Kind::Flag,
+                "Whether the names are options for CMake.",
+                "`false`",
+                "options = true",
+            ),
+            Key::optional(
+                "needs",
+                Kind::Texts,
+                "Texts, in lower case: the row applies only to files that contain one of them.",
+                "none",
+                "needs = [\"ggml-org/llama.cpp\"]",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case: the row does not apply to files that contain one of them.",
+                "none",
+                "unless = [\".patch\"]",
+            ),
+            Key::optional(
+                "until",
+                Kind::Text,
+                "The month of the newest source that was read; shown in messages.",
+                "nothing is shown",
+                "until = \"June 2026\"",
+            ),
+        ],
+        EVIDENCE,
+    ],
+);
+
+/// The keys of a section.
+pub const SECTION: Form = Form::of(
+    "The keys that a section can have.",
+    &[&[
+        Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
+        Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
+    ]],
+);

@@ -1,0 +1,197 @@
+//! Rules for parts of a file that contradict each other.
+
+use std::collections::BTreeSet;
+
+use ::names::{GfxVersion, GpuTarget};
+
+use super::images;
+use crate::shell::{Scope, Setting, UNKNOWN};
+use crate::target::targets;
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    overrides(facts, found);
+    comments(facts, found);
+}
+
+/// Variables and options of CMake with the targets of a build.
+const BUILDS: [&str; 7] = [
+    "AMDGPU_TARGETS",
+    "CMAKE_HIP_ARCHITECTURES",
+    "GPU_ARCHS",
+    "GPU_TARGETS",
+    "HIP_ARCHITECTURES",
+    "PYTORCH_ROCM_ARCH",
+    "ROCM_DOCKER_ARCH",
+];
+
+/// Checks for an override that selects a target for which the same file builds nothing.
+fn overrides(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile {
+        return;
+    }
+    let mut built: BTreeSet<GpuTarget> = BTreeSet::new();
+    let mut is_sure = true;
+    let mut add = |value: &str| {
+        let lower = value.to_ascii_lowercase();
+        let own = targets(&lower);
+        // `gfx110X`, `gfx11-generic` and unknown parts can contain any target.
+        is_sure &= !own.is_empty() && lower.matches("gfx").count() == own.len();
+        built.extend(own);
+    };
+    for setting in facts.settings.iter().filter(|one| BUILDS.contains(&one.name.as_str())) {
+        if setting.value.contains(UNKNOWN) && setting.value.chars().all(|c| c == UNKNOWN) {
+            continue;
+        }
+        add(&setting.value);
+    }
+    for word in facts.commands.iter().flat_map(|command| &command.words) {
+        let option = word.text.strip_prefix("-D").and_then(|rest| rest.split_once('='));
+        let name = option.map(|(name, _)| name.split(':').next().unwrap_or(name));
+        if let Some((_, value)) = option.filter(|_| name.is_some_and(|one| BUILDS.contains(&one)))
+            && !value.chars().all(|c| c == UNKNOWN)
+        {
+            add(value);
+        }
+    }
+    if !is_sure || built.is_empty() || built.len() > FEW {
+        return;
+    }
+    let places = found.places();
+    let is_override = |one: &&Setting| one.name == ::pins::OVERRIDE && one.scope == Scope::Image;
+    for setting in facts.settings.iter().filter(is_override) {
+        let Setting { name, value, line, .. } = setting;
+        let target = value.trim().parse::<GfxVersion>().ok().and_then(GfxVersion::target);
+        let Some(target) = target.filter(|target| !built.contains(target)) else { continue };
+        if places.iter().any(|(at, rule)| at == line && rule.starts_with("hsa-override")) {
+            continue;
+        }
+        let names: Vec<&str> = built.iter().map(GpuTarget::as_str).collect();
+        let message = format!(
+            "`{name}={value}` selects code for {target}, but the file builds only for {}",
+            names.join(", ")
+        );
+        let hit = Hit::new("hsa-override-other", *line, message).at_most(Severity::Warning);
+        found.hit(hit.help("build for the GPU that the override names, or remove the override"));
+    }
+}
+
+/// The greatest number of targets of a build for a particular machine.
+const FEW: usize = 3;
+
+/// Words of comments that compare releases, or describe something else than the next line.
+const COMPARES: [&str; 36] = [
+    " not ", "n't", "than", "older", "newer", "from ", "instead", " was ", "until", "require",
+    "since", "min", "only", "before", "after", "upgrade", "downgrade", "unlike", "match", "compat",
+    "override", "spoof", "pretend", "as gfx", "like", "same", "bump", "+", ">", "<", "≥", "fallback",
+    "or ", "also", "todo", "e.g",
+];
+
+/// Checks comments that name another release or target than the line that they describe.
+fn comments(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if !matches!(facts.kind, Kind::Dockerfile | Kind::Compose | Kind::Shell | Kind::Environment) {
+        return;
+    }
+    let lines: Vec<(usize, &str)> = facts.lines().collect();
+    for (at, (line, text)) in lines.iter().enumerate() {
+        if facts.kind.is_comment(text) || text.trim().is_empty() {
+            continue;
+        }
+        let (code, own) = text.split_once(" # ").unwrap_or((text, ""));
+        let above = at.checked_sub(1).map_or("", |above| lines[above].1);
+        // A comment of several lines describes more than the next line.
+        let is_single = at < 2 || !facts.kind.is_comment(lines[at - 2].1);
+        let above = if facts.kind.is_comment(above) && is_single { above } else { "" };
+        for comment in [own, above].into_iter().filter(|one| !one.is_empty()) {
+            if let Some((said, is)) = contradiction(comment, code) {
+                let message = format!("the comment says {said}, but the line says {is}");
+                found.add("comment-contradicts", *line, message);
+                break;
+            }
+        }
+    }
+}
+
+/// Returns what a comment says, and what its line says instead.
+fn contradiction(comment: &str, code: &str) -> Option<(String, String)> {
+    let (comment, code) = (comment.to_ascii_lowercase(), code.to_ascii_lowercase());
+    if COMPARES.iter().any(|word| comment.contains(word)) || comment.contains('=') {
+        return None;
+    }
+    let kinds: [(&str, fn(&str) -> BTreeSet<String>); 2] =
+        [("ROCm", |text| releases_after(text, "rocm")), ("", |text| {
+            targets(text).iter().map(|target| target.as_str().to_owned()).collect()
+        })];
+    kinds.into_iter().find_map(|(name, of)| {
+        let (said, is) = (of(&comment), of(&code));
+        let (said, is) = (single(&said)?, single(&is)?);
+        let is_same = said.starts_with(is) || is.starts_with(said);
+        let shown = |text: &str| format!("{name} {text}").trim().to_owned();
+        (!is_same).then(|| (shown(said), shown(is)))
+    })
+}
+
+fn single(all: &BTreeSet<String>) -> Option<&str> {
+    all.first().filter(|_| all.len() == 1).map(String::as_str)
+}
+
+/// Returns the releases that follow a name in a text in lower case: `rocm 7.2`, `rocm-7.2.1`,
+/// `rocm7.2`, `rocm_version=7.2`, `dev-ubuntu-24.04:7.2`.
+pub(super) fn releases_after(lower: &str, name: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for (at, _) in lower.match_indices(name) {
+        let rest = &lower[at + name.len()..];
+        let rest = ["_version", "_ver", "_release", "_tag", "-rel"]
+            .iter()
+            .find_map(|end| rest.strip_prefix(end))
+            .unwrap_or(rest);
+        let rest = rest.trim_start_matches(['-', '_', '/', ' ', '=', ':', '"', '\'', 'v']);
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        let release = rest[..end].trim_end_matches('.');
+        let is_release = release.starts_with(|c: char| ('3'..='9').contains(&c))
+            && release.split('.').count() >= 2
+            && release.split('.').next().is_some_and(|major| major.len() == 1);
+        if is_release {
+            all.insert(release.to_owned());
+        }
+    }
+    for word in lower.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=')) {
+        let image = Some(word).filter(|word| word.contains("rocm/") && word.contains(':'));
+        all.extend(image.and_then(images::rocm_in).map(str::to_owned));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_that_names_another_release_contradicts_its_line() {
+        for (comment, code, is_wrong) in [
+            ("# ROCm 6.4 base image", "FROM rocm/dev-ubuntu-24.04:7.2-complete", true),
+            ("# ROCm 7.2 base image", "FROM rocm/dev-ubuntu-24.04:7.2.1-complete", false),
+            ("# newer than ROCm 6.4", "FROM rocm/dev-ubuntu-24.04:7.2-complete", false),
+            ("# for gfx1151", "ARG GPU_TARGETS=gfx1100", true),
+            ("# for gfx1151 and gfx1100", "ARG GPU_TARGETS=gfx1100", false),
+            ("# the GPU", "ARG GPU_TARGETS=gfx1100", false),
+        ] {
+            assert_eq!(contradiction(comment, code).is_some(), is_wrong, "{comment} {code}");
+        }
+    }
+
+    #[test]
+    fn releases_follow_the_name() {
+        for (text, expected) in [
+            ("export rocm_path=/opt/rocm-6.2.4", vec!["6.2.4"]),
+            ("rocm_version=6.2", vec!["6.2"]),
+            ("--index-url https://download.pytorch.org/whl/rocm6.2", vec!["6.2"]),
+            ("rocm/pytorch:rocm7.2.1_ubuntu24.04_py3.12", vec!["7.2.1"]),
+            ("rocm-smi", vec![]),
+            ("rocm 12.8", vec![]),
+        ] {
+            let found: Vec<String> = releases_after(text, "rocm").into_iter().collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}
