@@ -33,7 +33,13 @@ pub const READER: Form = Form::of(
                 "none",
                 "names = [\"HSA_ENABLE_SDMA\"]",
             ),
-            Key::optional("prefixes", Kind::Texts, "The prefixes.", "none", "prefixes = [\"HSA_\"]"),
+            Key::optional(
+                "prefixes",
+                Kind::Texts,
+                "The prefixes.",
+                "none",
+                "prefixes = [\"HSA_\"]",
+            ),
             Key::optional(
                 "except",
                 Kind::Texts,

@@ -61,7 +61,7 @@ fn overrides(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_override = |one: &&Setting| one.name == ::pins::OVERRIDE && one.scope == Scope::Image;
     for setting in facts.settings.iter().filter(is_override) {
         let Setting { name, value, line, .. } = setting;
-        let target = value.trim().parse::<GfxVersion>().ok().and_then(GfxVersion::target);
+        let target = value.trim().parse::<GfxVersion>().ok().and_then(|one| one.target());
         let Some(target) = target.filter(|target| !built.contains(target)) else { continue };
         if places.iter().any(|(at, rule)| at == line && rule.starts_with("hsa-override")) {
             continue;
@@ -81,10 +81,42 @@ const FEW: usize = 3;
 
 /// Words of comments that compare releases, or describe something else than the next line.
 const COMPARES: [&str; 36] = [
-    " not ", "n't", "than", "older", "newer", "from ", "instead", " was ", "until", "require",
-    "since", "min", "only", "before", "after", "upgrade", "downgrade", "unlike", "match", "compat",
-    "override", "spoof", "pretend", "as gfx", "like", "same", "bump", "+", ">", "<", "≥", "fallback",
-    "or ", "also", "todo", "e.g",
+    " not ",
+    "n't",
+    "than",
+    "older",
+    "newer",
+    "from ",
+    "instead",
+    " was ",
+    "until",
+    "require",
+    "since",
+    "min",
+    "only",
+    "before",
+    "after",
+    "upgrade",
+    "downgrade",
+    "unlike",
+    "match",
+    "compat",
+    "override",
+    "spoof",
+    "pretend",
+    "as gfx",
+    "like",
+    "same",
+    "bump",
+    "+",
+    ">",
+    "<",
+    "≥",
+    "fallback",
+    "or ",
+    "also",
+    "todo",
+    "e.g",
 ];
 
 /// Checks comments that name another release or target than the line that they describe.
@@ -118,10 +150,10 @@ fn contradiction(comment: &str, code: &str) -> Option<(String, String)> {
     if COMPARES.iter().any(|word| comment.contains(word)) || comment.contains('=') {
         return None;
     }
-    let kinds: [(&str, fn(&str) -> BTreeSet<String>); 2] =
-        [("ROCm", |text| releases_after(text, "rocm")), ("", |text| {
-            targets(text).iter().map(|target| target.as_str().to_owned()).collect()
-        })];
+    let kinds: [(&str, fn(&str) -> BTreeSet<String>); 2] = [
+        ("ROCm", |text| releases_after(text, "rocm")),
+        ("", |text| targets(text).iter().map(|target| target.as_str().to_owned()).collect()),
+    ];
     kinds.into_iter().find_map(|(name, of)| {
         let (said, is) = (of(&comment), of(&code));
         let (said, is) = (single(&said)?, single(&is)?);

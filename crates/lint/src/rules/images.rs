@@ -212,7 +212,8 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         && let Some(release) = rocm_of(path, tag)
     {
         let message = format!("`{reference}` contains ROCm {release}");
-        let named = rocm::Named { release, line, is_series: false, stage: image.stage, message };
+        let stage = image.stage;
+        let named = rocm::Named { release, line, is_series: false, stage, is_word: false, message };
         rocm::judge(named, facts, context, found);
     }
 }

@@ -18,8 +18,26 @@ const SAID: [&str; 6] = [
 
 /// Words of lines that compare releases, search for them, or print them.
 const OTHER: [&str; 20] = [
-    "if ", "elif ", "case ", "[[", "[ ", "grep", "echo", "printf", "print_", "log", "warn", "info",
-    "docs", "/issues/", "/pull/", "changelog", "sed ", "rm -", "uninstall", "remove",
+    "if ",
+    "elif ",
+    "case ",
+    "[[",
+    "[ ",
+    "grep",
+    "echo",
+    "printf",
+    "print_",
+    "log",
+    "warn",
+    "info",
+    "docs",
+    "/issues/",
+    "/pull/",
+    "changelog",
+    "sed ",
+    "rm -",
+    "uninstall",
+    "remove",
 ];
 
 /// Checks the first mention of a ROCm release, if no other rule said that it is old.
@@ -57,7 +75,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     let Some((line, release)) = first.filter(|_| all.len() == 1) else { return };
     let message = format!("the line names ROCm {release}");
-    let named = Named { release: &release, line, is_series: true, stage: 0, message };
+    let named =
+        Named { release: &release, line, is_series: true, stage: 0, is_word: true, message };
     rocm::judge(named, facts, context, found);
 }
 

@@ -50,7 +50,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
                 let (line, stage) = (package.line, package.stage);
                 // AMD's own wheels have the whole release in their stamp.
-                let named = rocm::Named { release, line, is_series: true, stage, message };
+                let named =
+                    rocm::Named { release, line, is_series: true, stage, is_word: false, message };
                 rocm::judge(named, facts, context, found);
             }
         }

@@ -7,10 +7,11 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     nvidia(facts, found);
+    misplaced(facts, context, found);
     let lower = facts.code.to_ascii_lowercase();
     for row in &data().readers {
-        let is_file = (row.needs.is_empty() || row.needs.iter().any(|text| lower.contains(text)))
-            && !row.unless.iter().any(|text| lower.contains(text));
+        let is_file = row.needs.is_empty() || has_only(&lower, &row.needs);
+        let is_file = is_file && !row.unless.iter().any(|text| lower.contains(text));
         if !is_file {
             continue;
         }
@@ -18,6 +19,56 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             options(facts, row, found);
         } else {
             variables(facts, row, context, found);
+        }
+    }
+}
+
+/// The host of most repositories.
+const HOST: &str = "github.com/";
+
+/// Returns whether a text in lower case contains one of these repositories (`OWNER/NAME`), and no
+/// other repository with a similar name, which may be a fork with names of its own.
+fn has_only(lower: &str, repositories: &[String]) -> bool {
+    let names = || repositories.iter().filter_map(|one| one.split_once('/'));
+    let words = || names().filter_map(|(_, name)| name.split(['.', '-', '_']).next());
+    let mut others = lower.match_indices(HOST).map(|(at, _)| &lower[at + HOST.len()..]);
+    let is_other = |rest: &str| {
+        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | ';'));
+        let path = &rest[..end.unwrap_or(rest.len())];
+        let is_own = repositories.iter().any(|one| {
+            path.strip_prefix(one.as_str()).is_some_and(|end| {
+                end.is_empty() || end.starts_with(['/', '#', '@']) || end.starts_with(".git")
+            })
+        });
+        !is_own && words().any(|word| path.contains(word)) && !path.contains("llama-swap")
+    };
+    repositories.iter().any(|one| lower.contains(one.as_str())) && !others.any(is_other)
+}
+
+/// Checks for options of a build that are set as variables.
+fn misplaced(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    // make reads variables; CMake does not.
+    let has_make = facts.commands.iter().any(|command| command.words[0].text == "make");
+    let places = found.places();
+    let is_read = |name: &String| {
+        data().readers.iter().any(|row| !row.is_options && row.names.contains(name))
+            || data().known.iter().any(|row| row.names.contains(name))
+    };
+    for setting in facts.settings.iter().filter(|_| !has_make) {
+        let Setting { name, line, scope, .. } = setting;
+        let row = data().readers.iter().find(|row| {
+            row.is_options
+                && row.names.contains(name)
+                && row.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+        });
+        let is_said = places.iter().any(|(at, rule)| at == line && rule.starts_with("variable-"));
+        let Some(row) = row.filter(|_| is_in(*scope, Place::Kept) && !is_said) else { continue };
+        if !is_read(name) && !is_used(facts, setting, context) {
+            let message = format!(
+                "`{name}` is an option of {}'s build (`-D{name}=…`), and not a variable",
+                row.program
+            );
+            found.add("variable-without-effect", *line, message);
         }
     }
 }
@@ -63,34 +114,20 @@ fn near<'r>(row: &'r ReaderRow, name: &str) -> Option<&'r str> {
 }
 
 /// Checks the variables that programs see.
-fn variables(
-    facts: &Facts<'_>,
-    row: &ReaderRow,
-    context: Context<'_>,
-    found: &mut Findings<'_>,
-) {
+fn variables(facts: &Facts<'_>, row: &ReaderRow, context: Context<'_>, found: &mut Findings<'_>) {
     let places = found.places();
     for setting in &facts.settings {
         let Setting { name, line, scope, .. } = setting;
         let is_wanted = is_in(*scope, Place::Set) && is_unknown(row, name);
         let is_listed = || {
             data().known.iter().any(|known| known.names.contains(name))
-                || data().variables.iter().any(|one| matches_any(&one.names, name))
+                || data().variables.iter().any(|one| one.names.contains(name))
         };
         if !is_wanted || is_listed() || is_used(facts, setting, context) {
             continue;
         }
         // Another rule can say more precisely what is wrong.
         if places.iter().any(|(at, rule)| at == line && rule.starts_with("variable-")) {
-            continue;
-        }
-        let option = data().readers.iter().find(|one| one.is_options && one.names.contains(name));
-        if let Some(option) = option {
-            let message = format!(
-                "`{name}` is an option of {}'s build (`-D{name}=…`), and not a variable",
-                option.program
-            );
-            found.add("variable-without-effect", *line, message);
             continue;
         }
         let message = format!("{} does not read `{name}`", row.program);
@@ -104,10 +141,15 @@ fn variables(
 
 /// Returns whether the author's files use a variable themselves.
 fn is_used(facts: &Facts<'_>, setting: &Setting, context: Context<'_>) -> bool {
-    let name = &setting.name;
-    facts.code.contains(&format!("${name}"))
-        || facts.code.contains(&format!("${{{name}"))
-        || is_own(facts, setting, "variable-unknown", context)
+    let forms = [format!("${}", setting.name), format!("${{{}", setting.name)];
+    // `export A=${A:-0}` uses only the caller's value.
+    let is_other = |(line, text): (usize, &str)| {
+        line != setting.line
+            && !facts.kind.is_comment(text)
+            && !text.contains(&format!("{}=", setting.name))
+            && forms.iter().any(|form| text.contains(form.as_str()))
+    };
+    facts.lines().any(is_other) || is_own(facts, setting, "variable-unknown", context)
 }
 
 /// Checks the options for CMake.
@@ -157,6 +199,21 @@ fn option(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fork_can_have_its_own_names() {
+        let own = ["ggml-org/llama.cpp".to_owned()];
+        for (text, expected) in [
+            ("git clone https://github.com/ggml-org/llama.cpp", true),
+            ("git clone https://github.com/ggml-org/llama.cpp.git x", true),
+            ("from ghcr.io/ggml-org/llama.cpp:server-rocm", true),
+            ("git clone https://github.com/a/llama.cpp", false),
+            ("git clone https://github.com/ggml-org/llama.cpp https://github.com/a/x-llama", false),
+            ("git clone https://github.com/ggml-org/llama.cpp https://github.com/a/rocm", true),
+        ] {
+            assert_eq!(has_only(text, &own), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_name_stands_for_the_only_one_that_is_near() {

@@ -20,6 +20,8 @@ pub(super) struct Named<'a> {
     pub(super) is_series: bool,
     /// The stage of a Dockerfile, from 1; 0 elsewhere.
     pub(super) stage: usize,
+    /// Whether only a word names it, so that its use is not certain.
+    pub(super) is_word: bool,
     /// The start of the message, for example "`X` contains ROCm 6.4".
     pub(super) message: String,
 }
@@ -69,7 +71,7 @@ pub(super) fn judge(
     };
     hit = hit.of(&row.row);
     // A pre-release is not the release that the source describes.
-    if named.release.contains(|c: char| c.is_ascii_alphabetic()) {
+    if named.is_word || named.release.contains(|c: char| c.is_ascii_alphabetic()) {
         hit = hit.at_most(Severity::Warning);
     }
     if let Some(hit) = for_gpu(hit, sure) {
@@ -86,9 +88,11 @@ fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
 /// Checks for packages of another ROCm release than that of the image.
 fn mixed(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut seen = BTreeSet::new();
-    let stamps = facts.packages.iter().filter(|one| one.name == "torch").filter_map(|one| {
-        Some((rocm_of(one)?.to_owned(), one.line, one.stage, true))
-    });
+    let stamps = facts
+        .packages
+        .iter()
+        .filter(|one| one.name == "torch")
+        .filter_map(|one| Some((rocm_of(one)?.to_owned(), one.line, one.stage, true)));
     let sources = urls(facts).into_iter().filter_map(|(url, line, stage)| {
         let is_wheel = url.contains(PYTORCH) || url.contains("/manylinux/");
         let is_package = url.contains("repo.radeon.com/rocm/") && !url.contains("gpg");
@@ -124,7 +128,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let message = format!("a package source provides ROCm {release}");
             // A PyTorch index is for the newest release of its series.
             let is_series = url.contains(PYTORCH);
-            judge(Named { release, line, is_series, stage, message }, facts, context, found);
+            let named = Named { release, line, is_series, stage, is_word: false, message };
+            judge(named, facts, context, found);
         }
     }
 }

@@ -155,7 +155,12 @@ const REASONS: [&str; 14] = [
 /// Returns whether the author's files show that a setting is intended. The evidence depends on the
 /// rule: for example, another line or a compose file uses the variable, or a comment on its line
 /// gives a reason.
-pub(super) fn is_own(facts: &Facts<'_>, setting: &Setting, rule: &str, context: Context<'_>) -> bool {
+pub(super) fn is_own(
+    facts: &Facts<'_>,
+    setting: &Setting,
+    rule: &str,
+    context: Context<'_>,
+) -> bool {
     let Setting { name, line, scope, .. } = setting;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
     let is_used = |(number, text): (usize, &str)| {
@@ -511,8 +516,8 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     }
     if name == "ROCM_VERSION" {
         let message = format!("`{name}` is {value}");
-        let named =
-            rocm::Named { release: value, line, is_series: false, stage: setting.stage, message };
+        let (release, stage) = (value, setting.stage);
+        let named = rocm::Named { release, line, is_series: false, stage, is_word: false, message };
         rocm::judge(named, facts, context, found);
     }
     if is_commit_name(name) && is_branch(value) {

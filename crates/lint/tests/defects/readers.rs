@@ -9,13 +9,23 @@ fn a_name_that_something_reads_is_known() {
         NONE,
         &[
             // Old releases, tools and scripts read these.
-            ("a.env", "HSA_EMULATE_AQL=1\nHSA_TOOLS_LIB=/a.so\nHSA_VEN_AMD_AQLPROFILE_LOG=1\n", &[]),
+            (
+                "a.env",
+                "HSA_EMULATE_AQL=1\nHSA_LOG_LEVEL=1\nHSA_TOOLS_LIB=/a.so\nHSA_VEN_AMD_AQLPROFILE_LOG=1\n",
+                &[],
+            ),
             ("a.sh", "export HSA_HOST_FILE=/a\ncat \"$HSA_HOST_FILE\"\n", &[]),
             ("a.sh", "HSA_ENABLE_OWN=1\necho \"$HSA_ENABLE_OWN\"\n", &[]),
             ("a.env", "HSA_PATH=/opt/rocm/hsa\nHIP_PATH=/opt/rocm\nHIP_CLANG_PATH=/a\n", &[]),
             ("a.env", "HSA_OVERRIDE_GFX_VERSION_0=10.3.0\n", &[]),
             ("a.env", "GGML_CUDA_NO_PINNED=1\nGGML_VK_VISIBLE_DEVICES=0\n", &[]),
-            ("a.env", "FLASH_ATTENTION_TRITON_AMD_REF=1\n", &[]),
+            (
+                "a.env",
+                "FLASH_ATTENTION_TRITON_AMD_REF=1\nFLASH_ATTENTION_USE_TRITON_ROCM=TRUE\n",
+                &[],
+            ),
+            // A fork of llama.cpp.
+            ("a.sh", "export GGML_HIP_MXFP4_F32=1\n./llama-server -m a\n", &[]),
             ("Dockerfile", "FROM docker.io/a/b@sha256:1\nARG HSA_ENABLE_X=1\n", &[]),
             // The container's own script reads them.
             (
@@ -54,7 +64,9 @@ fn an_option_of_a_fork_or_another_project_is_not_reported() {
 #[test]
 fn one_release_is_not_mixed() {
     let stage = |base: &str, index: &str| {
-        format!("FROM docker.io/{base}@sha256:1\nRUN pip install --index-url {index} torch==2.9.1\n")
+        format!(
+            "FROM docker.io/{base}@sha256:1\nRUN pip install --index-url {index} torch==2.9.1\n"
+        )
     };
     let pytorch = "https://download.pytorch.org/whl/rocm6.4";
     for text in [
@@ -69,7 +81,9 @@ fn one_release_is_not_mixed() {
 #[test]
 fn a_gpu_with_its_own_rocblas_is_not_reported() {
     let file = |base: &str, lines: &str| {
-        format!("FROM docker.io/rocm/dev-ubuntu-24.04:{base}@sha256:1\nENV AMDGPU_TARGETS={lines}\n")
+        format!(
+            "FROM docker.io/rocm/dev-ubuntu-24.04:{base}@sha256:1\nENV AMDGPU_TARGETS={lines}\n"
+        )
     };
     for text in [
         file("6.3.4-complete", "gfx906"),
@@ -118,7 +132,11 @@ fn a_list_or_a_comparison_is_not_a_choice() {
         "rocm-too-old",
         NONE,
         &[
-            ("a.sh", "# gfx1151\ncase $v in\n  6.4) image=a/b:rocm-6.4 ;;\n  7.2) image=a/b:rocm-7.2 ;;\nesac\n", &[]),
+            (
+                "a.sh",
+                "# gfx1151\ncase $v in\n  6.4) image=a/b:rocm-6.4 ;;\n  7.2) image=a/b:rocm-7.2 ;;\nesac\n",
+                &[],
+            ),
             ("a.sh", "# gfx1151\nif [ -d /opt/rocm-6.4.0 ]; then exit 1; fi\n", &[]),
             ("a.sh", "# gfx1151\necho 'ROCm 6.4 is too old'\n", &[]),
             ("a.sh", "# gfx1151\nexport ROCM_PATH=/opt/rocm-7.2.1\n", &[]),

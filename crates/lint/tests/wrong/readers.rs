@@ -66,12 +66,7 @@ pub(super) const WRONG: &[Wrong] = &[
         2,
         "# The base image with ROCm 6.4\nFROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\n",
     ),
-    (
-        "rocm-too-old",
-        "build.sh",
-        2,
-        "# gfx1151\nexport ROCM_PATH=/opt/rocm-6.2.4\n",
-    ),
+    ("rocm-too-old", "build.sh", 2, "# gfx1151\nexport ROCM_PATH=/opt/rocm-6.2.4\n"),
     (
         "rocm-too-old",
         "Dockerfile",
