@@ -113,7 +113,7 @@ const COMPARES: [&str; 36] = [
     "<",
     "≥",
     "fallback",
-    "or ",
+    " or ",
     "also",
     "todo",
     "e.g",

@@ -155,13 +155,8 @@ const REASONS: [&str; 14] = [
 /// Returns whether the author's files show that a setting is intended. The evidence depends on the
 /// rule: for example, another line or a compose file uses the variable, or a comment on its line
 /// gives a reason.
-pub(super) fn is_own(
-    facts: &Facts<'_>,
-    setting: &Setting,
-    rule: &str,
-    context: Context<'_>,
-) -> bool {
-    let Setting { name, line, scope, .. } = setting;
+pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Context<'_>) -> bool {
+    let Setting { name, line, scope, .. } = own;
     let uses = |text: &str| text.contains(&format!("${{{name}"));
     let is_used = |(number, text): (usize, &str)| {
         number != *line && uses(text) && !facts.kind.is_comment(text)
@@ -174,10 +169,10 @@ pub(super) fn is_own(
     };
     match rule {
         "workaround-baked" => {
-            let own = facts.lines().find(|(number, _)| number == line).map_or("", |(_, own)| own);
+            let text = facts.lines().find(|(number, _)| number == line).map_or("", |(_, one)| one);
             // `${NAME:-0}` is a default, which users can change.
-            has_reason(facts, setting)
-                || facts.kind == Kind::Compose && own.contains(&format!("${{{name}"))
+            has_reason(facts, own)
+                || facts.kind == Kind::Compose && text.contains(&format!("${{{name}"))
         }
         // `${NAME:-value}` is a default, which users can change.
         "password-in-file" => {
@@ -185,11 +180,9 @@ pub(super) fn is_own(
         }
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
-        "variable-build-only" => {
-            is_for_session(facts, setting) || is_on_another() || is_in_compose()
-        }
-        "ollama-open" => !is_for_host_ollama(facts, setting, context),
-        "device-lib-path" => has_device_libraries(facts, setting),
+        "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),
+        "ollama-open" => !is_for_host_ollama(facts, own, context),
+        "device-lib-path" => has_device_libraries(facts, own),
         _ => false,
     }
 }
