@@ -119,6 +119,9 @@ const COMPARES: [&str; 36] = [
     "e.g",
 ];
 
+/// Longer lines are not checked.
+const LONGEST: usize = 2_000;
+
 /// Checks comments that name another release or target than the line that they describe.
 fn comments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !matches!(facts.kind, Kind::Dockerfile | Kind::Compose | Kind::Shell | Kind::Environment) {
@@ -126,7 +129,7 @@ fn comments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let lines: Vec<(usize, &str)> = facts.lines().collect();
     for (at, (line, text)) in lines.iter().enumerate() {
-        if facts.kind.is_comment(text) || text.trim().is_empty() {
+        if facts.kind.is_comment(text) || text.trim().is_empty() || text.len() > LONGEST {
             continue;
         }
         let (code, own) = text.split_once(" # ").unwrap_or((text, ""));

@@ -40,6 +40,9 @@ const OTHER: [&str; 20] = [
     "remove",
 ];
 
+/// Longer lines are not checked.
+const LONGEST: usize = 2_000;
+
 /// Checks the first mention of a ROCm release, if no other rule said that it is old.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_kind = matches!(
@@ -59,7 +62,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
         let lower = text.split(" # ").next().unwrap_or(text).to_ascii_lowercase();
         let is_image = lower.trim_start().trim_start_matches("- ").starts_with("image:");
-        if !lower.contains("rocm") || is_manifest && !is_image {
+        if lower.len() > LONGEST || !lower.contains("rocm") || is_manifest && !is_image {
             continue;
         }
         let releases = releases_after(&lower, "rocm");

@@ -1,5 +1,7 @@
 //! Rules for variables and build options that no release of a program reads.
 
+use std::collections::BTreeSet;
+
 use super::variables::{is_in, is_own};
 use crate::data::{Place, ReaderRow, data, matches_any};
 use crate::shell::{Scope, Setting};
@@ -58,12 +60,12 @@ fn misplaced(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         let Setting { name, line, scope, .. } = setting;
         let row = data().readers.iter().find(|row| {
             row.is_options
-                && row.names.contains(name)
                 && row.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+                && row.names.contains(name)
         });
-        let is_said = places.iter().any(|(at, rule)| at == line && rule.starts_with("variable-"));
-        let Some(row) = row.filter(|_| is_in(*scope, Place::Kept) && !is_said) else { continue };
-        if !is_read(name) && !is_used(facts, setting, context) {
+        let Some(row) = row.filter(|_| is_in(*scope, Place::Kept)) else { continue };
+        let is_said = is_said(&places, *line);
+        if !is_said && !is_read(name) && !is_used(facts, setting, context) {
             let message = format!(
                 "`{name}` is an option of {}'s build (`-D{name}=…`), and not a variable",
                 row.program
@@ -127,7 +129,7 @@ fn variables(facts: &Facts<'_>, row: &ReaderRow, context: Context<'_>, found: &m
             continue;
         }
         // Another rule can say more precisely what is wrong.
-        if places.iter().any(|(at, rule)| at == line && rule.starts_with("variable-")) {
+        if is_said(&places, *line) {
             continue;
         }
         let message = format!("{} does not read `{name}`", row.program);
@@ -137,6 +139,13 @@ fn variables(facts: &Facts<'_>, row: &ReaderRow, context: Context<'_>, found: &m
             None => hit.help("remove it, unless a program of your own reads it"),
         });
     }
+}
+
+/// Returns whether a finding about a line already says that a variable or option has no effect.
+fn is_said(places: &BTreeSet<(usize, &'static str)>, line: usize) -> bool {
+    places
+        .range((line, "")..(line + 1, ""))
+        .any(|(_, rule)| *rule == "build-option-gone" || rule.starts_with("variable-"))
 }
 
 /// Returns whether the author's files use a variable themselves.
@@ -160,11 +169,11 @@ fn options(facts: &Facts<'_>, row: &ReaderRow, found: &mut Findings<'_>) {
     let places = found.places();
     let mut unknown: Vec<(usize, &str)> = Vec::new();
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
-        let is_said = places.iter().any(|(place, rule)| {
-            *place == line && (*rule == "build-option-gone" || rule.starts_with("variable-"))
-        });
         let names = text.match_indices("-D").filter_map(|(at, _)| option(&text[at + 2..]));
-        for name in names.filter(|name| !is_said && is_unknown(row, name)) {
+        for name in names.filter(|name| is_unknown(row, name)) {
+            if is_said(&places, line) {
+                break;
+            }
             if unknown.iter().all(|(_, known)| *known != name) {
                 unknown.push((line, name));
             }

@@ -41,7 +41,8 @@ pub(super) fn judge(
     let is_for_any = facts.target.is_unknown(context);
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
-        if row.is_certain && sure != Match::Certain || has_any(facts, &row.unless) {
+        let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
+        if !row.without_gpu && (!is_wanted || has_any(facts, &row.unless)) {
             Match::No
         } else if !row.without_gpu {
             sure
@@ -81,6 +82,9 @@ pub(super) fn judge(
 
 /// Returns whether the code of a file contains one of these texts, which are in lower case.
 fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
+    if texts.is_empty() {
+        return false;
+    }
     let code = facts.code.to_ascii_lowercase();
     texts.iter().any(|text| code.contains(text))
 }
