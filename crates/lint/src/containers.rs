@@ -31,12 +31,34 @@ const SERVERS: [&str; 8] = [
     "vllm.entrypoints",
 ];
 
-/// Returns markers for what the command of a container says about access to its server.
+/// Marks a container whose command uses several GPUs.
+const PARALLEL: &str = "--parallel";
+
+/// Options of vLLM and SGLang for the number of GPUs that share a model.
+const PARALLEL_OPTIONS: [&str; 5] =
+    ["--tensor-parallel-size", "--tensor-parallel", "-tp", "--tp", "--tp-size"];
+
+/// Returns whether a command shares a model between several GPUs.
+fn is_parallel(command: &str) -> bool {
+    let words: Vec<&str> = command.split([' ', '=', '\n']).collect();
+    let is_many = |text: &str| text.parse::<u32>().is_ok_and(|count| count > 1);
+    let is_server = ["vllm", "sglang", "--model", "serve"].iter().any(|one| command.contains(one));
+    let has_many = |two: &[&str]| PARALLEL_OPTIONS.contains(&two[0]) && is_many(two[1]);
+    is_server && words.windows(2).any(has_many)
+}
+
+/// Returns markers for what the command of a container says about access to its server, and about
+/// its GPUs.
 pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let has = |texts: &[&str]| texts.iter().any(|text| command.contains(text));
     let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
     let is_open = is_server && command.contains("0.0.0.0");
-    let markers = [(has(&LOGINS), LOGIN), (is_server, SERVES), (is_open, SERVES_ALL)];
+    let markers = [
+        (has(&LOGINS), LOGIN),
+        (is_server, SERVES),
+        (is_open, SERVES_ALL),
+        (is_parallel(command), PARALLEL),
+    ];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, marker)| named(marker, None, line)).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Target;
-use crate::{compose, containers, python, tracks, units, usage};
+use crate::{compose, containers, kubernetes, python, tracks, units, usage};
 
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Kind {
     Dockerfile,
     /// A compose file.
     Compose,
+    /// A Kubernetes manifest.
+    Manifest,
     /// A quadlet: a systemd unit file of podman for a container or image.
     Quadlet,
     /// A systemd service, or a drop-in for one.
@@ -194,8 +196,11 @@ impl<'t> Facts<'t> {
             Kind::Shell => {
                 facts.script(shell::script("x.sh", text));
                 usage::held(&mut facts);
+                usage::arrays(&mut facts);
+                usage::commands(&mut facts);
             }
             Kind::Compose => compose::read(text, &mut facts),
+            Kind::Manifest => kubernetes::read(text, &mut facts),
             Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
             Kind::Environment => {
                 facts.settings = environment(text);
@@ -311,12 +316,14 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if name == "tracks.toml" => Kind::Tracks,
         _ if name == "python.toml" => Kind::Python,
         "yml" | "yaml" if compose::is_compose(&name, text) => Kind::Compose,
+        "yml" | "yaml" if kubernetes::is_manifest(text) => Kind::Manifest,
         _ if is_environment(&name) => Kind::Environment,
         "sh" | "bash" => Kind::Shell,
         "container" | "build" | "image" if text.lines().any(|line| line.starts_with('[')) => {
             Kind::Quadlet
         }
         "service" => Kind::Unit,
+        "conf" if text.lines().any(|line| line.trim() == "[Container]") => Kind::Quadlet,
         "conf" if text.lines().any(|line| line.trim() == "[Service]") => Kind::Unit,
         "txt" if name.contains("requirements") => Kind::Requirements,
         "md" | "txt" | "toml" | "yml" | "yaml" | "json" | "rules" | "conf" | "rst" | "py"

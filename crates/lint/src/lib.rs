@@ -17,6 +17,7 @@ mod containers;
 pub mod data;
 mod facts;
 pub mod forms;
+mod kubernetes;
 mod python;
 pub mod report;
 mod rules;
@@ -26,6 +27,7 @@ mod target;
 mod tracks;
 mod units;
 mod usage;
+mod yaml;
 
 use std::collections::BTreeSet;
 

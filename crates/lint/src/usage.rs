@@ -3,7 +3,7 @@
 
 use crate::containers;
 use crate::facts::{Container, Facts};
-use crate::shell::{self, Scope, Word};
+use crate::shell::{self, Scope, Setting, ShellCommand, Word};
 
 /// Adds the containers whose options a script keeps in a variable: `OPTIONS="--device /dev/kfd …"`.
 pub(crate) fn held(facts: &mut Facts<'_>) {
@@ -38,6 +38,61 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
             held.options.push(containers::named("--podman", None, line));
         }
         facts.containers.push(Container { image: None, options: held.options });
+    }
+}
+
+/// Adds the containers whose options a script keeps in an array:
+/// `ARGS=(--device /dev/kfd …)`, `ARGS+=(…)`. Each line of an array is read as a command.
+pub(crate) fn arrays(facts: &mut Facts<'_>) {
+    let mut found: Vec<Held> = Vec::new();
+    let mut name: Option<String> = None;
+    let is_option = |command: &ShellCommand| command.words[0].text.starts_with('-');
+    let is_start = |one: &&Setting| one.value.is_empty() && one.scope == Scope::Shell;
+    let mut starts: Vec<&Setting> = facts.settings.iter().filter(is_start).collect();
+    starts.sort_by_key(|one| one.line);
+    for (at, command) in facts.commands.iter().enumerate() {
+        if !is_option(command) {
+            name = None;
+            continue;
+        }
+        let before = at.checked_sub(1).and_then(|at| facts.commands.get(at));
+        let added = before.and_then(|one| one.words[0].text.strip_suffix("+="));
+        let line = command.words[0].line;
+        let started = starts[..starts.partition_point(|one| one.line <= line)].last();
+        let new = added.map(str::to_owned).or_else(|| started.map(|one| one.name.clone()));
+        let Some(own) = name.clone().or(new) else { continue };
+        name = Some(own.clone());
+        let options = containers::options(&command.words);
+        match found.iter_mut().find(|held| held.name == own) {
+            Some(held) => held.options.extend(options),
+            None => found.push(Held { name: own, value: String::new(), options }),
+        }
+    }
+    let is_gpu = |held: &Held| {
+        let devices = ["--device=/dev/kfd", "--device=/dev/dri"];
+        held.options.iter().any(|one| devices.iter().any(|gpu| one.text.starts_with(gpu)))
+    };
+    let containers = found.into_iter().filter(is_gpu);
+    let containers = containers.map(|held| Container { image: None, options: held.options });
+    facts.containers.extend(containers);
+}
+
+/// Adds the containers that a script starts with a command in a variable:
+/// `COMMAND="docker run …"`, followed by `$COMMAND`.
+pub(crate) fn commands(facts: &mut Facts<'_>) {
+    let is_run = |setting: &&Setting| {
+        let is_shell = matches!(setting.scope, Scope::Shell | Scope::Exported);
+        is_shell && starts_with_engine(setting.value.trim_start().trim_start_matches("sudo "))
+    };
+    let values = facts.settings.iter().filter(is_run);
+    let values: Vec<(String, usize)> = values.map(|one| (one.value.clone(), one.line)).collect();
+    for (value, line) in values {
+        for mut command in shell::commands("x.sh", &value) {
+            for word in &mut command.words {
+                word.line = line;
+            }
+            containers::read(&command, facts);
+        }
     }
 }
 

@@ -3,89 +3,21 @@
 
 mod structure;
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-
-use saphyr_parser::{Event, Parser};
+use std::collections::BTreeSet;
 
 use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};
 use crate::shell::{Scope, Setting, UNKNOWN, Word};
+use crate::yaml::{self, Node, Value};
 
 /// Returns whether a YAML file is a compose file.
 pub(crate) fn is_compose(name: &str, text: &str) -> bool {
     name.contains("compose") || text.lines().any(|line| line.trim_end() == "services:")
 }
 
-/// A value, and the line on which it starts.
-#[derive(Debug, Clone)]
-struct Node {
-    line: usize,
-    value: Value,
-}
-
-#[derive(Debug, Clone)]
-enum Value {
-    Scalar(String),
-    Mapping(Vec<(Node, Rc<Node>)>),
-    Sequence(Vec<Rc<Node>>),
-}
-
-impl Node {
-    fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Scalar(text) => Some(text),
-            Value::Mapping(_) | Value::Sequence(_) => None,
-        }
-    }
-
-    fn entries(&self) -> &[(Self, Rc<Self>)] {
-        match &self.value {
-            Value::Mapping(entries) => entries,
-            Value::Scalar(_) | Value::Sequence(_) => &[],
-        }
-    }
-
-    fn items(&self) -> &[Rc<Self>] {
-        match &self.value {
-            Value::Sequence(items) => items,
-            Value::Scalar(_) | Value::Mapping(_) => &[],
-        }
-    }
-
-    /// Returns the value of a key, including keys of mappings that `<<` merges.
-    fn get(&self, key: &str) -> Option<&Self> {
-        self.find(key, DEEPEST, &Cell::new(MOST_MERGES))
-    }
-
-    /// Like [`Self::get`]. Follows at most `left` merges, because a file of a few lines can contain
-    /// millions.
-    fn find(&self, key: &str, depth: usize, left: &Cell<usize>) -> Option<&Self> {
-        let of = |wanted: &str| self.entries().iter().find(|(name, _)| name.text() == Some(wanted));
-        if let Some((_, value)) = of(key) {
-            return Some(value);
-        }
-        let (_, merged) = of("<<").filter(|_| depth > 0 && left.get() > 0)?;
-        left.set(left.get() - 1);
-        merged
-            .find(key, depth - 1, left)
-            .or_else(|| merged.items().iter().find_map(|item| item.find(key, depth - 1, left)))
-    }
-}
-
-/// The maximum depth of merges.
-const DEEPEST: usize = 8;
-
-/// The maximum number of merges that are followed for one key.
-const MOST_MERGES: usize = 1_000;
-
-/// The maximum nesting depth of a document.
-const DEEPEST_NESTING: usize = 64;
-
 /// Adds the facts of a compose file, up to its first YAML error; none if it is nested too deeply.
 pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
-    let Some(root) = tree(text) else { return };
+    let Some(root) = yaml::documents(text).into_iter().next() else { return };
     let fragments = root
         .entries()
         .iter()
@@ -135,7 +67,9 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
             container.options.push(named(containers::SHELL, None, 1));
         }
     }
-    container.options.extend(containers::markers(&command, 1));
+    let line =
+        service.get("command").or_else(|| service.get("entrypoint")).map_or(1, |one| one.line);
+    container.options.extend(containers::markers(&command, line));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
     facts.containers.push(container);
@@ -175,7 +109,7 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 21] = [
+const OPTIONS: [(&str, &str); 22] = [
     ("cap_add", "--cap-add"),
     ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
@@ -194,6 +128,7 @@ const OPTIONS: [(&str, &str); 21] = [
     ("runtime", "--runtime"),
     ("security_opt", "--security-opt"),
     ("shm_size", "--shm-size"),
+    ("tmpfs", "--tmpfs"),
     ("user", "--user"),
     ("userns_mode", "--userns"),
     ("volumes", "--volume"),
@@ -307,84 +242,6 @@ fn closing(text: &str) -> usize {
         }
     }
     text.len()
-}
-
-/// A collection that is still being read.
-struct Open {
-    node: Node,
-    key: Option<Node>,
-    anchor: usize,
-}
-
-/// Builds the tree of the first document, up to its first error. Returns `None` if it is empty or
-/// nested too deeply.
-fn tree(text: &str) -> Option<Node> {
-    let mut anchors: BTreeMap<usize, Rc<Node>> = BTreeMap::new();
-    let mut open: Vec<Open> = Vec::new();
-    let mut root = None;
-    for event in Parser::new_from_str(text) {
-        let Ok((event, span)) = event else { break };
-        // Compose files are not deeply nested; a hostile one could be.
-        if open.len() > DEEPEST_NESTING {
-            return None;
-        }
-        let line = span.start.line();
-        let start = |value, anchor| Open { node: Node { line, value }, key: None, anchor };
-        let done = match event {
-            Event::MappingStart(anchor, ..) => {
-                open.push(start(Value::Mapping(Vec::new()), anchor));
-                continue;
-            }
-            Event::SequenceStart(anchor, ..) => {
-                open.push(start(Value::Sequence(Vec::new()), anchor));
-                continue;
-            }
-            Event::MappingEnd | Event::SequenceEnd => {
-                let Some(ended) = open.pop() else { break };
-                let node = Rc::new(ended.node);
-                anchors.insert(ended.anchor, Rc::clone(&node));
-                node
-            }
-            Event::Scalar(value, _, anchor, _) => {
-                let node = Rc::new(Node { line, value: Value::Scalar(value.into_owned()) });
-                anchors.insert(anchor, Rc::clone(&node));
-                node
-            }
-            Event::Alias(anchor) => match anchors.get(&anchor) {
-                Some(node) => Rc::clone(node),
-                None => Rc::new(Node { line, value: Value::Scalar(String::new()) }),
-            },
-            Event::DocumentEnd => break,
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => {
-                continue;
-            }
-        };
-        match open.last_mut() {
-            Some(parent) => add(parent, done),
-            None => root = Some(done),
-        }
-    }
-    // What was read before an error still counts.
-    while let Some(ended) = open.pop() {
-        let node = Rc::new(ended.node);
-        match open.last_mut() {
-            Some(parent) => add(parent, node),
-            None => root = Some(node),
-        }
-    }
-    root.map(Rc::unwrap_or_clone)
-}
-
-/// Adds a complete value to the collection that contains it.
-fn add(parent: &mut Open, done: Rc<Node>) {
-    match &mut parent.node.value {
-        Value::Sequence(items) => items.push(done),
-        Value::Mapping(entries) => match parent.key.take() {
-            Some(key) => entries.push((key, done)),
-            None => parent.key = Some(Rc::unwrap_or_clone(done)),
-        },
-        Value::Scalar(_) => {}
-    }
 }
 
 #[cfg(test)]

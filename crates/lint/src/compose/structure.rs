@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Node;
 use crate::data::data;
 use crate::facts::{Facts, Problem};
+use crate::yaml::Node;
 
 /// Adds the problems in the structure of a compose file.
 pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
@@ -19,6 +19,10 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         let name = name.text().unwrap_or_default();
         keys(name, service, &mut problems);
         mounts(service, &mut problems);
+        replaced(service, &mut problems);
+        if is_whole(root, facts.file) {
+            unhealthy(services, service, &mut problems);
+        }
         // Other files can define the rest of an override or of a service that is extended.
         if is_whole(root, facts.file) && service.get("extends").is_none() {
             references(root, service, &mut problems);
@@ -67,6 +71,54 @@ fn mounts(service: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
+/// Keys whose values in a fragment are usually meant to be kept.
+const EXTENDED: [&str; 4] = ["devices", "environment", "group_add", "security_opt"];
+
+/// Checks for keys of a merged fragment that the service replaces.
+fn replaced(service: &Node, problems: &mut Vec<Problem>) {
+    let own = |wanted: &str| service.entries().iter().find(|(name, _)| name.text() == Some(wanted));
+    let Some((_, merged)) = own("<<") else { return };
+    for key in EXTENDED {
+        let (Some((name, value)), Some(lost)) = (own(key), merged.get(key)) else { continue };
+        let shown = |node: &Node| -> Vec<String> {
+            let items = node.items().iter().filter_map(|item| item.text());
+            let names = node.entries().iter().filter_map(|(name, _)| name.text());
+            let name = |text: &str| text.split('=').next().unwrap_or(text).to_owned();
+            items.chain(names).map(name).collect()
+        };
+        let kept = shown(value);
+        // The mapping can merge the fragment's values itself.
+        let is_merged = kept.iter().any(|one| one == "<<");
+        let missing: Vec<String> =
+            shown(lost).into_iter().filter(|one| !kept.contains(one) && one != "<<").collect();
+        if let Some(first) = missing.first().filter(|_| !is_merged) {
+            let message = format!("`{key}` replaces the fragment's, so `{first}` is lost");
+            problems.push(Problem { rule: "compose-merge", line: name.line, message });
+        }
+    }
+}
+
+/// Checks for dependencies on the health of services that have no health check.
+fn unhealthy(services: &Node, service: &Node, problems: &mut Vec<Problem>) {
+    let needed = service.get("depends_on").map_or(&[][..], Node::entries);
+    for (name, wanted) in needed {
+        let condition = wanted.get("condition").and_then(Node::text);
+        let other = name.text().and_then(|name| services.get(name));
+        let Some(other) = other.filter(|_| condition == Some("service_healthy")) else { continue };
+        let has_more =
+            ["healthcheck", "build", "extends"].iter().any(|key| other.get(key).is_some());
+        let image = other.get("image").and_then(Node::text).unwrap_or_default();
+        let path = crate::rules::image_path(image);
+        // Docker Official Images have no health checks.
+        let has_none = data().official.contains(path) || path == "ollama/ollama";
+        if !has_more && has_none {
+            let shown = name.text().unwrap_or_default();
+            let message = format!("`{shown}` has no health check");
+            problems.push(Problem { rule: "compose-health", line: name.line, message });
+        }
+    }
+}
+
 /// Checks for names of volumes, networks and services that the file does not define.
 fn references(root: &Node, service: &Node, problems: &mut Vec<Problem>) {
     let names = |section: &str| -> BTreeSet<String> {
@@ -87,6 +139,10 @@ fn references(root: &Node, service: &Node, problems: &mut Vec<Problem>) {
     let networks = listed(service.get("networks"));
     let networks = networks.into_iter().filter(|one| one.name != "default").collect();
     missing("network", "networks", networks);
+    let secrets = listed_sources(service.get("secrets"));
+    missing("secret", "secrets", secrets);
+    let configs = listed_sources(service.get("configs"));
+    missing("config", "configs", configs);
     let needed = service.get("depends_on");
     let is_optional = |one: &Used| {
         let own = needed.and_then(|all| all.get(&one.name));
@@ -115,6 +171,16 @@ fn volume(item: &Node) -> Option<Used> {
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
     is_name.then(|| Used { name: name.to_owned(), line: item.line })
+}
+
+/// Returns the secrets or configs in a list, in their short and long form.
+fn listed_sources(node: Option<&Node>) -> Vec<Used> {
+    let items = node.map_or(&[][..], Node::items).iter();
+    let source = |item: &std::rc::Rc<Node>| {
+        let name = item.text().or_else(|| item.get("source")?.text())?;
+        (!name.contains('$')).then(|| Used { name: name.to_owned(), line: item.line })
+    };
+    items.filter_map(source).collect()
 }
 
 /// Returns the names in a list or in the keys of a mapping.

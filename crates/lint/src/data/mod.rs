@@ -129,6 +129,8 @@ pub struct Data {
     pub(crate) sections: Vec<SectionRow>,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
+    /// Patterns of images that contain neither curl nor wget.
+    pub(crate) without_download: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Releases of distributions.

@@ -46,11 +46,12 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
+        let mut without_download = Vec::new();
         for (name, repositories) in bases? {
-            if name == "official" {
-                official.extend(repositories);
-            } else {
-                plain_bases.extend(repositories);
+            match name.as_str() {
+                "official" => official.extend(repositories),
+                "without-curl" => without_download = repositories,
+                _ => plain_bases.extend(repositories),
             }
         }
         for (name, row) in ollama? {
@@ -78,6 +79,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             quadlets: quadlets?,
             sections: sections?,
             plain_bases,
+            without_download,
             official,
             releases: releases?,
             couplings: couplings?,

@@ -102,7 +102,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
-            "Lists of images: those in `plain` set no variables of their own, and those in `official` are Docker Official Images.",
+            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, and those in `without-curl` are patterns of images without curl and wget.",
             "none",
             "",
         ),

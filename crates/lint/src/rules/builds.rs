@@ -2,6 +2,7 @@
 
 use super::commands::join;
 use super::variables::is_plain_base;
+use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
 use crate::{Context, Facts, Findings, Kind};
 
@@ -18,6 +19,37 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
     }
     search_paths(facts, found);
+    at_start(facts, found);
+}
+
+/// Checks for commands of a container's start that install software.
+fn at_start(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let is_entrypoint = facts.kind == Kind::Shell && name.contains("entrypoint");
+    if !is_entrypoint && !matches!(facts.kind, Kind::Compose | Kind::Manifest) {
+        return;
+    }
+    for command in &facts.commands {
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let program = words[0].rsplit('/').next().unwrap_or_default();
+        let has = |wanted: &str| words.contains(&wanted);
+        let is_package =
+            |word: &&str| !word.starts_with(['-', '.', '/']) && !word.ends_with(".whl");
+        let installs = match program {
+            "apt" | "apt-get" | "apk" | "dnf" | "yum" | "microdnf" => has("install") || has("add"),
+            "git" => has("clone") || has("pull"),
+            _ if is_pip(&words) => {
+                let rest = words.iter().skip_while(|word| **word != "install").skip(1);
+                has("install") && rest.copied().any(|word| is_package(&word))
+            }
+            _ => false,
+        };
+        if installs {
+            let verb = if program == "git" { "fetched" } else { "installed" };
+            let message = format!("software is {verb} with `{program}` when the container starts");
+            return found.add("install-at-start", command.words[0].line, message);
+        }
+    }
 }
 
 /// Checks `docker build … | tee LOG` in a script without `pipefail`.
@@ -100,7 +132,8 @@ fn search_paths(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Returns whether a setting is a search path that programs see in every run.
 fn is_search_path(setting: &Setting) -> bool {
-    matches!(&*setting.name, "PATH" | "LD_LIBRARY_PATH") && setting.scope == Scope::Image
+    matches!(&*setting.name, "PATH" | "LD_LIBRARY_PATH" | "PYTHONPATH")
+        && setting.scope == Scope::Image
 }
 
 /// Returns whether a part of a search path is a variable that nothing sets.
@@ -114,5 +147,9 @@ fn is_unset(facts: &Facts<'_>, setting: &Setting) -> bool {
     let is_first = !facts.settings.iter().any(|one| one.name == *name && one.line < *line);
     let is_part = value.split(':').count() > 1
         && value.split(':').any(|part| part.chars().eq(std::iter::once(UNKNOWN)));
-    name == "LD_LIBRARY_PATH" && is_missing && is_first && is_part && is_plain_base(facts, *stage)
+    matches!(name.as_str(), "LD_LIBRARY_PATH" | "PYTHONPATH")
+        && is_missing
+        && is_first
+        && is_part
+        && is_plain_base(facts, *stage)
 }

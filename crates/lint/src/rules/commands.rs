@@ -78,6 +78,10 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     if !clones_before(facts, at) {
         return;
     }
+    if is_cut_off(facts, at, target) && !is_new {
+        let message = format!("`{target}` is not in a clone with `--depth`");
+        return found.add("shallow-clone", line, message);
+    }
     if is_new {
         if targets.len() == 1 && is_tag(target) && clones_tip(facts, at) {
             let message = format!("the branch `{target}` is created, but no tag is checked out");
@@ -123,6 +127,26 @@ fn clones_tip(facts: &Facts<'_>, at: usize) -> bool {
         let read = Clone::read(&words[subcommand(&words).map_or(0, |(start, _)| start + 1)..]);
         read.branch.is_none() && !read.has_revision
     })
+}
+
+/// Returns whether the last clone is shallow, so that it lacks a commit or tag, and nothing fetched it.
+fn is_cut_off(facts: &Facts<'_>, at: usize, target: &str) -> bool {
+    let last = facts.commands[..at].iter().rposition(|command| is_git(command, &["clone"]));
+    let Some(index) = last else { return false };
+    let (clone, own) = (&facts.commands[index], &facts.commands[at]);
+    let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
+    let rest = &words[subcommand(&words).map_or(0, |(start, _)| start + 1)..];
+    let is_shallow = rest.iter().any(|word| word.starts_with("--depth"));
+    let read = Clone::read(rest);
+    let fetches = |command: &&ShellCommand| is_git(command, &["fetch", "pull", "remote", "init"]);
+    let is_fetched = facts.commands[index..at].iter().any(|command| fetches(&command));
+    let is_fixed = is_tag(target) || is_commit(target);
+    is_shallow
+        && is_fixed
+        && !is_fetched
+        && read.branch.is_none_or(|branch| branch != target && !branch.contains(UNKNOWN))
+        && clone.stage == own.stage
+        && may_be_in(own, &folder_of(clone, &read))
 }
 
 /// Returns the name of the repository that was cloned last.

@@ -18,6 +18,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     for problem in &facts.problems {
         found.add(problem.rule, problem.line, problem.message.as_str());
     }
+    group_numbers(facts, found);
     for container in &facts.containers {
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
@@ -28,6 +29,29 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             if let Some(hit) = for_gpu(hit, sure) {
                 found.hit(hit);
+            }
+        }
+    }
+}
+
+/// Checks for the GID of a machine's `render` group.
+fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for container in &facts.containers {
+        let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
+        let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
+        for option in container.options.iter().filter(|_| is_gpu && !has("--privileged")) {
+            let group = option.text.strip_prefix("--group-add=");
+            // Debian and Ubuntu choose the GIDs from 100 to 999 when a group is created.
+            let is_chosen = |gid: &&str| {
+                gid.len() == 3
+                    && gid.bytes().all(|byte| byte.is_ascii_digit())
+                    && !gid.starts_with('0')
+            };
+            let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
+            // `${RENDER_GID:-992}` is a default, which users can change.
+            if let Some(gid) = group.filter(is_chosen).filter(|_| !own.contains('$')) {
+                let message = format!("`{gid}` is the GID of a group on one machine");
+                found.add("group-number", option.line, message);
             }
         }
     }

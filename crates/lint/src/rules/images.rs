@@ -4,7 +4,7 @@ use super::{for_gpu, rocm};
 use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
 use crate::facts::Image;
 use crate::shell::{Scope, Setting, UNKNOWN, Word};
-use crate::{Context, Facts, Findings, Hit};
+use crate::{Context, Facts, Findings, Hit, Kind};
 
 /// The parts of a reference that the rules need.
 #[derive(Debug)]
@@ -86,7 +86,8 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
         return;
     }
     // A digest fixes the content, wherever it comes from.
-    if !has_registry && !has_digest {
+    // Kubernetes takes such an image from Docker Hub.
+    if !has_registry && !has_digest && facts.kind != Kind::Manifest {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
             crate::SHORT_NAME,

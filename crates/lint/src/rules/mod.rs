@@ -14,6 +14,7 @@ mod packages;
 mod pins;
 mod readers;
 mod rocm;
+mod stages;
 mod targets;
 mod tracks;
 mod traps;
@@ -25,6 +26,11 @@ pub(crate) use variables::passes_itself;
 
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+
+/// Returns the path of an image, without its registry, tag and digest.
+pub(crate) fn image_path(reference: &str) -> &str {
+    images::parts(reference).path
+}
 
 /// Runs every rule on the facts of a file.
 pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -45,6 +51,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     commands::run(facts, found);
     builds::run(facts, context, found);
     traps::run(facts, found);
+    stages::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);

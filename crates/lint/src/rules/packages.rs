@@ -7,7 +7,7 @@ use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
 use crate::shell::ShellCommand;
-use crate::{Context, Facts, Findings, Hit};
+use crate::{Context, Facts, Findings, Hit, Kind};
 
 /// The packages of one stage with their versions.
 #[derive(Debug, Default)]
@@ -59,6 +59,32 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     for command in &facts.commands {
         indexes(facts, command, found);
+    }
+    if facts.kind == Kind::Requirements {
+        requirements(facts, found);
+    }
+}
+
+/// Checks the options in a list of requirements.
+fn requirements(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // pip prefers the stamped build of a version (PEP 440, "Local version identifiers").
+    let is_open = |package: &Package| package.name == "torch" && package.version.is_none();
+    let has_open = facts.packages.iter().any(is_open);
+    for (line, text) in facts.lines() {
+        let text = text.trim();
+        let lower = text.to_ascii_lowercase();
+        let names_amd = ["rocm", "amd.com", "radeon"].iter().any(|name| lower.contains(name));
+        if text.starts_with("--extra-index-url") && names_amd && has_open {
+            found.add("extra-index-url", line, "the ROCm index and the default index are merged");
+        }
+        let is_package = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        let option = ["--index-url", "--extra-index-url", "--find-links"]
+            .iter()
+            .find(|option| text.split([' ', '=']).skip(1).any(|word| word == **option));
+        if let Some(option) = option.filter(|_| is_package && !text.contains(" #")) {
+            let message = format!("pip ignores `{option}` behind a package");
+            found.add("requirement-option", line, message);
+        }
     }
 }
 

@@ -218,7 +218,7 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let mut last = None;
-    for Instruction { line, text } in instructions(facts.text) {
+    for Instruction { line, text, .. } in instructions(facts.text) {
         let mut words = text.split_whitespace();
         match (words.next().unwrap_or_default().to_ascii_uppercase().as_str(), words.next()) {
             ("FROM", _) => last = None,
@@ -237,27 +237,39 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// An instruction of a Dockerfile with its continuation lines.
-struct Instruction {
-    line: usize,
-    text: String,
+pub(super) struct Instruction {
+    pub(super) line: usize,
+    /// The last of its lines, without those of here documents.
+    pub(super) last: usize,
+    pub(super) text: String,
+    /// The stage, from 1; 0 before the first one.
+    pub(super) stage: usize,
 }
 
-/// Returns the instructions of a Dockerfile.
-fn instructions(text: &str) -> Vec<Instruction> {
+/// Returns the instructions of a Dockerfile. Continuation lines are joined as the builder does it:
+/// without a blank between them.
+pub(super) fn instructions(text: &str) -> Vec<Instruction> {
     let mut all: Vec<Instruction> = Vec::new();
     let mut continues = false;
+    let mut stage = 0;
     for (line, own) in own_lines(text) {
         let trimmed = own.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') {
             continue;
         }
-        let body = trimmed.strip_suffix('\\').unwrap_or(trimmed);
+        let body = own.trim_end();
+        let body = body.strip_suffix('\\').unwrap_or(body);
         match all.last_mut().filter(|_| continues) {
             Some(last) => {
-                last.text.push(' ');
                 last.text.push_str(body);
+                last.last = line;
             }
-            None => all.push(Instruction { line, text: body.to_owned() }),
+            None => {
+                let start = body.trim_start();
+                let name = start.split_whitespace().next().unwrap_or_default();
+                stage += usize::from(name.eq_ignore_ascii_case("from"));
+                all.push(Instruction { line, last: line, text: start.to_owned(), stage });
+            }
         }
         continues = trimmed.ends_with('\\');
     }
@@ -279,7 +291,7 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut stage: Option<BTreeSet<String>> = None;
     let mut name = String::new();
     let mut reported: BTreeSet<String> = BTreeSet::new();
-    for Instruction { line, text } in instructions(facts.text) {
+    for Instruction { line, text, .. } in instructions(facts.text) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let rest = words.get(1..).unwrap_or_default();
         let Some(first) = words.first() else { continue };

@@ -7,6 +7,7 @@ mod labelled;
 mod measured;
 mod probed;
 mod readers;
+mod structure;
 mod unseen;
 
 use lint::{Context, Severity};

@@ -7,7 +7,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "group-by-name",
         "compose.yml",
         5,
-        "services:\n  a:\n    build: .\n    group_add:\n      - render\n    devices: [/dev/kfd, /dev/dri]\n",
+        "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    group_add:\n      - render\n    devices: [/dev/kfd, /dev/dri]\n",
     ),
     (
         "network-shared",

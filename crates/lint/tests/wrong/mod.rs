@@ -5,11 +5,20 @@ mod dockerfiles;
 mod readers;
 mod scripts;
 mod services;
+mod stages;
 
 /// The rule, the file's name, the line, the text.
 pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
 
 /// Returns all files.
 pub(crate) fn all() -> Vec<Wrong> {
-    [breadth::WRONG, dockerfiles::WRONG, readers::WRONG, services::WRONG, scripts::WRONG].concat()
+    [
+        breadth::WRONG,
+        dockerfiles::WRONG,
+        readers::WRONG,
+        services::WRONG,
+        scripts::WRONG,
+        stages::WRONG,
+    ]
+    .concat()
 }

@@ -1,0 +1,290 @@
+//! Reads Kubernetes manifests: the containers of pods, with their images, variables and devices.
+
+use crate::containers::{self, named};
+use crate::facts::{Container, Facts, Image, Problem};
+use crate::shell::{Scope, Setting, Word};
+use crate::yaml::{self, Node};
+
+/// Kinds of objects that contain pods or variables.
+const KINDS: [&str; 9] = [
+    "ConfigMap",
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "List",
+    "Pod",
+    "ReplicaSet",
+    "StatefulSet",
+];
+
+/// Returns whether a YAML file is a manifest, and not a template for one.
+pub(crate) fn is_manifest(text: &str) -> bool {
+    let kind = |line: &str| {
+        let kind = line.trim_start_matches("- ").trim_start().strip_prefix("kind:");
+        let kind = kind.and_then(|kind| kind.split('#').next());
+        kind.is_some_and(|kind| KINDS.contains(&kind.trim().trim_matches('"')))
+    };
+    let has_version =
+        text.lines().any(|line| line.trim_start_matches("- ").starts_with("apiVersion:"));
+    has_version && !text.contains("{{") && text.lines().any(kind)
+}
+
+/// Adds the facts of a manifest.
+pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
+    for document in yaml::documents(text) {
+        let items = document.get("items").map_or(&[][..], Node::items);
+        object(&document, facts);
+        for item in items {
+            object(item, facts);
+        }
+    }
+}
+
+fn object(node: &Node, facts: &mut Facts<'_>) {
+    let kind = node.get("kind").and_then(Node::text).unwrap_or_default();
+    if kind == "ConfigMap" {
+        let data = node.get("data").map_or(&[][..], Node::entries);
+        for (name, value) in data {
+            let (Some(name_text), Some(text)) = (name.text(), value.text()) else { continue };
+            typed(name_text, value, facts);
+            // Longer texts are files.
+            if !text.contains('\n') {
+                facts.settings.push(Setting::new(name_text, text, name.line, Scope::Run));
+            }
+        }
+        return;
+    }
+    let path: &[&str] = match kind {
+        "Pod" => &["spec"],
+        "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
+        _ => &["spec", "template", "spec"],
+    };
+    let Some(pod) = path.iter().try_fold(node, |node, key| node.get(key)) else { return };
+    let mut uses_gpu = None;
+    for key in ["initContainers", "containers"] {
+        for one in pod.get(key).map_or(&[][..], Node::items) {
+            container(pod, one, facts);
+            uses_gpu = uses_gpu.or_else(|| limit(one, "limits", GPU).map(|node| node.line));
+        }
+    }
+    if let Some(line) = uses_gpu.filter(|_| kind == "Deployment" && surges(node)) {
+        let message = "an update of the Deployment needs another free GPU".to_owned();
+        facts.problems.push(Problem { rule: "kubernetes-rollout", line, message });
+    }
+}
+
+/// AMD's resource.
+const GPU: &str = "amd.com/gpu";
+
+/// Returns the value of a resource of a container.
+fn limit<'n>(container: &'n Node, section: &str, name: &str) -> Option<&'n Node> {
+    container.get("resources")?.get(section)?.get(name)
+}
+
+/// Returns whether a Deployment starts a new pod before it stops the old one.
+fn surges(deployment: &Node) -> bool {
+    let Some(spec) = deployment.get("spec") else { return false };
+    let strategy = spec.get("strategy");
+    let kind = strategy.and_then(|one| one.get("type")).and_then(Node::text);
+    let surge = strategy.and_then(|one| one.get("rollingUpdate")?.get("maxSurge")?.text());
+    let replicas = spec.get("replicas").and_then(Node::text).unwrap_or("1");
+    kind != Some("Recreate") && !matches!(surge, Some("0" | "0%")) && replicas == "1"
+}
+
+fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
+    let name = node.get("name").and_then(Node::text).unwrap_or_default();
+    let image = node.get("image").and_then(|image| Some((image.text()?, image.line)));
+    let program = image.map(|(image, _)| format!("{image} {name}"));
+    let mut options = if is_manager(node) { Vec::new() } else { shared(pod) };
+    options.extend(own(pod, node, facts));
+    for variable in node.get("env").map_or(&[][..], Node::items) {
+        let (Some(key), Some(value)) = (variable.get("name"), variable.get("value")) else {
+            continue;
+        };
+        let (Some(key_text), Some(text)) = (key.text(), value.text()) else { continue };
+        typed(key_text, value, facts);
+        options.push(named("--env", Some(&format!("{key_text}={text}")), key.line));
+        let setting = Setting::new(key_text, text, key.line, Scope::Run);
+        facts.settings.push(Setting { program: program.clone(), ..setting });
+    }
+    if node.get("envFrom").is_some() {
+        options.push(named("--env-file", None, node.line));
+    }
+    let words: Vec<Word> = ["command", "args"]
+        .iter()
+        .filter_map(|key| node.get(key))
+        .flat_map(|list| {
+            list.items()
+                .iter()
+                .filter_map(|item| Some(Word { text: item.text()?.to_owned(), line: item.line }))
+        })
+        .collect();
+    let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    options.extend(containers::markers(&texts.join(" "), node.line));
+    if let Some((reference, line)) = image {
+        facts.images.push(Image::new(reference, line));
+        containers::start(words, reference, facts);
+    }
+    let image = image.map(|(text, line)| Word { text: text.to_owned(), line });
+    facts.containers.push(Container { image, options });
+}
+
+/// Reports a value that is not text: the server accepts only strings here.
+fn typed(name: &str, value: &Node, facts: &mut Facts<'_>) {
+    let Some(text) = value.text().filter(|_| value.is_plain) else { return };
+    let is_number = text.parse::<f64>().is_ok()
+        && text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let lower = text.to_ascii_lowercase();
+    let is_bool = matches!(lower.as_str(), "true" | "false" | "yes" | "no" | "on" | "off");
+    if is_number || is_bool {
+        let kind = if is_bool { "a truth value" } else { "a number" };
+        let message = format!("the value of `{name}` is {kind}, not text");
+        facts.problems.push(Problem { rule: "kubernetes-value", line: value.line, message });
+    }
+}
+
+/// Returns the options that all containers of a pod have.
+fn shared(pod: &Node) -> Vec<Word> {
+    let keys =
+        [("hostNetwork", "--network=host"), ("hostPID", "--pid=host"), ("hostIPC", "--ipc=host")];
+    let set = keys.iter().filter_map(|(key, option)| {
+        let node = pod.get(key).filter(|node| node.text() == Some("true"))?;
+        Some(named(option, None, node.line))
+    });
+    let mut options: Vec<Word> = set.collect();
+    let groups = pod.get("securityContext").map(|context| {
+        let lists = context.get("supplementalGroups").map_or(&[][..], Node::items).iter();
+        let one = context.get("fsGroup").into_iter();
+        lists.map(|group| &**group).chain(one).filter_map(|group| Some((group.text()?, group.line)))
+    });
+    let groups = groups.into_iter().flatten();
+    options.extend(groups.map(|(group, line)| named("--group-add", Some(group), line)));
+    options
+}
+
+/// Parts of the names of images that manage the GPUs of a node, and need all rights.
+const MANAGERS: [&str; 6] =
+    ["device-plugin", "labeller", "exporter", "gpu-operator", "driver", "node-feature-discovery"];
+
+/// Returns whether a container manages the GPUs of its node.
+fn is_manager(container: &Node) -> bool {
+    let image = container.get("image").and_then(Node::text).unwrap_or_default();
+    MANAGERS.iter().any(|part| image.contains(part))
+}
+
+/// Returns the options of one container.
+fn own(pod: &Node, node: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
+    let mut options = Vec::new();
+    let name = node.get("name").and_then(Node::text).unwrap_or_default();
+    let context = node.get("securityContext");
+    let of = |key: &str| {
+        let in_pod = || pod.get("securityContext").and_then(|context| context.get(key));
+        context.and_then(|context| context.get(key)).or_else(in_pod)
+    };
+    let privileged = of("privileged").filter(|node| node.text() == Some("true"));
+    if let Some(node) = privileged {
+        options.push(named("--privileged", None, node.line));
+        if !is_manager(node) {
+            facts.privileged.push((node.line, format!("the container `{name}` is privileged")));
+        }
+    }
+    if let Some((user, line)) = of("runAsUser").and_then(|node| Some((node.text()?, node.line))) {
+        options.push(named("--user", Some(user), line));
+    }
+    let profile = of("seccompProfile").and_then(|profile| profile.get("type"));
+    if let Some(node) = profile.filter(|node| node.text() == Some("Unconfined")) {
+        options.push(named("--security-opt=seccomp", Some("unconfined"), node.line));
+    }
+    let added = context.and_then(|context| context.get("capabilities")?.get("add"));
+    for item in added.map_or(&[][..], Node::items) {
+        options.push(named("--cap-add", item.text(), item.line));
+    }
+    let gpu = limit(node, "limits", GPU);
+    if let Some(gpu) = gpu {
+        options.push(named("--device", Some("/dev/kfd"), gpu.line));
+        options.push(named("--device", Some("/dev/dri"), gpu.line));
+    } else if let Some(gpu) = limit(node, "requests", GPU) {
+        let message = format!("`{GPU}` is requested, but not limited");
+        facts.problems.push(Problem { rule: "kubernetes-gpu", line: gpu.line, message });
+    }
+    for port in node.get("ports").map_or(&[][..], Node::items) {
+        let host = port.get("hostPort").and_then(Node::text);
+        if let (Some(host), Some(own)) = (host, port.get("containerPort").and_then(Node::text)) {
+            options.push(named("--publish", Some(&format!("{host}:{own}")), port.line));
+        }
+    }
+    // A device plugin of any vendor lets the container open devices.
+    let limits =
+        node.get("resources").and_then(|all| all.get("limits")).map_or(&[][..], Node::entries);
+    let has_plugin = limits.iter().any(|(key, _)| key.text().is_some_and(|key| key.contains('/')));
+    let may_open = privileged.is_some() || has_plugin || is_manager(node);
+    options.extend(mounts(pod, node, may_open, facts));
+    options
+}
+
+/// Returns the mounts of a container as options; a device of the host counts as a device.
+fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec<Word> {
+    let mut options = Vec::new();
+    let volumes = pod.get("volumes").map_or(&[][..], Node::items);
+    for mount in node.get("volumeMounts").map_or(&[][..], Node::items) {
+        let name = mount.get("name").and_then(Node::text);
+        let Some(path) = mount.get("mountPath").and_then(Node::text) else { continue };
+        let is_same = |one: &&std::rc::Rc<Node>| one.get("name").and_then(Node::text) == name;
+        let Some(volume) = volumes.iter().find(is_same) else { continue };
+        let host = volume.get("hostPath").and_then(|host| host.get("path")?.text());
+        match host {
+            Some(host) if ["/dev/kfd", "/dev/dri"].iter().any(|gpu| host.starts_with(gpu)) => {
+                options.push(named("--device", Some(host), mount.line));
+                if !may_open {
+                    let message = format!(
+                        "`{host}` is mounted from the host, but the container may not open it"
+                    );
+                    facts.problems.push(Problem {
+                        rule: "kubernetes-device",
+                        line: mount.line,
+                        message,
+                    });
+                }
+            }
+            Some(host) => {
+                options.push(named("--volume", Some(&format!("{host}:{path}")), mount.line));
+            }
+            None if path == "/dev/shm" => {
+                options.push(named("--shm-size", Some("memory"), mount.line));
+            }
+            None => {}
+        }
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_containers_of_a_pod_are_read_with_their_lines() {
+        let text = "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n      hostIPC: true\n      containers:\n        - name: a\n          image: docker.io/a/b:1\n          args: [serve, --port, \"80\"]\n          env:\n            - name: B\n              value: \"1\"\n          securityContext:\n            privileged: true\n          resources:\n            limits:\n              amd.com/gpu: 1\n          volumeMounts:\n            - { name: shm, mountPath: /dev/shm }\n            - { name: kfd, mountPath: /dev/kfd }\n      volumes:\n        - name: shm\n          emptyDir: { medium: Memory }\n        - name: kfd\n          hostPath: { path: /dev/kfd }\n---\napiVersion: v1\nkind: ConfigMap\ndata:\n  C: x\n";
+        let facts = Facts::read("a.yaml", text);
+        let options: Vec<String> = facts.containers[0]
+            .options
+            .iter()
+            .map(|one| format!("{} {}", one.line, one.text))
+            .collect();
+        let expected = [
+            "6 --ipc=host",
+            "15 --privileged",
+            "18 --device=/dev/kfd",
+            "18 --device=/dev/dri",
+            "20 --shm-size=memory",
+            "21 --device=/dev/kfd",
+            "12 --env=B=1",
+        ];
+        assert_eq!(options, expected);
+        let settings: Vec<_> =
+            facts.settings.iter().map(|one| (one.name.as_str(), one.line, one.scope)).collect();
+        assert_eq!(settings, [("B", 12, Scope::Run), ("C", 31, Scope::Run)]);
+        assert_eq!(facts.images.len(), 1);
+    }
+}

@@ -1,0 +1,419 @@
+//! Rules for the instructions and stages of Dockerfiles: what the builder does not run, and what the
+//! image contains or lacks.
+
+use super::images;
+use super::traps::{Instruction, instructions};
+use crate::data::{data, matches_any};
+use crate::facts::Package;
+use crate::python::is_pip;
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile {
+        return;
+    }
+    let all = instructions(facts.text);
+    let lines: Vec<&str> = facts.text.lines().collect();
+    for instruction in &all {
+        not_run(facts, &lines, instruction, found);
+        split_argument(instruction, found);
+    }
+    let stages = last_stages(facts, &all);
+    health_check(facts, &all, &stages, found);
+    stale_lists(&all, found);
+    without_driver(facts, &stages, found);
+    without_target(facts, found);
+    for command in facts.commands.iter().filter(|one| is_own(&all, one)) {
+        looks_for_gpu(facts, &all, command, found);
+        grows(command, found);
+    }
+    twice(facts, &stages, found);
+    cached(facts, &all, &stages, found);
+}
+
+/// Returns the name of an instruction in capitals, and its arguments.
+fn parts(instruction: &Instruction) -> (String, &str) {
+    let text = instruction.text.as_str();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (text[..end].to_ascii_uppercase(), text[end..].trim_start())
+}
+
+/// Returns whether a command is part of an instruction, and not of a here document.
+fn is_own(all: &[Instruction], command: &ShellCommand) -> bool {
+    instruction_of(all, command.words[0].line).is_some()
+}
+
+/// Returns the instruction that contains a line.
+fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instruction> {
+    let next = all.partition_point(|one| one.line <= line);
+    all.get(next.checked_sub(1)?).filter(|one| line <= one.last)
+}
+
+/// Returns the last stage, and the stages that it is based on.
+fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> {
+    let mut stages = vec![facts.stages.len()];
+    let bases = all.iter().filter(|one| parts(one).0 == "FROM").map(|one| {
+        let words = one.text.split_whitespace().skip(1);
+        words.filter(|word| !word.starts_with("--")).map(str::to_ascii_lowercase).next()
+    });
+    let bases: Vec<Option<String>> = bases.collect();
+    while let Some(stage) = stages.last().copied().filter(|stage| *stage > 0) {
+        let base = bases.get(stage - 1).cloned().flatten();
+        let is_base = |at: &usize| {
+            let name = facts.stages.get(*at).and_then(|one| one.name.as_ref());
+            name.map(|name| name.to_ascii_lowercase()) == base && base.is_some()
+        };
+        match (0..stage - 1).find(is_base) {
+            Some(earlier) => stages.push(earlier + 1),
+            None => break,
+        }
+    }
+    stages
+}
+
+/// Instructions in which only variables are replaced.
+const NOT_RUN: [&str; 5] = ["ARG", "ENV", "EXPOSE", "USER", "WORKDIR"];
+
+/// Checks for `$(…)` in instructions that run no commands.
+fn not_run(facts: &Facts<'_>, lines: &[&str], instruction: &Instruction, found: &mut Findings<'_>) {
+    let (name, _) = parts(instruction);
+    if !NOT_RUN.contains(&name.as_str()) {
+        return;
+    }
+    for line in instruction.line..=instruction.last {
+        let text = lines[line - 1];
+        let Some(at) = text.find("$(").filter(|_| !facts.kind.is_comment(text)) else { continue };
+        let before = &text[..at];
+        // The shell runs a command in its prompt.
+        let is_prompt = ["PS1=", "PS4=", "PROMPT"].iter().any(|name| before.contains(name));
+        // Someone who writes quotes or a backslash knows that the text is kept.
+        let is_meant = before.ends_with('\\') || before.matches('\'').count() % 2 == 1;
+        if !is_prompt && !is_meant {
+            let end = text[at..].find(')').map_or(text.len(), |end| at + end + 1);
+            let message = format!("`{name}` does not run `{}`", &text[at..end]);
+            found.add("command-not-run", line, message);
+        }
+    }
+}
+
+/// Checks for `ARG NAME= a b`, which declares several arguments.
+fn split_argument(instruction: &Instruction, found: &mut Findings<'_>) {
+    let (name, rest) = parts(instruction);
+    let mut words = rest.split_whitespace();
+    let Some(first) = words.next().and_then(|word| word.strip_suffix('=')) else { return };
+    let others: Vec<&str> = words.collect();
+    let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let Some(next) = others.first().filter(|_| others.iter().all(|word| is_plain(word))) else {
+        return;
+    };
+    if name == "ARG" {
+        let message = format!("`{first}` is empty, and `{next}` is the name of another argument");
+        found.add("argument-split", instruction.line, message);
+    }
+}
+
+/// Checks for a `HEALTHCHECK` whose program is not in the image.
+fn health_check(
+    facts: &Facts<'_>,
+    all: &[Instruction],
+    stages: &[usize],
+    found: &mut Findings<'_>,
+) {
+    let Some(check) = all.iter().rev().find(|one| parts(one).0 == "HEALTHCHECK") else { return };
+    let Some((_, command)) = check.text.split_once("CMD") else { return };
+    let words = command
+        .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | '"' | ',' | '(' | ';'));
+    let mut programs = words.filter(|word| matches!(*word, "curl" | "wget"));
+    let Some(program) = programs.next() else { return };
+    let base = facts.base(*stages.last().unwrap_or(&0)).map(|stage| images::parts(&stage.base));
+    let lacks = base.is_some_and(|base| {
+        let name = format!("{}:{}", base.path, base.tag.unwrap_or_default());
+        matches_any(&data().without_download, &name)
+    });
+    // A script, a list of packages or a copied folder can add the program.
+    let adds = |one: &Instruction| {
+        let text = &one.text;
+        let is_copied = parts(one).0 == "COPY" && text.contains("/usr") && text.contains("--from");
+        let is_script = [".sh", ".txt", "/scripts", "ansible", "<<", "xargs"];
+        let is_run = parts(one).0 == "RUN";
+        let installs_variable = text.contains("install") && text.contains('$');
+        text.contains(program)
+            || is_copied
+            || is_run && (installs_variable || is_script.iter().any(|part| text.contains(part)))
+    };
+    let others = all.iter().filter(|one| stages.contains(&one.stage) && one.line != check.line);
+    if lacks && check.stage == facts.stages.len() && !others.into_iter().any(adds) {
+        let message = format!("the health check calls {program}, which the image does not contain");
+        let hit = Hit::new("healthcheck-fails", check.line, message);
+        found.hit(hit.help(format!("install {program}, or check with a program of the image")));
+    }
+}
+
+/// Checks for `RUN apt-get update` that is cached separately from the installation.
+fn stale_lists(all: &[Instruction], found: &mut Findings<'_>) {
+    let is_update = |one: &&Instruction| {
+        let words: Vec<&str> = one.text.split_whitespace().collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
+        matches!(words.as_slice(), ["RUN" | "run", "apt" | "apt-get", "update"])
+    };
+    let installs = |one: &Instruction| {
+        let text = one.text.to_ascii_lowercase();
+        text.starts_with("run") && text.contains("apt") && text.contains(" install")
+    };
+    for (at, one) in all.iter().enumerate().filter(|(_, one)| is_update(one)) {
+        let mut later = all[at + 1..].iter().take_while(|next| next.stage == one.stage);
+        if later.any(|next| installs(next) && !next.text.contains(" update")) {
+            let message = "the package lists are in an instruction of their own";
+            found.add("package-lists-stale", one.line, message);
+        }
+    }
+}
+
+/// Packages with Mesa's Vulkan driver, and other drivers.
+const DRIVERS: [&str; 9] = [
+    "mesa-vulkan",
+    "vulkan-radeon",
+    "vulkan-swrast",
+    "vulkan-intel",
+    "vulkan-driver",
+    "amdvlk",
+    "radeon_icd",
+    "icd.d",
+    "nvidia",
+];
+
+/// Checks for a program that is built for Vulkan in a file that installs no Vulkan driver.
+fn without_driver(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let is_known = (1..=facts.stages.len()).all(|stage| is_known_base(facts, stage));
+    if !is_known || DRIVERS.iter().any(|driver| lower.contains(driver)) {
+        return;
+    }
+    let is_build = |one: &&ShellCommand| {
+        one.words.iter().any(|word| {
+            let text = word.text.to_ascii_lowercase();
+            ["_vulkan=on", "_vulkan=1", "_vulkan=true"].iter().any(|option| text.contains(option))
+        })
+    };
+    // A script can install the driver.
+    let has_script = facts.commands.iter().any(|one| {
+        let text = one.words.iter().map(|word| word.text.as_str());
+        stages.contains(&one.stage) && text.into_iter().any(|word| word.ends_with(".sh"))
+    });
+    if let Some(command) = facts.commands.iter().find(is_build).filter(|_| !has_script) {
+        let line = command.words[0].line;
+        let message = "a program is built for Vulkan, but the file installs no Vulkan driver";
+        found.add("vulkan-driver-missing", line, message);
+    }
+}
+
+/// Returns whether the content of a stage's base is known: a plain distribution, Python, or AMD's
+/// images for developers.
+fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
+    let is_python = |base: &str| {
+        let path = images::parts(base).path;
+        matches!(path, "python" | "golang" | "node" | "rust") || path.starts_with("rocm/dev-ubuntu")
+    };
+    super::variables::is_plain_base(facts, stage)
+        || facts.base(stage).is_some_and(|one| is_python(&one.base))
+}
+
+/// Options that switch HIP on in builds that leave the choice of the GPU to CMake.
+const HIP_OPTIONS: [&str; 4] =
+    ["-dggml_hip=", "-dggml_hipblas=", "-dllama_hipblas=", "-dsd_hipblas="];
+
+/// Names that set the targets of a build.
+const TARGETS: [&str; 5] =
+    ["gpu_targets", "amdgpu_target", "hip_architectures", "hip_arch", "offload-arch"];
+
+/// Checks for `cmake -DGGML_HIP=ON` in a build without a GPU target.
+fn without_target(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    if TARGETS.iter().any(|name| lower.contains(name)) {
+        return;
+    }
+    for command in facts.commands.iter().filter(|one| one.words[0].text.ends_with("cmake")) {
+        let is_on = |text: &str| ["on", "1", "true"].iter().any(|value| text.ends_with(value));
+        let texts = command.words.iter().map(|word| word.text.to_ascii_lowercase());
+        let texts: Vec<String> = texts.collect();
+        let option = texts
+            .iter()
+            .find(|text| is_on(text) && HIP_OPTIONS.iter().any(|name| text.starts_with(name)));
+        // A variable can contain the target.
+        let has_variable = texts.iter().any(|text| text.starts_with(UNKNOWN));
+        if let Some(option) = option.filter(|_| !has_variable) {
+            let option = option.to_ascii_uppercase().replacen("-D", "", 1);
+            let message = format!("a build with `{option}` has no GPU target");
+            found.add("gpu-target-missing", command.words[0].line, message);
+        }
+    }
+}
+
+/// Tools that print which GPUs there are.
+const TOOLS: [&str; 5] = ["rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo"];
+
+/// Expressions of torch that need a GPU.
+const NEEDS_GPU: [&str; 3] = ["get_device_name", "get_device_properties", "mem_get_info"];
+
+/// Checks for commands of a build that look for a GPU.
+fn looks_for_gpu(
+    facts: &Facts<'_>,
+    all: &[Instruction],
+    command: &ShellCommand,
+    found: &mut Findings<'_>,
+) {
+    let line = command.words[0].line;
+    let Some(own) = instruction_of(all, line).filter(|one| parts(one).0 == "RUN") else { return };
+    // The caller can give the build a GPU.
+    let is_given = |line: &str| line.contains("build") && line.contains("--device");
+    if facts.text.lines().any(is_given)
+        || own.text.contains("--device")
+        || own.text.contains("--security")
+    {
+        return;
+    }
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    let rest: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
+    let is_help = |word: &&str| word.contains("version") || word.contains("help") || *word == "-h";
+    if TOOLS.contains(&program) && !rest.iter().any(|word| is_help(&word)) {
+        let message = format!("`{program}` is called during the build");
+        let hit = Hit::new("gpu-during-build", line, message);
+        return found.hit(hit.at_most(Severity::Information));
+    }
+    let is_python = program.starts_with("python") && rest.contains(&"-c");
+    let code = rest.join(" ");
+    let asks = code.contains("cuda.is_available()") || code.contains("cuda.device_count()");
+    let shown =
+        NEEDS_GPU.iter().find(|name| code.contains(*name) && !code.contains("is_available"));
+    let is_assert = code.contains("assert torch.cuda.") || code.contains("exit(");
+    match (is_python, shown, asks) {
+        (true, Some(name), _) => {
+            let message = format!("`torch.cuda.{name}` is called during the build");
+            found.add("gpu-during-build", line, message);
+        }
+        (true, None, true) if is_assert => {
+            found.add("gpu-during-build", line, "the build stops if torch finds no GPU");
+        }
+        (true, None, true) => {
+            let hit = Hit::new("gpu-during-build", line, "the build asks torch for a GPU");
+            found.hit(hit.at_most(Severity::Information));
+        }
+        _ => {}
+    }
+}
+
+/// The name endings of files with models.
+const MODELS: [&str; 3] = [".gguf", ".safetensors", ".ckpt"];
+
+/// Checks for commands that add a model or the day's newest packages to the image.
+fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let line = command.words[0].line;
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let plain: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    let is_file = |word: &&str| {
+        let path = word.split(['?', '#']).next().unwrap_or_default();
+        MODELS.iter().any(|end| path.ends_with(end))
+    };
+    let code = words.join(" ");
+    let fetches = ["snapshot_download(", "hf_hub_download(", ".from_pretrained("];
+    let is_model = match program {
+        "hf" | "huggingface-cli" => plain.get(1) == Some(&"download"),
+        "ollama" => plain.get(1) == Some(&"pull"),
+        "curl" | "wget" | "aria2c" => words.iter().any(|word| is_file(&word)),
+        _ if program.starts_with("python") => {
+            words.contains(&"-c") && fetches.iter().any(|call| code.contains(call))
+        }
+        _ => false,
+    };
+    if is_model {
+        found.add("model-in-image", line, "a model is downloaded into the image");
+    }
+    let is_upgrade = match program {
+        "apt" | "apt-get" => {
+            matches!(plain.get(1), Some(&("upgrade" | "dist-upgrade" | "full-upgrade")))
+        }
+        "dnf" | "yum" | "microdnf" => plain.len() == 2 && matches!(plain[1], "upgrade" | "update"),
+        _ => false,
+    };
+    if is_upgrade {
+        let message = format!("`{} {}` changes with the day", plain[0], plain[1]);
+        found.add("upgrade-in-image", line, message);
+    }
+}
+
+/// Returns the command that installs a package.
+fn command_of<'f>(facts: &'f Facts<'_>, package: &Package) -> Option<&'f ShellCommand> {
+    facts.commands.get(package.command.checked_sub(1)?)
+}
+
+/// Returns whether a package is torch for ROCm: by its version, or by the index.
+fn is_rocm_torch(facts: &Facts<'_>, package: &Package) -> bool {
+    let names_rocm = |command: &ShellCommand| {
+        command.words.iter().any(|word| {
+            let text = word.text.to_ascii_lowercase();
+            text.contains("rocm") || text.contains("repo.radeon.com") || text.contains("amd.com")
+        })
+    };
+    package.name == "torch" && command_of(facts, package).is_some_and(names_rocm)
+}
+
+/// Commands that compile, and so need the compiler and headers of the base.
+const COMPILES: [&str; 7] = ["cmake", "make", "ninja", "hipcc", "clang", "clang++", "meson"];
+
+/// Checks for images that contain ROCm or torch twice.
+fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
+    let is_in =
+        |package: &&Package| stages.contains(&package.stage) && is_rocm_torch(facts, package);
+    let Some(package) = facts.packages.iter().find(is_in) else { return };
+    let Some(base) = facts.base(*stages.last().unwrap_or(&0)).map(|one| &one.base) else { return };
+    let images::Parts { path, tag, .. } = images::parts(base);
+    let has_torch = path == "rocm/pytorch" || path.starts_with("rocm/vllm");
+    let is_complete =
+        path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
+    let compiles = facts.commands.iter().filter(|one| stages.contains(&one.stage)).any(|one| {
+        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let program = words[0].rsplit('/').next().unwrap_or_default();
+        COMPILES.contains(&program)
+            || words.iter().any(|word| {
+                word.contains("setup.py") || word.contains("git+") || word.ends_with(".sh")
+            })
+            || words.contains(&"--no-build-isolation")
+            || words.contains(&"--no-binary")
+    });
+    let shown = base.replace(UNKNOWN, "…");
+    if has_torch {
+        let message = format!("`{shown}` already contains torch");
+        found.add("rocm-twice", package.line, message);
+    } else if is_complete && !compiles {
+        let message = format!("torch brings its own ROCm, and `{shown}` contains all of ROCm");
+        found.add("rocm-twice", package.line, message);
+    }
+}
+
+/// Checks for torch's wheel in pip's cache, which becomes part of the image.
+fn cached(facts: &Facts<'_>, all: &[Instruction], stages: &[usize], found: &mut Findings<'_>) {
+    let is_known = is_known_base(facts, *stages.last().unwrap_or(&0));
+    if !is_known || facts.text.contains("PIP_NO_CACHE_DIR") {
+        return;
+    }
+    let is_in =
+        |package: &&Package| stages.contains(&package.stage) && is_rocm_torch(facts, package);
+    for package in facts.packages.iter().filter(is_in) {
+        let Some(command) = command_of(facts, package).filter(|one| is_own(all, one)) else {
+            continue;
+        };
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let Some(own) = instruction_of(all, command.words[0].line) else { continue };
+        let is_kept = |text: &str| {
+            !["type=cache", "cache purge", ".cache", "no-cache-dir", "no_cache", "target=/root"]
+                .iter()
+                .any(|part| text.contains(part))
+        };
+        if words[0] != "uv" && is_pip(&words) && is_kept(&own.text) {
+            let message = "pip keeps the wheels of torch in its cache, which is part of the image";
+            return found.add("pip-cache", package.line, message);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Files with one mistake each: stages of Dockerfiles, and the structure around containers.
+
+use super::Wrong;
+
+pub(super) const WRONG: &[Wrong] = &[
+    ("command-not-run", "Dockerfile", 2, "FROM scratch\nENV MAX_JOBS=${MAX_JOBS:-$(nproc)}\n"),
+    (
+        "argument-split",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nARG TARGETS=\\\n    gfx1100 \\\n    gfx1151\n",
+    ),
+    (
+        "package-lists-stale",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN apt-get update\nRUN apt-get install -y rocblas\n",
+    ),
+    (
+        "pip-cache",
+        "Dockerfile",
+        2,
+        "FROM docker.io/library/python:3.12@sha256:1\nRUN pip install torch==2.9.1+rocm6.4 --index-url https://download.pytorch.org/whl/rocm6.4\n",
+    ),
+    (
+        "rocm-twice",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/pytorch:rocm7.2.1@sha256:1\nRUN pip install --no-cache-dir torch==2.9.1 --index-url https://download.pytorch.org/whl/rocm6.4\n",
+    ),
+    (
+        "rocm-twice",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nRUN pip install --no-cache-dir torch==2.9.1 --index-url https://download.pytorch.org/whl/rocm6.4\n",
+    ),
+    (
+        "vulkan-driver-missing",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/ubuntu:24.04@sha256:1\nRUN apt-get update && apt-get install -y cmake libvulkan-dev glslc\nRUN cmake -B build -DGGML_VULKAN=ON\n",
+    ),
+    (
+        "gpu-target-missing",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN cmake -S . -B build -DGGML_HIP=ON && cmake --build build\n",
+    ),
+    (
+        "gpu-during-build",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN python3 -c 'import torch; assert torch.cuda.is_available()'\n",
+    ),
+    (
+        "gpu-during-build",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN rocminfo | head -20 || true\n",
+    ),
+    (
+        "healthcheck-fails",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/ubuntu:24.04@sha256:1\nRUN apt-get update && apt-get install -y python3\nHEALTHCHECK CMD curl -f http://localhost:8000/health\n",
+    ),
+    (
+        "model-in-image",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN hf download a/b --revision 1\n",
+    ),
+    (
+        "upgrade-in-image",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN apt-get update && apt-get upgrade -y\n",
+    ),
+    (
+        "release-latest",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN curl -s https://api.github.com/repos/a/b/releases/latest | grep -q v1\n",
+    ),
+    ("install-at-start", "entrypoint.sh", 2, "#!/bin/sh\npip install a==1\nexec \"$@\"\n"),
+    (
+        "install-at-start",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    build: .\n    command: sh -c \"apt-get update && apt-get install -y ffmpeg && exec a\"\n",
+    ),
+    (
+        "shallow-clone",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN git clone --depth 1 https://h.example/a && cd a && git checkout 01efc7ef781391e744ed08c3292817a773d654e6\n",
+    ),
+    (
+        "requirement-option",
+        "requirements.txt",
+        1,
+        "torch --index-url https://download.pytorch.org/whl/rocm6.4\n",
+    ),
+    ("version-form", "requirements.txt", 1, "torch>=2.9.0+rocm6.4\n"),
+    (
+        "extra-index-url",
+        "requirements.txt",
+        1,
+        "--extra-index-url https://download.pytorch.org/whl/rocm6.4\ntorch\n",
+    ),
+    (
+        "group-number",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    build: .\n    group_add: [video, 992]\n    devices: [/dev/kfd, /dev/dri]\n",
+    ),
+    (
+        "shm-too-small",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    image: docker.io/vllm/vllm-openai-rocm:v0.30.0@sha256:1\n    command: --model a/b --tensor-parallel-size 2\n    devices: [/dev/kfd, /dev/dri]\n",
+    ),
+    (
+        "compose-health",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    build: .\n    depends_on:\n      redis:\n        condition: service_healthy\n  redis:\n    image: docker.io/library/redis:8@sha256:1\n",
+    ),
+    (
+        "compose-merge",
+        "compose.yml",
+        7,
+        "x-a: &a\n  environment:\n    HF_HOME: /models\nservices:\n  a:\n    <<: *a\n    environment:\n      B: 1\n    build: .\n",
+    ),
+    (
+        "compose-reference",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    build: .\n    secrets: [token]\n",
+    ),
+    (
+        "kubernetes-value",
+        "pod.yaml",
+        9,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      env:\n        - name: HIP_VISIBLE_DEVICES\n          value: 0\n",
+    ),
+    (
+        "kubernetes-gpu",
+        "pod.yaml",
+        9,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      resources:\n        requests:\n          amd.com/gpu: 1\n",
+    ),
+    (
+        "kubernetes-device",
+        "pod.yaml",
+        8,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      volumeMounts:\n        - { name: kfd, mountPath: /dev/kfd }\n  volumes:\n    - name: kfd\n      hostPath: { path: /dev/kfd }\n",
+    ),
+    (
+        "kubernetes-rollout",
+        "deployment.yaml",
+        12,
+        "apiVersion: apps/v1\nkind: Deployment\nspec:\n  replicas: 1\n  template:\n    spec:\n      containers:\n        - name: a\n          image: docker.io/a/b@sha256:1\n          resources:\n            limits:\n              amd.com/gpu: 1\n",
+    ),
+    (
+        "privileged-container",
+        "pod.yaml",
+        8,
+        "apiVersion: v1\nkind: Pod # ROCm\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      securityContext:\n        privileged: true\n",
+    ),
+];
