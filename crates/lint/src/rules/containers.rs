@@ -48,8 +48,9 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
                     && !gid.starts_with('0')
             };
             let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
-            // `${RENDER_GID:-992}` is a default, which users can change.
-            if let Some(gid) = group.filter(is_chosen).filter(|_| !own.contains('$')) {
+            // `${RENDER_GID:-992}` is a default, and some comments ask users to change the number.
+            let is_open = ["$", "adjust", "your", "getent"].iter().any(|word| own.contains(word));
+            if let Some(gid) = group.filter(is_chosen).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 found.add("group-number", option.line, message);
             }

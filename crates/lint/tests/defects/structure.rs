@@ -239,6 +239,10 @@ fn containers_and_services_that_are_complete_are_not_reported() {
                 ),
             ),
             ("compose.yml", &format!("{service}    group_add: [\"992\"]\n")),
+            (
+                "compose.yml",
+                &format!("{service}{devices}    group_add:\n      - 992 # adjust to your system\n"),
+            ),
             ("run.sh", "docker run --device /dev/kfd --group-add \"$(stat -c %g /dev/kfd)\" a/b\n"),
         ],
     );
