@@ -174,10 +174,10 @@ fn is_manager(container: &Node) -> bool {
 }
 
 /// Returns the options of one container.
-fn own(pod: &Node, node: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
+fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     let mut options = Vec::new();
-    let name = node.get("name").and_then(Node::text).unwrap_or_default();
-    let context = node.get("securityContext");
+    let name = one.get("name").and_then(Node::text).unwrap_or_default();
+    let context = one.get("securityContext");
     let of = |key: &str| {
         let in_pod = || pod.get("securityContext").and_then(|context| context.get(key));
         context.and_then(|context| context.get(key)).or_else(in_pod)
@@ -185,7 +185,7 @@ fn own(pod: &Node, node: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     let privileged = of("privileged").filter(|node| node.text() == Some("true"));
     if let Some(node) = privileged {
         options.push(named("--privileged", None, node.line));
-        if !is_manager(node) {
+        if !is_manager(one) {
             facts.privileged.push((node.line, format!("the container `{name}` is privileged")));
         }
     }
@@ -200,15 +200,15 @@ fn own(pod: &Node, node: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     for item in added.map_or(&[][..], Node::items) {
         options.push(named("--cap-add", item.text(), item.line));
     }
-    let gpu = limit(node, "limits", GPU);
+    let gpu = limit(one, "limits", GPU);
     if let Some(gpu) = gpu {
         options.push(named("--device", Some("/dev/kfd"), gpu.line));
         options.push(named("--device", Some("/dev/dri"), gpu.line));
-    } else if let Some(gpu) = limit(node, "requests", GPU) {
+    } else if let Some(gpu) = limit(one, "requests", GPU) {
         let message = format!("`{GPU}` is requested, but not limited");
         facts.problems.push(Problem { rule: "kubernetes-gpu", line: gpu.line, message });
     }
-    for port in node.get("ports").map_or(&[][..], Node::items) {
+    for port in one.get("ports").map_or(&[][..], Node::items) {
         let host = port.get("hostPort").and_then(Node::text);
         if let (Some(host), Some(own)) = (host, port.get("containerPort").and_then(Node::text)) {
             options.push(named("--publish", Some(&format!("{host}:{own}")), port.line));
@@ -216,10 +216,10 @@ fn own(pod: &Node, node: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     }
     // A device plugin of any vendor lets the container open devices.
     let limits =
-        node.get("resources").and_then(|all| all.get("limits")).map_or(&[][..], Node::entries);
+        one.get("resources").and_then(|all| all.get("limits")).map_or(&[][..], Node::entries);
     let has_plugin = limits.iter().any(|(key, _)| key.text().is_some_and(|key| key.contains('/')));
-    let may_open = privileged.is_some() || has_plugin || is_manager(node);
-    options.extend(mounts(pod, node, may_open, facts));
+    let may_open = privileged.is_some() || has_plugin || is_manager(one);
+    options.extend(mounts(pod, one, may_open, facts));
     options
 }
 

@@ -2,8 +2,8 @@
 //! files, compose files, Kubernetes manifests, quadlets, systemd units, requirements and comments.
 //!
 //! Start at [`check`]. It first extracts the [`Facts`] of a file ([`shell`], `compose`,
-//! `kubernetes`, `units`, `containers`, `python`, `tracks`), which each module of `rules` then checks. The rules, with
-//! their reasons and sources, and the facts about versions are data in `versions/lint.toml`; moved
+//! `kubernetes`, `units`, `containers`, `python`, `tracks`), which each module of `rules` then
+//! checks. The rules, with their reasons and sources, and the facts about versions are data in `versions/lint.toml`; moved
 //! indexes, known-bad versions and packages that must match each other are in
 //! `versions/compat.toml`. Both are compiled in, and `data` reads the first. `target` decides
 //! whether a row about a GPU applies to a file. `build-pipeline: allow RULE` in a comment, on the

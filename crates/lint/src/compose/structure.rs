@@ -79,7 +79,7 @@ fn replaced(service: &Node, problems: &mut Vec<Problem>) {
     let own = |wanted: &str| service.entries().iter().find(|(name, _)| name.text() == Some(wanted));
     let Some((_, merged)) = own("<<") else { return };
     for key in EXTENDED {
-        let (Some((name, value)), Some(lost)) = (own(key), merged.get(key)) else { continue };
+        let (Some((at, value)), Some(lost)) = (own(key), merged.get(key)) else { continue };
         let shown = |node: &Node| -> Vec<String> {
             let items = node.items().iter().filter_map(|item| item.text());
             let names = node.entries().iter().filter_map(|(name, _)| name.text());
@@ -93,7 +93,7 @@ fn replaced(service: &Node, problems: &mut Vec<Problem>) {
             shown(lost).into_iter().filter(|one| !kept.contains(one) && one != "<<").collect();
         if let Some(first) = missing.first().filter(|_| !is_merged) {
             let message = format!("`{key}` replaces the fragment's, so `{first}` is lost");
-            problems.push(Problem { rule: "compose-merge", line: name.line, message });
+            problems.push(Problem { rule: "compose-merge", line: at.line, message });
         }
     }
 }
@@ -103,7 +103,7 @@ fn unhealthy(services: &Node, service: &Node, problems: &mut Vec<Problem>) {
     let needed = service.get("depends_on").map_or(&[][..], Node::entries);
     for (name, wanted) in needed {
         let condition = wanted.get("condition").and_then(Node::text);
-        let other = name.text().and_then(|name| services.get(name));
+        let other = name.text().and_then(|text| services.get(text));
         let Some(other) = other.filter(|_| condition == Some("service_healthy")) else { continue };
         let has_more =
             ["healthcheck", "build", "extends"].iter().any(|key| other.get(key).is_some());
