@@ -298,6 +298,28 @@ impl<'t> Facts<'t> {
         self.stages.get(stage.checked_sub(1)?)
     }
 
+    /// Returns the releases of a Python package that the file names: in a requirement, in the file
+    /// name of a wheel, or in a variable such as `TORCH_VERSION`.
+    pub(crate) fn releases_of<'a>(&'a self, package: &'a str) -> impl Iterator<Item = &'a str> {
+        let installed = self.packages.iter().filter(move |one| one.name == package);
+        let required = installed.filter_map(|one| one.version.as_deref());
+        let wheels = self.code.match_indices(package).filter_map(move |(at, _)| {
+            let is_start =
+                !self.code[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));
+            let rest = self.code[at + package.len()..].strip_prefix('-').filter(|_| is_start)?;
+            let release = release_at(rest)?;
+            rest[release.len()..].starts_with(['+', '%', '-', '*']).then_some(release)
+        });
+        let variables = self.settings.iter().filter(move |one| {
+            let name = one.name.to_ascii_lowercase();
+            let name = name.strip_suffix("_version").or_else(|| name.strip_suffix("_ver"));
+            name.is_some_and(|name| name == package || name.strip_prefix("py") == Some(package))
+        });
+        let variables =
+            variables.filter_map(|one| release_at(one.value.trim().trim_start_matches(['v', '='])));
+        required.chain(wheels).chain(variables)
+    }
+
     /// Returns the lines with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &'t str)> {
         numbered(self.text)
@@ -370,4 +392,11 @@ fn environment(text: &str) -> Vec<Setting> {
         Some(Setting::new(name.trim(), &value, number, Scope::File))
     };
     numbered(text).filter_map(setting).collect()
+}
+
+/// Returns the release with which a text starts, for example `2.6.0` of `2.6.0+rocm6.4`.
+fn release_at(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let release = text[..end].trim_end_matches('.');
+    release.contains('.').then_some(release)
 }

@@ -67,6 +67,15 @@ pub(crate) fn is_pip(words: &[&str]) -> bool {
     }
 }
 
+/// Returns whether the value of an option of `pip install` is the next word. The last of combined
+/// letters can take a value: `-Ur FILE`.
+fn takes_value(option: &str) -> bool {
+    let letters = option.strip_prefix('-').unwrap_or_default();
+    let is_combined = letters.len() > 1 && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
+    TAKES_VALUE.contains(&option)
+        || is_combined && letters.ends_with(['r', 'c', 'i', 'f', 't', 'e'])
+}
+
 /// Returns the packages that a pip command installs.
 pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
@@ -75,7 +84,7 @@ pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
     let mut packages = Vec::new();
     let mut rest = command.words[at + 1..].iter();
     while let Some(word) = rest.next() {
-        if TAKES_VALUE.contains(&word.text.as_str()) {
+        if takes_value(&word.text) {
             rest.next();
         } else if !word.text.starts_with('-') {
             packages.extend(package(&word.text, word.line));

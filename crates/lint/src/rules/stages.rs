@@ -382,11 +382,12 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
             || words.contains(&"--no-build-isolation")
             || words.contains(&"--no-binary")
     });
+    let is_mixed = found.places().iter().any(|(_, rule)| *rule == "rocm-mixed");
     let shown = base.replace(UNKNOWN, "…");
     if has_torch {
         let message = format!("`{shown}` already contains torch");
         found.add("rocm-twice", package.line, message);
-    } else if is_complete && !compiles {
+    } else if is_complete && !compiles && !is_mixed {
         let message = format!("torch brings its own ROCm, and `{shown}` contains all of ROCm");
         found.add("rocm-twice", package.line, message);
     }

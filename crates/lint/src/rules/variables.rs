@@ -231,6 +231,12 @@ fn is_for_session(facts: &Facts<'_>, setting: &Setting) -> bool {
     })
 }
 
+/// Returns whether a compose file has a default for a variable that is empty: `${NAME:-11.0.0}`.
+fn has_default(facts: &Facts<'_>, name: &str, context: Context<'_>) -> bool {
+    let files = context.exists.map(|files| files.compose_files(facts.file)).unwrap_or_default();
+    files.iter().any(|text| text.contains(&format!("${{{name}:-")))
+}
+
 /// Returns whether a compose file gives a variable to a container.
 fn passes(text: &str, name: &str) -> bool {
     let facts = Facts::read("compose.yml", text);
@@ -257,13 +263,9 @@ fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> 
     let others =
         facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
     let programs = own.into_iter().chain(others);
-    // The image `pytorch` has the package `torch`.
-    let installed =
-        facts.packages.iter().filter(|one| package.strip_prefix("py") == Some(&one.name));
-    let versions = installed.filter_map(|one| one.version.as_deref());
     let known: Vec<&str> = programs
         .filter_map(|program| images::release_of(program, package))
-        .chain(versions)
+        .chain(facts.releases_of(package.strip_prefix("py").unwrap_or(package)))
         .collect();
     let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
     !known.is_empty() && !known.iter().any(applies)
@@ -314,6 +316,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         // without a value is often a blank to fill in.
         match scope {
             Scope::Shell => {}
+            Scope::File if has_default(facts, name, context) => {}
             Scope::File => found.hit(
                 Hit::new("hsa-override-empty", line, format!("`{name}` is set, but empty"))
                     .at_most(Severity::Warning),

@@ -148,6 +148,17 @@ fn packages_for_amd_gpus_are_fine() {
     }
     let pinned = "# vllm==0.8.0\npip install vllm==0.8.0\nvllm serve a --disable-log-requests\n";
     expect("option-gone", NONE, &[("a.sh", pinned, &[])]);
+    // The image of another publisher may contain an older vLLM.
+    let list = |image: &str| {
+        format!(
+            "services:\n  a:\n    image: {image}\n    command:\n      - --num-scheduler-steps\n"
+        )
+    };
+    let other = list("docker.io/x/vllm-rocm@sha256:1");
+    let own = list("docker.io/vllm/vllm-openai-rocm@sha256:1");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("compose.yml", &other, &[]), ("compose.yml", &own, &["5 warning"])];
+    expect("option-gone", NONE, cases);
 }
 
 #[test]

@@ -40,6 +40,30 @@ fn a_compose_file_may_use_a_variable_itself() {
 }
 
 #[test]
+fn a_compose_file_may_have_a_default_for_an_empty_override() {
+    for (value, expected) in [("${HSA_OVERRIDE_GFX_VERSION:-11.0.0}", 0), ("11.0.0", 1)] {
+        let text = format!(
+            "services:\n  a:\n    build: .\n    environment:\n      HSA_OVERRIDE_GFX_VERSION: {value}\n"
+        );
+        let beside = Beside(text);
+        let context = Context { exists: Some(&beside), ..Context::default() };
+        let found = findings_in(".env", "HSA_OVERRIDE_GFX_VERSION=\n", context);
+        let count = found.iter().filter(|one| one.rule.id == "hsa-override-empty").count();
+        assert_eq!(count, expected, "{value}");
+    }
+}
+
+#[test]
+fn the_file_of_combined_letters_is_no_package() {
+    let base = "FROM docker.io/a/b@sha256:1\n";
+    let list = format!("{base}RUN pip install -Ur requirements.txt\n");
+    let package = format!("{base}RUN pip install -Uq requests\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("Dockerfile", &list, &[]), ("Dockerfile", &package, &["2 information"])];
+    expect("index-unpinned", NONE, cases);
+}
+
+#[test]
 fn a_variable_that_a_script_uses_itself_is_known() {
     let cases: &[(&str, &str, &[&str])] = &[
         (

@@ -615,4 +615,15 @@ fn an_old_rocm_has_no_new_pytorch() {
     let cases: &[(&str, &str, &[&str])] =
         &[("a.env", &old, &[]), ("a.env", &new, &["2 information"]), ("Dockerfile", &wheel, &[])];
     expect("variable-renamed", NONE, cases);
+    for named in [
+        "RUN wget https://repo.radeon.com/rocm/manylinux/rocm-rel-7.0/torch-2.8.0%2Brocm7.0-cp312-cp312-linux_x86_64.whl",
+        "RUN pip install torch-2.8.0+rocm7.0*.whl",
+        "ARG PYTORCH_VERSION=v2.8.0",
+        "ARG TORCH_VER=2.8",
+    ] {
+        let text = |named: &str| format!("FROM docker.io/a/b@sha256:1\n{named}\nENV {allocator}");
+        expect("variable-renamed", NONE, &[("Dockerfile", &text(named), &[])]);
+        let newer = named.replace("2.8", "2.10");
+        expect("variable-renamed", NONE, &[("Dockerfile", &text(&newer), &["3 information"])]);
+    }
 }
