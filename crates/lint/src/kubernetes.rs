@@ -60,12 +60,12 @@ fn object(node: &Node, facts: &mut Facts<'_>) {
         "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
         _ => &["spec", "template", "spec"],
     };
-    let Some(pod) = path.iter().try_fold(node, |node, key| node.get(key)) else { return };
+    let Some(pod) = path.iter().try_fold(node, |at, key| at.get(key)) else { return };
     let mut uses_gpu = None;
     for key in ["initContainers", "containers"] {
         for one in pod.get(key).map_or(&[][..], Node::items) {
             container(pod, one, facts);
-            uses_gpu = uses_gpu.or_else(|| limit(one, "limits", GPU).map(|node| node.line));
+            uses_gpu = uses_gpu.or_else(|| limit(one, "limits", GPU).map(|limited| limited.line));
         }
     }
     if let Some(line) = uses_gpu.filter(|_| kind == "Deployment" && surges(node)) {
@@ -179,8 +179,8 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     let name = one.get("name").and_then(Node::text).unwrap_or_default();
     let context = one.get("securityContext");
     let of = |key: &str| {
-        let in_pod = || pod.get("securityContext").and_then(|context| context.get(key));
-        context.and_then(|context| context.get(key)).or_else(in_pod)
+        let in_pod = || pod.get("securityContext").and_then(|all| all.get(key));
+        context.and_then(|all| all.get(key)).or_else(in_pod)
     };
     let privileged = of("privileged").filter(|node| node.text() == Some("true"));
     if let Some(node) = privileged {
@@ -196,12 +196,11 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     if let Some(node) = profile.filter(|node| node.text() == Some("Unconfined")) {
         options.push(named("--security-opt=seccomp", Some("unconfined"), node.line));
     }
-    let added = context.and_then(|context| context.get("capabilities")?.get("add"));
+    let added = context.and_then(|all| all.get("capabilities")?.get("add"));
     for item in added.map_or(&[][..], Node::items) {
         options.push(named("--cap-add", item.text(), item.line));
     }
-    let gpu = limit(one, "limits", GPU);
-    if let Some(gpu) = gpu {
+    if let Some(gpu) = limit(one, "limits", GPU) {
         options.push(named("--device", Some("/dev/kfd"), gpu.line));
         options.push(named("--device", Some("/dev/dri"), gpu.line));
     } else if let Some(gpu) = limit(one, "requests", GPU) {

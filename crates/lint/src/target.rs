@@ -155,6 +155,12 @@ impl Target {
             None => self.named.iter().any(is),
         }
     }
+
+    /// Returns whether a version is that of every GPU that the file names.
+    pub(crate) fn is_of_all(&self, version: GfxVersion, context: Context<'_>) -> bool {
+        let is = |gpu: &GpuTarget| GfxVersion::of_target(gpu) == Some(version);
+        self.is_own(version, context) && (context.gpu.is_some() || self.named.iter().all(is))
+    }
 }
 
 /// Returns the targets that a line in lower case names.

@@ -106,14 +106,23 @@ impl Exists for Folder<'_> {
     fn compose_files(&self, file: &str) -> Vec<String> {
         let file = self.here.join(file);
         let beside = file.parent().unwrap_or(self.here);
-        let texts = COMPOSE.iter().filter_map(|name| read_bytes(&beside.join(name)).ok());
+        let names = std::fs::read_dir(beside).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let all: BTreeSet<String> = names.filter(|name| is_compose(name)).collect();
+        let texts =
+            all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&beside.join(name)).ok());
         texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
     }
 }
 
-/// The names of compose files that `docker compose` reads without `-f`.
-const COMPOSE: [&str; 4] =
-    ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
+/// The maximum number of compose files that are read beside an environment file.
+const MOST_COMPOSE: usize = 20;
+
+/// Returns whether a file has the name of a compose file, for example `docker-compose.rocm.yml`.
+fn is_compose(name: &str) -> bool {
+    (name.starts_with("compose") || name.starts_with("docker-compose"))
+        && (name.ends_with(".yml") || name.ends_with(".yaml"))
+}
 
 /// Returns whether a folder is the root of a project.
 fn is_project(root: &Path) -> bool {

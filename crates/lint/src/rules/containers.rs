@@ -2,7 +2,7 @@
 
 use super::{for_gpu, images};
 use crate::data::{ContainerRow, data, matches_any};
-use crate::facts::Container;
+use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
@@ -52,7 +52,13 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let is_open = ["$", "adjust", "your", "getent"].iter().any(|word| own.contains(word));
             if let Some(gid) = group.filter(is_chosen).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
-                found.add("group-number", option.line, message);
+                let hit = Hit::new("group-number", option.line, message);
+                // A manifest contains numbers only.
+                found.hit(if facts.kind == Kind::Manifest {
+                    hit.help("use the number that `stat -c %g /dev/kfd` prints on the nodes, or AMD's device plugin and an image that runs as root")
+                } else {
+                    hit
+                });
             }
         }
     }

@@ -153,13 +153,15 @@ fn contradiction(comment: &str, code: &str) -> Option<(String, String)> {
     if COMPARES.iter().any(|word| comment.contains(word)) || comment.contains('=') {
         return None;
     }
-    let kinds: [(&str, fn(&str) -> BTreeSet<String>); 2] = [
-        ("ROCm", |text| releases_after(text, "rocm")),
-        ("", |text| targets(text).iter().map(|target| target.as_str().to_owned()).collect()),
+    let named = |text: &str| -> BTreeSet<String> {
+        targets(text).iter().map(|target| target.as_str().to_owned()).collect()
+    };
+    let kinds = [
+        ("ROCm", releases_after(&comment, "rocm"), releases_after(&code, "rocm")),
+        ("", named(&comment), named(&code)),
     ];
-    kinds.into_iter().find_map(|(name, of)| {
-        let (said, is) = (of(&comment), of(&code));
-        let (said, is) = (single(&said)?, single(&is)?);
+    kinds.iter().find_map(|(name, said, is)| {
+        let (said, is) = (single(said)?, single(is)?);
         let is_same = said.starts_with(is) || is.starts_with(said);
         let shown = |text: &str| format!("{name} {text}").trim().to_owned();
         (!is_same).then(|| (shown(said), shown(is)))

@@ -38,8 +38,8 @@ fn has_only(lower: &str, repositories: &[String]) -> bool {
         let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | ';'));
         let path = &rest[..end.unwrap_or(rest.len())];
         let is_own = repositories.iter().any(|one| {
-            path.strip_prefix(one.as_str()).is_some_and(|end| {
-                end.is_empty() || end.starts_with(['/', '#', '@']) || end.starts_with(".git")
+            path.strip_prefix(one.as_str()).is_some_and(|after| {
+                after.is_empty() || after.starts_with(['/', '#', '@']) || after.starts_with(".git")
             })
         });
         !is_own && words().any(|word| path.contains(word)) && !path.contains("llama-swap")

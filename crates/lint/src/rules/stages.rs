@@ -86,7 +86,7 @@ fn not_run(facts: &Facts<'_>, lines: &[&str], instruction: &Instruction, found: 
         let Some(at) = text.find("$(").filter(|_| !facts.kind.is_comment(text)) else { continue };
         let before = &text[..at];
         // The shell runs a command in its prompt.
-        let is_prompt = ["PS1=", "PS4=", "PROMPT"].iter().any(|name| before.contains(name));
+        let is_prompt = ["PS1=", "PS4=", "PROMPT"].iter().any(|prompt| before.contains(prompt));
         // Someone who writes quotes or a backslash knows that the text is kept.
         let is_meant = before.ends_with('\\') || before.matches('\'').count() % 2 == 1;
         if !is_prompt && !is_meant {
@@ -104,7 +104,7 @@ fn split_argument(instruction: &Instruction, found: &mut Findings<'_>) {
     let Some(first) = words.next().and_then(|word| word.strip_suffix('=')) else { return };
     let others: Vec<&str> = words.collect();
     let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let Some(next) = others.first().filter(|_| others.iter().all(|word| is_plain(word))) else {
+    let Some(next) = others.first().filter(|_| others.iter().all(is_plain)) else {
         return;
     };
     if name == "ARG" {
@@ -266,7 +266,7 @@ fn looks_for_gpu(
     let line = command.words[0].line;
     let Some(own) = instruction_of(all, line).filter(|one| parts(one).0 == "RUN") else { return };
     // The caller can give the build a GPU.
-    let is_given = |line: &str| line.contains("build") && line.contains("--device");
+    let is_given = |text: &str| text.contains("build") && text.contains("--device");
     if facts.text.lines().any(is_given)
         || own.text.contains("--device")
         || own.text.contains("--security")
@@ -276,7 +276,7 @@ fn looks_for_gpu(
     let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
     let rest: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
     let is_help = |word: &&str| word.contains("version") || word.contains("help") || *word == "-h";
-    if TOOLS.contains(&program) && !rest.iter().any(|word| is_help(&word)) {
+    if TOOLS.contains(&program) && !rest.iter().any(is_help) {
         let message = format!("`{program}` is called during the build");
         let hit = Hit::new("gpu-during-build", line, message);
         return found.hit(hit.at_most(Severity::Information));
@@ -321,7 +321,7 @@ fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
     let is_model = match program {
         "hf" | "huggingface-cli" => plain.get(1) == Some(&"download"),
         "ollama" => plain.get(1) == Some(&"pull"),
-        "curl" | "wget" | "aria2c" => words.iter().any(|word| is_file(&word)),
+        "curl" | "wget" | "aria2c" => words.iter().any(is_file),
         _ if program.starts_with("python") => {
             words.contains(&"-c") && fetches.iter().any(|call| code.contains(call))
         }

@@ -336,12 +336,9 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, whatever GPU the machine has");
         return found.add("hsa-override-any-gpu", line, message);
     }
-    if facts.target.is_own(version, context) {
-        return found.add(
-            "hsa-override-identity",
-            line,
-            format!("`{value}` is the GPU's own version"),
-        );
+    if facts.target.is_of_all(version, context) {
+        let message = format!("`{value}` is the GPU's own version");
+        return found.add("hsa-override-identity", line, message);
     }
     if facts.target.is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");

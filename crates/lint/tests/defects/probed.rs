@@ -54,6 +54,15 @@ fn a_compose_file_may_have_a_default_for_an_empty_override() {
 }
 
 #[test]
+fn an_override_is_the_own_version_only_of_all_named_gpus() {
+    let text = |targets: &str| format!("GPU_TARGETS={targets}\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n");
+    let (several, one) = (text("gfx1030,gfx1031,gfx1100"), text("gfx1030"));
+    let cases: &[(&str, &str, &[&str])] =
+        &[("a.env", &several, &[]), ("a.env", &one, &["2 information"])];
+    expect("hsa-override-identity", NONE, cases);
+}
+
+#[test]
 fn the_file_of_combined_letters_is_no_package() {
     let base = "FROM docker.io/a/b@sha256:1\n";
     let list = format!("{base}RUN pip install -Ur requirements.txt\n");

@@ -32,7 +32,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "rocm-twice",
         "Dockerfile",
         2,
-        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nRUN pip install --no-cache-dir torch==2.9.1 --index-url https://download.pytorch.org/whl/rocm6.4\n",
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nRUN pip install --no-cache-dir torch==2.12.0 --index-url https://download.pytorch.org/whl/rocm7.2\n",
     ),
     (
         "vulkan-driver-missing",
