@@ -336,9 +336,11 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, whatever GPU the machine has");
         return found.add("hsa-override-any-gpu", line, message);
     }
-    if facts.target.is_of_all(version, context) {
-        let message = format!("`{value}` is the GPU's own version");
-        return found.add("hsa-override-identity", line, message);
+    if facts.target.is_own(version, context) {
+        if facts.target.is_of_all(version, context) {
+            found.add("hsa-override-identity", line, format!("`{value}` is the GPU's own version"));
+        }
+        return;
     }
     if facts.target.is_foreign(version, context) {
         let message = format!("`{name}={value}` is for another generation of GPUs");

@@ -55,7 +55,7 @@ fn a_compose_file_may_have_a_default_for_an_empty_override() {
 
 #[test]
 fn an_override_is_the_own_version_only_of_all_named_gpus() {
-    let text = |targets: &str| format!("GPU_TARGETS={targets}\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n");
+    let text = |targets: &str| format!("# for {targets}\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n");
     let (several, one) = (text("gfx1030,gfx1031,gfx1100"), text("gfx1030"));
     let cases: &[(&str, &str, &[&str])] =
         &[("a.env", &several, &[]), ("a.env", &one, &["2 information"])];
