@@ -538,7 +538,8 @@ fn a_project_of_another_user_in_a_parent_folder_is_not_used() {
         own(testkit::ORDINARY_USER);
         let refused = "-C inside plan mine";
         project.run(refused).expect(2).says("belongs to another user").says("use `-C /");
-        for line in ["-C inside verify mine", "-C inside bump --all", "-C inside --track official"] {
+        for line in ["-C inside verify mine", "-C inside bump --all", "-C inside --track official"]
+        {
             project.run(line).expect(2).says("belongs to another user");
         }
         // The folder itself was selected, so it is used.
