@@ -72,8 +72,9 @@ pub(crate) fn is_pip(words: &[&str]) -> bool {
 fn takes_value(option: &str) -> bool {
     let letters = option.strip_prefix('-').unwrap_or_default();
     let is_combined = letters.len() > 1 && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let last = letters.get(letters.len().saturating_sub(1)..).filter(|_| is_combined);
     TAKES_VALUE.contains(&option)
-        || is_combined && letters.ends_with(['r', 'c', 'i', 'f', 't', 'e'])
+        || last.is_some_and(|last| TAKES_VALUE.contains(&format!("-{last}").as_str()))
 }
 
 /// Returns the packages that a pip command installs.

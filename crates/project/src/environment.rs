@@ -95,7 +95,10 @@ pub const TABLE: [(&str, &str); 34] = [
         "PATH",
         "where to find programs: podman; credential helpers; cmake, g++ or clang++, python3 and sed for `patch`; apt-get, uv and python3 for `lock`",
     ),
-    ("SUDO_UID", "the user who called sudo, whose projects root may use from a folder inside them"),
+    (
+        "SUDO_UID",
+        "the user who called sudo; root also uses a project of this user in a parent folder",
+    ),
     ("TMPDIR", "the folder for small temporary files, for example those of `lock` (default /tmp)"),
     ("RUST_LOG", "what to log to standard error, for debugging this tool"),
 ];

@@ -45,7 +45,7 @@ impl Project {
     /// among `start` and its parents.
     ///
     /// A project in a parent folder must belong to the user: in `/tmp`, for example, anyone can
-    /// create `versions/versions.toml`. git has the same rule (`safe.directory`).
+    /// create `versions/versions.toml`. git checks its repositories in a similar way (`safe.directory`).
     ///
     /// # Errors
     /// There is no such folder, or a project in a parent folder belongs to another user.

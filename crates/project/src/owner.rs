@@ -1,4 +1,5 @@
-//! Checks that a project in a parent folder belongs to the user, as git does for repositories.
+//! Checks that a project in a parent folder belongs to the user. git checks repositories in a similar
+//! way.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

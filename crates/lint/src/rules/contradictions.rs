@@ -120,7 +120,7 @@ const COMPARES: [&str; 36] = [
 ];
 
 /// Longer lines are not checked.
-const LONGEST: usize = 2_000;
+pub(super) const LONGEST: usize = 2_000;
 
 /// Checks comments that name another release or target than the line that they describe.
 fn comments(facts: &Facts<'_>, found: &mut Findings<'_>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::contradictions::releases_after;
+use super::contradictions::{LONGEST, releases_after};
 use super::rocm::{self, Named};
 use crate::{Context, Facts, Findings, Kind};
 
@@ -40,29 +40,26 @@ const OTHER: [&str; 20] = [
     "remove",
 ];
 
-/// Longer lines are not checked.
-const LONGEST: usize = 2_000;
-
 /// Checks the first mention of a ROCm release, if no other rule said that it is old.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_kind = matches!(
         facts.kind,
-        Kind::Dockerfile | Kind::Shell | Kind::Compose | Kind::Quadlet | Kind::Unit
+        Kind::Dockerfile
+            | Kind::Shell
+            | Kind::Compose
+            | Kind::Manifest
+            | Kind::Quadlet
+            | Kind::Unit
     );
-    // Kubernetes.
-    let is_manifest = facts.kind == Kind::Text
-        && facts.code.contains("\nkind:")
-        && facts.code.contains("containers:");
     let is_said = found.places().iter().any(|(_, rule)| SAID.contains(rule));
-    if !(is_kind || is_manifest) || is_said {
+    if !is_kind || is_said {
         return;
     }
     let mut first: Option<(usize, String)> = None;
     let mut all: BTreeSet<String> = BTreeSet::new();
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
         let lower = text.split(" # ").next().unwrap_or(text).to_ascii_lowercase();
-        let is_image = lower.trim_start().trim_start_matches("- ").starts_with("image:");
-        if lower.len() > LONGEST || !lower.contains("rocm") || is_manifest && !is_image {
+        if lower.len() > LONGEST || !lower.contains("rocm") {
             continue;
         }
         let releases = releases_after(&lower, "rocm");

@@ -1,6 +1,6 @@
 //! Settings that are close to a problem of `wrong/readers.rs`, but are right.
 
-use super::{NONE, expect};
+use super::{NONE, PROJECT, expect};
 
 #[test]
 fn a_name_that_something_reads_is_known() {
@@ -143,4 +143,10 @@ fn a_list_or_a_comparison_is_not_a_choice() {
             ("a.sh", "# gfx1151\nexport ROCM_PATH=/opt/rocm\n", &[]),
         ],
     );
+}
+
+#[test]
+fn an_old_rocm_in_a_kubernetes_manifest_is_found() {
+    let text = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/x/app:rocm5.7@sha256:1\n";
+    expect("rocm-too-old", PROJECT, &[("a.yaml", text, &["6 warning"])]);
 }
