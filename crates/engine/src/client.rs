@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::ImageSummary;
@@ -15,6 +16,7 @@ use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method};
 use names::{EngineKind, ImageRef, Tag};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use url::form_urlencoded;
 
 use crate::build::RunId;
@@ -35,6 +37,7 @@ pub struct Client {
     dialect: &'static dyn Dialect,
     wire: Wire,
     docker: Docker,
+    info: Arc<OnceCell<EngineInfo>>,
 }
 
 /// The facts that an engine reports about itself.
@@ -68,7 +71,7 @@ impl Client {
     ) -> Result<Self, EngineError> {
         let wire = Wire::new(socket);
         let docker = wire.docker(PODMAN_COMPAT)?;
-        Ok(Self { dialect, wire, docker })
+        Ok(Self { dialect, wire, docker, info: Arc::default() })
     }
 
     /// Negotiates the newest API version that both sides support.
@@ -122,8 +125,13 @@ impl Client {
         Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 
-    /// Requests the facts that the engine reports about itself.
+    /// Returns the facts that the engine reports about itself. A connection requests them once,
+    /// because podman needs half a second of CPU time to answer.
     pub(crate) async fn info(&self) -> Result<EngineInfo, EngineError> {
+        self.info.get_or_try_init(|| self.read_info()).await.cloned()
+    }
+
+    async fn read_info(&self) -> Result<EngineInfo, EngineError> {
         let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
         let action = "read the engine's info";
         let fields = self.dialect.info();

@@ -132,13 +132,26 @@ const INFO: InfoFields = InfoFields {
 #[derive(Debug)]
 pub(crate) struct Podman {
     connection: Connection,
-    /// The service for everything except builds, once it has been started.
-    service: Mutex<Option<Service>>,
+    /// The connection for everything except builds, once it has been made.
+    calls: Mutex<Option<Calls>>,
     endings: Endings,
 }
 
 /// The dropped builds whose services may still be ending.
 type Endings = Arc<std::sync::Mutex<Vec<JoinHandle<()>>>>;
+
+/// A connection, and the service that answers it if this tool started one.
+#[derive(Debug)]
+struct Calls {
+    service: Option<Service>,
+    client: Client,
+}
+
+impl Calls {
+    fn is_alive(&mut self) -> bool {
+        self.service.as_mut().is_none_or(Service::is_alive)
+    }
+}
 
 #[derive(Debug)]
 enum Connection {
@@ -158,7 +171,7 @@ impl Podman {
     }
 
     fn by(connection: Connection) -> Self {
-        Self { connection, service: Mutex::new(None), endings: Endings::default() }
+        Self { connection, calls: Mutex::new(None), endings: Endings::default() }
     }
 
     /// Returns whether cancelling a build stops its `RUN`.
@@ -170,7 +183,8 @@ impl Podman {
     /// service.
     pub(crate) async fn stop(&self) {
         self.settle().await;
-        if let Some(service) = self.service.lock().await.take() {
+        let calls = self.calls.lock().await.take();
+        if let Some(service) = calls.and_then(|calls| calls.service) {
             service.stop().await;
         }
     }
@@ -224,22 +238,21 @@ impl Drop for Ending {
 
 impl Podman {
     pub(crate) async fn client(&self) -> Result<Client, EngineError> {
-        let settings = match &self.connection {
-            Connection::Socket(socket) => return Client::new(&Libpod, socket),
-            Connection::Private(settings) => settings,
+        let mut calls = self.calls.lock().await;
+        let is_alive = calls.as_mut().is_some_and(Calls::is_alive);
+        if let Some(calls) = calls.as_ref().filter(|_| is_alive) {
+            return Ok(calls.client.clone());
+        }
+        let (service, client) = match &self.connection {
+            Connection::Socket(socket) => (None, Client::new(&Libpod, socket)?),
+            Connection::Private(settings) => {
+                let service = Service::start(settings, Purpose::Calls).await?;
+                let client = Client::new(&Libpod, service.socket())?;
+                (Some(service), client)
+            }
         };
-        let mut held = self.service.lock().await;
-        let is_alive = held.as_mut().is_some_and(Service::is_alive);
-        if !is_alive {
-            *held = Some(Service::start(settings, Purpose::Calls).await?);
-        }
-        match held.as_ref() {
-            Some(service) => Client::new(&Libpod, service.socket()),
-            None => Err(EngineError::Service {
-                program: settings.program.display().to_string(),
-                reason: "it has ended".to_owned(),
-            }),
-        }
+        *calls = Some(Calls { service, client: client.clone() });
+        Ok(client)
     }
 
     pub(crate) async fn build(
