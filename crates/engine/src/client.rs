@@ -31,6 +31,9 @@ use crate::wire::{ByteStream, Call, LONG, SHORT, Wire, chain};
 /// The version of docker's API that podman 4 and 5 support. docker's version is negotiated.
 const PODMAN_COMPAT: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
+/// The header of `/_ping` with the version of docker's API.
+const API_VERSION: &str = "Api-Version";
+
 /// A connection to one engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -38,6 +41,13 @@ pub struct Client {
     wire: Wire,
     docker: Docker,
     info: Arc<OnceCell<EngineInfo>>,
+}
+
+/// The versions that an engine reports.
+struct Versions {
+    engine: String,
+    /// Of docker's API.
+    api: String,
 }
 
 /// The facts that an engine reports about itself.
@@ -109,9 +119,15 @@ impl Client {
         Ok(named.map_or(EngineKind::Docker, Dialect::kind))
     }
 
-    /// Requests only the version. podman's `info` is slow, because it queries the system's package
-    /// manager about podman.
+    /// Requests only the version.
     pub(crate) async fn version(&self) -> Result<String, EngineError> {
+        Ok(self.versions().await?.engine)
+    }
+
+    /// Requests the versions of the engine and of docker's API. podman has them in the headers of
+    /// `/_ping`. Its `/version` and `/info` are slow, because they query the system's package
+    /// manager about podman.
+    async fn versions(&self) -> Result<Versions, EngineError> {
         let action = "read the version";
         if let Some(header) = self.dialect.version_header() {
             let headers = ping(&self.wire).await?;
@@ -119,10 +135,13 @@ impl Client {
                 action: action.to_owned(),
                 detail: format!("the response does not come from {}", self.kind()),
             };
-            return text_of(&headers, header).map(str::to_owned).ok_or_else(nonsense);
+            let engine = text_of(&headers, header).ok_or_else(nonsense)?.to_owned();
+            let api = text_of(&headers, API_VERSION).unwrap_or_default().to_owned();
+            return Ok(Versions { engine, api });
         }
         let version = self.wire.ask(&get(action, "/version".to_owned()), SHORT).await?;
-        Ok(version.get("Version").and_then(Value::as_str).unwrap_or_default().to_owned())
+        let text = |key| version.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Versions { engine: text("Version"), api: text("ApiVersion") })
     }
 
     /// Returns the facts that the engine reports about itself. A connection requests them once,
@@ -132,7 +151,7 @@ impl Client {
     }
 
     async fn read_info(&self) -> Result<EngineInfo, EngineError> {
-        let version = self.wire.ask(&get("read the version", "/version".into()), SHORT).await?;
+        let versions = self.versions().await?;
         let action = "read the engine's info";
         let fields = self.dialect.info();
         let info = self.wire.ask(&get(action, fields.path.to_owned()), SHORT).await?;
@@ -141,8 +160,8 @@ impl Client {
         };
         Ok(EngineInfo {
             kind: self.kind(),
-            version: text(&version, "/Version"),
-            api_version: text(&version, "/ApiVersion"),
+            version: versions.engine,
+            api_version: versions.api,
             is_rootless: self.dialect.is_rootless(&info),
             storage_driver: text(&info, fields.storage_driver),
             storage_root: PathBuf::from(text(&info, fields.storage_root)),
