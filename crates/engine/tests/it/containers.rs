@@ -348,6 +348,27 @@ async fn engines_say_what_they_are() {
     assert!(matches!(nobody, Err(EngineError::Unreachable { .. })));
 }
 
+/// podman needs half a second of CPU time for `/info` and for `/version` on Debian: it runs `dpkg`
+/// for each of its helper programs.
+#[tokio::test(flavor = "multi_thread")]
+async fn podman_describes_itself_once() {
+    let store = PodmanStore::new();
+    let ours = podman(&store);
+    ours.version().await.unwrap();
+    let sockets = std::fs::read_dir(store.sockets()).unwrap();
+    let socket = sockets.map(|entry| entry.unwrap().path()).next().unwrap();
+    let proxy = EngineProxy::start(&socket);
+    let named = Engine::podman_at(proxy.socket());
+    named.probe().await.unwrap();
+    let text = "FROM scratch\nCOPY Dockerfile /\n";
+    build(&named, &request("once", text), &[]).await.0.unwrap();
+    named.clean(&run_id("once")).await.unwrap();
+    named.version().await.unwrap();
+    let slow = |line: &String| line.contains("/info") || line.contains("/version");
+    let slow: Vec<String> = proxy.requests().into_iter().filter(slow).collect();
+    assert_eq!(slow, ["GET /v4.0.0/libpod/info HTTP/1.1"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_cannot_start_says_why() {
     let store = PodmanStore::new();
