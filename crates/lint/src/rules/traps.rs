@@ -212,9 +212,13 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.text.to_ascii_lowercase();
     // A comment can say which group the container needs. On Fedora and Red Hat's systems, every user
     // can open the GPU.
-    let has_group = ["render", "group-add", "group_add", "keep-groups", "dnf ", "redhat"];
+    let has_group = ["group-add", "keep-groups", "dnf ", "redhat"];
+    // `libxrender1` is not a group.
+    let mut tokens = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    let has_render = tokens.any(|word| word == "render" || word.starts_with("renderd"));
     let is_rocm = facts.stages.last().is_some_and(|stage| stage.base.contains("rocm"));
-    if !is_rocm || has_group.iter().any(|group| lower.contains(group)) {
+    let is_said = lower.contains("group_add") && !relies_on_video(&lower);
+    if !is_rocm || has_render || is_said || has_group.iter().any(|group| lower.contains(group)) {
         return;
     }
     let mut last = None;
@@ -234,6 +238,16 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let hit = Hit::new("render-group-missing", line, message);
         found.hit(hit.at_most(Severity::Information));
     }
+}
+
+/// Returns whether the comments of a text in lower case say that the group `video` gives access to
+/// the GPU.
+fn relies_on_video(lower: &str) -> bool {
+    let comments = lower.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
+    let comments: Vec<&str> = comments.flat_map(str::split_whitespace).collect();
+    let comments = comments.join(" ").replace('`', "");
+    let has = |texts: &[&str]| texts.iter().any(|text| comments.contains(text));
+    has(&["video group", "group video"]) && has(&["/dev/kfd", "/dev/dri"])
 }
 
 /// An instruction of a Dockerfile with its continuation lines.
@@ -279,6 +293,25 @@ pub(super) fn instructions(text: &str) -> Vec<Instruction> {
 /// Prefixes of names that a base image often sets itself.
 const OF_BASES: [&str; 8] = ["CUDA", "HIP", "NVIDIA", "PATH", "PYTHON", "PYTORCH", "ROCM", "LD_"];
 
+/// Returns whether a base image often sets a variable.
+fn is_of_base(name: &str) -> bool {
+    OF_BASES.iter().any(|start| name.starts_with(start))
+}
+
+/// Returns whether an argument selects the base image, which then may set the same value, or whether
+/// the base always sets the variable.
+fn is_for_base(all: &[Instruction], name: &str) -> bool {
+    let is_from = |one: &&Instruction| {
+        let first = one.text.split_whitespace().next();
+        // An argument before the first `FROM` can be a part of another one.
+        one.stage == 0 || first.is_some_and(|word| word.eq_ignore_ascii_case("from"))
+    };
+    let forms = [format!("${name}"), format!("${{{name}")];
+    let is_search_path = name.ends_with("PATH") || name.starts_with("LD_");
+    let uses = |one: &Instruction| forms.iter().any(|form| one.text.contains(form.as_str()));
+    is_search_path || all.iter().filter(is_from).any(uses)
+}
+
 /// Instructions that expand arguments.
 const EXPANDED: [&str; 10] =
     ["ADD", "ARG", "COPY", "ENV", "EXPOSE", "LABEL", "RUN", "USER", "VOLUME", "WORKDIR"];
@@ -291,7 +324,8 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut stage: Option<BTreeSet<String>> = None;
     let mut name = String::new();
     let mut reported: BTreeSet<String> = BTreeSet::new();
-    for Instruction { line, text, .. } in instructions(facts.text) {
+    let all = instructions(facts.text);
+    for Instruction { line, text, .. } in &all {
         let words: Vec<&str> = text.split_whitespace().collect();
         let rest = words.get(1..).unwrap_or_default();
         let Some(first) = words.first() else { continue };
@@ -317,16 +351,21 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 let missing = global.iter().filter(|one| {
                     !known.contains(*one)
                         && !reported.contains(*one)
-                        && !OF_BASES.iter().any(|start| one.starts_with(start))
-                        && !assigns(&text, one)
+                        && expands(text, one)
+                        && (instruction == "ENV" || !assigns(text, one))
                         && !text.contains(&format!(" {one} in "))
-                        && expands(&text, one)
+                        && !(is_of_base(one) && is_for_base(&all, one))
                 });
                 let missing: Vec<String> = missing.cloned().collect();
                 known.extend(names);
                 for one in missing {
-                    let message = format!("`{one}` is set before `FROM`, so it is empty here");
-                    let at = line_of(facts, line, &one);
+                    let value = if is_of_base(&one) {
+                        "the stage does not get this value"
+                    } else {
+                        "it is empty here"
+                    };
+                    let message = format!("`{one}` is set before `FROM`, so {value}");
+                    let at = line_of(facts, *line, &one);
                     found.add("argument-out-of-scope", at, message);
                     reported.insert(one);
                 }

@@ -7,6 +7,7 @@
 mod documents;
 mod nested;
 mod scan;
+mod stages;
 mod wrappers;
 
 use std::cell::{Cell, RefCell};
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::documents::{Delimiter, end_of_document, here_documents};
 use self::scan::Scanner;
+use self::stages::Scopes;
 
 /// Stands for text in a word that is known only at run time.
 pub const UNKNOWN: char = '\u{fffc}';
@@ -158,6 +160,7 @@ struct Reader {
     depth: usize,
     /// The stage of a Dockerfile.
     stage: usize,
+    scopes: Scopes,
     /// Whether `set -a` exports every assignment.
     exports_all: bool,
     /// The file to which the current command's output is redirected.
@@ -274,7 +277,9 @@ impl Reader {
                 script.push(('\n', next));
                 // Every RUN starts in the working directory of the image.
                 let folder = self.folder.clone();
+                self.start_run();
                 self.shell(&script);
+                self.end_run();
                 self.folder = folder;
                 return next;
             }
@@ -295,53 +300,19 @@ impl Reader {
                 let is_base = name.text == "FROM";
                 if is_base {
                     self.keep_missing(false);
-                    self.stage += 1;
+                    self.end_stage();
                     self.folder.clear();
                 }
                 let mut words = vec![name];
                 words.extend(self.words(&logical[skipped..]));
-                self.script.instructions.push(words);
                 if is_base {
                     self.keep_missing(true);
+                    self.start_stage(&words[1..]);
                 }
+                self.script.instructions.push(words);
             }
         }
         index
-    }
-
-    /// Keeps the variables that have been found missing since the last call.
-    fn keep_missing(&mut self, is_base: bool) {
-        let stage = self.stage;
-        let new = self.missing.get_mut().drain(..);
-        self.all_missing.extend(new.map(|(name, line)| Missing { name, line, stage, is_base }));
-    }
-
-    /// Reads `NAME=value …` and the old form `NAME value`.
-    fn definitions(&mut self, rest: &[Char], scope: Scope) {
-        let words = self.words(rest);
-        if words.iter().any(|word| word.text.contains('=')) {
-            for (word, (name, value)) in
-                words.iter().filter_map(|w| Some((w, w.text.split_once('=')?)))
-            {
-                self.set(name, value, word.line, scope);
-            }
-        } else if let [name, value, ..] = words.as_slice() {
-            self.set(&name.text, &value.text, name.line, scope);
-        } else if let [name] = words.as_slice() {
-            self.declared.insert(name.text.clone());
-        }
-    }
-
-    fn set(&mut self, name: &str, value: &str, line: usize, scope: Scope) {
-        // `if [ -z "$A" ]; then A=7.2; fi` gives a release only if `A` has none yet.
-        let is_known = |old: &String| !old.contains(UNKNOWN);
-        let is_release = value.starts_with(|c: char| c.is_ascii_digit());
-        if !(self.is_fallback && is_release) || self.variables.get(name).is_none_or(is_known) {
-            self.variables.insert(name.to_owned(), value.to_owned());
-        }
-        let scope = if scope == Scope::Shell && self.exports_all { Scope::Exported } else { scope };
-        let setting = Setting::new(name, value, line, scope);
-        self.script.settings.push(Setting { stage: self.stage, ..setting });
     }
 
     fn scanner<'a>(&'a self, chars: &'a [Char], at: usize) -> Scanner<'a> {
@@ -638,7 +609,7 @@ mod tests {
 
     #[test]
     fn dockerfiles_are_joined_as_the_builder_does_it() {
-        let text = "ARG V=1\nFROM x\nENV A=b C=\"d e\"\nENV OLD way\nWORKDIR /src\n\
+        let text = "FROM x\nARG V=1\nENV A=b C=\"d e\"\nENV OLD way\nWORKDIR /src\n\
             RUN --mount=type=cache,target=/c a '$V' && \\\n    # a comment\n\n    b ${V} $A \\\n      \"$C\" $OLD; cd sub && c\n\
             LABEL x=\"don't\"\nRUN [\"d\", \"e f\"]\nRUN <<EOF\nf g\nEOF\nCOPY . .\nRUN h\n";
         check(
