@@ -216,6 +216,7 @@ impl<'t> Facts<'t> {
                 }
             }
             Kind::Tracks => facts.settings = tracks::settings(text),
+            Kind::Text if is_values(file) => kubernetes::values(text, &mut facts),
             Kind::Pins | Kind::Python | Kind::Text => {}
         }
         facts
@@ -328,6 +329,12 @@ impl<'t> Facts<'t> {
 
 pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+/// Returns whether a file has the values of a Helm chart: `values.yaml`, `rocm-values.yaml`.
+fn is_values(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.contains("values") && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
 fn kind(file: &str, text: &str) -> Kind {

@@ -41,6 +41,50 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     }
 }
 
+/// Tags that move. Other tags of a chart's images are left to the chart.
+const MOVING: [&str; 6] = ["dev", "edge", "latest", "main", "master", "nightly"];
+
+/// Adds the images with moving tags in the values of a Helm chart: `repository` and `tag` side by
+/// side.
+pub(crate) fn values(text: &str, facts: &mut Facts<'_>) {
+    if text.lines().any(|line| line.trim_start().starts_with("repository:")) {
+        let mut left = MOST_VALUES;
+        for document in yaml::documents(text) {
+            image_values(&document, &mut left, facts);
+        }
+    }
+}
+
+/// The number of values that are read. Aliases can repeat a value very often.
+const MOST_VALUES: usize = 10_000;
+
+fn image_values(node: &Node, left: &mut usize, facts: &mut Facts<'_>) {
+    *left = left.saturating_sub(1);
+    if *left == 0 {
+        return;
+    }
+    let plain = |key: &str| {
+        let own = node.entries().iter().find(|(name, _)| name.text() == Some(key));
+        own.and_then(|(_, value)| Some((value.text()?, value.line)))
+    };
+    let is_digest = plain("digest").is_some_and(|(digest, _)| !digest.is_empty());
+    if let (Some((repository, _)), Some((tag, line))) = (plain("repository"), plain("tag"))
+        && MOVING.contains(&tag)
+        && !is_digest
+    {
+        let registry = plain("registry").map(|(registry, _)| format!("{registry}/"));
+        let reference = format!("{}{repository}:{tag}", registry.unwrap_or_default());
+        facts.images.push(Image::new(&reference, line));
+    }
+    let own = node.entries().iter().filter(|(name, _)| name.text() != Some("<<"));
+    for (_, value) in own {
+        image_values(value, left, facts);
+    }
+    for item in node.items() {
+        image_values(item, left, facts);
+    }
+}
+
 fn object(node: &Node, facts: &mut Facts<'_>) {
     let kind = node.get("kind").and_then(Node::text).unwrap_or_default();
     if kind == "ConfigMap" {

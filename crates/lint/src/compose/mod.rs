@@ -184,6 +184,21 @@ fn drivers(service: &Node) -> Vec<Word> {
 /// Reads variables from `NAME: value` and `- NAME=value`.
 fn pairs(node: Option<&Node>, scope: Scope) -> Vec<Setting> {
     let Some(node) = node else { return Vec::new() };
+    let mut all = own_pairs(node, scope);
+    // `<<: *common` and `<<: [*a, *b]`; the service's own values take precedence.
+    for (_, merged) in node.entries().iter().filter(|(name, _)| name.text() == Some("<<")) {
+        for one in std::iter::once(merged).chain(merged.items()) {
+            let added = own_pairs(one, scope).into_iter();
+            let new = added.filter(|new| all.iter().all(|known| known.name != new.name));
+            let new: Vec<Setting> = new.collect();
+            all.extend(new);
+        }
+    }
+    all
+}
+
+/// Reads the variables of a node itself.
+fn own_pairs(node: &Node, scope: Scope) -> Vec<Setting> {
     let listed = node.items().iter().filter_map(|item| {
         let (name, value) = item.text()?.split_once('=')?;
         Some(Setting::new(name, &interpolated(value), item.line, scope))

@@ -86,8 +86,9 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
         return;
     }
     // A digest fixes the content, wherever it comes from.
-    // Kubernetes takes such an image from Docker Hub.
-    if !has_registry && !has_digest && facts.kind != Kind::Manifest {
+    // Kubernetes takes such an image from Docker Hub. Helm values are text files.
+    let is_for_kubernetes = matches!(facts.kind, Kind::Manifest | Kind::Text);
+    if !has_registry && !has_digest && !is_for_kubernetes {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
             crate::SHORT_NAME,

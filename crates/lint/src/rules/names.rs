@@ -34,7 +34,7 @@ const IMITATES: [&str; 12] = [
 fn mixed_up(lower: &str) -> Option<String> {
     let targets = targets(lower);
     let target = targets.first().filter(|_| targets.len() == 1)?;
-    if IMITATES.iter().any(|word| lower.contains(word)) {
+    if IMITATES.iter().any(|word| lower.contains(word)) && !is_imitated(lower, target.as_str()) {
         return None;
     }
     let names = data().gpus.iter().flat_map(|row| row.words.iter().map(move |word| (row, word)));
@@ -45,6 +45,17 @@ fn mixed_up(lower: &str) -> Option<String> {
     let (row, word) = named.iter().find(|(_, word)| is_next(lower, target.as_str(), word))?;
     let is_only = named.iter().all(|(other, _)| other.target == row.target);
     is_only.then(|| format!("`{word}` is {}, not {target}", row.target))
+}
+
+/// Returns whether an arrow after a target leads to what it imitates, so that the target itself is
+/// that of the GPU: `(gfx1031 → 10.3.0)`.
+fn is_imitated(lower: &str, target: &str) -> bool {
+    let rest = lower.split_once(target).map_or("", |(_, rest)| rest);
+    let rest = rest.trim_start_matches([' ', ')', '`', '"']);
+    let arrow = ["→", "->", "=>"].iter().find_map(|arrow| rest.strip_prefix(arrow));
+    let value = arrow.unwrap_or_default().trim_start_matches([' ', '`', '"', '(']);
+    // An arrow can also lead from the override to the GPU.
+    value.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns whether only words in `BETWEEN` and punctuation separate a target from a GPU's name.
@@ -77,6 +88,9 @@ mod tests {
             ("# gfx1100 - 7900 xtx, 7800 xt", false),
             ("# gpu_targets=gfx1030 # rx 6700 xt", false),
             ("# gfx906 for the mi50, gfx1100", false),
+            ("# override (e.g. rx 6700 xt gfx1030 → 10.3.0)", true),
+            ("# override: rx 6700 xt -> gfx1030", false),
+            ("# override for the rx 6700 xt (gfx1030)", false),
         ] {
             assert_eq!(mixed_up(line).is_some(), is_wrong, "{line}");
         }

@@ -55,7 +55,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let messages = message_lines(facts);
     let failures = failure_lines(facts);
     let others = found.places();
-    let whole = LazyCell::new(|| facts.code.to_ascii_lowercase());
+    let whole = LazyCell::new(|| without_default_branch(facts));
     let has = |text: &String| whole.contains(text.as_str());
     let is_file = |row: &WordRow| {
         (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has)
@@ -87,6 +87,22 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
     }
     in_commands(facts, context, &is_file, found);
+}
+
+/// Names of default branches.
+const DEFAULT: [&str; 2] = ["main", "master"];
+
+/// Returns the code in lower case, without the options of `git clone` that name a default branch:
+/// such a clone is the same as one without a branch.
+fn without_default_branch(facts: &Facts<'_>) -> String {
+    let lower = facts.code.to_ascii_lowercase();
+    let branches = facts.commands.iter().filter(|one| one.words[0].text == "git").flat_map(|one| {
+        let pairs = one.words.windows(2).filter(|two| matches!(&*two[0].text, "-b" | "--branch"));
+        pairs.map(|two| two[1].text.as_str())
+    });
+    let branches: Vec<&str> = branches.collect();
+    let is_default = !branches.is_empty() && branches.iter().all(|one| DEFAULT.contains(one));
+    if is_default { lower.replace("--branch", "").replace("clone -b", "clone") } else { lower }
 }
 
 /// Checks the rows about commands.
