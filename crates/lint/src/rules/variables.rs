@@ -13,7 +13,6 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     each(facts, context, found);
-    masked(facts, found);
     duplicates(facts, found);
     undefined(facts, context, found);
 }
@@ -125,10 +124,24 @@ fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &
     {
         return;
     }
-    if let Some(near) = names().find(|known| ::pins::reader::is_near(name, known)) {
+    let short = name.replace("_ATTENTION", "_ATTN");
+    let is_near =
+        |known: &&str| ::pins::reader::is_near(name, known) || is_of_program(&short, known);
+    if let Some(near) = names().find(is_near) {
         let message = format!("no program reads `{name}`; the variable is `{near}`");
         found.add("variable-unknown", *line, message);
     }
+}
+
+/// Returns whether two names differ by at most two letters of the program's name in front.
+fn is_of_program(name: &str, known: &str) -> bool {
+    let (Some((one, rest)), Some((other, known))) = (name.split_once('_'), known.split_once('_'))
+    else {
+        return false;
+    };
+    let differ = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count();
+    let is_program = one.len() == other.len() && one.len() > 3 && differ <= 2;
+    is_program && rest == known && rest.len() >= SHORTEST
 }
 
 /// The length of the shortest name that is compared with known names.
@@ -560,33 +573,6 @@ pub(super) fn is_branch(value: &str) -> bool {
     let is_series = last.ends_with(".x");
     is_series
         || !is_numbered && !is_commit && (NAMES.contains(&last) || value.contains("main_perf"))
-}
-
-/// The greatest distance, in lines, between two settings that belong together.
-const NEAR: usize = 10;
-
-/// Checks `HIP_VISIBLE_DEVICES`, whose numbers refer to the GPUs that remain after
-/// `ROCR_VISIBLE_DEVICES`.
-fn masked(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let of = |name: &'static str| facts.settings.iter().filter(move |one| one.name == name);
-    for setting in of("HIP_VISIBLE_DEVICES") {
-        let Setting { name, value, line, scope, stage, program } = setting;
-        let first = value.split(',').next().and_then(|first| first.trim().parse::<usize>().ok());
-        let is_beside = |one: &&Setting| {
-            one.line.abs_diff(*line) <= NEAR
-                && (one.scope, one.stage, &one.program) == (*scope, *stage, program)
-                && !one.value.contains(UNKNOWN)
-        };
-        let outer = of("ROCR_VISIBLE_DEVICES").find(is_beside).map(|one| one.value.trim());
-        let (Some(first), Some(outer)) = (first, outer) else { continue };
-        if !outer.is_empty() && first >= outer.split(',').count() {
-            let message = format!(
-                "`{name}={value}` selects from `ROCR_VISIBLE_DEVICES={outer}`, which contains no such GPU"
-            );
-            let hit = Hit::new("visible-devices-form", *line, message).at_most(Severity::Warning);
-            found.hit(hit.help("set only `ROCR_VISIBLE_DEVICES`"));
-        }
-    }
 }
 
 /// The endings of names of lists.
