@@ -38,6 +38,9 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     );
     facts.problems.extend(lines.iter().filter_map(misplaced));
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
+    // Other images can run without a GPU, or with one of another vendor.
+    let is_rocm = of("Image").last().is_some_and(|line| line.value.contains("rocm"));
+    facts.problems.extend(lines.iter().filter(|_| is_rocm).filter_map(optional));
     for line in &lines {
         let number = line.number;
         match (line.section.as_str(), line.key.as_str()) {
@@ -153,6 +156,15 @@ fn misplaced(line: &Line) -> Option<Problem> {
     let right = data().sections.iter().filter(is_of_unit).find(|row| has(row))?;
     let message = format!("`{}` belongs in `[{}]`", line.key, right.section);
     (!has(own)).then_some(Problem { rule: "unit-section", line: line.number, message })
+}
+
+/// Returns the problem if the AMD GPU is optional for a container.
+fn optional(line: &Line) -> Option<Problem> {
+    let is_device = line.key == "AddDevice" && line.section == "Container";
+    let is_optional = line.value.split_whitespace().any(|word| word.starts_with("-/dev/kfd"));
+    let message = "the container also starts without /dev/kfd".to_owned();
+    let problem = Problem { rule: "device-optional", line: line.number, message };
+    (is_device && is_optional).then_some(problem)
 }
 
 /// Folders of user units and user quadlets.

@@ -6,14 +6,18 @@
 mod builds;
 mod commands;
 mod containers;
+mod contents;
 mod contradictions;
 mod images;
+mod installs;
+mod javascript;
 mod mentions;
 mod names;
 mod packages;
 mod pins;
 mod readers;
 mod rocm;
+mod selection;
 mod stages;
 mod targets;
 mod tracks;
@@ -44,14 +48,18 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         _ => {}
     }
     variables::run(facts, context, found);
+    selection::run(facts, found);
     images::run(facts, context, found);
     containers::run(facts, context, found);
     packages::run(facts, context, found);
+    installs::run(facts, context, found);
     rocm::run(facts, context, found);
     commands::run(facts, found);
     builds::run(facts, context, found);
     traps::run(facts, found);
     stages::run(facts, found);
+    contents::run(facts, found);
+    javascript::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);

@@ -206,7 +206,7 @@ fn stage_python<'a>(facts: &'a Facts<'_>, stage: usize) -> Option<&'a str> {
     made.or_else(|| base.filter(|base| base.path == "python")?.tag.and_then(version_in))
 }
 
-fn names_rocm(command: &ShellCommand) -> bool {
+pub(super) fn names_rocm(command: &ShellCommand) -> bool {
     command.words.iter().any(|word| {
         let word = word.text.to_ascii_lowercase();
         word.contains("rocm") || word.contains("repo.radeon.com") || word.contains("amd.com")

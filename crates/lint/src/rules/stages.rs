@@ -33,7 +33,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Returns the name of an instruction in capitals, and its arguments.
-fn parts(instruction: &Instruction) -> (String, &str) {
+pub(super) fn parts(instruction: &Instruction) -> (String, &str) {
     let text = instruction.text.as_str();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (text[..end].to_ascii_uppercase(), text[end..].trim_start())
@@ -45,7 +45,7 @@ fn is_own(all: &[Instruction], command: &ShellCommand) -> bool {
 }
 
 /// Returns the instruction that contains a line.
-fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instruction> {
+pub(super) fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instruction> {
     let next = all.partition_point(|one| one.line <= line);
     all.get(next.checked_sub(1)?).filter(|one| line <= one.last)
 }
@@ -210,7 +210,7 @@ fn without_driver(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>)
 
 /// Returns whether the content of a stage's base is known: a plain distribution, Python, or AMD's
 /// images for developers.
-fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
+pub(super) fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
     let is_python = |base: &str| {
         let path = images::parts(base).path;
         matches!(path, "python" | "golang" | "node" | "rust") || path.starts_with("rocm/dev-ubuntu")
@@ -220,7 +220,7 @@ fn is_known_base(facts: &Facts<'_>, stage: usize) -> bool {
 }
 
 /// Options that switch HIP on in builds that leave the choice of the GPU to CMake.
-const HIP_OPTIONS: [&str; 4] =
+pub(super) const HIP_OPTIONS: [&str; 4] =
     ["-dggml_hip=", "-dggml_hipblas=", "-dllama_hipblas=", "-dsd_hipblas="];
 
 /// Names that set the targets of a build.
@@ -318,6 +318,13 @@ fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
     };
     let code = words.join(" ");
     let fetches = ["snapshot_download(", "hf_hub_download(", ".from_pretrained("];
+    if let Some(repository) = from_hub(&code) {
+        let message = format!("`{repository}` is loaded from its current tip");
+        found.hit(
+            Hit::new("clone-unpinned", line, message)
+                .help("name a tag or branch that does not move: `OWNER/NAME:TAG`"),
+        );
+    }
     let is_model = match program {
         "hf" | "huggingface-cli" => plain.get(1) == Some(&"download"),
         "ollama" => plain.get(1) == Some(&"pull"),
@@ -343,13 +350,23 @@ fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
     }
 }
 
+/// Returns the repository that `torch.hub.load` takes without a tag.
+fn from_hub(code: &str) -> Option<&str> {
+    let (_, rest) = code.split_once("hub.load(")?;
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (repository, rest) = rest[1..].split_once(quote)?;
+    let is_plain = !repository.contains([':', UNKNOWN, '$', '{', '.']);
+    let is_remote = repository.matches('/').count() == 1 && !repository.starts_with('/');
+    (is_plain && is_remote && !rest.contains("local")).then_some(repository)
+}
+
 /// Returns the command that installs a package.
-fn command_of<'f>(facts: &'f Facts<'_>, package: &Package) -> Option<&'f ShellCommand> {
+pub(super) fn command_of<'f>(facts: &'f Facts<'_>, package: &Package) -> Option<&'f ShellCommand> {
     facts.commands.get(package.command.checked_sub(1)?)
 }
 
 /// Returns whether a package is torch for ROCm: by its version, or by the index.
-fn is_rocm_torch(facts: &Facts<'_>, package: &Package) -> bool {
+pub(super) fn is_rocm_torch(facts: &Facts<'_>, package: &Package) -> bool {
     let names_rocm = |command: &ShellCommand| {
         command.words.iter().any(|word| {
             let text = word.text.to_ascii_lowercase();

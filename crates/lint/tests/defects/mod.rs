@@ -3,6 +3,7 @@
 mod breadth;
 mod fresh;
 mod heldout;
+mod installs;
 mod labelled;
 mod measured;
 mod probed;

@@ -2,6 +2,7 @@
 
 mod breadth;
 mod dockerfiles;
+mod installs;
 mod readers;
 mod scripts;
 mod services;
@@ -15,6 +16,7 @@ pub(crate) fn all() -> Vec<Wrong> {
     [
         breadth::WRONG,
         dockerfiles::WRONG,
+        installs::WRONG,
         readers::WRONG,
         services::WRONG,
         scripts::WRONG,

@@ -1,0 +1,170 @@
+//! Rules for what a base image contains, and what a Dockerfile says about it.
+
+use std::collections::BTreeSet;
+
+use super::contradictions::releases_after;
+use super::images;
+use super::stages::{HIP_OPTIONS, parts};
+use super::traps::{Instruction, instructions};
+use crate::shell::{Scope, ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile {
+        return;
+    }
+    let all = instructions(facts.text);
+    without_libraries(facts, &all, found);
+    search_path(facts, &all, found);
+    for instruction in all.iter().filter(|one| parts(one).0 == "LABEL") {
+        label(facts, instruction, found);
+    }
+}
+
+/// Packages of AMD's repository that bring neither hipBLAS nor rocBLAS.
+const SMALL: [&str; 8] = [
+    "rocm-cmake",
+    "rocm-core",
+    "rocm-dev",
+    "rocm-device-libs",
+    "rocm-llvm",
+    "rocm-smi",
+    "rocm-smi-lib",
+    "rocm-utils",
+];
+
+/// Checks for a build with HIP of a program that needs hipBLAS and rocBLAS, on an image of AMD that
+/// contains neither.
+fn without_libraries(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
+    let mut code = facts.code.to_ascii_lowercase();
+    for option in HIP_OPTIONS {
+        code = code.replace(option, "");
+    }
+    // The file mentions the libraries, so it may install or copy them.
+    if ["hipblas", "rocblas", "rocm-hip", "amdgpu-install"].iter().any(|name| code.contains(name)) {
+        return;
+    }
+    for command in facts.commands.iter().filter(|one| one.words[0].text.ends_with("cmake")) {
+        let base = facts.base(command.stage).map(|stage| images::parts(&stage.base));
+        let Some(images::Parts { path, tag: Some(tag), .. }) = base else { continue };
+        let is_slim = path.starts_with("rocm/dev-ubuntu")
+            && tag.starts_with(|c: char| c.is_ascii_digit())
+            && !tag.contains(UNKNOWN)
+            && !tag.contains("complete");
+        let is_on = |text: &str| {
+            let lower = text.to_ascii_lowercase();
+            let is_option = HIP_OPTIONS.iter().any(|name| lower.starts_with(name));
+            is_option && ["=on", "=1", "=true"].iter().any(|value| lower.ends_with(value))
+        };
+        let is_built = command.words.iter().any(|word| is_on(&word.text));
+        let brings = |one: &Instruction| {
+            let (name, rest) = parts(one);
+            one.stage == command.stage
+                && (name == "COPY" && rest.contains("/opt/rocm")
+                    || name == "RUN"
+                        && [".sh", "pip install rocm", "therock"]
+                            .iter()
+                            .any(|part| rest.contains(part)))
+        };
+        let installs = |one: &ShellCommand| one.stage == command.stage && has_rocm_package(one);
+        if is_slim && is_built && !all.iter().any(brings) && !facts.commands.iter().any(installs) {
+            let message = format!("`{path}:{tag}` contains neither hipBLAS nor rocBLAS");
+            return found.add("math-libraries-missing", command.words[0].line, message);
+        }
+    }
+}
+
+/// Returns whether a command installs a package of ROCm that can bring its libraries.
+fn has_rocm_package(command: &ShellCommand) -> bool {
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    matches!(program, "apt" | "apt-get" | "dpkg")
+        && command.words.iter().any(|word| {
+            let text = word.text.split('=').next().unwrap_or_default();
+            (text == "rocm" || text.starts_with("rocm-") || text.contains(UNKNOWN))
+                && !SMALL.contains(&text)
+        })
+}
+
+/// AMD's images with a Python environment that PATH names.
+const WITH_PATH: [&str; 5] =
+    ["rocm/jax", "rocm/pytorch", "rocm/sgl-dev", "rocm/tensorflow", "rocm/vllm"];
+
+/// Checks for an `ENV PATH` that replaces the base image's.
+fn search_path(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
+    let is_path = |one: &&crate::shell::Setting| one.name == "PATH" && one.scope == Scope::Image;
+    let mut stages: BTreeSet<usize> = BTreeSet::new();
+    for setting in facts.settings.iter().filter(is_path) {
+        let is_first = stages.insert(setting.stage);
+        let base = facts.base(setting.stage).map(|stage| images::parts(&stage.base).path);
+        let has_path = base.is_some_and(|path| WITH_PATH.iter().any(|one| path.starts_with(one)));
+        let own = super::stages::instruction_of(all, setting.line);
+        let is_kept = own
+            .is_none_or(|one| one.text.contains("$PATH") || one.text.contains("${PATH"))
+            || ["venv", "conda", "/opt/rocm/bin"].iter().any(|part| setting.value.contains(part));
+        if is_first && has_path && !is_kept && !setting.value.contains(UNKNOWN) {
+            found.add("path-replaced", setting.line, "`PATH` of the base image is replaced");
+        }
+    }
+}
+
+/// Words of labels that compare releases, or describe something other than the image.
+const COMPARES: [&str; 9] =
+    ["host", "driver", "require", "min", "older", "newer", "or later", "+", "since"];
+
+/// Checks for a label that names a release other than that of the base image.
+fn label(facts: &Facts<'_>, instruction: &Instruction, found: &mut Findings<'_>) {
+    let Some(base) = facts.base(instruction.stage).map(|stage| stage.base.to_ascii_lowercase())
+    else {
+        return;
+    };
+    let lower = instruction.text.to_ascii_lowercase();
+    if COMPARES.iter().any(|word| lower.contains(word)) {
+        return;
+    }
+    let own = images::rocm_in(&base).map(str::to_owned).into_iter().collect();
+    let said = releases_after(&lower, "rocm");
+    let kinds = [("ROCm", said, own), ("Ubuntu", ubuntu(&lower), ubuntu(&base))];
+    for (name, said, is) in kinds {
+        let (Some(said), Some(is)) = (only(&said), only(&is)) else { continue };
+        if !said.starts_with(is) && !is.starts_with(said) {
+            let line = (instruction.line..=instruction.last).find(|line| {
+                facts.text.lines().nth(line - 1).is_some_and(|text| text.contains(said))
+            });
+            let message =
+                format!("the label says {name} {said}, but the base image is for {name} {is}");
+            return found.add("comment-contradicts", line.unwrap_or(instruction.line), message);
+        }
+    }
+}
+
+fn only(all: &BTreeSet<String>) -> Option<&str> {
+    all.first().filter(|_| all.len() == 1).map(String::as_str)
+}
+
+/// Returns the releases that follow `ubuntu` in a text in lower case: `ubuntu 24.04`, `ubuntu22.04`.
+fn ubuntu(lower: &str) -> BTreeSet<String> {
+    let releases = lower.match_indices("ubuntu").filter_map(|(at, name)| {
+        let rest = lower[at + name.len()..].trim_start_matches(['-', ' ', ':', '_']);
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        let release = rest[..end].trim_end_matches('.');
+        (release.len() == 5 && release.contains('.')).then(|| release.to_owned())
+    });
+    releases.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_ubuntu_follow_its_name() {
+        for (text, expected) in [
+            ("rocm 7.2 on ubuntu 24.04", vec!["24.04"]),
+            ("rocm/pytorch:rocm7.2_ubuntu22.04_py3.10", vec!["22.04"]),
+            ("rocm/dev-ubuntu-24.04:7.2", vec!["24.04"]),
+            ("ubuntu noble", vec![]),
+        ] {
+            assert_eq!(ubuntu(text).into_iter().collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
+}

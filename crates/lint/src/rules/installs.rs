@@ -1,0 +1,270 @@
+//! Rules for what pip really installs: bounds that the shell reads, builds that are gone, packages
+//! for other systems, and a torch that is already there.
+
+use super::packages::names_rocm;
+use super::stages::{command_of, instruction_of, is_known_base, is_rocm_torch};
+use super::traps::{Instruction, instructions};
+use crate::facts::Package;
+use crate::python::is_pip;
+use crate::shell::ShellCommand;
+use crate::{Context, Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
+        return;
+    }
+    redirected(facts, found);
+    for package in &facts.packages {
+        removed(facts, package, context, found);
+    }
+    if facts.kind == Kind::Dockerfile {
+        let all = instructions(facts.text);
+        for package in &facts.packages {
+            other_system(facts, package, found);
+        }
+        for command in &facts.commands {
+            for_cuda(facts, &all, command, found);
+        }
+        kept(facts, found);
+    }
+}
+
+fn words_of(command: &ShellCommand) -> Vec<&str> {
+    command.words.iter().map(|word| word.text.as_str()).collect()
+}
+
+/// Checks the continuation lines of `pip install` for bounds without quotes.
+fn redirected(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let installs = |one: &&ShellCommand| {
+        let words = words_of(one);
+        is_pip(&words) && words.contains(&"install")
+    };
+    if !facts.code.contains('>') && !facts.code.contains('<') {
+        return;
+    }
+    let lines: Vec<&str> = facts.text.lines().collect();
+    for command in facts.commands.iter().filter(installs) {
+        let first = command.words[0].line;
+        for word in command.words.iter().filter(|word| word.line > first) {
+            let text = lines.get(word.line - 1).copied().unwrap_or_default();
+            // The parser ends a word before a redirection, but not inside quotes.
+            let bound = text
+                .split_whitespace()
+                .filter_map(|part| part.strip_prefix(word.text.as_str()))
+                .find(|rest| is_bound(rest));
+            if bound.is_some() {
+                found.add(
+                    "version-redirected",
+                    word.line,
+                    "a version specifier for pip is not quoted",
+                );
+                break;
+            }
+        }
+    }
+}
+
+/// Returns whether a text starts with a bound such as `>=2` or `<3`.
+fn is_bound(text: &str) -> bool {
+    let rest = text.strip_prefix(['>', '<']).map(|rest| rest.strip_prefix('=').unwrap_or(rest));
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The index with PyTorch's nightly builds.
+const NIGHTLY: &str = "download.pytorch.org/whl/nightly";
+
+/// The number of days after which a nightly build is certainly gone. The index shows the newest 60
+/// builds of a package, and there is about one a day.
+const GONE: i64 = 180;
+
+/// Checks for nightly builds of a day long ago.
+fn removed(facts: &Facts<'_>, package: &Package, context: Context<'_>, found: &mut Findings<'_>) {
+    let day = package.version.as_deref().and_then(|version| version.split_once(".dev"));
+    let Some((_, day)) = day else { return };
+    let day = day.split('+').next().unwrap_or_default();
+    let is_nightly = command_of(facts, package)
+        .is_some_and(|one| one.words.iter().any(|word| word.text.contains(NIGHTLY)));
+    let (Some(built), Some(today)) = (days(day), context.today.and_then(days)) else { return };
+    if is_nightly && today - built > GONE {
+        let version = package.version.as_deref().unwrap_or_default();
+        let message = format!("`{}` `{version}` is an old nightly build", package.name);
+        found.add("nightly-removed", package.line, message);
+    }
+}
+
+/// Returns about the number of days since the year 0, for `20240726` and `2024-07-26`.
+fn days(date: &str) -> Option<i64> {
+    let digits: String = date.chars().filter(|c| *c != '-').collect();
+    let is_date = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: i64 = digits.parse().ok().filter(|_| is_date)?;
+    let (year, month, day) = (number / 10_000, number / 100 % 100, number % 100);
+    Some(year * 365 + month * 30 + day)
+}
+
+/// Packages of which there are wheels for Windows only, and no source.
+const WINDOWS: [&str; 4] = ["onnxruntime-directml", "pywin32", "triton-windows", "windows-curses"];
+
+/// Checks for packages that do not exist for Linux.
+fn other_system(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) {
+    let is_windows_image =
+        facts.images.iter().any(|one| one.reference.to_ascii_lowercase().contains("windows"));
+    if WINDOWS.contains(&package.name.as_str()) && !package.is_special && !is_windows_image {
+        let message = format!("`{}` exists for Windows only", package.name);
+        found.add("package-other-system", package.line, message);
+    }
+}
+
+/// Parts of the names of lists of requirements for NVIDIA GPUs.
+const CUDA: [&str; 4] = ["cuda", "nvidia", "cu12", "cu11"];
+
+/// Checks for `pip install -r requirements-cuda.txt` in an image for AMD GPUs.
+fn for_cuda(
+    facts: &Facts<'_>,
+    all: &[Instruction],
+    command: &ShellCommand,
+    found: &mut Findings<'_>,
+) {
+    let words = words_of(command);
+    if !is_pip(&words) || !words.contains(&"install") {
+        return;
+    }
+    let lists = words.windows(2).filter(|two| {
+        matches!(two[0], "-r" | "--requirement" | "--requirements")
+            || two[0].ends_with('r') && two[0].starts_with("-U")
+    });
+    let mut lists = lists
+        .map(|two| two[1])
+        .chain(words.iter().filter_map(|one| one.strip_prefix("--requirement=")));
+    let is_cuda = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        CUDA.iter().any(|part| name.contains(part))
+            && !name.contains("rocm")
+            && !name.contains("non")
+    };
+    let Some(list) = lists.find(is_cuda) else { return };
+    let has_rocm = facts.base(command.stage).is_some_and(|stage| stage.base.contains("rocm"));
+    let installs_rocm =
+        facts.packages.iter().any(|one| one.stage == command.stage && is_rocm_torch(facts, one));
+    let own = instruction_of(all, command.words[0].line).map(|one| one.text.as_str());
+    // A build for several vendors chooses the list.
+    let is_choice = own.is_none_or(|text| {
+        ["if ", "case ", "||", "grep", "sed "].iter().any(|word| text.contains(word))
+    });
+    let changes = facts.commands.iter().any(|one| {
+        matches!(&*one.words[0].text, "sed" | "grep")
+            && one.words.iter().any(|word| word.text.ends_with(list))
+    });
+    if (has_rocm || installs_rocm) && !is_choice && !changes {
+        let message = format!("`{list}` is installed in an image for AMD GPUs");
+        found.add("cuda-package", command.words[0].line, message);
+    }
+}
+
+/// Packages that require torch.
+const NEED_TORCH: [&str; 9] = [
+    "accelerate",
+    "demucs",
+    "openai-whisper",
+    "peft",
+    "pyannote-audio",
+    "torchaudio",
+    "torchvision",
+    "ultralytics",
+    "whisperx",
+];
+
+/// Options of pip with which it takes packages from elsewhere, or replaces what is installed.
+const OTHER_SOURCE: [&str; 8] = [
+    "--index-url",
+    "--extra-index-url",
+    "--find-links",
+    "--default-index",
+    "--index",
+    "--no-deps",
+    "--no-index",
+    "--torch-backend",
+];
+
+const REPLACES: [&str; 9] = [
+    "-U",
+    "-I",
+    "--upgrade",
+    "--force-reinstall",
+    "--ignore-installed",
+    "--reinstall",
+    "--reinstall-package",
+    "--target",
+    "--prefix",
+];
+
+/// Checks for torch that is installed from a ROCm index, although a package before it has brought
+/// the CUDA build.
+fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let settings = ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_", "PIP_CONFIG", "PIP_FIND_LINKS"];
+    let files = ["pip.conf", "pip config", "conda ", "constraint"];
+    if settings.iter().chain(&files).any(|one| facts.text.contains(one)) {
+        return;
+    }
+    for torch in facts.packages.iter().filter(|one| is_rocm_torch(facts, one)) {
+        let Some(command) = command_of(facts, torch) else { continue };
+        let words = words_of(command);
+        let is_open = torch.version.is_none() && !torch.is_special && !torch.is_limited;
+        let replaces =
+            words.iter().any(|word| REPLACES.contains(&word.split('=').next().unwrap_or(word)));
+        let is_combined = |word: &&str| {
+            word.starts_with('-') && !word.starts_with("--") && word.contains(['U', 'I', 't'])
+        };
+        if !is_open
+            || replaces
+            || words.iter().any(is_combined)
+            || !is_known_base(facts, torch.stage)
+        {
+            continue;
+        }
+        let before: Vec<&Package> = facts
+            .packages
+            .iter()
+            .filter(|one| one.stage == torch.stage && one.command < torch.command)
+            .collect();
+        let has_torch = before.iter().any(|one| one.name == "torch");
+        let between = &facts.commands[..torch.command];
+        let removes = between.iter().any(|one| {
+            one.stage == torch.stage && one.words.iter().any(|word| word.text == "uninstall")
+        });
+        let cause = before.iter().find(|one| {
+            let own = command_of(facts, one);
+            let is_plain = own.is_some_and(|own| {
+                let texts = words_of(own);
+                let takes = |word: &&str| {
+                    OTHER_SOURCE.contains(&word.split('=').next().unwrap_or(word))
+                        || matches!(*word, "-i" | "-f" | "-t" | "--target")
+                };
+                texts[0] == words[0] && !texts.iter().any(takes) && !names_rocm(own)
+            });
+            NEED_TORCH.contains(&one.name.as_str()) && is_plain
+        });
+        if let Some(cause) = cause.filter(|_| !has_torch && !removes) {
+            let message = format!(
+                "pip keeps the CUDA build of torch that `{}` in line {} has brought",
+                cause.name, cause.line
+            );
+            return found.add("torch-kept", torch.line, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_and_dates_are_recognized() {
+        for (text, expected) in [(">=2.4", true), ("<3", true), (">log", false), ("==1", false)] {
+            assert_eq!(is_bound(text), expected, "{text}");
+        }
+        assert!(
+            days("20240726").zip(days("2024-07-27")).is_some_and(|(one, next)| next - one == 1)
+        );
+        assert_eq!(days("2024"), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Rules for JavaScript packages in images: versions and lock files.
+
+use super::stages::{instruction_of, parts};
+use super::traps::{Instruction, instructions};
+use crate::data::matches;
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Kind};
+
+/// The package managers with the names of their lock files.
+const MANAGERS: [(&str, &[&str]); 4] = [
+    ("npm", &["package-lock.json", "npm-shrinkwrap.json", "yarn.lock"]),
+    ("pnpm", &["pnpm-lock.yaml"]),
+    ("yarn", &["yarn.lock"]),
+    ("bun", &["bun.lock", "bun.lockb"]),
+];
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_used = |(name, _): &(&str, &[&str])| facts.code.contains(*name);
+    if facts.kind != Kind::Dockerfile || !MANAGERS.iter().any(is_used) {
+        return;
+    }
+    let all = instructions(facts.text);
+    for command in &facts.commands {
+        let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+        let manager = MANAGERS.iter().find(|(name, _)| *name == program);
+        let own = instruction_of(&all, command.words[0].line);
+        if let Some(((name, locks), own)) = manager.zip(own) {
+            global(command, found);
+            if !is_based_on_stage(facts, &all, own.stage) {
+                unlocked(&all, own, command, name, locks, found);
+            }
+        }
+    }
+}
+
+/// Checks `npm install -g NAME` without a version.
+fn global(command: &ShellCommand, found: &mut Findings<'_>) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let plain: Vec<&str> =
+        words[1..].iter().copied().filter(|word| !word.starts_with('-')).collect();
+    let has_option = words.iter().any(|word| matches!(*word, "-g" | "--global"));
+    let names = match plain.as_slice() {
+        ["install" | "i" | "add", names @ ..] if has_option => names,
+        ["global", "add", names @ ..] => names,
+        _ => return,
+    };
+    let is_open = |name: &&str| {
+        let version =
+            name.get(1..).and_then(|rest| rest.split_once('@')).map(|(_, version)| version);
+        let is_package = !name.starts_with(['.', '/', '~'])
+            && !name.contains([':', UNKNOWN, '='])
+            && name.matches('/').count() == usize::from(name.starts_with('@'))
+            && !name.ends_with(".tgz");
+        is_package && version.is_none_or(|version| matches!(version, "latest" | "next"))
+    };
+    let open: Vec<String> =
+        names.iter().filter(|name| is_open(name)).map(|name| format!("`{name}`")).collect();
+    if !open.is_empty() {
+        let verb = if open.len() == 1 { "is" } else { "are" };
+        let message = format!("{} {verb} installed without a version", open.join(", "));
+        found.add("javascript-unpinned", command.words[0].line, message);
+    }
+}
+
+/// Returns whether a stage is based on an earlier one, which can contain the lock file.
+fn is_based_on_stage(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
+    let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM");
+    let mut words = from.map_or("", |one| parts(one).1).split_whitespace();
+    let base = words.find(|word| !word.starts_with("--")).unwrap_or_default();
+    let is_it = |name: &String| name.eq_ignore_ascii_case(base);
+    facts.stages.iter().any(|one| one.name.as_ref().is_some_and(is_it))
+}
+
+/// Checks for an installation from `package.json` alone.
+fn unlocked(
+    all: &[Instruction],
+    own: &Instruction,
+    command: &ShellCommand,
+    name: &str,
+    locks: &[&str],
+    found: &mut Findings<'_>,
+) {
+    let words: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
+    let plain: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let is_install = match plain.as_slice() {
+        [] => name == "yarn" && words.is_empty(),
+        [only] => matches!(**only, "install" | "i"),
+        _ => false,
+    };
+    let is_other = words.iter().any(|word| {
+        matches!(*word, "-g" | "--global" | "-C" | "--dir" | "--prefix" | "--cwd")
+            || word.contains("lock")
+            || word.contains("immutable")
+    });
+    if !is_install || is_other || own.text.contains("--mount=type=bind") {
+        return;
+    }
+    let before: Vec<&Instruction> =
+        all.iter().filter(|one| one.stage == own.stage && one.line < own.line).collect();
+    let mut has_list = false;
+    for one in before {
+        let (instruction, rest) = parts(one);
+        let is_copy = matches!(instruction.as_str(), "COPY" | "ADD");
+        if !is_copy {
+            // Other commands can fetch or create the lock file.
+            let creates = ["clone", "curl", "wget", "lock", "npm init"];
+            if instruction == "RUN" && creates.iter().any(|word| rest.contains(word)) {
+                return;
+            }
+            continue;
+        }
+        let sources: Vec<&str> = rest
+            .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
+            .filter(|word| !word.is_empty())
+            .collect();
+        if sources.iter().any(|word| word.starts_with("--from")) {
+            return;
+        }
+        let sources: Vec<&str> =
+            sources.into_iter().filter(|word| !word.starts_with("--")).collect();
+        let Some((_, sources)) = sources.split_last() else { return };
+        for source in sources {
+            let file = source.rsplit('/').next().unwrap_or(source);
+            let is_list = matches("package*.json", file) || matches(file, "package.json");
+            let may_have_lock = locks.iter().any(|lock| matches(file, lock));
+            // Anything else can be a folder with all files.
+            let is_file = file.contains('.') && file.len() > 2 && !source.ends_with('/');
+            if may_have_lock || !is_list && !is_file {
+                return;
+            }
+            has_list |= is_list;
+        }
+    }
+    if has_list {
+        let lock = locks[0];
+        let message = format!("`{name}` installs without `{lock}`, which is not copied");
+        found.add("lock-file-missing", command.words[0].line, message);
+    }
+}
