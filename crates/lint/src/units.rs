@@ -28,7 +28,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
     facts.containers.extend(image_line.map(|line| Container {
         image: Some(Word { text: unquoted(&line.value).to_owned(), line: line.number }),
-        options: lines.iter().flat_map(options).chain(rootless(&lines)).collect(),
+        options: lines.iter().flat_map(options).chain(rootless(&lines, text)).collect(),
     }));
     facts.unknown_keys.extend(
         lines
@@ -136,10 +136,19 @@ fn unquoted(value: &str) -> &str {
 }
 
 /// Returns a marker for a user's quadlet, whose container is rootless. System quadlets usually have
-/// `WantedBy=multi-user.target`.
-fn rootless(lines: &[Line]) -> Option<Word> {
-    let is_user = |line: &&Line| line.key == "WantedBy" && line.value == "default.target";
-    lines.iter().find(is_user).map(|line| named("--rootless", None, line.number))
+/// `WantedBy=multi-user.target`. A quadlet without the line can have it in a comment.
+fn rootless(lines: &[Line], text: &str) -> Option<Word> {
+    let mut wanted = lines.iter().filter(|line| line.key == "WantedBy").peekable();
+    let is_comment = |line: &str| {
+        let line = line.trim_start().strip_prefix('#');
+        line.is_some_and(|line| line.trim() == "WantedBy=default.target")
+    };
+    let number = if wanted.peek().is_some() {
+        wanted.find(|line| line.value == "default.target").map(|line| line.number)
+    } else {
+        text.lines().position(is_comment).map(|at| at + 1)
+    };
+    number.map(|number| named("--rootless", None, number))
 }
 
 /// Returns whether Quadlet does not support the key of a line.

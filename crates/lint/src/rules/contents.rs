@@ -122,8 +122,8 @@ fn label(facts: &Facts<'_>, instruction: &Instruction, found: &mut Findings<'_>)
         return;
     }
     let own = images::rocm_in(&base).map(str::to_owned).into_iter().collect();
-    let said = releases_after(&lower, "rocm");
-    let kinds = [("ROCm", said, own), ("Ubuntu", ubuntu(&lower), ubuntu(&base))];
+    let kinds =
+        [("ROCm", releases_after(&lower, "rocm"), own), ("Ubuntu", ubuntu(&lower), ubuntu(&base))];
     for (name, said, is) in kinds {
         let (Some(said), Some(is)) = (only(&said), only(&is)) else { continue };
         if !said.starts_with(is) && !is.starts_with(said) {

@@ -214,6 +214,16 @@ fn charts_and_optional_devices_of_other_kinds_are_fine() {
     for text in [quadlet("rocm", "/dev/kfd"), quadlet("any", "-/dev/kfd")] {
         expect("device-optional", NONE, &[("a.container", &text, &[])]);
     }
+    let system = "[Container]\nImage=docker.io/a/b@sha256:1\nAddDevice=/dev/kfd\n# WantedBy=default.target\n[Install]\nWantedBy=multi-user.target\n";
+    expect("rootless-groups", NONE, &[("a.container", system, &[])]);
+    let installer = "FROM docker.io/library/ubuntu:24.04\nRUN apt-get update && apt-get install -y curl pciutils && curl -fsSL https://ollama.com/install.sh | sh\nENV ROCM=1\n";
+    let other =
+        "FROM docker.io/library/ubuntu:24.04\nRUN curl -fsSL https://ollama.com/install.sh | sh\n";
+    for text in [installer, other] {
+        expect("ollama-without-rocm", NONE, &[("Dockerfile", text, &[])]);
+    }
+    let root = "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n    group_add: [render]\n";
+    expect("group-by-name", NONE, &[("compose.yml", root, &[])]);
     let group =
         "FROM docker.io/rocm/pytorch@sha256:1\n# start it with group_add for /dev/kfd\nUSER app\n";
     expect("render-group-missing", NONE, &[("Dockerfile", group, &[])]);

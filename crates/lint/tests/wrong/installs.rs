@@ -4,6 +4,24 @@ use super::Wrong;
 
 pub(super) const WRONG: &[Wrong] = &[
     (
+        "ollama-without-rocm",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/ubuntu:24.04\nENV HSA_OVERRIDE_GFX_VERSION=10.3.0\nRUN curl -fsSL https://ollama.com/install.sh | sh\n",
+    ),
+    (
+        "group-by-name",
+        "compose.yml",
+        6,
+        "services:\n  a:\n    build: .\n    user: '${UID:-1000}:1000'\n    devices: [/dev/kfd]\n    group_add: [render]\n",
+    ),
+    (
+        "rootless-groups",
+        "a.container",
+        3,
+        "[Container]\nImage=docker.io/a/b@sha256:1\nAddDevice=/dev/kfd\n# [Install]\n# WantedBy=default.target\n",
+    ),
+    (
         "visible-devices-twice",
         "compose.yml",
         6,
