@@ -13,11 +13,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
-    without_libraries(facts, &all, found);
-    search_path(facts, &all, found);
-    for instruction in all.iter().filter(|one| parts(one).0 == "LABEL") {
-        label(facts, instruction, found);
+    without_libraries(facts, found);
+    search_path(facts, found);
+    if facts.code.contains("LABEL") {
+        let all = instructions(facts.text);
+        for instruction in all.iter().filter(|one| parts(one).0 == "LABEL") {
+            label(facts, instruction, found);
+        }
     }
 }
 
@@ -35,15 +37,8 @@ const SMALL: [&str; 8] = [
 
 /// Checks for a build with HIP of a program that needs hipBLAS and rocBLAS, on an image of AMD that
 /// contains neither.
-fn without_libraries(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
-    let mut code = facts.code.to_ascii_lowercase();
-    for option in HIP_OPTIONS {
-        code = code.replace(option, "");
-    }
-    // The file mentions the libraries, so it may install or copy them.
-    if ["hipblas", "rocblas", "rocm-hip", "amdgpu-install"].iter().any(|name| code.contains(name)) {
-        return;
-    }
+fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let mut all: Option<Vec<Instruction>> = None;
     for command in facts.commands.iter().filter(|one| one.words[0].text.ends_with("cmake")) {
         let base = facts.base(command.stage).map(|stage| images::parts(&stage.base));
         let Some(images::Parts { path, tag: Some(tag), .. }) = base else { continue };
@@ -67,11 +62,27 @@ fn without_libraries(facts: &Facts<'_>, all: &[Instruction], found: &mut Finding
                             .any(|part| rest.contains(part)))
         };
         let installs = |one: &ShellCommand| one.stage == command.stage && has_rocm_package(one);
-        if is_slim && is_built && !all.iter().any(brings) && !facts.commands.iter().any(installs) {
+        if !is_slim || !is_built {
+            continue;
+        }
+        if all.is_none() && mentions_libraries(facts) {
+            return;
+        }
+        let all = all.get_or_insert_with(|| instructions(facts.text));
+        if !all.iter().any(brings) && !facts.commands.iter().any(installs) {
             let message = format!("`{path}:{tag}` contains neither hipBLAS nor rocBLAS");
             return found.add("math-libraries-missing", command.words[0].line, message);
         }
     }
+}
+
+/// Returns whether a file mentions the libraries, so that it may install or copy them.
+fn mentions_libraries(facts: &Facts<'_>) -> bool {
+    let mut code = facts.code.to_ascii_lowercase();
+    for option in HIP_OPTIONS {
+        code = code.replace(option, "");
+    }
+    ["hipblas", "rocblas", "rocm-hip", "amdgpu-install"].iter().any(|name| code.contains(name))
 }
 
 /// Returns whether a command installs a package of ROCm that can bring its libraries.
@@ -90,18 +101,23 @@ const WITH_PATH: [&str; 5] =
     ["rocm/jax", "rocm/pytorch", "rocm/sgl-dev", "rocm/tensorflow", "rocm/vllm"];
 
 /// Checks for an `ENV PATH` that replaces the base image's.
-fn search_path(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
+fn search_path(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_path = |one: &&crate::shell::Setting| one.name == "PATH" && one.scope == Scope::Image;
     let mut stages: BTreeSet<usize> = BTreeSet::new();
+    let mut all: Option<Vec<Instruction>> = None;
     for setting in facts.settings.iter().filter(is_path) {
         let is_first = stages.insert(setting.stage);
         let base = facts.base(setting.stage).map(|stage| images::parts(&stage.base).path);
         let has_path = base.is_some_and(|path| WITH_PATH.iter().any(|one| path.starts_with(one)));
+        if !is_first || !has_path || setting.value.contains(UNKNOWN) {
+            continue;
+        }
+        let all = all.get_or_insert_with(|| instructions(facts.text));
         let own = super::stages::instruction_of(all, setting.line);
         let is_kept = own
             .is_none_or(|one| one.text.contains("$PATH") || one.text.contains("${PATH"))
             || ["venv", "conda", "/opt/rocm/bin"].iter().any(|part| setting.value.contains(part));
-        if is_first && has_path && !is_kept && !setting.value.contains(UNKNOWN) {
+        if !is_kept {
             found.add("path-replaced", setting.line, "`PATH` of the base image is replaced");
         }
     }

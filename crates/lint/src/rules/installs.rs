@@ -3,7 +3,7 @@
 
 use super::packages::names_rocm;
 use super::stages::{command_of, instruction_of, is_known_base, is_rocm_torch};
-use super::traps::{Instruction, instructions};
+use super::traps::instructions;
 use crate::facts::Package;
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
@@ -18,12 +18,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         removed(facts, package, context, found);
     }
     if facts.kind == Kind::Dockerfile {
-        let all = instructions(facts.text);
         for package in &facts.packages {
             other_system(facts, package, found);
         }
-        for command in &facts.commands {
-            for_cuda(facts, &all, command, found);
+        // The first list is enough.
+        if let Some((command, list)) = facts.commands.iter().find_map(cuda_list) {
+            for_cuda(facts, command, list, found);
         }
         kept(facts, found);
     }
@@ -117,16 +117,11 @@ fn other_system(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) 
 /// Parts of the names of lists of requirements for NVIDIA GPUs.
 const CUDA: [&str; 4] = ["cuda", "nvidia", "cu12", "cu11"];
 
-/// Checks for `pip install -r requirements-cuda.txt` in an image for AMD GPUs.
-fn for_cuda(
-    facts: &Facts<'_>,
-    all: &[Instruction],
-    command: &ShellCommand,
-    found: &mut Findings<'_>,
-) {
+/// Returns the list in `pip install -r requirements-cuda.txt`.
+fn cuda_list(command: &ShellCommand) -> Option<(&ShellCommand, &str)> {
     let words = words_of(command);
     if !is_pip(&words) || !words.contains(&"install") {
-        return;
+        return None;
     }
     let lists = words.windows(2).filter(|two| {
         matches!(two[0], "-r" | "--requirement" | "--requirements")
@@ -141,11 +136,16 @@ fn for_cuda(
             && !name.contains("rocm")
             && !name.contains("non")
     };
-    let Some(list) = lists.find(is_cuda) else { return };
+    lists.find(is_cuda).map(|list| (command, list))
+}
+
+/// Checks a list of requirements for NVIDIA GPUs that an image for AMD GPUs installs.
+fn for_cuda(facts: &Facts<'_>, command: &ShellCommand, list: &str, found: &mut Findings<'_>) {
     let has_rocm = facts.base(command.stage).is_some_and(|stage| stage.base.contains("rocm"));
     let installs_rocm =
         facts.packages.iter().any(|one| one.stage == command.stage && is_rocm_torch(facts, one));
-    let own = instruction_of(all, command.words[0].line).map(|one| one.text.as_str());
+    let all = instructions(facts.text);
+    let own = instruction_of(&all, command.words[0].line).map(|one| one.text.as_str());
     // A build for several vendors chooses the list.
     let is_choice = own.is_none_or(|text| {
         ["if ", "case ", "||", "grep", "sed "].iter().any(|word| text.contains(word))
