@@ -161,13 +161,12 @@ fn for_cuda(facts: &Facts<'_>, command: &ShellCommand, list: &str, found: &mut F
 }
 
 /// Packages that require torch.
-const NEED_TORCH: [&str; 9] = [
+const NEED_TORCH: [&str; 8] = [
     "accelerate",
     "demucs",
     "openai-whisper",
     "peft",
     "pyannote-audio",
-    "torchaudio",
     "torchvision",
     "ultralytics",
     "whisperx",
