@@ -1,6 +1,8 @@
 //! Rules for what pip really installs: bounds that the shell reads, builds that are gone, packages
 //! for other systems, and a torch that is already there.
 
+use jiff::civil::Date;
+
 use super::packages::names_rocm;
 use super::stages::{command_of, instruction_of, is_known_base, is_rocm_torch};
 use super::traps::instructions;
@@ -75,7 +77,7 @@ const NIGHTLY: &str = "download.pytorch.org/whl/nightly";
 
 /// The number of days after which a nightly build is certainly gone. The index shows the newest 60
 /// builds of a package, and there is about one a day.
-const GONE: i64 = 180;
+const GONE: i32 = 180;
 
 /// Checks for nightly builds of a day long ago.
 fn removed(facts: &Facts<'_>, package: &Package, context: Context<'_>, found: &mut Findings<'_>) {
@@ -84,21 +86,17 @@ fn removed(facts: &Facts<'_>, package: &Package, context: Context<'_>, found: &m
     let day = day.split('+').next().unwrap_or_default();
     let is_nightly = command_of(facts, package)
         .is_some_and(|one| one.words.iter().any(|word| word.text.contains(NIGHTLY)));
-    let (Some(built), Some(today)) = (days(day), context.today.and_then(days)) else { return };
-    if is_nightly && today - built > GONE {
+    let (Some(built), Some(today)) = (date(day), context.today.and_then(date)) else { return };
+    if is_nightly && (today - built).get_days() > GONE {
         let version = package.version.as_deref().unwrap_or_default();
         let message = format!("`{}` `{version}` is an old nightly build", package.name);
         found.add("nightly-removed", package.line, message);
     }
 }
 
-/// Returns about the number of days since the year 0, for `20240726` and `2024-07-26`.
-fn days(date: &str) -> Option<i64> {
-    let digits: String = date.chars().filter(|c| *c != '-').collect();
-    let is_date = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number: i64 = digits.parse().ok().filter(|_| is_date)?;
-    let (year, month, day) = (number / 10_000, number / 100 % 100, number % 100);
-    Some(year * 365 + month * 30 + day)
+/// Reads `20240726` and `2024-07-26`.
+fn date(text: &str) -> Option<Date> {
+    Date::strptime("%Y%m%d", text.replace('-', "")).ok()
 }
 
 /// Packages of which there are wheels for Windows only, and no source.
@@ -261,9 +259,8 @@ mod tests {
         for (text, expected) in [(">=2.4", true), ("<3", true), (">log", false), ("==1", false)] {
             assert_eq!(is_bound(text), expected, "{text}");
         }
-        assert!(
-            days("20240726").zip(days("2024-07-27")).is_some_and(|(one, next)| next - one == 1)
-        );
-        assert_eq!(days("2024"), None);
+        let (one, next) = (date("20240726"), date("2024-07-27"));
+        assert_eq!(one.zip(next).map(|(one, next)| (next - one).get_days()), Some(1));
+        assert_eq!(date("2024"), None);
     }
 }
