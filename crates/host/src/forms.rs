@@ -184,6 +184,13 @@ pub const SUBJECT: Form = Form::of(
             "none",
             "against = ['NVIDIA GeForce']",
         ),
+        Key::optional(
+            "advice",
+            Kind::Texts,
+            "Beginnings of lines of `fix` and `reasons` that are only for such logs. They are left out unless one of `signs` matches or, if there is an `against`, none of its patterns matches.",
+            "none",
+            "advice = ['Strix Halo:']",
+        ),
     ]],
 );
 
@@ -245,6 +252,13 @@ pub const FAILURE: Form = Form::of(
             Kind::Text,
             "What happened.",
             "cause = \"the GPU read unmapped memory\"",
+        ),
+        Key::optional(
+            "reasons",
+            Kind::Texts,
+            "Sentences that continue `cause`. `advice` of a subject leaves out those for other logs.",
+            "none",
+            "reasons = ['Strix Halo: the firmware is faulty']",
         ),
         Key::required(
             "fix",

@@ -52,11 +52,11 @@ pub struct Line {
 
 impl From<&Diagnosis<'_>> for Known {
     fn from(diagnosis: &Diagnosis<'_>) -> Self {
-        let Diagnosis { failure, lines, count } = diagnosis;
+        let Diagnosis { failure, cause, fix, lines, count } = diagnosis;
         Self {
             name: failure.name.clone(),
-            cause: failure.cause.clone(),
-            fix: failure.fix.clone(),
+            cause: cause.clone(),
+            fix: fix.clone(),
             known: failure.known.to_string(),
             harmless: failure.is_harmless,
             evidence: failure.evidence.clone(),

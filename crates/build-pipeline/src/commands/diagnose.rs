@@ -39,12 +39,8 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
 /// Prints the known failures in the output of another command, if there are any.
 pub(crate) fn offer(found: &Diagnoses<'_>) {
     let failures = found.found.iter().filter(|one| !one.failure.is_harmless);
-    for Diagnosis { failure, lines, .. } in failures {
-        output::known_failure(
-            &failure.name,
-            &failure.cause,
-            lines.first().map(|line| line.text.as_str()),
-        );
-        failure.fix.iter().for_each(|fix| output::advise(fix));
+    for Diagnosis { failure, cause, fix, lines, .. } in failures {
+        output::known_failure(&failure.name, cause, lines.first().map(|line| line.text.as_str()));
+        fix.iter().for_each(|one| output::advise(one));
     }
 }

@@ -1,6 +1,6 @@
 //! Weighs the matches of patterns, in the order of the log.
 
-use super::{Diagnosis, Failures, LogLine, Use};
+use super::{Diagnosis, Failure, Failures, LogLine, Subject, Use};
 
 /// The state of a failure while a log is read.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +60,11 @@ impl<'f> Judge<'f> {
         }
     }
 
-    /// Returns whether the pattern was already found in the line with that number.
+    /// Returns whether the pattern was already found in the line with that number, or in any line
+    /// if once is enough.
     pub(super) fn has(&self, pattern: usize, number: u64) -> bool {
-        self.last[pattern] == Some(number)
+        let is_once = self.failures.patterns[pattern].is_once;
+        self.last[pattern].is_some_and(|last| is_once || last == number)
     }
 
     /// Records a match. `is_mention` returns whether the line only mentions failures, and `text`
@@ -162,7 +164,8 @@ impl<'f> Judge<'f> {
         let shown = failures.all.iter().zip(traces).filter_map(|(failure, trace)| {
             let fits = is_about(failure.proof.about, &trace);
             let lines = trace.confirmed.or(trace.pending).filter(|_| fits)?;
-            Some(Diagnosis { failure, lines, count: trace.count })
+            let (cause, fix) = told(failure, &failures.subjects, &subjects);
+            Some(Diagnosis { failure, cause, fix, lines, count: trace.count })
         });
         let shown: Vec<Diagnosis<'_>> = shown.collect();
         let is_explained = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
@@ -170,6 +173,35 @@ impl<'f> Judge<'f> {
             shown.iter().filter(|one| !is_explained(one)).cloned().collect();
         found.sort_by_key(|one| one.lines.first().map(|line| line.number));
         found
+    }
+}
+
+/// Returns the cause and the advice of a failure, without what is only for other logs.
+fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<String>) {
+    let fits = |text: &&String| {
+        let mut all = subjects.iter().zip(seen);
+        all.all(|(subject, seen)| !subject.is_for(text) || seen.may_be(subject))
+    };
+    let mut cause = failure.cause.clone();
+    for reason in failure.reasons.iter().filter(fits) {
+        cause.push_str(". ");
+        cause.push_str(reason);
+    }
+    (cause, failure.fix.iter().filter(fits).cloned().collect())
+}
+
+impl Subject {
+    /// Returns whether a reason or advice is only for logs of this subject.
+    fn is_for(&self, text: &str) -> bool {
+        self.advice.iter().any(|beginning| text.starts_with(beginning.as_str()))
+    }
+}
+
+impl Seen {
+    /// Returns whether the log may come from the subject: a sign matched, or the subject has
+    /// patterns for other logs, and none of them matched.
+    fn may_be(&self, subject: &Subject) -> bool {
+        self.sign.is_some() || !(self.is_doubtful || subject.against.is_empty())
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Failure {
     pub name: String,
     /// The cause.
     pub cause: String,
+    /// Sentences that continue the cause, for some kinds of logs.
+    pub reasons: Vec<String>,
     /// What to do, the most promising first.
     pub fix: Vec<String>,
     /// How it is known.
@@ -65,6 +67,8 @@ struct Subject {
     signs: Vec<usize>,
     /// Patterns that match other logs. If one of them matches, a sign must be close to the failure.
     against: Vec<usize>,
+    /// The beginnings of reasons and of advice that are only for such logs.
+    advice: Vec<String>,
 }
 
 /// A pattern of the catalogue.
@@ -74,6 +78,8 @@ struct Pattern {
     regex: Option<Regex>,
     /// What a match means.
     uses: Vec<Use>,
+    /// Whether its first match in a log is enough.
+    is_once: bool,
 }
 
 /// The meaning of a match.
@@ -108,6 +114,10 @@ pub struct Failures {
 pub struct Diagnosis<'a> {
     /// The failure.
     pub failure: &'a Failure,
+    /// The cause, with the reasons that fit the log.
+    pub cause: String,
+    /// The advice that fits the log.
+    pub fix: Vec<String>,
     /// The lines that show it, in log order.
     pub lines: Vec<LogLine>,
     /// The number of lines that match one of its patterns.

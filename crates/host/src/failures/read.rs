@@ -190,7 +190,7 @@ impl Patterns {
         let mut patterns: Vec<Pattern> = self
             .all
             .into_iter()
-            .map(|one| Pattern { regex: one.regex, uses: Vec::new() })
+            .map(|one| Pattern { regex: one.regex, uses: Vec::new(), is_once: false })
             .collect();
         let mut use_all = |indexes: &[usize], meaning: Use| {
             indexes.iter().for_each(|index| patterns[*index].uses.push(meaning));
@@ -202,6 +202,15 @@ impl Patterns {
         for (index, failure) in failures.iter().enumerate() {
             use_all(&failure.proof.unless, Use::Unless(index));
             use_all(&failure.proof.lines, Use::Line(index));
+        }
+        let is_close =
+            |subject: &usize| failures.iter().any(|one| one.proof.about == Some(*subject));
+        for pattern in &mut patterns {
+            pattern.is_once = pattern.uses.iter().all(|one| match one {
+                Use::Line(_) | Use::Unless(_) => false,
+                Use::Sign(subject) => !is_close(subject),
+                Use::Against(_) => true,
+            });
         }
         // A DFA is the largest kind of automaton, and the fastest.
         let automaton =
@@ -234,8 +243,10 @@ fn read_subject(
         table.add_missing(report, "signs", "signs = [\"HIP error: \"]");
     }
     let against = table.texts(report, "against", "NVIDIA GeForce", pattern);
-    let subject = Subject { signs: patterns.add(signs?), against: patterns.add(against?) };
-    Ok((name?, subject))
+    let advice = table.texts(report, "advice", "Strix Halo:", text);
+    let (signs, against, advice) = (signs?, against?, advice?);
+    let (signs, against) = (patterns.add(signs), patterns.add(against));
+    Ok((name?, Subject { signs, against, advice }))
 }
 
 fn read_failure(
@@ -252,6 +263,7 @@ fn read_failure(
     let is_harmless = table.flag(report, "harmless");
     let is_unclear = table.flag(report, "unclear");
     let cause = table.required(report, "cause", "cause = \"what happened\"", text);
+    let reasons = table.texts(report, "reasons", "Strix Halo: why", text);
     let fix = table.texts(report, "fix", "what to do", text);
     if fix.as_ref().is_ok_and(Vec::is_empty) {
         table.add_missing(report, "fix", "fix = [\"what to do\"]");
@@ -262,6 +274,7 @@ fn read_failure(
     let failure = Failure {
         name: entry.key.to_owned(),
         cause: cause?,
+        reasons: reasons?,
         fix: fix?,
         known: known?,
         evidence: evidence?,

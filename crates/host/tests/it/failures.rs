@@ -72,7 +72,7 @@ fn memory_in_use_needs_another_rocm_and_no_option() {
     let (_, log) = logs.iter().find(|(name, _)| *name == "memory-in-use").unwrap();
     let found = failures.diagnose(log.as_bytes()).unwrap().found;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].failure.fix, ["use ROCm 7.13 or newer"]);
+    assert_eq!(found[0].fix, ["use ROCm 7.13 or newer"]);
 }
 
 /// Missing firmware cancels `gpu-init-failed` only where `firmware-missing` is reported instead.
@@ -234,7 +234,7 @@ fn causes_and_advice_fit_the_program_and_the_system() {
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        let text = format!("{} {}", found[0].failure.cause, found[0].failure.fix.join(" "));
+        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
         for word in foreign {
             assert!(!text.contains(word), "{name}: {text}");
         }
@@ -253,19 +253,56 @@ fn advice_for_one_gpu_says_for_which() {
         ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
         ("miopen-invalid-time", "WINOGRAD_FURY", "Strix Halo: "),
         ("gpu-resume-failed", "amdgpu.runpm=0", "if only the GPU was suspended "),
-        ("gcn-code-on-rdna", "cudnn.enabled", "MIOpen: "),
         ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
         ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
         ("no-such-wheel", "which also have wheels for Windows", "Windows: "),
         ("hip-unclear-error", "dmesg", "Linux: "),
         ("hip-unclear-error", "Adrenalin", "Windows: "),
-        ("hip-graph-capture", "--enforce-eager", "vLLM: "),
         ("driver-for-another-kernel", "linux-modules-extra", "install all updates "),
     ] {
         let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
         let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        let line = found[0].failure.fix.iter().find(|line| line.contains(advice));
+        let line = found[0].fix.iter().find(|line| line.contains(advice));
         assert!(line.is_some_and(|line| line.starts_with(gpu)), "{name}: {line:?}");
+    }
+}
+
+/// The log shows a GPU, a program or a system: advice and reasons for others are left out.
+#[test]
+fn advice_and_reasons_are_for_the_log() {
+    let failures = catalogue();
+    let told = |log: &str| {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        format!("{} {}", found[0].cause, found[0].fix.join(" "))
+    };
+    let fault = "Memory access fault by GPU node-1 (Agent handle: 0x5)";
+    for (log, with, without) in [
+        (fault, &["Strix Halo: ", "R9700: ", "needs one"][..], &[][..]),
+        ("gfx1151 : 0\n", &["Strix Halo: "], &["R9700: "]),
+        ("Device 0: AMD Radeon RX 7900 XT, gfx1100\n", &[], &["Strix Halo: ", "R9700: "]),
+        ("Device 0: AMD Radeon RX 9070 XT\n", &["R9700: "], &["Strix Halo: "]),
+        // A list of targets does not show the GPU.
+        ("PYTORCH_ROCM_ARCH=gfx1030;gfx1100\n", &["Strix Halo: ", "R9700: "], &[]),
+    ] {
+        let log = if log == fault { log.to_owned() } else { format!("{log}{fault}") };
+        let text = told(&log);
+        assert!(with.iter().all(|word| text.contains(word)), "{log}: {text}");
+        assert!(!without.iter().any(|word| text.contains(word)), "{log}: {text}");
+    }
+    let failed = "gfx1100 \nHIP error: invalid device function";
+    assert!(!told(failed).contains("bitsandbytes"));
+    assert!(told(&format!("{failed} at bitsandbytes/csrc/ops.hip:89")).contains("bitsandbytes: "));
+}
+
+/// Whatever a log shows, some advice is left.
+#[test]
+fn every_failure_has_advice_for_every_log() {
+    let failures = catalogue();
+    for (name, log) in logs(FAILING) {
+        let foreign = "\n".repeat(400) + "WinError .exe\n/opt/rocm\nRadeon RX 7900 gfx1100 \n";
+        let found = failures.diagnose(format!("{log}{foreign}").as_bytes()).unwrap().found;
+        let one = found.iter().find(|one| one.failure.name == name);
+        assert!(one.is_none_or(|one| !one.fix.is_empty()), "{name}");
     }
 }
 
@@ -331,6 +368,13 @@ mentions = ['^ *[0-9]+ [|]', 'PASSED$']
 [about.rocm]
 signs = ['ROCm is here']
 against = ['NVIDIA is here']
+[about.some]
+signs = ['for some']
+advice = ['Some:']
+[about.most]
+signs = ['for most']
+against = ['not for']
+advice = ['Most:']
 [failure.both]
 all = ['first half', 'second half']
 within = 3
@@ -343,7 +387,8 @@ any = ['it broke']
 unless = ['it works']
 within = 2
 cause = 'a'
-fix = ['b']
+reasons = ['Some: b', 'Most: c', 'd']
+fix = ['b', 'Some: c', 'Most: d']
 known = 'vendor'
 evidence = 'c'
 [failure.about]
@@ -420,6 +465,24 @@ fn evidence_is_weighed_by_what_is_near_it() {
     // A line with both patterns counts once.
     let all = failures.diagnose(&b"first half, second half\nfirst half\n"[..]).unwrap();
     assert_eq!(all.found[0].count, 2);
+}
+
+#[test]
+fn what_is_only_for_other_logs_is_left_out() {
+    let failures = parse_failures("failures.toml", SMALL).unwrap();
+    for (log, cause, fix) in [
+        ("it broke", "a. Most: c. d", &["b", "Most: d"][..]),
+        ("it broke, not for you", "a. d", &["b"]),
+        ("it broke, not for you but for most", "a. Most: c. d", &["b", "Most: d"]),
+        ("it broke\n\n\n\nfor some, not for you", "a. Some: b. d", &["b", "Some: c"]),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        assert_eq!((found[0].cause.as_str(), &found[0].fix[..]), (cause, &told(fix)[..]), "{log}");
+    }
+}
+
+fn told(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
 #[test]
