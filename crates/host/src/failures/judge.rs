@@ -180,7 +180,7 @@ impl<'f> Judge<'f> {
 fn told(failure: &Failure, subjects: &[Subject], seen: &[Seen]) -> (String, Vec<String>) {
     let fits = |text: &&String| {
         let mut all = subjects.iter().zip(seen);
-        all.all(|(subject, seen)| !subject.is_for(text) || seen.may_be(subject))
+        all.all(|(subject, state)| !subject.is_for(text) || state.may_be(subject))
     };
     let mut cause = failure.cause.clone();
     for reason in failure.reasons.iter().filter(fits) {

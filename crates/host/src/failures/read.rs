@@ -203,12 +203,12 @@ impl Patterns {
             use_all(&failure.proof.unless, Use::Unless(index));
             use_all(&failure.proof.lines, Use::Line(index));
         }
-        let is_close =
+        let is_about =
             |subject: &usize| failures.iter().any(|one| one.proof.about == Some(*subject));
         for pattern in &mut patterns {
             pattern.is_once = pattern.uses.iter().all(|one| match one {
                 Use::Line(_) | Use::Unless(_) => false,
-                Use::Sign(subject) => !is_close(subject),
+                Use::Sign(subject) => !is_about(subject),
                 Use::Against(_) => true,
             });
         }
