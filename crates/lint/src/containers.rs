@@ -264,8 +264,14 @@ pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
     if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
         words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
     }
-    let command =
-        ShellCommand { words, folder: String::new(), stage: 0, is_piped: false, is_saved: false };
+    let command = ShellCommand {
+        words,
+        folder: String::new(),
+        stage: 0,
+        is_piped: false,
+        is_saved: false,
+        is_for_other: false,
+    };
     facts.script(Script { commands: vec![command], ..Script::default() });
 }
 

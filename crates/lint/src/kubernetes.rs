@@ -167,7 +167,11 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     options.extend(containers::markers(&texts.join(" "), node.line));
     if let Some((reference, line)) = image {
-        facts.images.push(Image::new(reference, line));
+        // An image that is never pulled was loaded into the node.
+        let policy = node.get("imagePullPolicy").and_then(Node::text);
+        if policy != Some("Never") || reference.contains('/') {
+            facts.images.push(Image::new(reference, line));
+        }
         containers::start(words, reference, facts);
     }
     let image = image.map(|(text, line)| Word { text: text.to_owned(), line });
@@ -262,7 +266,17 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
         one.get("resources").and_then(|all| all.get("limits")).map_or(&[][..], Node::entries);
     let has_plugin = limits.iter().any(|(key, _)| key.text().is_some_and(|key| key.contains('/')));
     let may_open = privileged.is_some() || has_plugin || is_manager(one);
-    options.extend(mounts(pod, one, may_open, facts));
+    let mounted = mounts(pod, one, may_open, facts);
+    let is_given = limit(one, "limits", GPU).is_some() && privileged.is_none() && !is_manager(one);
+    let device = mounted.iter().find(|option| option.text.starts_with("--device="));
+    if let Some(device) = device.filter(|_| is_given) {
+        let host = device.text.trim_start_matches("--device=");
+        let message =
+            format!("`{host}` is mounted, and `{GPU}` already gives the container its devices");
+        let line = device.line;
+        facts.problems.push(Problem { rule: "kubernetes-device-twice", line, message });
+    }
+    options.extend(mounted);
     options
 }
 

@@ -234,8 +234,8 @@ pub(crate) struct Findings<'a> {
     /// The rules to report. `None` means all.
     only: Option<&'a [&'a str]>,
     all: Vec<Finding>,
-    /// The ROCm releases that were found in each stage.
-    releases: BTreeSet<(usize, String)>,
+    /// The ROCm releases that were found.
+    releases: BTreeSet<String>,
 }
 
 impl<'a> Findings<'a> {
@@ -243,9 +243,9 @@ impl<'a> Findings<'a> {
         Self { file, only: None, all: Vec::new(), releases: BTreeSet::new() }
     }
 
-    /// Returns whether this is the first finding about a ROCm release in a stage.
-    pub(crate) fn is_first(&mut self, stage: usize, release: &str) -> bool {
-        self.releases.insert((stage, release.to_owned()))
+    /// Returns whether this is the first finding about a ROCm release.
+    pub(crate) fn is_first(&mut self, release: &str) -> bool {
+        self.releases.insert(release.to_owned())
     }
 
     /// Adds a violation. Its rule always exists: the data reader checks the rules in rows, and a

@@ -15,11 +15,15 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         return;
     }
     let mut problems = Vec::new();
+    let is_override = is_override(facts);
     for (name, service) in services.entries() {
         let name = name.text().unwrap_or_default();
         keys(name, service, &mut problems);
         mounts(service, &mut problems);
         replaced(service, &mut problems);
+        if is_override {
+            added(service, facts.text, &mut problems);
+        }
         if is_whole(root, facts.file) {
             unhealthy(services, service, &mut problems);
         }
@@ -73,6 +77,49 @@ fn mounts(service: &Node, problems: &mut Vec<Problem>) {
 
 /// Keys whose values in a fragment are usually meant to be kept.
 const EXTENDED: [&str; 4] = ["devices", "environment", "group_add", "security_opt"];
+
+/// Returns whether a file is used together with a base file.
+fn is_override(facts: &Facts<'_>) -> bool {
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let calls = |line: &str| line.trim_start().starts_with('#') && line.matches(" -f ").count() > 1;
+    name.contains("override") || facts.text.lines().any(calls)
+}
+
+/// Keys with lists that Compose appends to those of the base file.
+const APPENDED: [&str; 8] = [
+    "cap_add",
+    "device_cgroup_rules",
+    "devices",
+    "group_add",
+    "ports",
+    "security_opt",
+    "tmpfs",
+    "volumes",
+];
+
+/// Words of comments that say that a list replaces another one.
+const SAID: [&str; 4] = ["replaces ", "replace the ", ": remove ", "overrides the "];
+
+/// Checks for lists of an override that, by their comments, replace those of the base file.
+fn added(service: &Node, text: &str, problems: &mut Vec<Problem>) {
+    let lines: Vec<&str> = text.lines().collect();
+    for (key, value) in service.entries() {
+        let name = key.text().unwrap_or_default();
+        let is_list = APPENDED.contains(&name) && !value.items().is_empty();
+        let before = lines.get(..key.line.saturating_sub(1)).unwrap_or_default();
+        let own = lines.get(key.line.saturating_sub(1)).copied().unwrap_or_default();
+        let above = before.iter().rev().take_while(|line| line.trim_start().starts_with('#'));
+        let says = |line: &&str| {
+            let lower = line.to_ascii_lowercase();
+            SAID.iter().any(|word| lower.contains(word))
+        };
+        let is_said = above.take(3).any(says) && !own.contains("!override");
+        if is_list && is_said && !own.contains("!reset") {
+            let message = format!("`{name}` is added to the list of the base file");
+            problems.push(Problem { rule: "compose-override-adds", line: key.line, message });
+        }
+    }
+}
 
 /// Checks for keys of a merged fragment that the service replaces.
 fn replaced(service: &Node, problems: &mut Vec<Problem>) {

@@ -1,5 +1,6 @@
 //! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
+use super::operators::runs_input;
 use super::packages;
 use super::variables::is_branch;
 use crate::python::is_pip;
@@ -89,7 +90,10 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
         }
     } else if is_branch(target) || is_named {
         found.add(branch_rule(target), line, format!("the branch `{target}` is checked out"));
-    } else if is_tag(target) && !is_hexadecimal(target) {
+    } else if is_tag(target)
+        && !is_hexadecimal(target)
+        && may_move(cloned_before(facts, at), target)
+    {
         let message = format!("the {} `{target}` is checked out", kind_of(target));
         found.add("tag-not-commit", line, message);
     }
@@ -248,6 +252,9 @@ fn clone(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_>) 
             if let Some(hit) = never(repository_name(url), branch, line) {
                 found.hit(hit);
             } else if is_tag(branch) && !is_tensorflow_series(url, branch) {
+                if !may_move(Some(url), branch) {
+                    return;
+                }
                 let kind = kind_of(branch);
                 let message = format!("{shown} is cloned at {kind} `{branch}`, not at a commit");
                 found.add("tag-not-commit", line, message);
@@ -285,6 +292,12 @@ fn is_tag(name: &str) -> bool {
 fn kind_of(name: &str) -> &'static str {
     let number = name.find(|c: char| c.is_ascii_digit()).map_or(name, |at| &name[at..]);
     if number.contains('-') { "tag or branch" } else { "tag" }
+}
+
+/// Returns whether a tag may be moved. Few projects have done that, and some names can be those of
+/// branches.
+fn may_move(repository: Option<&str>, tag: &str) -> bool {
+    repository.is_some_and(|url| repository_name(url) == "vllm") || kind_of(tag) != "tag"
 }
 
 /// Returns whether a name is one of TensorFlow's release branches: `r2.14`.
@@ -482,6 +495,7 @@ fn from_git(command: &ShellCommand, found: &mut Findings<'_>) {
                 found.add("clone-unpinned", word.line, message);
             }
             Some(name) if name.contains(UNKNOWN) || is_hexadecimal(name) => {}
+            Some(name) if is_tag(name) && !may_move(repository, name) => {}
             Some(name) if is_tag(name) => {
                 let message = format!("the {} `{name}` of {shown} is installed", kind_of(name));
                 found.add("tag-not-commit", word.line, message);
@@ -588,6 +602,9 @@ fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
         // `python3 -m json.tool` and `python3 -c '…'` only read it.
         program if program.starts_with("python") && !words[1..].iter().any(|w| is_code(w)) => {
             Some("a download is piped straight into Python")
+        }
+        program @ ("perl" | "ruby" | "node" | "php") if runs_input(program, &words[1..]) => {
+            Some("a download is piped straight into an interpreter")
         }
         "tar" | "bsdtar" => Some("a download is unpacked without a check"),
         _ => None,

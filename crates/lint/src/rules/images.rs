@@ -81,7 +81,14 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
         0 => data().official.contains(path),
         slashes => slashes == 1,
     };
-    let is_own = !has_registry && !is_on_hub;
+    let moves = |one: &&str| {
+        matches!(*one, "rawhide" | "dev" | "main" | "edge")
+            || ["latest", "nightly"].iter().any(|word| one.contains(word)) && !is_dated(one)
+    };
+    // Every node pulls the image of a pod.
+    let is_pulled =
+        facts.kind == Kind::Manifest && !has_digest && tag.is_none_or(|tag| moves(&tag));
+    let is_own = !has_registry && !is_on_hub && !is_pulled;
     if builds(facts, name, context) || is_placeholder || is_own {
         return;
     }
@@ -100,10 +107,6 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
     if has_digest {
         return;
     }
-    let moves = |one: &&str| {
-        matches!(*one, "rawhide" | "dev" | "main" | "edge")
-            || ["latest", "nightly"].iter().any(|word| one.contains(word)) && !is_dated(one)
-    };
     match tag.filter(|one| !moves(one)) {
         None => {
             found.add(

@@ -25,7 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let manager = MANAGERS.iter().find(|(name, _)| *name == program);
         let own = instruction_of(&all, command.words[0].line);
         if let Some(((name, locks), own)) = manager.zip(own) {
-            global(command, found);
+            named(command, found);
             if !is_based_on_stage(facts, &all, own.stage) {
                 unlocked(&all, own, command, name, locks, found);
             }
@@ -33,14 +33,32 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks `npm install -g NAME` without a version.
-fn global(command: &ShellCommand, found: &mut Findings<'_>) {
+/// Options whose value is the next word.
+const TAKES_VALUE: [&str; 13] = [
+    "-C",
+    "-w",
+    "--cache",
+    "--cwd",
+    "--dir",
+    "--filter",
+    "--include",
+    "--loglevel",
+    "--omit",
+    "--prefix",
+    "--registry",
+    "--store-dir",
+    "--workspace",
+];
+
+/// Checks `npm install NAME` without a version.
+fn named(command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let plain: Vec<&str> =
         words[1..].iter().copied().filter(|word| !word.starts_with('-')).collect();
-    let has_option = words.iter().any(|word| matches!(*word, "-g" | "--global"));
+    // The next word is the value of such an option.
+    let takes = |word: &&str| TAKES_VALUE.contains(word);
     let names = match plain.as_slice() {
-        ["install" | "i" | "add", names @ ..] if has_option => names,
+        ["install" | "i" | "add", names @ ..] if !words.iter().any(takes) => names,
         ["global", "add", names @ ..] => names,
         _ => return,
     };
@@ -50,7 +68,7 @@ fn global(command: &ShellCommand, found: &mut Findings<'_>) {
         let is_package = !name.starts_with(['.', '/', '~'])
             && !name.contains([':', UNKNOWN, '='])
             && name.matches('/').count() == usize::from(name.starts_with('@'))
-            && !name.ends_with(".tgz");
+            && ![".tgz", ".json"].iter().any(|end| name.ends_with(end));
         is_package && version.is_none_or(|version| matches!(version, "latest" | "next"))
     };
     let open: Vec<String> =
@@ -92,12 +110,14 @@ fn unlocked(
             || word.contains("lock")
             || word.contains("immutable")
     });
-    if !is_install || is_other || own.text.contains("--mount=type=bind") {
+    // `npm ci || npm install` has a strict installation.
+    let is_strict = ["--mount=type=bind", "npm ci"].iter().any(|one| own.text.contains(one));
+    if !is_install || is_other || is_strict {
         return;
     }
     let before: Vec<&Instruction> =
         all.iter().filter(|one| one.stage == own.stage && one.line < own.line).collect();
-    let mut has_list = false;
+    let (mut has_list, mut has_lock) = (false, false);
     for one in before {
         let (instruction, rest) = parts(one);
         let is_copy = matches!(instruction.as_str(), "COPY" | "ADD");
@@ -125,13 +145,17 @@ fn unlocked(
             let may_have_lock = locks.iter().any(|lock| matches(file, lock));
             // Anything else can be a folder with all files.
             let is_file = file.contains('.') && file.len() > 2 && !source.ends_with('/');
-            if may_have_lock || !is_list && !is_file {
+            if !may_have_lock && !is_list && !is_file {
                 return;
             }
             has_list |= is_list;
+            has_lock |= may_have_lock;
         }
     }
-    if has_list {
+    if has_lock && name == "npm" {
+        let message = "`npm install` does not install strictly from the lock file";
+        found.add("lock-file-unused", command.words[0].line, message);
+    } else if has_list && !has_lock {
         let lock = locks[0];
         let message = format!("`{name}` installs without `{lock}`, which is not copied");
         found.add("lock-file-missing", command.words[0].line, message);

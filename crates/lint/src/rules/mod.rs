@@ -3,7 +3,9 @@
 //! No version is written here: facts about versions are rows of `versions/lint.toml` and
 //! `versions/compat.toml`.
 
+mod access;
 mod builds;
+mod chips;
 mod commands;
 mod containers;
 mod contents;
@@ -13,6 +15,7 @@ mod installs;
 mod javascript;
 mod mentions;
 mod names;
+mod operators;
 mod packages;
 mod pins;
 mod readers;
@@ -60,6 +63,9 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     stages::run(facts, found);
     contents::run(facts, found);
     javascript::run(facts, found);
+    operators::run(facts, found);
+    access::run(facts, found);
+    chips::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);

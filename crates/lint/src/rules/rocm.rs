@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::contradictions::releases_after;
 use super::mentions::series;
 use super::packages::rocm_of;
 use super::variables::is_in;
 use super::{for_gpu, images};
 use crate::data::{Place, RocmRow, data};
-use crate::shell::{Scope, Setting, UNKNOWN, Word};
+use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -39,10 +40,12 @@ pub(super) fn judge(
         .iter()
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let is_for_any = facts.target.is_unknown(context);
+    let is_for_servers = named_server(facts);
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
         let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
-        if !row.without_gpu && (!is_wanted || has_any(facts, &row.unless)) {
+        let is_other = sure == Match::Unknown && is_for_servers;
+        if !row.without_gpu && (!is_wanted || is_other || has_any(facts, &row.unless)) {
             Match::No
         } else if !row.without_gpu {
             sure
@@ -54,9 +57,9 @@ pub(super) fn judge(
     };
     let mut rows = rows.map(|row| (row, match_of(row)));
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
-    // Without a known GPU, one finding for each release of a stage is enough.
+    // Without a known GPU, one finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
-    if sure == Match::Unknown && !found.is_first(named.stage, release) {
+    if sure == Match::Unknown && !found.is_first(release) {
         return;
     }
     let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
@@ -80,6 +83,17 @@ pub(super) fn judge(
     }
 }
 
+/// Returns whether a file names AMD's GPUs for servers: Instinct, MI300.
+fn named_server(facts: &Facts<'_>) -> bool {
+    let lower = facts.text.to_ascii_lowercase();
+    let is_model = |(at, _): (usize, &str)| {
+        let starts = !lower[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+        let digits = lower[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
+        starts && digits == 3 && lower[at + 2..].starts_with(['1', '2', '3'])
+    };
+    lower.contains("instinct") || lower.match_indices("mi").any(is_model)
+}
+
 /// Returns whether the code of a file contains one of these texts, which are in lower case.
 fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
     if texts.is_empty() {
@@ -92,6 +106,26 @@ fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
 /// Checks for packages of another ROCm release than that of the image.
 fn mixed(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut seen = BTreeSet::new();
+    let clones = facts.commands.iter().filter_map(cloned);
+    for (repository, release, line, stage) in clones {
+        let base =
+            facts.base(stage).map(|one| one.base.as_str()).filter(|one| !one.contains(UNKNOWN));
+        let own = base.and_then(images::rocm_in).map(str::to_owned);
+        let own = own.or_else(|| amd_releases(facts, stage).next());
+        let is_newest =
+            || urls(facts).into_iter().any(|(url, _, of)| of == stage && is_moving(url));
+        let contains = match own {
+            Some(own) if series(&own) != series(&release) => format!("ROCm {own}"),
+            None if is_newest() => "the newest release".to_owned(),
+            _ => continue,
+        };
+        if seen.insert(stage) {
+            let message = format!(
+                "`{repository}` is built from ROCm {release}, but the stage has {contains}"
+            );
+            found.add("rocm-mixed", line, message);
+        }
+    }
     let stamps = facts
         .packages
         .iter()
@@ -116,11 +150,40 @@ fn mixed(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
+/// Owners of ROCm's repositories, in lower case.
+const OWNERS: [&str; 3] =
+    ["github.com/rocm/", "github.com/radeonopencompute/", "github.com/rocmsoftwareplatform/"];
+
+/// Returns the repository and the release of a clone of one of ROCm's repositories, with its line
+/// and stage.
+fn cloned(command: &ShellCommand) -> Option<(String, String, usize, usize)> {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let is_clone = words[0] == "git" && words.contains(&"clone");
+    let branch = words.windows(2).find(|two| matches!(two[0], "-b" | "--branch"))?[1];
+    let named = branch.strip_prefix("rocm-").and_then(release).filter(|_| is_clone)?;
+    let is_rocm = |word: &&&str| {
+        let lower = word.to_ascii_lowercase();
+        OWNERS.iter().any(|owner| lower.contains(owner))
+    };
+    let url = words.iter().find(is_rocm)?;
+    let repository = url.trim_end_matches('/').rsplit('/').next()?.trim_end_matches(".git");
+    let line = command.words[0].line;
+    Some((repository.to_owned(), named.to_owned(), line, command.stage))
+}
+
+/// Returns whether a package source of AMD always has the newest release.
+fn is_moving(url: &str) -> bool {
+    ["rocm/apt/debian", "rocm/apt/latest", "rocm/rhel8/latest", "rocm/rhel9/latest"]
+        .iter()
+        .any(|path| url.contains(path))
+}
+
 /// Checks the URLs of AMD's and PyTorch's package indexes.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     distributions(facts, found);
     paths(facts, found);
     mixed(facts, found);
+    repeated(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = &release_in(url) else { continue };
@@ -135,6 +198,35 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let named = Named { release, line, is_series, stage, is_word: false, message };
             judge(named, facts, context, found);
         }
+    }
+}
+
+/// Checks for a package source with the release that an argument also contains.
+fn repeated(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let names = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
+    let is_argument = |one: &&Setting| {
+        let is_used = facts.code.contains(&format!("${{{}", one.name))
+            || facts.code.contains(&format!("${}", one.name));
+        one.scope == Scope::Argument && names.contains(&one.name.as_str()) && is_used
+    };
+    let argument =
+        facts.settings.iter().find(is_argument).filter(|_| facts.kind == Kind::Dockerfile);
+    let Some(Setting { name, value, .. }) = argument.filter(|one| release(&one.value).is_some())
+    else {
+        return;
+    };
+    let forms = ["rocm-rel-", "/rocm/apt/", "/whl/rocm", "/amdgpu-install/"];
+    let forms = forms.map(|form| format!("{form}{value}"));
+    let is_same = |text: &str| {
+        let ends = |form: &String| {
+            let rest = text.split_once(form.as_str()).map(|(_, rest)| rest);
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+        };
+        !facts.kind.is_comment(text) && forms.iter().any(ends)
+    };
+    if let Some((line, _)) = facts.lines().find(|(_, text)| is_same(text)) {
+        let message = format!("ROCm {value} is written here, and in `{name}`");
+        found.add("release-repeated", line, message);
     }
 }
 
@@ -201,12 +293,18 @@ pub(super) fn amd_releases<'a>(
 }
 
 /// Returns the ROCm releases that a file names as a version, in an image or in a URL.
-pub(super) fn named_releases<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = String> + 'a {
+pub(super) fn named_releases(facts: &Facts<'_>) -> impl Iterator<Item = String> {
     let is_version = |one: &&Setting| one.name == "ROCM_VERSION";
     let versions = facts.settings.iter().filter(is_version).map(|one| one.value.clone());
     let images = facts.images.iter().filter_map(|one| images::rocm_in(&one.reference));
     let named = versions.chain(images.map(str::to_owned));
-    named.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url)))
+    let mut all: Vec<String> =
+        named.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url))).collect();
+    // The comments of a file without a release can name the one that it is for.
+    if all.is_empty() {
+        all.extend(releases_after(&facts.text.to_ascii_lowercase(), "rocm"));
+    }
+    all.into_iter()
 }
 
 const AMD: &str = "repo.radeon.com/";

@@ -105,6 +105,9 @@ fn without_default_branch(facts: &Facts<'_>) -> String {
     if is_default { lower.replace("--branch", "").replace("clone -b", "clone") } else { lower }
 }
 
+/// Rules that do not apply to commands for the GPUs of another vendor.
+const FOR_VENDOR: [&str; 3] = ["cuda-package", "nvidia-leftover", "tensorflow-from-index"];
+
 /// Checks the rows about commands.
 fn in_commands(
     facts: &Facts<'_>,
@@ -125,8 +128,9 @@ fn in_commands(
             let line = line_at(command, end.map_or(0, |one| one.end()));
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
             let sure = facts.target.matches(&row.row.gpus, context);
-            let is_other = sure == Match::Unknown && !row.without_gpu;
-            if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_other) {
+            let is_unknown = sure == Match::Unknown && !row.without_gpu;
+            let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule);
+            if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_unknown && !is_other) {
                 found.hit(hit);
             }
         }

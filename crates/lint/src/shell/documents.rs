@@ -92,7 +92,7 @@ impl Reader {
         if is_expanded {
             text = self.expanded(&text);
         }
-        if text.lines().any(|line| DOCUMENTS.contains(&line.trim())) {
+        if !is_shell(place) && text.lines().any(|line| DOCUMENTS.contains(&line.trim())) {
             let before = body.first().map_or(0, |(_, line)| line - 1);
             let text = "\n".repeat(before) + &text;
             self.script.documents.push(Document { place: place.to_owned(), text });
@@ -152,6 +152,14 @@ impl Reader {
         }
         result
     }
+}
+
+/// Returns whether a here document is the input of a shell: that of a `RUN` without a command, or of
+/// `bash`. Its own here documents can be files.
+fn is_shell(place: &str) -> bool {
+    let program = place.split_whitespace().find(|word| !word.starts_with("--"));
+    let name = program.and_then(|program| program.rsplit('/').next());
+    name.is_none_or(|name| matches!(name, "sh" | "bash" | "dash" | "zsh"))
 }
 
 /// Returns a document as the shell writes it: `\$(pwd)` is `$(pwd)`.

@@ -4,6 +4,7 @@
 //! and plain assignments. Values that are known only at run time (command substitution, unset
 //! variables) are kept as [`UNKNOWN`], so that no rule judges them.
 
+mod branches;
 mod documents;
 mod nested;
 mod scan;
@@ -33,6 +34,8 @@ pub struct ShellCommand {
     pub is_piped: bool,
     /// Whether its output goes into a file.
     pub is_saved: bool,
+    /// Whether it runs only for the GPUs of another vendor, or for none.
+    pub is_for_other: bool,
 }
 
 impl ShellCommand {
@@ -163,6 +166,7 @@ struct Reader {
     scopes: Scopes,
     /// Whether `set -a` exports every assignment.
     exports_all: bool,
+    branches: branches::Branches,
     /// The file to which the current command's output is redirected.
     saved: Option<String>,
     all_missing: Vec<Missing>,
@@ -277,6 +281,7 @@ impl Reader {
                 script.push(('\n', next));
                 // Every RUN starts in the working directory of the image.
                 let folder = self.folder.clone();
+                self.branches.clear();
                 self.start_run();
                 self.shell(&script);
                 self.end_run();
@@ -356,6 +361,9 @@ impl Reader {
                 '#' => at = end_of_line(chars, at),
                 ';' | '&' | '|' | '(' | ')' => {
                     let before = self.script.commands.len();
+                    if let ([pattern], ')') = (words.as_slice(), c) {
+                        self.branches.pattern(&pattern.text);
+                    }
                     self.end_command(std::mem::take(&mut words));
                     let is_pipe = c == '|'
                         && chars.get(at + 1).is_none_or(|next| next.0 != '|')
@@ -444,6 +452,7 @@ impl Reader {
             } else if BEFORE.contains(&first.text.as_str())
                 || wrappers::is_option_of_run(&first.text)
             {
+                self.branches.word(&first.text);
                 words.remove(0);
             } else if !wrappers::unwrap(&mut words) {
                 break;
@@ -504,8 +513,11 @@ impl Reader {
             "fi" | "exit" | "return" => self.is_fallback = false,
             _ => {}
         }
+        self.branches.command(&words);
+        let is_for_other = self.branches.is_for_other();
         let (folder, stage) = (self.folder.clone(), self.stage);
-        let command = ShellCommand { words, folder, stage, is_piped: false, is_saved };
+        let command =
+            ShellCommand { words, folder, stage, is_piped: false, is_saved, is_for_other };
         self.script.commands.push(command);
     }
 

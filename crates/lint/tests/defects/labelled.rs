@@ -396,8 +396,8 @@ fn a_checkout_pins_what_it_names() {
     let tag = "git clone -b v1.2.0 https://h.example/a\ncd a\ngit checkout -b v1.2.0\n";
     expect("branch-instead-of-tag", NONE, &[("a.sh", tag, &[])]);
     for (checkout, expected) in [
-        ("git checkout v1.2.0", &["3 information"][..]),
-        ("git checkout b9010", &["3 information"]),
+        ("git checkout v1.2.0-fixes", &["3 information"][..]),
+        ("git checkout b9010", &[]),
         ("git checkout 1234567", &[]),
         ("git checkout -- v1.2.0", &[]),
         ("git checkout main", &[]),

@@ -1,6 +1,7 @@
 //! Files on which `lint` once gave wrong advice, or none. Each test covers one class of defects.
 
 mod breadth;
+mod classes;
 mod fresh;
 mod heldout;
 mod installs;

@@ -249,7 +249,7 @@ fn containers_and_services_that_are_complete_are_not_reported() {
     innocent(
         "group-by-name",
         &[
-            ("compose.yml", &format!("{service}{devices}    group_add: [render]\n")),
+            ("compose.yml", &format!("{service}    group_add: [render]\n")),
             ("run.sh", "docker run --device /dev/kfd --group-add render my-image\n"),
         ],
     );

@@ -1,6 +1,7 @@
 //! Files with one mistake each.
 
 mod breadth;
+mod classes;
 mod dockerfiles;
 mod installs;
 mod readers;
@@ -15,6 +16,7 @@ pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
 pub(crate) fn all() -> Vec<Wrong> {
     [
         breadth::WRONG,
+        classes::WRONG,
         dockerfiles::WRONG,
         installs::WRONG,
         readers::WRONG,

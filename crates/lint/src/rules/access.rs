@@ -1,0 +1,109 @@
+//! Rules for access to the GPU: groups of images, users of services, and commands that a script
+//! prints.
+
+use super::traps::{Instruction, instructions};
+use crate::shell::ShellCommand;
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    match facts.kind {
+        Kind::Dockerfile => own_group(facts, found),
+        Kind::Shell => {
+            service_user(facts, found);
+            printed(facts, found);
+        }
+        _ => {}
+    }
+}
+
+/// Texts that show that the author knows the group of the host.
+const KNOWS_GROUP: [&str; 8] = [
+    "group-add",
+    "group_add",
+    "keep-groups",
+    "groupmod",
+    "render_gid",
+    "stat -c",
+    "gid_render",
+    "renderd128",
+];
+
+/// Checks for an image whose user is in the image's own group `render`, which is the only measure.
+fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.text.to_ascii_lowercase();
+    if !lower.contains("rocm") || KNOWS_GROUP.iter().any(|text| lower.contains(text)) {
+        return;
+    }
+    let texts = |command: &ShellCommand| -> Vec<String> {
+        command.words.iter().map(|word| word.text.clone()).collect()
+    };
+    let names_render =
+        |words: &[String]| words.iter().any(|word| word.split(',').any(|group| group == "render"));
+    let makes = |words: &[String]| matches!(&*words[0], "groupadd" | "addgroup");
+    let joins = |words: &[String]| {
+        matches!(&*words[0], "usermod" | "useradd" | "adduser" | "gpasswd") && names_render(words)
+    };
+    let is_made =
+        facts.commands.iter().map(texts).any(|words| makes(&words) && names_render(&words));
+    let last = facts.stages.len();
+    let users = instructions(facts.text).into_iter().filter(|one| one.stage == last);
+    let user = users.filter_map(|Instruction { text, .. }| {
+        let mut words = text.split_whitespace();
+        let is_user = words.next().is_some_and(|word| word.eq_ignore_ascii_case("user"));
+        words.next().filter(|_| is_user).map(str::to_owned)
+    });
+    let user = user.last().filter(|user| !matches!(user.as_str(), "root" | "0"));
+    let joined = facts.commands.iter().find(|one| one.stage == last && joins(&texts(one)));
+    if let Some(command) = joined.filter(|_| !is_made && user.is_some()) {
+        let message =
+            "the image's group `render` counts only if it has the GID of the host's group";
+        let hit = Hit::new("render-group-missing", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Texts that show that a program uses ROCm.
+const ROCM: [&str; 4] = ["rocm", "hsa_override", "/dev/kfd", "amdgpu"];
+
+/// Checks for a service whose user a script creates, but adds to no group for the GPU.
+fn service_user(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let starts = |start: &str| facts.lines().any(|(_, text)| text.starts_with(start));
+    let user =
+        facts.lines().find_map(|(line, text)| Some((line, text.trim().strip_prefix("User=")?)));
+    let Some((line, user)) = user else { return };
+    let creates = has(&["useradd", "adduser"]) || starts(&format!("u {user} "));
+    let is_plain = user.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let is_service = has(&["[service]"]) && has(&["execstart="]) && has(&ROCM);
+    let has_group = has(&["render", "video", "supplementarygroups"]);
+    if is_service && creates && is_plain && user != "root" && !has_group {
+        let message =
+            format!("the script adds the user `{user}` of the service to no group for the GPU");
+        found.add("render-group-missing", line, message);
+    }
+}
+
+/// Checks for commands without devices that a script for ROCm prints for its users.
+fn printed(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let others = ["/dev/kfd", "/dev/dri", "--gpus", "--device", "cuda", "nvidia", "cpu"];
+    let name = facts.file.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let is_rocm = name.contains("rocm") || name.contains("amd");
+    if !is_rocm || others.iter().any(|text| lower.contains(text)) {
+        return;
+    }
+    for command in facts.commands.iter().filter(|one| one.is_message()) {
+        let is_run =
+            |text: &str| ["docker run ", "podman run "].iter().any(|run| text.contains(run));
+        let other = ["--privileged", "--help", "--runtime", "--entrypoint"];
+        let text =
+            command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        if is_run(&text) && !other.iter().any(|option| text.contains(option)) {
+            let message = "the printed command starts the container without a GPU";
+            let hit = Hit::new("kfd-missing", command.words[0].line, message);
+            let help = "add `--device /dev/kfd --device /dev/dri` to it";
+            return found.hit(hit.at_most(Severity::Warning).help(help));
+        }
+    }
+}

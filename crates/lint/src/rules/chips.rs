@@ -1,0 +1,163 @@
+//! Rules for names and targets of GPUs: names with a wrong target, builds for a single target, and
+//! lists without current targets.
+
+use std::collections::BTreeSet;
+
+use ::names::GpuTarget;
+
+use crate::data::data;
+use crate::target::targets;
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for (line, text) in facts.lines() {
+        if let Some(message) = mixed_up(&text.to_ascii_lowercase()) {
+            found.add("silicon-mixup", line, message);
+        }
+    }
+    if facts.kind == Kind::Dockerfile {
+        single(facts, found);
+    }
+    if matches!(facts.kind, Kind::Dockerfile | Kind::Shell | Kind::Compose) {
+        stale(facts, found);
+    }
+}
+
+/// Words of lines about a GPU that is treated as another one.
+const TREATED: [&str; 14] = [
+    "override", "spoof", " as ", "treat", "emulat", "pretend", "instead", "not ", "n't", "compat",
+    "fallback", "mimic", "like", "closest",
+];
+
+/// Returns the problem if a line in lower case has a GPU with the target of another one in
+/// parentheses: `Strix Halo (gfx1201)`.
+fn mixed_up(lower: &str) -> Option<String> {
+    if !lower.contains("(gfx") || TREATED.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    for row in &data().gpus {
+        for word in &row.words {
+            let Some((_, rest)) = lower.split_once(word.as_str()) else { continue };
+            let Some((between, after)) = rest.split_once('(') else { continue };
+            let is_name = between.len() <= NAME
+                && between.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ' || c == '+');
+            let has_other = between.contains(" and ") || between.contains(" or ");
+            let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+            let Ok(target) = after[..end].parse::<GpuTarget>() else { continue };
+            // The first steppings of MI300 had targets of their own.
+            let is_known = data().gpus.iter().any(|one| one.target == target);
+            if is_name && !has_other && is_known && target != row.target {
+                return Some(format!("`{word}` is {}, not {target}", row.target));
+            }
+        }
+    }
+    None
+}
+
+/// The length of the longest rest of a name: ` xtx`, `+ 395`.
+const NAME: usize = 8;
+
+/// Words of comments, names and images that show which GPU a file is for.
+const GPUS: [&str; 10] =
+    ["radeon", "instinct", "mi50", "mi60", "mi1", "mi2", "mi3", "navi", "vega", "rx "];
+
+/// Texts that show that a Dockerfile compiles GPU code.
+const COMPILES: [&str; 10] = [
+    "cmake",
+    "setup.py",
+    "hipcc",
+    "--no-build-isolation",
+    "bdist_wheel",
+    "-m build",
+    "pip wheel",
+    "ninja",
+    "make ",
+    "git+",
+];
+
+/// Checks for a build for one target in a file that does not say which GPU it is for.
+fn single(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let products = || data().gpus.iter().flat_map(|row| &row.words);
+    if !lower.contains("gfx") || has(&GPUS) || !has(&COMPILES) {
+        return;
+    }
+    if products().any(|word| lower.contains(word.as_str())) {
+        return;
+    }
+    let is_setting = |line: usize| facts.settings.iter().any(|one| one.line == line);
+    let mut named: BTreeSet<GpuTarget> = BTreeSet::new();
+    let mut first = None;
+    for (line, text) in facts.lines().filter(|(_, text)| text.contains("gfx")) {
+        if facts.kind.is_comment(text) || text.contains('#') || !is_setting(line) {
+            return;
+        }
+        first = first.or(Some(line));
+        named.extend(targets(&text.to_ascii_lowercase()));
+    }
+    if facts.file.to_ascii_lowercase().contains("gfx") || named.len() != 1 {
+        return;
+    }
+    if let (Some(line), Some(target)) = (first, named.first()) {
+        let message = format!("what the image compiles runs on {target} only");
+        found.add("gpu-target-single", line, message);
+    }
+}
+
+/// Words of files that are for many GPUs.
+const MANY: [&str; 9] = [
+    "portab",
+    "fat build",
+    "fat binar",
+    "most amd",
+    "all amd",
+    "any amd",
+    "all supported",
+    "universal",
+    "wide range",
+];
+
+/// The targets of RDNA 4.
+const RDNA_4: [&str; 2] = ["gfx1200", "gfx1201"];
+
+/// The number of targets from which a list is one for many GPUs.
+const LIST: usize = 4;
+
+/// Checks for a list of targets for many GPUs that lacks the current ones.
+fn stale(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.text.to_ascii_lowercase();
+    if !MANY.iter().any(|word| lower.contains(word)) || lower.contains("-generic") {
+        return;
+    }
+    for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
+        let all = targets(&text.to_ascii_lowercase());
+        let has = |name: &str| all.iter().any(|target| target.as_str() == name);
+        let is_list = all.len() >= LIST && has("gfx1100") && text.contains(['=', ':']);
+        if is_list && !RDNA_4.iter().any(|name| has(name)) {
+            let message = "the list for many GPUs has no target of RDNA 4";
+            return found.add("gpu-targets-stale", line, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_belong_to_their_targets() {
+        for (text, expected) in [
+            ("# strix halo (gfx1201)", Some("`strix halo` is gfx1151, not gfx1201")),
+            ("rx 7900 xtx (gfx1101)", Some("`7900 xt` is gfx1100, not gfx1101")),
+            ("ryzen ai max+ 395 (gfx1151)", None),
+            ("rx 7900 xtx (gfx1100)", None),
+            ("rx 6700 xt (gfx1030 as an override)", None),
+            ("rx 7900 xt, rx 7800 xt (gfx1101)", None),
+            ("mi300a (gfx940)", None),
+            ("rx 6700 xt (set it to gfx1030)", None),
+        ] {
+            assert_eq!(mixed_up(text).as_deref(), expected, "{text}");
+        }
+    }
+}

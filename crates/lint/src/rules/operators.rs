@@ -1,0 +1,51 @@
+//! Rules for commands that are not run as the author means it: arguments of another command, and input
+//! of an interpreter.
+
+use crate::shell::ShellCommand;
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
+        return;
+    }
+    for command in &facts.commands {
+        missing(command, found);
+    }
+}
+
+/// Programs that install packages.
+const MANAGERS: [&str; 5] = ["apt", "apt-get", "dnf", "yum", "apk"];
+
+/// Programs that can follow such a command.
+const NEXT: [&str; 8] = ["apt", "apt-get", "dnf", "yum", "apk", "pip", "pip3", "usermod"];
+
+/// Checks for `apt-get update apt-get install …`, without `&&`.
+fn missing(command: &ShellCommand, found: &mut Findings<'_>) {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    if !MANAGERS.contains(&program) {
+        return;
+    }
+    let is_start = |at: usize| {
+        let rest = words[at..].strip_prefix(&["sudo"]).unwrap_or(&words[at..]);
+        let next = rest.get(1).copied().unwrap_or_default();
+        let is_command = matches!(next, "install" | "update" | "upgrade" | "remove" | "add");
+        rest.first().is_some_and(|first| NEXT.contains(first)) && (is_command || next == "-y")
+    };
+    if let Some(at) = (2..words.len()).find(|at| is_start(*at)) {
+        let message = format!("`{}` and what follows are arguments of `{program}`", words[at]);
+        found.add("operator-missing", command.words[at].line, message);
+    }
+}
+
+/// Returns whether an interpreter runs its input, and not the code in an option: `perl -pe '…'`.
+pub(super) fn runs_input(program: &str, rest: &[&str]) -> bool {
+    let is_code = |word: &&str| {
+        let letters = word.strip_prefix('-').unwrap_or_default();
+        let is_short = !letters.starts_with('-') && letters.contains(['e', 'n', 'p', 'r']);
+        is_short || letters.starts_with("-eval") || letters.starts_with("-print")
+    };
+    let first = rest.iter().find(|word| **word != "-" && !word.starts_with('-'));
+    let is_file = program != "perl" && first.is_some() || first.is_some_and(|w| w.ends_with(".pl"));
+    !rest.iter().any(is_code) && !is_file
+}

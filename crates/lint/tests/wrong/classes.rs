@@ -1,0 +1,59 @@
+//! Files with one mistake each: detection and lists of GPUs, packages of other languages, devices.
+
+use super::Wrong;
+
+pub(crate) const WRONG: &[Wrong] = &[
+    (
+        "image-tag-scheme",
+        "Dockerfile",
+        1,
+        "FROM docker.io/rocm/pytorch:rocm7.2_ubuntu24.04_py3.12_pytorch_2.9.1\n",
+    ),
+    ("image-private", "Dockerfile", 1, "FROM docker.io/rocm/pytorch-private:20260101_nightly\n"),
+    (
+        "lock-file-unused",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/node@sha256:1\nCOPY package.json package-lock.json ./\nRUN npm install\n",
+    ),
+    ("package-unpinned", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN go mod tidy\n"),
+    ("package-unpinned", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN cargo install just\n"),
+    (
+        "operator-missing",
+        "Dockerfile",
+        3,
+        "FROM docker.io/a/b@sha256:1\nRUN apt-get update \\\n    apt-get install -y git\n",
+    ),
+    ("gpu-detection", "build.sh", 1, "ARCH=$(rocm_agent_enumerator | head -n 1)\n"),
+    ("gpu-detection", "run.sh", 1, "COUNT=$(rocminfo | grep -c \"Name: \")\n"),
+    (
+        "compose-override-adds",
+        "compose.linux.yml",
+        5,
+        "# docker compose -f compose.yml -f compose.linux.yml up\nservices:\n  a:\n    # Replaces /dev/dxg\n    devices:\n      - /dev/kfd\n",
+    ),
+    (
+        "kubernetes-device-twice",
+        "a.yaml",
+        11,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b@sha256:1\n      resources:\n        limits:\n          amd.com/gpu: 1\n      volumeMounts:\n        - { name: dri, mountPath: /dev/dri }\n  volumes:\n    - name: dri\n      hostPath: { path: /dev/dri }\n",
+    ),
+    (
+        "gpu-target-single",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nARG AER_ROCM_ARCH=gfx90a\nRUN python setup.py bdist_wheel\n",
+    ),
+    (
+        "gpu-targets-stale",
+        "Dockerfile",
+        3,
+        "FROM docker.io/a/b@sha256:1\n# A portable list.\nARG GFX=gfx1100;gfx1101;gfx1030;gfx90a\n",
+    ),
+    (
+        "release-repeated",
+        "Dockerfile",
+        3,
+        "ARG ROCM_VERSION=7.2.3\nFROM docker.io/rocm/pytorch:rocm${ROCM_VERSION}_ubuntu24.04_py3.12_pytorch_release_2.9.1\nRUN pip install a==1 -f https://repo.radeon.com/rocm/manylinux/rocm-rel-7.2.3/\n",
+    ),
+];
