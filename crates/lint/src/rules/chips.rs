@@ -29,19 +29,23 @@ const TREATED: [&str; 14] = [
     "fallback", "mimic", "like", "closest",
 ];
 
-/// Returns the problem if a line in lower case has a GPU with the target of another one in
-/// parentheses: `Strix Halo (gfx1201)`.
+/// Returns the problem if a line in lower case has a GPU with the target of another one:
+/// `Strix Halo (gfx1201)`.
 fn mixed_up(lower: &str) -> Option<String> {
-    if !lower.contains("(gfx") || TREATED.iter().any(|word| lower.contains(word)) {
+    if !lower.contains("gfx") || TREATED.iter().any(|word| lower.contains(word)) {
         return None;
     }
     for row in &data().gpus {
         for word in &row.words {
             let Some((_, rest)) = lower.split_once(word.as_str()) else { continue };
-            let Some((between, after)) = rest.split_once('(') else { continue };
+            // `Strix Halo gfx1201`, `Strix Halo (gfx1201)`
+            let Some(at) = rest.find("gfx") else { continue };
+            let (between, after) = rest.split_at(at);
+            let between = between.strip_suffix('(').unwrap_or(between);
             let is_name = between.len() <= NAME
+                && between.ends_with(' ')
                 && between.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ' || c == '+');
-            let has_other = between.contains(" and ") || between.contains(" or ");
+            let has_other = [" and ", " or ", " to ", " on "].iter().any(|w| between.contains(w));
             let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
             let Ok(target) = after[..end].parse::<GpuTarget>() else { continue };
             // The first steppings of MI300 had targets of their own.
@@ -80,13 +84,15 @@ fn single(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
     let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
     let products = || data().gpus.iter().flat_map(|row| &row.words);
-    if !lower.contains("gfx") || has(&GPUS) || !has(&COMPILES) {
+    if !lower.contains("gfx") || has(&GPUS) || !has(&COMPILES) || has(&["hsa_override"]) {
         return;
     }
     if products().any(|word| lower.contains(word.as_str())) {
         return;
     }
-    let is_setting = |line: usize| facts.settings.iter().any(|one| one.line == line);
+    let is_target = |text: &str| text.trim().parse::<GpuTarget>().is_ok();
+    let is_setting =
+        |line: usize| facts.settings.iter().any(|one| one.line == line && is_target(&one.value));
     let mut named: BTreeSet<GpuTarget> = BTreeSet::new();
     let mut first = None;
     for (line, text) in facts.lines().filter(|(_, text)| text.contains("gfx")) {
@@ -127,7 +133,9 @@ const LIST: usize = 4;
 /// Checks for a list of targets for many GPUs that lacks the current ones.
 fn stale(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.text.to_ascii_lowercase();
-    if !MANY.iter().any(|word| lower.contains(word)) || lower.contains("-generic") {
+    let is_for_one = facts.file.to_ascii_lowercase().contains("gfx");
+    let is_for_many = MANY.iter().any(|word| lower.contains(word)) && !is_for_one;
+    if !is_for_many || lower.contains("-generic") {
         return;
     }
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
@@ -149,6 +157,8 @@ mod tests {
     fn names_belong_to_their_targets() {
         for (text, expected) in [
             ("# strix halo (gfx1201)", Some("`strix halo` is gfx1151, not gfx1201")),
+            ("# amd (rocm 6.2+, strix halo gfx1201)", Some("`strix halo` is gfx1151, not gfx1201")),
+            ("rx 6700 xt to gfx1030", None),
             ("rx 7900 xtx (gfx1101)", Some("`7900 xt` is gfx1100, not gfx1101")),
             ("ryzen ai max+ 395 (gfx1151)", None),
             ("rx 7900 xtx (gfx1100)", None),

@@ -217,8 +217,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         && let Some(release) = rocm_of(path, tag)
     {
         let message = format!("`{reference}` contains ROCm {release}");
-        let stage = image.stage;
-        let named = rocm::Named { release, line, is_series: false, stage, is_word: false, message };
+        let named = rocm::Named { release, line, is_series: false, is_word: false, message };
         rocm::judge(named, facts, context, found);
     }
 }

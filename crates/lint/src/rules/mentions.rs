@@ -75,8 +75,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     let Some((line, release)) = first.filter(|_| all.len() == 1) else { return };
     let message = format!("the line names ROCm {release}");
-    let named =
-        Named { release: &release, line, is_series: true, stage: 0, is_word: true, message };
+    let named = Named { release: &release, line, is_series: true, is_word: true, message };
     rocm::judge(named, facts, context, found);
 }
 

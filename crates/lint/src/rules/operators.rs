@@ -30,7 +30,7 @@ fn missing(command: &ShellCommand, found: &mut Findings<'_>) {
         let rest = words[at..].strip_prefix(&["sudo"]).unwrap_or(&words[at..]);
         let next = rest.get(1).copied().unwrap_or_default();
         let is_command = matches!(next, "install" | "update" | "upgrade" | "remove" | "add");
-        rest.first().is_some_and(|first| NEXT.contains(first)) && (is_command || next == "-y")
+        rest.first().is_some_and(|first| NEXT.contains(first)) && is_command
     };
     if let Some(at) = (2..words.len()).find(|at| is_start(*at)) {
         let message = format!("`{}` and what follows are arguments of `{program}`", words[at]);

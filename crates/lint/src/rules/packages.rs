@@ -48,10 +48,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let (name, version) = (&package.name, package.version.as_deref());
                 let version = version.unwrap_or_default();
                 let message = format!("`{name}` `{version}` is built for ROCm {release}");
-                let (line, stage) = (package.line, package.stage);
+                let line = package.line;
                 // AMD's own wheels have the whole release in their stamp.
-                let named =
-                    rocm::Named { release, line, is_series: true, stage, is_word: false, message };
+                let named = rocm::Named { release, line, is_series: true, is_word: false, message };
                 rocm::judge(named, facts, context, found);
             }
         }

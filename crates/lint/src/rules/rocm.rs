@@ -19,8 +19,6 @@ pub(super) struct Named<'a> {
     pub(super) line: usize,
     /// Whether it stands for the newest release of its series.
     pub(super) is_series: bool,
-    /// The stage of a Dockerfile, from 1; 0 elsewhere.
-    pub(super) stage: usize,
     /// Whether only a word names it, so that its use is not certain.
     pub(super) is_word: bool,
     /// The start of the message, for example "`X` contains ROCm 6.4".
@@ -195,7 +193,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let message = format!("a package source provides ROCm {release}");
             // A PyTorch index is for the newest release of its series.
             let is_series = url.contains(PYTORCH);
-            let named = Named { release, line, is_series, stage, is_word: false, message };
+            let named = Named { release, line, is_series, is_word: false, message };
             judge(named, facts, context, found);
         }
     }

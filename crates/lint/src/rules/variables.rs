@@ -524,8 +524,8 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     }
     if name == "ROCM_VERSION" {
         let message = format!("`{name}` is {value}");
-        let (release, stage) = (value, setting.stage);
-        let named = rocm::Named { release, line, is_series: false, stage, is_word: false, message };
+        let release = value;
+        let named = rocm::Named { release, line, is_series: false, is_word: false, message };
         rocm::judge(named, facts, context, found);
     }
     if is_commit_name(name) && is_branch(value) {

@@ -99,7 +99,8 @@ fn commands_need_operators() {
         ("apt-get update apt-get install -y git", &["2 error"][..]),
         ("apt-get update sudo apt install -y git", &["2 error"]),
         ("apt-get update && apt-get install -y git", &[]),
-        ("apt-get install -y sudo apt apt-utils pip", &[]),
+        ("apt-get install -y sudo apt apt-utils", &[]),
+        ("apt-get install pip -y", &[]),
     ] {
         let text = image(&format!("RUN {run}"));
         expect("operator-missing", NONE, &[("Dockerfile", &text, expected)]);
@@ -138,12 +139,12 @@ fn models_have_revisions() {
         expect("clone-unpinned", NONE, &[("Dockerfile", &text, expected)]);
     }
     for (run, expected) in [
-        ("pip install --upgrade -r /requirements.txt", &["2 information"][..]),
-        ("pip install -U -r /requirements.txt", &["2 information"]),
+        ("pip install --upgrade -r /requirements.txt", &["3 information"][..]),
+        ("pip install -U -r /requirements.txt", &["3 information"]),
         ("pip install -r /requirements.txt", &[]),
         ("pip install -U -r /requirements.txt -c /constraints.txt", &[]),
     ] {
-        let text = image(&format!("RUN {run}"));
+        let text = image(&format!("ENV R=/opt/rocm\nRUN {run}"));
         expect("index-unpinned", NONE, &[("Dockerfile", &text, expected)]);
     }
 }
