@@ -15,15 +15,14 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         return;
     }
     let mut problems = Vec::new();
-    let is_override = is_override(facts);
+    let lines: Vec<&str> =
+        if is_override(facts) { facts.text.lines().collect() } else { Vec::new() };
     for (name, service) in services.entries() {
         let name = name.text().unwrap_or_default();
         keys(name, service, &mut problems);
         mounts(service, &mut problems);
         replaced(service, &mut problems);
-        if is_override {
-            added(service, facts.text, &mut problems);
-        }
+        added(service, &lines, &mut problems);
         if is_whole(root, facts.file) {
             unhealthy(services, service, &mut problems);
         }
@@ -101,8 +100,7 @@ const APPENDED: [&str; 8] = [
 const SAID: [&str; 4] = ["replaces ", "replace the ", ": remove ", "overrides the "];
 
 /// Checks for lists of an override that, by their comments, replace those of the base file.
-fn added(service: &Node, text: &str, problems: &mut Vec<Problem>) {
-    let lines: Vec<&str> = text.lines().collect();
+fn added(service: &Node, lines: &[&str], problems: &mut Vec<Problem>) {
     for (key, value) in service.entries() {
         let name = key.text().unwrap_or_default();
         let is_list = APPENDED.contains(&name) && !value.items().is_empty();

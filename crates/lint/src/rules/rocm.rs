@@ -105,7 +105,11 @@ fn has_any(facts: &Facts<'_>, texts: &[String]) -> bool {
 fn mixed(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut seen = BTreeSet::new();
     let clones = facts.commands.iter().filter_map(cloned);
+    let mut judged = BTreeSet::new();
     for (repository, release, line, stage) in clones {
+        if !judged.insert((stage, series(&release))) {
+            continue;
+        }
         let base =
             facts.base(stage).map(|one| one.base.as_str()).filter(|one| !one.contains(UNKNOWN));
         let own = base.and_then(images::rocm_in).map(str::to_owned);
@@ -299,11 +303,14 @@ pub(super) fn named_releases(facts: &Facts<'_>) -> impl Iterator<Item = String> 
     let mut all: Vec<String> =
         named.chain(urls(facts).into_iter().filter_map(|(url, ..)| release_in(url))).collect();
     // The comments of a file without a release can name the one that it is for.
-    if all.is_empty() {
+    if all.is_empty() && facts.text.len() <= LONGEST {
         all.extend(releases_after(&facts.text.to_ascii_lowercase(), "rocm"));
     }
     all.into_iter()
 }
+
+/// The length of the longest file whose comments are searched for releases.
+const LONGEST: usize = 50_000;
 
 const AMD: &str = "repo.radeon.com/";
 const INSTALLER: &str = "amdgpu-install";

@@ -175,7 +175,7 @@ fn the_gid_of_the_host_counts() {
     for (more, expected) in [
         ("", &["2 information"][..]),
         ("# docker run --group-add 109\n", &[]),
-        ("RUN groupadd -g 109 render\n", &[]),
+        ("RUN groupmod -g $G render\n", &[]),
     ] {
         expect("render-group-missing", NONE, &[("Dockerfile", &user(more), expected)]);
     }
