@@ -117,16 +117,14 @@ fn unlocked(
     }
     let before: Vec<&Instruction> =
         all.iter().filter(|one| one.stage == own.stage && one.line < own.line).collect();
-    let (mut has_list, mut has_lock) = (false, false);
+    let (mut has_list, mut has_lock, mut may_create) = (false, false, false);
     for one in before {
         let (instruction, rest) = parts(one);
         let is_copy = matches!(instruction.as_str(), "COPY" | "ADD");
         if !is_copy {
             // Other commands can fetch or create the lock file.
             let creates = ["clone", "curl", "wget", "lock", "npm init"];
-            if instruction == "RUN" && creates.iter().any(|word| rest.contains(word)) {
-                return;
-            }
+            may_create |= instruction == "RUN" && creates.iter().any(|word| rest.contains(word));
             continue;
         }
         let sources: Vec<&str> = rest
@@ -155,7 +153,7 @@ fn unlocked(
     if has_lock && name == "npm" {
         let message = "`npm install` does not install strictly from the lock file";
         found.add("lock-file-unused", command.words[0].line, message);
-    } else if has_list && !has_lock {
+    } else if has_list && !has_lock && !may_create {
         let lock = locks[0];
         let message = format!("`{name}` installs without `{lock}`, which is not copied");
         found.add("lock-file-missing", command.words[0].line, message);
