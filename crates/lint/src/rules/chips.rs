@@ -32,12 +32,12 @@ const TREATED: [&str; 14] = [
 /// Returns the problem if a line in lower case has a GPU with the target of another one:
 /// `Strix Halo (gfx1201)`.
 fn mixed_up(lower: &str) -> Option<String> {
-    if !lower.contains("gfx") || TREATED.iter().any(|word| lower.contains(word)) {
+    if !lower.contains("gfx") {
         return None;
     }
     for row in &data().gpus {
         for word in &row.words {
-            let Some((_, rest)) = lower.split_once(word.as_str()) else { continue };
+            let Some((before, rest)) = lower.split_once(word.as_str()) else { continue };
             // `Strix Halo gfx1201`, `Strix Halo (gfx1201)`
             let Some(at) = rest.find("gfx") else { continue };
             let (between, after) = rest.split_at(at);
@@ -50,13 +50,21 @@ fn mixed_up(lower: &str) -> Option<String> {
             let Ok(target) = after[..end].parse::<GpuTarget>() else { continue };
             // The first steppings of MI300 had targets of their own.
             let is_known = data().gpus.iter().any(|one| one.target == target);
-            if is_name && !has_other && is_known && target != row.target {
+            // What the line says elsewhere is about something else.
+            let start = before.get(before.len().saturating_sub(NEAR)..).unwrap_or(before);
+            let rest_of = after.get(..end + NEAR).unwrap_or(after);
+            let has = |word: &&str| start.contains(word) || rest_of.contains(word);
+            let is_treated = TREATED.iter().any(has);
+            if is_name && !is_treated && !has_other && is_known && target != row.target {
                 return Some(format!("`{word}` is {}, not {target}", row.target));
             }
         }
     }
     None
 }
+
+/// The number of bytes around a name in which a line can say that it is treated as another GPU.
+const NEAR: usize = 30;
 
 /// The length of the longest rest of a name: ` xtx`, `+ 395`.
 const NAME: usize = 8;
@@ -158,6 +166,11 @@ mod tests {
         for (text, expected) in [
             ("# strix halo (gfx1201)", Some("`strix halo` is gfx1151, not gfx1201")),
             ("# amd (rocm 6.2+, strix halo gfx1201)", Some("`strix halo` is gfx1151, not gfx1201")),
+            (
+                "# override for amd gpus (rocm 6.2+, strix halo gfx1201 / rdna 4)",
+                Some("`strix halo` is gfx1151, not gfx1201"),
+            ),
+            ("override: rx 6700 xt gfx1030", None),
             ("rx 6700 xt to gfx1030", None),
             ("rx 7900 xtx (gfx1101)", Some("`7900 xt` is gfx1100, not gfx1101")),
             ("ryzen ai max+ 395 (gfx1151)", None),
