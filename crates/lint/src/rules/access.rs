@@ -47,12 +47,12 @@ fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
         facts.commands.iter().map(texts).any(|words| makes(&words) && names_render(&words));
     let last = facts.stages.len();
     let users = instructions(facts.text).into_iter().filter(|one| one.stage == last);
-    let user = users.filter_map(|Instruction { text, .. }| {
+    let mut names = users.filter_map(|Instruction { text, .. }| {
         let mut words = text.split_whitespace();
         let is_user = words.next().is_some_and(|word| word.eq_ignore_ascii_case("user"));
         words.next().filter(|_| is_user).map(str::to_owned)
     });
-    let user = user.last().filter(|user| !matches!(user.as_str(), "root" | "0"));
+    let user = names.next_back().filter(|user| !matches!(user.as_str(), "root" | "0"));
     let joined = facts.commands.iter().find(|one| one.stage == last && joins(&texts(one)));
     if let Some(command) = joined.filter(|_| !is_made && user.is_some()) {
         let message =

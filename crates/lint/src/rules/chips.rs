@@ -53,7 +53,7 @@ fn mixed_up(lower: &str) -> Option<String> {
             // What the line says elsewhere is about something else.
             let start = before.get(before.len().saturating_sub(NEAR)..).unwrap_or(before);
             let rest_of = after.get(..end + NEAR).unwrap_or(after);
-            let has = |word: &&str| start.contains(word) || rest_of.contains(word);
+            let has = |one: &&str| start.contains(one) || rest_of.contains(one);
             let is_treated = TREATED.iter().any(has);
             if is_name && !is_treated && !has_other && is_known && target != row.target {
                 return Some(format!("`{word}` is {}, not {target}", row.target));

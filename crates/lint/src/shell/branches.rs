@@ -12,13 +12,22 @@ pub(super) struct Branches {
 /// An open construct.
 #[derive(Debug)]
 struct Branch {
-    is_case: bool,
-    /// Whether the commands are those of the condition.
-    is_condition: bool,
+    part: Part,
     /// Whether the commands run only for another vendor.
     is_other: bool,
     /// Whether a condition of the construct names AMD, so that the rest is for others.
     names_amd: bool,
+}
+
+/// What is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The condition of an `if`.
+    Condition,
+    /// The commands after it.
+    Body,
+    /// The arms of a `case`.
+    Case,
 }
 
 /// Starts of the names of other backends.
@@ -47,21 +56,20 @@ impl Branches {
 
     /// Returns whether the next command runs only for another vendor.
     pub(super) fn is_for_other(&self) -> bool {
-        self.open.iter().any(|one| one.is_other && !one.is_condition)
+        self.open.iter().any(|one| one.is_other && one.part != Part::Condition)
     }
 
     /// Notes a word before a command: `if`, `then`, `else`, `elif`.
     pub(super) fn word(&mut self, word: &str) {
         if word == "if" {
-            let new =
-                Branch { is_case: false, is_condition: true, is_other: false, names_amd: false };
+            let new = Branch { part: Part::Condition, is_other: false, names_amd: false };
             return self.open.push(new);
         }
-        let Some(last) = self.open.last_mut().filter(|one| !one.is_case) else { return };
+        let Some(last) = self.open.last_mut().filter(|one| one.part != Part::Case) else { return };
         match word {
-            "then" => last.is_condition = false,
-            "elif" => (last.is_condition, last.is_other) = (true, false),
-            "else" => (last.is_condition, last.is_other) = (false, last.names_amd),
+            "then" => last.part = Part::Body,
+            "elif" => (last.part, last.is_other) = (Part::Condition, false),
+            "else" => (last.part, last.is_other) = (Part::Body, last.names_amd),
             _ => {}
         }
     }
@@ -74,12 +82,7 @@ impl Branches {
                 self.open.pop();
             }
             "case" => {
-                let new = Branch {
-                    is_case: true,
-                    is_condition: false,
-                    is_other: false,
-                    names_amd: false,
-                };
+                let new = Branch { part: Part::Case, is_other: false, names_amd: false };
                 self.open.push(new);
                 if let Some(pattern) = texts.get(3) {
                     self.pattern(pattern);
@@ -91,7 +94,7 @@ impl Branches {
 
     /// Notes the pattern of an arm of `case`.
     pub(super) fn pattern(&mut self, pattern: &str) {
-        let Some(last) = self.open.last_mut().filter(|one| one.is_case) else { return };
+        let Some(last) = self.open.last_mut().filter(|one| one.part == Part::Case) else { return };
         let judged = is_other(pattern);
         last.is_other = judged == Some(true) || pattern == "*" && last.names_amd;
         last.names_amd |= judged == Some(false);
@@ -99,7 +102,9 @@ impl Branches {
 
     /// Notes a command of a condition.
     fn condition(&mut self, texts: &[&str]) {
-        let Some(last) = self.open.last_mut().filter(|one| one.is_condition) else { return };
+        let Some(last) = self.open.last_mut().filter(|one| one.part == Part::Condition) else {
+            return;
+        };
         let value = |two: &[&str]| match two[0] {
             "=" | "==" | "=~" => is_other(two[1]),
             "!=" => is_other(two[1]).map(|judged| !judged),
