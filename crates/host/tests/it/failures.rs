@@ -277,7 +277,7 @@ fn advice_and_reasons_are_for_the_log() {
     };
     let fault = "Memory access fault by GPU node-1 (Agent handle: 0x5)";
     for (log, with, without) in [
-        (fault, &["Strix Halo: ", "R9700: ", "needs one"][..], &[][..]),
+        (fault, &["Strix Halo: ", "R9700: ", "wrong HSA"][..], &[][..]),
         ("gfx1151 : 0\n", &["Strix Halo: "], &["R9700: "]),
         ("Device 0: AMD Radeon RX 7900 XT, gfx1100\n", &[], &["Strix Halo: ", "R9700: "]),
         ("Device 0: AMD Radeon RX 9070 XT\n", &["R9700: "], &["Strix Halo: "]),
