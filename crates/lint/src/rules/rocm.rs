@@ -206,10 +206,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 /// Checks for a package source with the release that an argument also contains.
 fn repeated(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let names = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
+    let is_used =
+        |name: &str| ["${", "$"].iter().any(|start| facts.code.contains(&format!("{start}{name}")));
     let is_argument = |one: &&Setting| {
-        let is_used = facts.code.contains(&format!("${{{}", one.name))
-            || facts.code.contains(&format!("${}", one.name));
-        one.scope == Scope::Argument && names.contains(&one.name.as_str()) && is_used
+        one.scope == Scope::Argument && names.contains(&one.name.as_str()) && is_used(&one.name)
     };
     let argument =
         facts.settings.iter().find(is_argument).filter(|_| facts.kind == Kind::Dockerfile);
