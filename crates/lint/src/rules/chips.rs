@@ -1,5 +1,4 @@
-//! Rules for names and targets of GPUs: names with a wrong target, builds for a single target, and
-//! lists without current targets.
+//! Rules for names and targets of GPUs: names with a wrong target, and builds for a single target.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +16,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     if facts.kind == Kind::Dockerfile {
         single(facts, found);
-    }
-    if matches!(facts.kind, Kind::Dockerfile | Kind::Shell | Kind::Compose) {
-        stale(facts, found);
     }
 }
 
@@ -116,44 +112,6 @@ fn single(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if let (Some(line), Some(target)) = (first, named.first()) {
         let message = format!("what the image compiles runs on {target} only");
         found.add("gpu-target-single", line, message);
-    }
-}
-
-/// Words of files that are for many GPUs.
-const MANY: [&str; 9] = [
-    "portab",
-    "fat build",
-    "fat binar",
-    "most amd",
-    "all amd",
-    "any amd",
-    "all supported",
-    "universal",
-    "wide range",
-];
-
-/// The targets of RDNA 4.
-const RDNA_4: [&str; 2] = ["gfx1200", "gfx1201"];
-
-/// The number of targets from which a list is one for many GPUs.
-const LIST: usize = 4;
-
-/// Checks for a list of targets for many GPUs that lacks the current ones.
-fn stale(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lower = facts.text.to_ascii_lowercase();
-    let is_for_one = facts.file.to_ascii_lowercase().contains("gfx");
-    let is_for_many = MANY.iter().any(|word| lower.contains(word)) && !is_for_one;
-    if !is_for_many || lower.contains("-generic") {
-        return;
-    }
-    for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
-        let all = targets(&text.to_ascii_lowercase());
-        let has = |name: &str| all.iter().any(|target| target.as_str() == name);
-        let is_list = all.len() >= LIST && has("gfx1100") && text.contains(['=', ':']);
-        if is_list && !RDNA_4.iter().any(|name| has(name)) {
-            let message = "the list for many GPUs has no target of RDNA 4";
-            return found.add("gpu-targets-stale", line, message);
-        }
     }
 }
 

@@ -45,12 +45,6 @@ pub(crate) const WRONG: &[Wrong] = &[
         "FROM docker.io/a/b@sha256:1\nARG AER_ROCM_ARCH=gfx90a\nRUN python setup.py bdist_wheel\n",
     ),
     (
-        "gpu-targets-stale",
-        "Dockerfile",
-        3,
-        "FROM docker.io/a/b@sha256:1\n# A portable list.\nARG GFX=gfx1100;gfx1101;gfx1030;gfx90a\n",
-    ),
-    (
         "release-repeated",
         "Dockerfile",
         3,
