@@ -44,7 +44,7 @@ fn mixed_up(lower: &str) -> Option<String> {
             let has_other = [" and ", " or ", " to ", " on "].iter().any(|w| between.contains(w));
             let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
             let Ok(target) = after[..end].parse::<GpuTarget>() else { continue };
-            // The first steppings of MI300 had targets of their own.
+            // Other targets may be right: the first steppings of MI300 had targets of their own.
             let is_known = data().gpus.iter().any(|one| one.target == target);
             // What the line says elsewhere is about something else.
             let start = before.get(before.len().saturating_sub(NEAR)..).unwrap_or(before);

@@ -33,7 +33,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Options whose value is the next word.
+/// Options whose value is the next word. A command with one of them is not judged.
 const TAKES_VALUE: [&str; 13] = [
     "-C",
     "-w",
@@ -55,7 +55,6 @@ fn named(command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     let plain: Vec<&str> =
         words[1..].iter().copied().filter(|word| !word.starts_with('-')).collect();
-    // The next word is the value of such an option.
     let takes = |word: &&str| TAKES_VALUE.contains(word);
     let names = match plain.as_slice() {
         ["install" | "i" | "add", names @ ..] if !words.iter().any(takes) => names,
@@ -151,7 +150,7 @@ fn unlocked(
         }
     }
     if has_lock && name == "npm" {
-        let message = "`npm install` does not install strictly from the lock file";
+        let message = "`npm install` may change the lock file";
         found.add("lock-file-unused", command.words[0].line, message);
     } else if has_list && !has_lock && !may_create {
         let lock = locks[0];

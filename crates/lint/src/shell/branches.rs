@@ -1,7 +1,7 @@
 //! Finds out which commands of a script run only for another vendor's GPU: the branches of `if` and
 //! `case` on the name of a backend.
 
-use super::{UNKNOWN, Word};
+use super::Word;
 
 /// The open `if` and `case` constructs.
 #[derive(Debug, Default)]
@@ -114,9 +114,7 @@ impl Branches {
             let asks = texts.iter().any(|text| text.contains("nvidia-smi") || *text == "nvcc");
             (asks && !texts.contains(&"!")).then_some(true)
         });
-        // The left side can be the name: `"cuda" = "$BACKEND"`.
-        let is_known = texts.iter().all(|text| !text.contains(UNKNOWN)) || judged.is_some();
-        if let Some(judged) = judged.filter(|_| is_known) {
+        if let Some(judged) = judged {
             last.is_other = judged && !last.names_amd;
             last.names_amd |= !judged;
         }
