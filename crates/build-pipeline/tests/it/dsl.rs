@@ -322,6 +322,14 @@ impl Ran {
     }
 }
 
+/// Returns the first advice for a known failure, as the shipped catalogue has it. The data can
+/// change; what the command prints must be the data.
+pub(crate) fn first_advice(failure: &str) -> String {
+    let text = std::fs::read_to_string(workspace().join("versions/failures.toml")).unwrap();
+    let catalogue: toml::Table = text.parse().unwrap();
+    catalogue["failure"][failure]["fix"][0].as_str().unwrap().to_owned()
+}
+
 /// A registry with a base in it, and the options that make track `locked-spoof` use it.
 pub(crate) struct Base {
     pub(crate) image: testkit::PushedImage,

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::dsl::{Project, Ran, ran};
+use crate::dsl::{Project, Ran, first_advice, ran};
 use crate::engines::{BUSYBOX, Engine, both, podman};
 use crate::schemas;
 
@@ -98,7 +98,8 @@ fn known_failures_are_offered_from_the_output_and_from_the_kernels_log() {
     let fault = "echo 'Memory access fault by GPU node-1 on address 0x1'; exit 1";
     let project = with_scripts("echo version 1", fault, "");
     let ran = smoke(&project, &engine, "--no-gpu").expect(1);
-    ran.prints("[memory-access-fault]").prints("fix    unset HSA_OVERRIDE_GFX_VERSION");
+    let advice = first_advice("memory-access-fault");
+    ran.prints("[memory-access-fault]").prints(&format!("fix    {advice}"));
 
     // The program succeeds, but the driver reports a failure in the meantime.
     let project = with_scripts("echo version 1; sleep 2", "", "");
