@@ -29,6 +29,7 @@ mod hashes;
 mod known;
 pub mod listing;
 mod package_lock;
+pub mod patterns;
 mod places;
 mod problem;
 mod python;

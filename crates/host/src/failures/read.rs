@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use pins::patterns::{longest, required_texts, syntax};
 use pins::reader::{
     Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
 };
@@ -365,12 +366,11 @@ fn mention(text: &str) -> Result<Regex, Wrong> {
 /// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
 fn pattern(text: &str) -> Result<Checked, Wrong> {
     let regex = mention(text)?;
-    let parsed = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build().parse(text);
-    let Ok(hir) = parsed else {
+    let Some(hir) = syntax(text) else {
         let message = format!("{} is not a regular expression for bytes", quote(text));
         return Err(wrong(message, "use no classes of Unicode characters"));
     };
-    match fixed_texts(&hir) {
+    match longest(required_texts(&hir)) {
         Some(fixed) if fixed.iter().all(|piece| piece.len() >= LEAST_TEXT) => {
             let regex = (!is_fixed(&hir)).then_some(regex);
             Ok(Checked { text: text.to_owned(), regex, fixed })
@@ -393,43 +393,12 @@ fn is_fixed(hir: &Hir) -> bool {
     }
 }
 
-/// Returns texts, at least one of which occurs in every match. For a sequence, they come from the
-/// part whose shortest text is longest; for an alternation, from all branches.
-fn fixed_texts(hir: &Hir) -> Option<Vec<Vec<u8>>> {
-    match hir.kind() {
-        HirKind::Literal(literal) => Some(vec![literal.0.to_vec()]),
-        HirKind::Capture(capture) => fixed_texts(&capture.sub),
-        HirKind::Concat(parts) => {
-            let shortest = |texts: &Vec<Vec<u8>>| texts.iter().map(Vec::len).min();
-            parts.iter().filter_map(fixed_texts).max_by_key(shortest)
-        }
-        HirKind::Alternation(branches) => {
-            let each: Option<Vec<Vec<Vec<u8>>>> = branches.iter().map(fixed_texts).collect();
-            Some(each?.concat())
-        }
-        HirKind::Repetition(repeated) if repeated.min > 0 => fixed_texts(&repeated.sub),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_found_that_every_match_has() {
-        let check = |pattern: &str| {
-            let mut hir = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build();
-            fixed_texts(&hir.parse(pattern).unwrap())
-        };
-        let some =
-            |texts: &[&str]| Some(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
-        assert_eq!(
-            check("Memory access fault by GPU node-[0-9]+"),
-            some(&["Memory access fault by GPU node-"])
-        );
-        assert_eq!(check("(abcdef|ghijkl)x?"), some(&["abcdef", "ghijkl"]));
-        assert_eq!(check("ab.*cdefgh"), some(&["cdefgh"]));
+    fn a_choice_of_texts_is_fixed() {
         for (pattern, expected) in [
             ("abcdef", true),
             ("(abcdef|ghijkl)", true),
@@ -437,12 +406,8 @@ mod tests {
             ("abcdef$", false),
             ("(abcdef|gh[ij]kl)", false),
         ] {
-            let mut parser = regex_syntax::ParserBuilder::new().utf8(false).unicode(false).build();
-            assert_eq!(is_fixed(&parser.parse(pattern).unwrap()), expected, "{pattern}");
+            assert_eq!(is_fixed(&syntax(pattern).unwrap()), expected, "{pattern}");
         }
-        assert_eq!(check("(abcdef)?"), None);
-        assert_eq!(check("(abcdef|.)"), None);
-        assert_eq!(check("[a-z]+"), None);
     }
 
     /// A pattern with such a text would be matched in nearly every line of a build log.

@@ -1,10 +1,13 @@
 //! Rules for words anywhere in a file, including comments.
 
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{LazyLock, OnceLock};
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use aho_corasick::AhoCorasick;
+use pins::patterns::{required_texts, syntax};
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::for_gpu;
 use crate::data::{Files, Part, WordRow, data};
@@ -12,37 +15,77 @@ use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind};
 
-/// Rows about words, with all their patterns in one set.
+/// Rows about words. Most lines have none of the texts that the patterns require, so one search for
+/// all texts finds the few rows whose patterns must be matched.
 #[derive(Debug)]
 struct Rows {
-    rows: Vec<&'static WordRow>,
-    set: RegexSet,
-    /// For each row, the pattern of texts that it does not apply to.
-    except: Vec<Option<Regex>>,
+    rows: Vec<Candidate>,
+    texts: Option<AhoCorasick>,
+    /// The number of texts.
+    count: usize,
 }
 
+/// A row, and what a line must contain before the row's pattern is matched.
+#[derive(Debug)]
+struct Candidate {
+    row: &'static WordRow,
+    /// Choices of texts, as ranges of indexes; the line must contain a text of each choice.
+    choices: Vec<Range<usize>>,
+    pattern: OnceLock<Option<Regex>>,
+    except: OnceLock<Option<Regex>>,
+}
+
+/// The length of the shortest text that is searched for. Shorter ones are in most lines.
+const SHORTEST: usize = 3;
+
 impl Rows {
-    /// Returns the rows about lines or about commands. A test proves that all patterns are valid.
+    /// Returns the rows about lines or about commands.
     fn of(in_commands: bool) -> Self {
-        let rows: Vec<&WordRow> =
-            data().words.iter().filter(|row| (row.part == Part::Commands) == in_commands).collect();
-        let patterns = rows.iter().map(|row| &row.pattern);
-        // Advice is ASCII; Unicode tables would only slow down the start.
-        let set = RegexSetBuilder::new(patterns).unicode(false).build().unwrap_or_default();
-        let pattern = |text: &String| RegexBuilder::new(text).unicode(false).build().ok();
-        let except = rows.iter().map(|row| row.except.as_ref().and_then(pattern)).collect();
-        Self { rows, set, except }
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        let rows = data().words.iter().filter(|row| (row.part == Part::Commands) == in_commands);
+        let rows = rows.map(|row| {
+            let choices = syntax(&row.pattern).map_or_else(Vec::new, |hir| required_texts(&hir));
+            let is_long = |choice: &Vec<Vec<u8>>| choice.iter().all(|text| text.len() >= SHORTEST);
+            let choices = choices.into_iter().filter(is_long).map(|choice| {
+                let first = texts.len();
+                texts.extend(choice);
+                first..texts.len()
+            });
+            let choices = choices.collect();
+            Candidate { row, choices, pattern: OnceLock::new(), except: OnceLock::new() }
+        });
+        let rows = rows.collect();
+        Self { rows, texts: AhoCorasick::new(&texts).ok(), count: texts.len() }
     }
 
     /// Returns the rows whose patterns match a text in lower case.
-    fn matching<'a>(&'a self, lower: &str) -> impl Iterator<Item = &'static WordRow> + use<'a> {
-        let found = self.set.matches(lower.as_bytes());
-        let is_excepted = |at: usize| {
-            self.except[at].as_ref().is_some_and(|except| except.is_match(lower.as_bytes()))
-        };
-        let rows: Vec<_> = found.iter().filter(|at| !is_excepted(*at)).collect();
-        rows.into_iter().map(|at| self.rows[at])
+    fn matching(&self, lower: &str) -> impl Iterator<Item = &Candidate> {
+        let mut has = vec![self.texts.is_none(); self.count];
+        for text in self.texts.iter().flat_map(|all| all.find_overlapping_iter(lower)) {
+            has[text.pattern()] = true;
+        }
+        self.rows.iter().filter(move |row| row.matches(lower.as_bytes(), &has))
     }
+}
+
+impl Candidate {
+    /// Returns whether the row applies to a text. `has` tells which texts it contains.
+    fn matches(&self, lower: &[u8], has: &[bool]) -> bool {
+        let except = || self.except.get_or_init(|| self.row.except.as_deref().and_then(compiled));
+        self.choices.iter().all(|choice| has[choice.clone()].contains(&true))
+            && self.pattern().is_some_and(|pattern| pattern.is_match(lower))
+            && !except().as_ref().is_some_and(|except| except.is_match(lower))
+    }
+
+    fn pattern(&self) -> Option<&Regex> {
+        self.pattern.get_or_init(|| compiled(&self.row.pattern)).as_ref()
+    }
+}
+
+/// Returns a regular expression. A test proves that all patterns are valid.
+fn compiled(pattern: &str) -> Option<Regex> {
+    // Advice is ASCII; Unicode tables would only slow down the start.
+    RegexBuilder::new(pattern).unicode(false).build().ok()
 }
 
 static LINES: LazyLock<Rows> = LazyLock::new(|| Rows::of(false));
@@ -65,7 +108,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             continue;
         }
         let lower = text.to_ascii_lowercase();
-        for row in LINES.matching(&lower) {
+        for Candidate { row, .. } in LINES.matching(&lower) {
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
             let is_advice =
@@ -115,16 +158,13 @@ fn in_commands(
     is_file: &dyn Fn(&WordRow) -> bool,
     found: &mut Findings<'_>,
 ) {
-    let is_row = |row: &&WordRow| is_file(row) && applies(row, facts.kind, "");
-    let mut patterns: BTreeMap<&str, Option<Regex>> = BTreeMap::new();
+    let is_row = |one: &&Candidate| is_file(one.row) && applies(one.row, facts.kind, "");
     for command in facts.commands.iter().filter(|command| !is_talk(command)) {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         let lower = words.join(" ").to_ascii_lowercase();
-        for row in COMMANDS.matching(&lower).filter(is_row) {
-            let pattern = patterns
-                .entry(&row.name)
-                .or_insert_with(|| RegexBuilder::new(&row.pattern).unicode(false).build().ok());
-            let end = pattern.as_ref().and_then(|one| one.find(lower.as_bytes()));
+        for candidate in COMMANDS.matching(&lower).filter(is_row) {
+            let row = candidate.row;
+            let end = candidate.pattern().and_then(|one| one.find(lower.as_bytes()));
             let line = line_at(command, end.map_or(0, |one| one.end()));
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
             let sure = facts.target.matches(&row.row.gpus, context);
@@ -260,9 +300,11 @@ mod tests {
     fn all_patterns_are_valid() {
         for row in &data().words {
             let patterns = row.except.iter().chain([&row.pattern]);
-            let one = RegexSetBuilder::new(patterns).unicode(false).build();
-            assert!(one.is_ok(), "{}: {one:?}", row.name);
+            for pattern in patterns {
+                assert!(compiled(pattern).is_some() && syntax(pattern).is_some(), "{}", row.name);
+            }
         }
-        assert_eq!(LINES.set.len() + COMMANDS.set.len(), data().words.len());
+        assert_eq!(LINES.rows.len() + COMMANDS.rows.len(), data().words.len());
+        assert!(LINES.texts.is_some() && COMMANDS.texts.is_some());
     }
 }
