@@ -463,6 +463,7 @@ fn a_failing_build_says_what_is_known_of_its_output() {
     let mut command = project.command(&line.split_whitespace().collect::<Vec<_>>());
     command.env("BUILD_PIPELINE_HOST", format!("unix://{}", engine.socket.display()));
     let ran = ran(command.output().unwrap()).expect(1);
-    ran.says("ended with status 3").says("[no-kernel-image]");
-    ran.says(&first_advice("no-kernel-image"));
+    ran.says("ended with status 3")
+        .says("[no-kernel-image]")
+        .says(&first_advice("no-kernel-image"));
 }
