@@ -2,7 +2,7 @@
 
 use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Target;
-use crate::{compose, containers, kubernetes, python, tracks, units, usage};
+use crate::{compose, containers, kubernetes, python, tracks, units, usage, workflows};
 
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Kind {
     Quadlet,
     /// A systemd service, or a drop-in for one.
     Unit,
+    /// A workflow of GitHub Actions, or the jobs of GitLab CI.
+    Workflow,
     /// Lines of `NAME=value`.
     Environment,
     /// A list of Python requirements.
@@ -201,6 +203,7 @@ impl<'t> Facts<'t> {
             }
             Kind::Compose => compose::read(text, &mut facts),
             Kind::Manifest => kubernetes::read(text, &mut facts),
+            Kind::Workflow => workflows::read(text, &mut facts),
             Kind::Quadlet | Kind::Unit => units::read(text, file, &mut facts),
             Kind::Environment => {
                 facts.settings = environment(text);
@@ -346,6 +349,7 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if name == "python.toml" => Kind::Python,
         "yml" | "yaml" if compose::is_compose(&name, text) => Kind::Compose,
         "yml" | "yaml" if kubernetes::is_manifest(text) => Kind::Manifest,
+        "yml" | "yaml" if workflows::is_workflow(&name, text) => Kind::Workflow,
         _ if is_environment(&name) => Kind::Environment,
         "sh" | "bash" => Kind::Shell,
         "container" | "build" | "image" if text.lines().any(|line| line.starts_with('[')) => {

@@ -1,5 +1,6 @@
 //! Finds wrong, stale and dangerous advice in files: pins, Dockerfiles, shell scripts, environment
-//! files, compose files, Kubernetes manifests, quadlets, systemd units, requirements and comments.
+//! files, compose files, Kubernetes manifests, workflows, quadlets, systemd units, requirements and
+//! comments.
 //!
 //! Start at [`check`]. It first extracts the [`Facts`] of a file ([`shell`], `compose`,
 //! `kubernetes`, `units`, `containers`, `python`, `tracks`), which each module of `rules` then
@@ -27,6 +28,7 @@ mod target;
 mod tracks;
 mod units;
 mod usage;
+mod workflows;
 mod yaml;
 
 use std::collections::BTreeSet;

@@ -30,9 +30,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         }
     }
     privileged(facts, found);
-    if facts.kind == Kind::Dockerfile {
-        added(facts, found);
-    }
 }
 
 /// Returns the subcommand and its index. It follows git's own options: `git -C x clone` is a clone.
@@ -372,7 +369,7 @@ fn is_commit(text: &str) -> bool {
 }
 
 /// Returns whether a word is a URL that contains a commit: its content never changes.
-fn is_at_commit(word: &str) -> bool {
+pub(super) fn is_at_commit(word: &str) -> bool {
     let parts = || word.split(|c: char| !c.is_ascii_alphanumeric());
     word.contains("https://") && parts().any(is_commit)
 }
@@ -674,23 +671,4 @@ fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
 
 fn is_code(word: &str) -> bool {
     word.starts_with("-c") || word.starts_with("-m") || word.ends_with(".py")
-}
-
-/// Checks `ADD https://…` without a checksum.
-fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    for (line, text) in facts.lines() {
-        let mut words = text.split_whitespace();
-        let is_add = words.next().is_some_and(|word| word.eq_ignore_ascii_case("add"));
-        let rest: Vec<&str> = words.collect();
-        let is_remote =
-            rest.iter().any(|word| word.starts_with("https://") || word.starts_with("http://"));
-        let is_fixed = rest.iter().any(|word| word.contains(".git") || is_at_commit(word));
-        if is_add
-            && is_remote
-            && !is_fixed
-            && !rest.iter().any(|word| word.starts_with("--checksum="))
-        {
-            found.add("download-unchecked", line, "`ADD` downloads without a checksum");
-        }
-    }
 }

@@ -14,6 +14,7 @@ mod images;
 mod installs;
 mod javascript;
 mod mentions;
+mod moving;
 mod names;
 mod operators;
 mod packages;
@@ -63,6 +64,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     stages::run(facts, found);
     contents::run(facts, found);
     javascript::run(facts, found);
+    moving::run(facts, found);
     operators::run(facts, found);
     access::run(facts, found);
     chips::run(facts, found);

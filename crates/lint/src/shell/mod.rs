@@ -193,11 +193,14 @@ pub fn script(name: &str, text: &str) -> Script {
     } else {
         reader.shell(&numbered(text, 1));
     }
-    reader.keep_missing(false);
-    let Reader { mut script, all_missing, declared, .. } = reader;
-    script.missing = all_missing;
-    script.missing.retain(|missing| !declared.contains(&missing.name));
-    script
+    reader.finish()
+}
+
+/// Parses a shell script whose first line is the line `first` of a file.
+pub(crate) fn script_at(text: &str, first: usize) -> Script {
+    let mut reader = Reader::default();
+    reader.shell(&numbered(text, first));
+    reader.finish()
 }
 
 /// Returns whether a file is a Dockerfile, by its name or its first line.
@@ -217,6 +220,15 @@ fn numbered(text: &str, first: usize) -> Vec<Char> {
 }
 
 impl Reader {
+    /// Returns what was read.
+    fn finish(mut self) -> Script {
+        self.keep_missing(false);
+        let Self { mut script, all_missing, declared, .. } = self;
+        script.missing = all_missing;
+        script.missing.retain(|missing| !declared.contains(&missing.name));
+        script
+    }
+
     /// Reads instructions. Continuation lines are joined first, as the builder does: even inside
     /// quotes, and without the comments and empty lines between them.
     fn dockerfile(&mut self, text: &str) {

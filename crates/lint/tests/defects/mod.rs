@@ -7,6 +7,7 @@ mod heldout;
 mod installs;
 mod labelled;
 mod measured;
+mod moving;
 mod probed;
 mod readers;
 mod structure;

@@ -4,6 +4,7 @@ mod breadth;
 mod classes;
 mod dockerfiles;
 mod installs;
+mod moving;
 mod readers;
 mod scripts;
 mod services;
@@ -19,6 +20,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         classes::WRONG,
         dockerfiles::WRONG,
         installs::WRONG,
+        moving::WRONG,
         readers::WRONG,
         services::WRONG,
         scripts::WRONG,

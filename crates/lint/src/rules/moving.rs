@@ -1,0 +1,140 @@
+//! Rules for what a build or a script gets from elsewhere in whatever version is there that day:
+//! files of `ADD`, packages of distributions, and models.
+
+use super::commands::is_at_commit;
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind == Kind::Dockerfile {
+        added(facts, found);
+        distribution(facts, found);
+    }
+    if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
+        models(facts, found);
+    }
+}
+
+/// Checks `ADD https://…` without a checksum.
+fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for (line, text) in facts.lines() {
+        let mut words = text.split_whitespace();
+        let is_add = words.next().is_some_and(|word| word.eq_ignore_ascii_case("add"));
+        let rest: Vec<&str> = words.collect();
+        let is_remote =
+            rest.iter().any(|word| word.starts_with("https://") || word.starts_with("http://"));
+        let is_fixed = rest.iter().any(|word| word.contains(".git") || is_at_commit(word));
+        if is_add
+            && is_remote
+            && !is_fixed
+            && !rest.iter().any(|word| word.starts_with("--checksum="))
+            && !rest.iter().any(|word| is_summed(facts, word))
+        {
+            found.add("download-unchecked", line, "`ADD` downloads without a checksum");
+        }
+    }
+}
+
+/// Returns whether the file compares the hash of a downloaded file.
+fn is_summed(facts: &Facts<'_>, word: &str) -> bool {
+    let name = word.rsplit('/').next().filter(|name| !name.is_empty());
+    name.is_some_and(|name| {
+        facts.code.lines().any(|line| line.contains("sum -c") && line.contains(name))
+    })
+}
+
+/// Package managers of distributions, with the word that makes them install something.
+const MANAGERS: [(&str, &str); 8] = [
+    ("apk", "add"),
+    ("apt", "install"),
+    ("apt-get", "install"),
+    ("dnf", "install"),
+    ("microdnf", "install"),
+    ("tdnf", "install"),
+    ("yum", "install"),
+    ("zypper", "install"),
+];
+
+/// Texts of files that use the state of an archive on one day.
+const SNAPSHOTS: [&str; 4] =
+    ["snapshot.debian.org", "snapshot.ubuntu.com", "repro-sources-list", "apt-lock"];
+
+/// Checks for packages of a distribution without a version. The first command is enough, because
+/// the advice is the same for all.
+fn distribution(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // The owner of a file whose images are all pinned has decided how far to go.
+    let is_pinned = !facts.images.is_empty()
+        && facts.images.iter().all(|image| image.reference.contains("@sha256:"));
+    if is_pinned || SNAPSHOTS.iter().any(|text| facts.code.contains(text)) {
+        return;
+    }
+    let installed: Vec<(&ShellCommand, Vec<&str>)> =
+        facts.commands.iter().filter_map(|one| Some((one, packages(one)?))).collect();
+    // Whoever writes one version knows the choice.
+    if installed.iter().any(|(_, names)| names.iter().any(|name| has_version(name))) {
+        return;
+    }
+    let first = installed.iter().find_map(|(command, names)| {
+        let name = names.iter().find(|name| !name.contains(['/', UNKNOWN, ':']))?;
+        let word = command.words.iter().find(|word| word.text == **name)?;
+        Some((word.line, *name))
+    });
+    if let Some((line, name)) = first {
+        let message = format!("`{name}` is installed in the version that the archive has that day");
+        found.add("package-unpinned", line, message);
+    }
+}
+
+/// Returns the packages that a package manager of a distribution installs.
+fn packages(command: &ShellCommand) -> Option<Vec<&str>> {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let program = words[0].rsplit('/').next()?;
+    let (_, verb) = MANAGERS.iter().find(|(name, _)| *name == program)?;
+    let at = words.iter().position(|word| word == verb)?;
+    Some(words[at + 1..].iter().copied().filter(|word| !word.starts_with('-')).collect())
+}
+
+/// Returns whether the name of a package contains a version: `curl=8.5.0-2`, `git-2.43.0`.
+fn has_version(name: &str) -> bool {
+    let follows = |(at, _): (usize, &str)| {
+        let rest = &name[at + 1..];
+        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('.')
+    };
+    name.contains('=') || name.match_indices('-').any(follows)
+}
+
+/// The part of a URL on the Hugging Face Hub that names the default branch.
+const DEFAULT_BRANCH: &str = "/resolve/main/";
+
+/// Checks for models from a branch of the Hugging Face Hub. The first one is enough.
+fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // A script that checks hashes notices a replaced file.
+    if ["sha256sum", "shasum", "--checksum"].iter().any(|text| facts.code.contains(text)) {
+        return;
+    }
+    for command in facts.commands.iter().filter(|one| !one.is_message()) {
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let program = words[0].rsplit('/').next().unwrap_or_default();
+        let line = command.words[0].line;
+        let is_download = matches!(program, "wget" | "curl" | "aria2c" | "axel");
+        if is_download && words.iter().any(|word| word.contains(DEFAULT_BRANCH)) {
+            return found.add(
+                "model-unpinned",
+                line,
+                "a file comes from the branch `main` of a model",
+            );
+        }
+        let is_hub = matches!(program, "hf" | "huggingface-cli")
+            && words.get(1) == Some(&"download")
+            && words.get(2).is_some_and(|name| !name.starts_with('-'))
+            && !words.iter().any(|word| word.starts_with("--revision"));
+        if is_hub {
+            let name = words[2].replace(UNKNOWN, "…");
+            return found.add(
+                "model-unpinned",
+                line,
+                format!("`{name}` is downloaded without a revision"),
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Reads workflows of GitHub Actions and the jobs of GitLab CI: the scripts that they run, and the
+//! images in which they run.
+
+use crate::containers;
+use crate::facts::{Facts, Image};
+use crate::shell::{self, ShellCommand, UNKNOWN, Word};
+use crate::yaml::{self, Node};
+
+/// The number of scripts that are read.
+const MOST_SCRIPTS: usize = 500;
+
+/// The keys of a job of GitLab CI that contain commands.
+const SCRIPTS: [&str; 3] = ["before_script", "script", "after_script"];
+
+/// Returns whether a YAML file describes jobs of a continuous integration.
+pub(crate) fn is_workflow(name: &str, text: &str) -> bool {
+    let has = |keys: &[&str]| text.lines().any(|line| keys.iter().any(|key| line.starts_with(key)));
+    name.ends_with(".gitlab-ci.yml") || has(&["jobs:"]) && has(&["on:", "'on':", "\"on\":"])
+}
+
+/// Adds the facts of a workflow.
+pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
+    let mut left = MOST_SCRIPTS;
+    for document in yaml::documents(text) {
+        let Some(jobs) = document.get("jobs") else {
+            gitlab(&document, &mut left, facts);
+            continue;
+        };
+        for (_, job) in jobs.entries() {
+            github(job, &mut left, facts);
+        }
+    }
+}
+
+/// Adds the facts of a job of GitHub Actions.
+fn github(job: &Node, left: &mut usize, facts: &mut Facts<'_>) {
+    if let Some(container) = job.get("container") {
+        let image = container.get("image").unwrap_or(container);
+        let options = container.get("options").and_then(Node::text).unwrap_or_default();
+        started(image, options, facts);
+    }
+    for (_, service) in job.get("services").map_or(&[][..], Node::entries) {
+        if let Some(image) = service.get("image") {
+            refers(image, facts);
+        }
+    }
+    let runner = job.get("runs-on").and_then(Node::text).unwrap_or_default();
+    if runner.contains("windows") {
+        return;
+    }
+    for step in job.get("steps").map_or(&[][..], Node::items) {
+        let uses = step.get("uses").and_then(|uses| Some((uses.text()?, uses.line)));
+        if let Some((image, line)) = uses
+            && let Some(image) = image.strip_prefix("docker://")
+            && !image.contains("${{")
+        {
+            facts.images.push(Image::new(image, line));
+        }
+        let is_shell = step
+            .get("shell")
+            .and_then(Node::text)
+            .is_none_or(|shell| shell.starts_with("bash") || shell.starts_with("sh"));
+        let condition = step.get("if").and_then(Node::text).unwrap_or_default();
+        if is_shell
+            && !condition.to_ascii_lowercase().contains("windows")
+            && let Some(run) = step.get("run")
+        {
+            script(run, left, facts);
+        }
+    }
+}
+
+/// Adds the facts of the jobs of GitLab CI.
+fn gitlab(document: &Node, left: &mut usize, facts: &mut Facts<'_>) {
+    let jobs = document.entries().iter().map(|(_, job)| job.as_ref());
+    for job in std::iter::once(document).chain(jobs) {
+        if let Some(image) = job.get("image") {
+            refers(image.get("name").unwrap_or(image), facts);
+        }
+        for key in SCRIPTS {
+            for line in job.get(key).map_or(&[][..], Node::items) {
+                script(line, left, facts);
+            }
+        }
+    }
+}
+
+/// Adds an image, if its name does not depend on the run.
+fn refers(image: &Node, facts: &mut Facts<'_>) {
+    if let Some(reference) = image.text().filter(|text| !text.contains('$') && !text.is_empty()) {
+        let reference = reference.strip_prefix("docker://").unwrap_or(reference);
+        facts.images.push(Image::new(reference, image.line));
+    }
+}
+
+/// Adds the container in which a job runs.
+fn started(image: &Node, options: &str, facts: &mut Facts<'_>) {
+    let Some(reference) = image.text().filter(|text| !text.contains('$') && !text.is_empty())
+    else {
+        return;
+    };
+    let reference = reference.strip_prefix("docker://").unwrap_or(reference);
+    let words = ["docker", "run"].into_iter().chain(options.split_whitespace()).chain([reference]);
+    let word = |text: &str| Word { text: text.to_owned(), line: image.line };
+    let command = ShellCommand {
+        words: words.map(word).collect(),
+        folder: String::new(),
+        stage: 0,
+        is_piped: false,
+        is_saved: false,
+        is_for_other: false,
+    };
+    containers::read(&command, facts);
+}
+
+/// Adds the facts of a script.
+fn script(node: &Node, left: &mut usize, facts: &mut Facts<'_>) {
+    let Some(text) = node.text().filter(|_| *left > 0) else { return };
+    *left -= 1;
+    // The text of a block starts on the line after its indicator.
+    let first = node.line + usize::from(text.contains('\n'));
+    let mut script = shell::script_at(&expanded(text), first);
+    // The runner sets most variables.
+    script.missing.clear();
+    facts.script(script);
+}
+
+/// Replaces the expressions `${{ … }}`, whose values are known only at run time.
+fn expanded(text: &str) -> String {
+    let mut parts = text.split("${{");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        all.push(UNKNOWN);
+        all.push_str(part.split_once("}}").map_or(part, |(_, rest)| rest));
+    }
+    all
+}
