@@ -118,7 +118,9 @@ fn script(node: &Node, left: &mut usize, facts: &mut Facts<'_>) {
     let Some(text) = node.text().filter(|_| *left > 0) else { return };
     *left -= 1;
     // The text of a block starts on the line after its indicator.
-    let first = node.line + usize::from(text.contains('\n'));
+    let start = text.lines().next().unwrap_or_default().trim();
+    let is_block = facts.text.lines().nth(node.line).is_some_and(|next| next.trim() == start);
+    let first = node.line + usize::from(is_block);
     let mut script = shell::script_at(&expanded(text), first);
     // The runner sets most variables.
     script.missing.clear();

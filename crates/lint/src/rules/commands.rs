@@ -49,7 +49,8 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
     let Some((start, name)) = subcommand(words) else { return };
     let rest = &words[start + 1..];
     match name {
-        "push" if commits_before(facts, at) => {
+        // A job that commits is there for that.
+        "push" if facts.kind != Kind::Workflow && commits_before(facts, at) => {
             found.add("git-push-in-script", line, "a script runs `git push` after `git commit`");
         }
         "clone" => clone(facts, at, rest, found),

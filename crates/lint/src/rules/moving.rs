@@ -15,8 +15,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
+/// The number of lines with hashes that are searched.
+const MOST_SUMS: usize = 50;
+
 /// Checks `ADD https://…` without a checksum.
 fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let sums = facts.code.lines().filter(|line| line.contains("sum -c"));
+    let sums: Vec<&str> = sums.take(MOST_SUMS).collect();
     for (line, text) in facts.lines() {
         let mut words = text.split_whitespace();
         let is_add = words.next().is_some_and(|word| word.eq_ignore_ascii_case("add"));
@@ -28,19 +33,17 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
             && is_remote
             && !is_fixed
             && !rest.iter().any(|word| word.starts_with("--checksum="))
-            && !rest.iter().any(|word| is_summed(facts, word))
+            && !rest.iter().any(|word| is_summed(&sums, word))
         {
             found.add("download-unchecked", line, "`ADD` downloads without a checksum");
         }
     }
 }
 
-/// Returns whether the file compares the hash of a downloaded file.
-fn is_summed(facts: &Facts<'_>, word: &str) -> bool {
+/// Returns whether one of the lines compares the hash of a downloaded file.
+fn is_summed(sums: &[&str], word: &str) -> bool {
     let name = word.rsplit('/').next().filter(|name| !name.is_empty());
-    name.is_some_and(|name| {
-        facts.code.lines().any(|line| line.contains("sum -c") && line.contains(name))
-    })
+    name.is_some_and(|name| sums.iter().any(|line| line.contains(name)))
 }
 
 /// Package managers of distributions, with the word that makes them install something.
@@ -71,7 +74,8 @@ fn distribution(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let installed: Vec<(&ShellCommand, Vec<&str>)> =
         facts.commands.iter().filter_map(|one| Some((one, packages(one)?))).collect();
     // Whoever writes one version knows the choice.
-    if installed.iter().any(|(_, names)| names.iter().any(|name| has_version(name))) {
+    if installed.iter().any(|(command, names)| names.iter().any(|name| has_version(command, name)))
+    {
         return;
     }
     let first = installed.iter().find_map(|(command, names)| {
@@ -94,13 +98,17 @@ fn packages(command: &ShellCommand) -> Option<Vec<&str>> {
     Some(words[at + 1..].iter().copied().filter(|word| !word.starts_with('-')).collect())
 }
 
-/// Returns whether the name of a package contains a version: `curl=8.5.0-2`, `git-2.43.0`.
-fn has_version(name: &str) -> bool {
+/// Returns whether a package is named with a version: `curl=8.5.0-2`, and for dnf `git-2.43.0`.
+/// Debian's names can contain numbers.
+fn has_version(command: &ShellCommand, name: &str) -> bool {
+    let is_debian =
+        command.words[0].text.rsplit('/').next().is_some_and(|one| one.starts_with("apt"));
+    let last = name.rfind('.').unwrap_or_default();
     let follows = |(at, _): (usize, &str)| {
-        let rest = &name[at + 1..];
-        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('.')
+        at < last && name[at + 1..].starts_with(|c: char| c.is_ascii_digit())
     };
-    name.contains('=') || name.match_indices('-').any(follows)
+    let is_file = name.contains('/');
+    !is_file && (name.contains('=') || !is_debian && name.match_indices('-').any(follows))
 }
 
 /// The part of a URL on the Hugging Face Hub that names the default branch.
@@ -129,11 +137,13 @@ fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
             && words.get(2).is_some_and(|name| !name.starts_with('-'))
             && !words.iter().any(|word| word.starts_with("--revision"));
         if is_hub {
-            let name = words[2].replace(UNKNOWN, "…");
+            let name = words[2];
+            let named =
+                if name.contains(UNKNOWN) { "a model".to_owned() } else { format!("`{name}`") };
             return found.add(
                 "model-unpinned",
                 line,
-                format!("`{name}` is downloaded without a revision"),
+                format!("{named} is downloaded without a revision"),
             );
         }
     }

@@ -40,6 +40,14 @@ fn a_workflow_reads_variables_that_the_runner_sets() {
 }
 
 #[test]
+fn a_job_may_push() {
+    let step = "      - run: |\n          git commit -am a\n          git push";
+    expect("git-push-in-script", NONE, &[("a.yml", &workflow(step), &[])]);
+    let script = "git commit -am a\ngit push\n";
+    expect("git-push-in-script", NONE, &[("a.sh", script, &["2 warning"])]);
+}
+
+#[test]
 fn a_job_runs_in_an_image() {
     let job = |container: &str| format!("on: push\njobs:\n  a:\n    container: {container}\n");
     let cases = [
@@ -96,11 +104,13 @@ fn a_package_without_a_version_is_reported_once() {
         (with("apt-get install -y curl=8.5.0-2ubuntu10 git"), &[]),
         (with("dnf install -y git-2.43.0-1.fc39"), &[]),
         (with("apt-get install -y ./a.deb"), &[]),
+        (with("apt-get install -y dotnet-runtime-10.0"), &["2 information"]),
+        (with("apt-get install -y ./a-1.0_amd64.deb && apt-get install -y b"), &["2 information"]),
         (with("apt-get install -y $PACKAGES"), &[]),
         (with("repro-sources-list.sh && apt-get install -y curl"), &[]),
         (with("pipx install poetry"), &["2 information"]),
         (with("pipx install poetry==2.1.0"), &[]),
-        (with("uv tool install --python 3.12 black"), &["2 information"]),
+        (with("uv tool install black"), &["2 information"]),
         (with("uv tool install black==25.1.0"), &[]),
         (with("conda install -y -c conda-forge cmake"), &["2 information"]),
         (with("conda install -y cmake=3.31"), &[]),
@@ -112,6 +122,22 @@ fn a_package_without_a_version_is_reported_once() {
     ];
     for (text, expected) in cases {
         expect("package-unpinned", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn an_installer_without_a_release_is_reported_where_it_is_downloaded() {
+    let with = |file: &str| {
+        format!(
+            "FROM docker.io/a/b@sha256:1\nRUN wget https://h.example/{file} \\\n && sh ./{file}\n"
+        )
+    };
+    let cases = [
+        (with("Miniconda3-latest-Linux-x86_64.sh"), &["2 information"][..]),
+        (with("Miniconda3-py312_25.1.1-0-Linux-x86_64.sh"), &[]),
+    ];
+    for (text, expected) in cases {
+        expect("release-latest", NONE, &[("Dockerfile", &text, expected)]);
     }
 }
 
