@@ -88,9 +88,9 @@ impl Target {
         !self.is_known(context) && self.imitated.is_empty()
     }
 
-    /// Returns whether the file names one of these GPUs.
+    /// Returns whether the file names or imitates one of these GPUs.
     pub(crate) fn names(&self, gpus: &[GpuTarget]) -> bool {
-        gpus.iter().any(|gpu| self.named.contains(gpu))
+        gpus.iter().any(|gpu| self.named.contains(gpu) || self.imitated.contains(gpu))
     }
 
     /// Returns whether an override imitates a GPU that is not one of the file's products, but whose

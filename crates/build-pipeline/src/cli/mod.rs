@@ -175,7 +175,7 @@ pub(crate) enum Command {
     /// Look up Debian and Python packages again, and lock them with their hashes
     Lock(Lock),
     /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and
-    /// compose files, Kubernetes manifests, quadlets and systemd units
+    /// compose files, Kubernetes manifests, quadlets, systemd units and CI workflows
     Lint(Lint),
     /// Explain a rule of `lint`, or list which inputs of a track changed since its last build
     Explain(Explain),

@@ -222,7 +222,7 @@ pub(crate) enum ExportFormat {
 }
 
 /// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
-/// files, Kubernetes manifests, quadlets and systemd units
+/// files, Kubernetes manifests, quadlets, systemd units and CI workflows
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
     /// The files [default: the project's pins, tracks, python.toml and dockerfiles/]

@@ -52,16 +52,21 @@ fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
             is_option && ["=on", "=1", "=true"].iter().any(|value| lower.ends_with(value))
         };
         let is_built = command.words.iter().any(|word| is_on(&word.text));
+        // A stage contains what the stages before it on the same base install.
+        let is_inside = |number: usize| {
+            let external = |at| facts.base(at).map(|one| &one.base);
+            number <= command.stage && external(number) == external(command.stage)
+        };
         let brings = |one: &Instruction| {
             let (name, rest) = parts(one);
-            one.stage == command.stage
+            is_inside(one.stage)
                 && (name == "COPY" && rest.contains("/opt/rocm")
                     || name == "RUN"
                         && [".sh", "pip install rocm", "therock"]
                             .iter()
                             .any(|part| rest.contains(part)))
         };
-        let installs = |one: &ShellCommand| one.stage == command.stage && has_rocm_package(one);
+        let installs = |one: &ShellCommand| is_inside(one.stage) && has_rocm_package(one);
         if !is_slim || !is_built {
             continue;
         }

@@ -1,5 +1,7 @@
 //! Rules for images: names, tags, and known problems.
 
+use std::collections::BTreeSet;
+
 use super::{for_gpu, rocm};
 use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
 use crate::facts::Image;
@@ -49,6 +51,7 @@ const NOT_PULLED: [&str; 10] = [
 ];
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let mut seen = BTreeSet::new();
     for image in &facts.images {
         let reference = image.reference.trim();
         let is_local = NOT_PULLED.iter().any(|start| reference.starts_with(start))
@@ -58,13 +61,23 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         if reference.is_empty() || reference == "scratch" || is_local {
             continue;
         }
-        general(facts, image, context, found);
-        ended(image, context, found);
+        let has_ended = ended(image, context, found);
+        // One digest, of a stage or of an argument, settles all stages on an image.
+        let is_again = facts.kind == Kind::Dockerfile && !seen.insert(reference);
+        general(facts, image, context, has_ended || is_again, found);
         known(facts, image, context, found);
     }
 }
 
-fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
+/// Checks the name and the tag. With `has_advice`, a finding about this image already says what to do
+/// about its tag.
+fn general(
+    facts: &Facts<'_>,
+    image: &Image,
+    context: Context<'_>,
+    has_advice: bool,
+    found: &mut Findings<'_>,
+) {
     let Parts { name, path, has_registry, tag, has_digest } = parts(&image.reference);
     let line = image.line;
     if let Some(part) = invalid(path) {
@@ -115,6 +128,7 @@ fn general(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut F
                 format!("`{}` can be a different image every day", image.reference),
             );
         }
+        Some(_) if has_advice => {}
         Some(tag) => {
             found.add(
                 "image-unpinned",
@@ -164,13 +178,14 @@ pub(super) fn release(reference: &str) -> Option<&'static ReleaseRow> {
 }
 
 /// Checks for distributions that no longer get updates.
-fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
-    let Some(release) = release(&image.reference) else { return };
+fn ended(image: &Image, context: Context<'_>, found: &mut Findings<'_>) -> bool {
+    let Some(release) = release(&image.reference) else { return false };
     let end = release.end.as_deref().zip(context.today).filter(|(end, today)| end < today);
     if end.is_some() {
         let message = format!("`{}` no longer gets updates", image.reference);
         found.add("base-end-of-life", image.line, message);
     }
+    end.is_some()
 }
 
 /// Returns whether this file, or another file in the same run, builds an image with that name.

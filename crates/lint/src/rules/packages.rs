@@ -212,6 +212,9 @@ pub(super) fn names_rocm(command: &ShellCommand) -> bool {
     })
 }
 
+/// Programs that only download, build or install packages.
+const HELPERS: [&str; 5] = ["build", "ninja", "packaging", "pip", "wheel"];
+
 fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     if !is_pip(&words) || !words.contains(&"install") {
@@ -222,6 +225,7 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
     let unpinned = facts.packages.iter().find(|package| {
         package.version.is_none()
             && !package.is_special
+            && !HELPERS.contains(&&*package.name)
             && package.stage == command.stage
             && command.words.iter().any(|w| w.line == package.line)
     });

@@ -125,8 +125,10 @@ fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &
         return;
     }
     let short = name.replace("_ATTENTION", "_ATTN");
-    let is_near =
-        |known: &&str| ::pins::reader::is_near(name, known) || is_of_program(&short, known);
+    let is_near = |known: &&str| {
+        ::pins::reader::is_near(name, known) && !is_of_other(name, known)
+            || is_of_program(&short, known)
+    };
     if let Some(near) = names().find(is_near) {
         let message = format!("no program reads `{name}`; the variable is `{near}`");
         found.add("variable-unknown", *line, message);
@@ -142,6 +144,22 @@ fn is_of_program(name: &str, known: &str) -> bool {
     let differ = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count();
     let is_program = one.len() == other.len() && one.len() > 3 && differ <= 2;
     is_program && rest == known && rest.len() >= SHORTEST
+}
+
+/// Returns whether two names differ only in a short prefix, which names another program:
+/// `API_LOG_LEVEL` and `AMD_LOG_LEVEL`. Letters in another order are a typing error.
+fn is_of_other(name: &str, known: &str) -> bool {
+    let (Some((one, rest)), Some((other, known))) = (name.split_once('_'), known.split_once('_'))
+    else {
+        return false;
+    };
+    let sorted = |text: &str| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.sort_unstable();
+        bytes
+    };
+    let differ = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count();
+    rest == known && one.len() <= 3 && differ > 1 && sorted(one) != sorted(other)
 }
 
 /// The length of the shortest name that is compared with known names.

@@ -239,7 +239,7 @@ fn d14_a_base_image_may_set_a_variable() {
 fn a_trial_of_pip_installs_nothing() {
     let command = |option: &str| {
         format!(
-            "FROM docker.io/a/b@sha256:1\nRUN pip install {option} torch==2.9.1 torchvision==0.20.0 ninja\n"
+            "FROM docker.io/a/b@sha256:1\nRUN pip install {option} torch==2.9.1 torchvision==0.20.0 requests\n"
         )
     };
     for (option, is_real) in [("--dry-run", false), ("--no-deps", true)] {

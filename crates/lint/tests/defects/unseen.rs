@@ -627,3 +627,53 @@ fn an_old_rocm_has_no_new_pytorch() {
         expect("variable-renamed", NONE, &[("Dockerfile", &text(&newer), &["3 information"])]);
     }
 }
+
+#[test]
+fn a_stage_has_the_packages_of_its_base() {
+    let text = |first: &str| {
+        format!(
+            "FROM docker.io/rocm/dev-ubuntu-22.04:6.2 AS dev\nRUN apt-get update && apt-get install -y {first}\nFROM dev AS build\nRUN cmake -B build -DGGML_HIP=ON\n"
+        )
+    };
+    expect(
+        "math-libraries-missing",
+        NONE,
+        &[("Dockerfile", &text("rocm-libs"), &[]), ("Dockerfile", &text("git"), &["4 error"])],
+    );
+}
+
+#[test]
+fn a_variable_of_another_program_is_no_typing_error() {
+    expect(
+        "variable-unknown",
+        NONE,
+        &[
+            ("a.env", "API_LOG_LEVEL=DEBUG\n", &[]),
+            ("a.env", "AMD_LOG_LEVLE=3\n", &["1 warning"]),
+            ("a.env", "HAS_OVERRIDE_GFX_VERSION=11.0.0\n", &["1 warning"]),
+        ],
+    );
+}
+
+#[test]
+fn a_gpu_before_vega_may_have_its_own_setting() {
+    let text =
+        |version: &str| format!("HSA_OVERRIDE_GFX_VERSION={version}\nROC_ENABLE_PRE_VEGA=1\n");
+    expect(
+        "pre-vega",
+        NONE,
+        &[("a.env", &text("8.0.3"), &[]), ("a.env", &text("10.3.0"), &["2 warning"])],
+    );
+}
+
+#[test]
+fn an_image_is_reported_once() {
+    let twice = "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1 AS a\nFROM docker.io/rocm/dev-ubuntu-24.04:7.2.1\n";
+    let ended = "FROM docker.io/library/node:16.14.0-slim\n";
+    expect(
+        "image-unpinned",
+        NONE,
+        &[("Dockerfile", twice, &["1 warning"]), ("Dockerfile", ended, &[])],
+    );
+    expect("base-end-of-life", NONE, &[("Dockerfile", ended, &["1 warning"])]);
+}

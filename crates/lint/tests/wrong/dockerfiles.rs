@@ -104,7 +104,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "index-unpinned",
         "Dockerfile",
         2,
-        "FROM scratch\nRUN python3 -m pip install --no-cache-dir ninja\n",
+        "FROM scratch\nRUN python3 -m pip install --no-cache-dir requests\n",
     ),
     (
         "index-moved",
