@@ -69,8 +69,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-/// Checks the name and the tag. With `has_advice`, a finding about this image already says what to do
-/// about its tag.
+/// Checks the name and the tag. With `has_advice`, another finding about this image already says what
+/// to write instead of it.
 fn general(
     facts: &Facts<'_>,
     image: &Image,
@@ -108,7 +108,7 @@ fn general(
     // A digest fixes the content, wherever it comes from.
     // Kubernetes takes such an image from Docker Hub. Helm values are text files.
     let is_for_kubernetes = matches!(facts.kind, Kind::Manifest | Kind::Text);
-    if !has_registry && !has_digest && !is_for_kubernetes {
+    if !has_registry && !has_digest && !is_for_kubernetes && !has_advice {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
             crate::SHORT_NAME,

@@ -1,14 +1,13 @@
 //! Rules for what a build or a script gets from elsewhere in whatever version is there that day:
-//! files of `ADD`, packages of distributions, and models.
+//! files of `ADD` and models.
 
 use super::commands::is_at_commit;
-use crate::shell::{ShellCommand, UNKNOWN};
+use crate::shell::UNKNOWN;
 use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind == Kind::Dockerfile {
         added(facts, found);
-        distribution(facts, found);
     }
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
         models(facts, found);
@@ -44,71 +43,6 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
 fn is_summed(sums: &[&str], word: &str) -> bool {
     let name = word.rsplit('/').next().filter(|name| !name.is_empty());
     name.is_some_and(|name| sums.iter().any(|line| line.contains(name)))
-}
-
-/// Package managers of distributions, with the word that makes them install something.
-const MANAGERS: [(&str, &str); 8] = [
-    ("apk", "add"),
-    ("apt", "install"),
-    ("apt-get", "install"),
-    ("dnf", "install"),
-    ("microdnf", "install"),
-    ("tdnf", "install"),
-    ("yum", "install"),
-    ("zypper", "install"),
-];
-
-/// Texts of files that use the state of an archive on one day.
-const SNAPSHOTS: [&str; 4] =
-    ["snapshot.debian.org", "snapshot.ubuntu.com", "repro-sources-list", "apt-lock"];
-
-/// Checks for packages of a distribution without a version. The first command is enough, because
-/// the advice is the same for all.
-fn distribution(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    // The owner of a file whose images are all pinned has decided how far to go.
-    let is_pinned = !facts.images.is_empty()
-        && facts.images.iter().all(|image| image.reference.contains("@sha256:"));
-    if is_pinned || SNAPSHOTS.iter().any(|text| facts.code.contains(text)) {
-        return;
-    }
-    let installed: Vec<(&ShellCommand, Vec<&str>)> =
-        facts.commands.iter().filter_map(|one| Some((one, packages(one)?))).collect();
-    // Whoever writes one version knows the choice.
-    if installed.iter().any(|(command, names)| names.iter().any(|name| has_version(command, name)))
-    {
-        return;
-    }
-    let first = installed.iter().find_map(|(command, names)| {
-        let name = names.iter().find(|name| !name.contains(['/', UNKNOWN, ':']))?;
-        let word = command.words.iter().find(|word| word.text == **name)?;
-        Some((word.line, *name))
-    });
-    if let Some((line, name)) = first {
-        let message = format!("`{name}` is installed in the version that the archive has that day");
-        found.add("package-unpinned", line, message);
-    }
-}
-
-/// Returns the packages that a package manager of a distribution installs.
-fn packages(command: &ShellCommand) -> Option<Vec<&str>> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-    let program = words[0].rsplit('/').next()?;
-    let (_, verb) = MANAGERS.iter().find(|(name, _)| *name == program)?;
-    let at = words.iter().position(|word| word == verb)?;
-    Some(words[at + 1..].iter().copied().filter(|word| !word.starts_with('-')).collect())
-}
-
-/// Returns whether a package is named with a version: `curl=8.5.0-2`, and for dnf `git-2.43.0`.
-/// Debian's names can contain numbers.
-fn has_version(command: &ShellCommand, name: &str) -> bool {
-    let is_debian =
-        command.words[0].text.rsplit('/').next().is_some_and(|one| one.starts_with("apt"));
-    let last = name.rfind('.').unwrap_or_default();
-    let follows = |(at, _): (usize, &str)| {
-        at < last && name[at + 1..].starts_with(|c: char| c.is_ascii_digit())
-    };
-    let is_file = name.contains('/');
-    !is_file && (name.contains('=') || !is_debian && name.match_indices('-').any(follows))
 }
 
 /// The part of a URL on the Hugging Face Hub that names the default branch.

@@ -92,23 +92,10 @@ fn an_action_has_a_commit_or_not() {
 }
 
 #[test]
-fn a_package_without_a_version_is_reported_once() {
+fn a_tool_without_a_version_is_reported() {
     let with = |run: &str| format!("FROM docker.io/a/b:1\nRUN {run}\n");
     let cases = [
-        (
-            with("apt-get update && apt-get install -y curl \\\n git\nRUN apt-get install -y make"),
-            &["2 information"][..],
-        ),
-        (with("dnf -y install gcc"), &["2 information"]),
-        (with("apk add --no-cache git"), &["2 information"]),
-        (with("apt-get install -y curl=8.5.0-2ubuntu10 git"), &[]),
-        (with("dnf install -y git-2.43.0-1.fc39"), &[]),
-        (with("apt-get install -y ./a.deb"), &[]),
-        (with("apt-get install -y dotnet-runtime-10.0"), &["2 information"]),
-        (with("apt-get install -y ./a-1.0_amd64.deb && apt-get install -y b"), &["2 information"]),
-        (with("apt-get install -y $PACKAGES"), &[]),
-        (with("repro-sources-list.sh && apt-get install -y curl"), &[]),
-        (with("pipx install poetry"), &["2 information"]),
+        (with("pipx install poetry"), &["2 information"][..]),
         (with("pipx install poetry==2.1.0"), &[]),
         (with("uv tool install black"), &["2 information"]),
         (with("uv tool install black==25.1.0"), &[]),
@@ -118,7 +105,6 @@ fn a_package_without_a_version_is_reported_once() {
         (with("gem install bundler"), &["2 information"]),
         (with("gem install bundler -v 2.6.0"), &[]),
         (with("add-apt-repository -y ppa:a/b"), &["2 information"]),
-        ("FROM docker.io/a/b@sha256:1\nRUN apt-get install -y curl\n".to_owned(), &[]),
     ];
     for (text, expected) in cases {
         expect("package-unpinned", NONE, &[("Dockerfile", &text, expected)]);

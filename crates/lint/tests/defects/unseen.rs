@@ -676,4 +676,7 @@ fn an_image_is_reported_once() {
         &[("Dockerfile", twice, &["1 warning"]), ("Dockerfile", ended, &[])],
     );
     expect("base-end-of-life", NONE, &[("Dockerfile", ended, &["1 warning"])]);
+    let short = "FROM debian:trixie-slim AS a\nFROM debian:trixie-slim\n";
+    expect("image-unpinned", NONE, &[("Dockerfile", short, &["1 warning"])]);
+    expect("image-short-name", NONE, &[("Dockerfile", short, &[])]);
 }
