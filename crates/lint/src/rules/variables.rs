@@ -153,13 +153,9 @@ fn is_of_other(name: &str, known: &str) -> bool {
     else {
         return false;
     };
-    let sorted = |text: &str| {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.sort_unstable();
-        bytes
-    };
     let differ = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count();
-    rest == known && one.len() <= 3 && differ > 1 && sorted(one) != sorted(other)
+    let is_swapped = one.bytes().all(|byte| other.as_bytes().contains(&byte));
+    rest == known && one.len() <= 3 && differ > 1 && !is_swapped
 }
 
 /// The length of the shortest name that is compared with known names.
