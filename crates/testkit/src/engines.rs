@@ -139,6 +139,10 @@ impl Default for PodmanStore {
 
 impl Drop for PodmanStore {
     fn drop(&mut self) {
+        // A service whose watchdog was killed would run forever. One that has just ended is no error.
+        for service in self.services() {
+            drop(Command::new("kill").args(["-KILL", &service.to_string()]).output());
+        }
         // A folder with mounts in it cannot be removed.
         unmount_below(self.folder.path());
     }
