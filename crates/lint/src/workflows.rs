@@ -49,12 +49,10 @@ fn github(job: &Node, left: &mut usize, facts: &mut Facts<'_>) {
         return;
     }
     for step in job.get("steps").map_or(&[][..], Node::items) {
-        let uses = step.get("uses").and_then(|uses| Some((uses.text()?, uses.line)));
-        if let Some((image, line)) = uses
-            && let Some(image) = image.strip_prefix("docker://")
-            && !image.contains("${{")
+        if let Some(uses) = step.get("uses")
+            && uses.text().is_some_and(|text| text.starts_with("docker://"))
         {
-            facts.images.push(Image::new(image, line));
+            refers(uses, facts);
         }
         let is_shell = step
             .get("shell")
@@ -78,28 +76,32 @@ fn gitlab(document: &Node, left: &mut usize, facts: &mut Facts<'_>) {
             refers(image.get("name").unwrap_or(image), facts);
         }
         for key in SCRIPTS {
-            for line in job.get(key).map_or(&[][..], Node::items) {
-                script(line, left, facts);
+            let Some(commands) = job.get(key) else { continue };
+            // One command, or a list.
+            script(commands, left, facts);
+            for command in commands.items() {
+                script(command, left, facts);
             }
         }
     }
 }
 
-/// Adds an image, if its name does not depend on the run.
+/// Returns the name of an image, if it does not depend on the run.
+fn reference(image: &Node) -> Option<&str> {
+    let text = image.text().filter(|text| !text.contains('$') && !text.is_empty())?;
+    Some(text.strip_prefix("docker://").unwrap_or(text))
+}
+
+/// Adds an image.
 fn refers(image: &Node, facts: &mut Facts<'_>) {
-    if let Some(reference) = image.text().filter(|text| !text.contains('$') && !text.is_empty()) {
-        let reference = reference.strip_prefix("docker://").unwrap_or(reference);
+    if let Some(reference) = reference(image) {
         facts.images.push(Image::new(reference, image.line));
     }
 }
 
 /// Adds the container in which a job runs.
 fn started(image: &Node, options: &str, facts: &mut Facts<'_>) {
-    let Some(reference) = image.text().filter(|text| !text.contains('$') && !text.is_empty())
-    else {
-        return;
-    };
-    let reference = reference.strip_prefix("docker://").unwrap_or(reference);
+    let Some(reference) = reference(image) else { return };
     let words = ["docker", "run"].into_iter().chain(options.split_whitespace()).chain([reference]);
     let word = |text: &str| Word { text: text.to_owned(), line: image.line };
     let command = ShellCommand {

@@ -62,6 +62,16 @@ fn a_job_runs_in_an_image() {
 }
 
 #[test]
+fn a_job_of_gitlab_has_one_command_or_a_list() {
+    let install = "curl -fsSL https://example.org/install.sh | sh";
+    for (script, line) in [(install.to_owned(), 2), (format!("\n    - {install}"), 3)] {
+        let text = format!("build:\n  script: {script}\n");
+        let expected = format!("{line} warning");
+        expect("download-unchecked", NONE, &[(".gitlab-ci.yml", &text, &[&expected])]);
+    }
+}
+
+#[test]
 fn an_action_has_a_commit_or_not() {
     let uses = |action: &str| workflow(&format!("      - uses: {action}"));
     let commit = uses("a/b@54081f138730dfa15788a46383842cd2f914a1be # v1.3.1");
@@ -73,7 +83,7 @@ fn an_action_has_a_commit_or_not() {
         ("tag-not-commit", uses("a/b@v1.2"), &["6 information"]),
         ("tag-not-commit", uses("actions/checkout@v6"), &[]),
         ("tag-not-commit", commit, &[]),
-        ("workflow-retired", uses("actions/upload-artifact@v3"), &["6 error"]),
+        ("workflow-retired", uses("actions/upload-artifact@v3"), &["6 warning"]),
         ("workflow-retired", uses("actions/upload-artifact@v4"), &[]),
     ];
     for (rule, text, expected) in cases {
@@ -81,7 +91,8 @@ fn an_action_has_a_commit_or_not() {
     }
     let on = |line: &str| format!("on: push\njobs:\n  a:\n    {line}\n    runs-on: ubuntu-24.04\n");
     let cases = [
-        ("os: [ubuntu-20.04, ubuntu-22.04]", &["4 error"][..]),
+        ("os: [ubuntu-20.04, ubuntu-22.04]", &["4 warning"][..]),
+        ("runs-on: [self-hosted, ubuntu-20.04]", &[]),
         ("container: docker.io/rocm/dev-ubuntu-20.04:6.0", &[]),
         ("name: ubuntu-20.04", &[]),
         ("# ubuntu-20.04", &[]),
@@ -182,7 +193,9 @@ fn an_image_selects_a_gpu_or_not() {
 fn a_build_starts_the_server_of_ollama_itself() {
     let with = |run: &str| format!("FROM docker.io/a/b@sha256:1\n{run}\n");
     let cases = [
-        ("RUN ollama pull a", &["2 error"][..]),
+        ("RUN ollama pull a", &["2 warning"][..]),
+        ("RUN ollama start & sleep 5 && ollama pull a", &[]),
+        ("CMD ollama run a", &[]),
         ("RUN ollama serve & sleep 5 && ollama pull a", &[]),
         ("RUN ollama --version", &[]),
         ("CMD [\"ollama\", \"run\", \"a\"]", &[]),
