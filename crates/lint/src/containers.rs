@@ -82,6 +82,17 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     (is_named && options.iter().any(is_gpu)).then(|| named(NAMED, None, line))
 }
 
+/// Marks a container whose user is not root.
+const ORDINARY: &str = "--ordinary-user";
+
+/// Returns the marker for a container whose options name a user other than root.
+pub(crate) fn ordinary_user(options: &[Word]) -> Option<Word> {
+    let user = options.iter().find_map(|one| one.text.strip_prefix("--user="))?;
+    let user = user.split(':').next().unwrap_or_default();
+    let is_ordinary = !matches!(user, "" | "0" | "root") && !user.contains(shell::UNKNOWN);
+    is_ordinary.then(|| named(ORDINARY, None, 1))
+}
+
 /// Marks a service whose command is only a shell.
 pub(crate) const SHELL: &str = "--shell";
 
@@ -182,6 +193,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
             container.options.extend(markers(&texts.join(" "), word.line));
             container.options.extend(named_server(text, &container.options));
+            container.options.extend(ordinary_user(&container.options));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

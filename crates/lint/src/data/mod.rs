@@ -133,6 +133,8 @@ pub struct Data {
     pub(crate) without_download: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
+    /// Owners on Docker Hub that keep the tags of releases.
+    pub(crate) publishers: BTreeSet<String>,
     /// Releases of distributions.
     pub(crate) releases: Vec<ReleaseRow>,
     /// Releases of torch with the packages that are built for them.
@@ -274,6 +276,8 @@ pub(crate) struct VariableRow {
     /// The package that reads the variable, and the releases that have the problem.
     pub(crate) package: Option<String>,
     pub(crate) releases: Vec<Releases>,
+    /// Whether the row applies only if a release of the package is known.
+    pub(crate) is_known: bool,
     /// ROCm releases: the row applies only to files that name one of them.
     pub(crate) rocm: Vec<Releases>,
     /// ROCm releases: the row does not apply to a file that names one of them.

@@ -46,10 +46,12 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
+        let mut publishers = BTreeSet::new();
         let mut without_download = Vec::new();
         for (name, repositories) in bases? {
             match name.as_str() {
                 "official" => official.extend(repositories),
+                "publishers" => publishers.extend(repositories),
                 "without-curl" => without_download = repositories,
                 _ => plain_bases.extend(repositories),
             }
@@ -81,6 +83,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             plain_bases,
             without_download,
             official,
+            publishers,
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,
@@ -333,6 +336,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
     let unless = named.table.texts(report, "unless", "NAME=0", line);
     let beside = named.table.texts(report, "beside", "HIP_VISIBLE_DEVICES", line);
     let package = named.table.optional(report, "package", line);
+    let is_known = named.table.flag(report, "only-known");
     let rocm = named.table.texts(report, "rocm", "6 or older", releases);
     let except_rocm = named.table.texts(report, "except-rocm", "6.2 or older", releases);
     let releases = named.releases(report);
@@ -349,6 +353,7 @@ fn read_variable(report: &mut Report<'_>, named: &Named<'_>) -> Result<VariableR
         releases: releases?,
         rocm: rocm?,
         except_rocm: except_rocm?,
+        is_known: is_known?,
         except_gpus: except_gpus?,
         row: row?,
     })

@@ -102,7 +102,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
-            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, and those in `without-curl` are patterns of images without curl and wget.",
+            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, and those in `without-curl` are patterns of images without curl and wget.",
             "none",
             "",
         ),
@@ -492,6 +492,13 @@ pub const VARIABLE: Form = Form::of(
                 "ROCm releases: the row applies only to files that name one of them.",
                 "any",
                 "rocm = [\"6 or older\"]",
+            ),
+            Key::optional(
+                "only-known",
+                Kind::Flag,
+                "Whether the row applies only if a release of the package is known.",
+                "`false`",
+                "only-known = true",
             ),
             Key::optional(
                 "except-rocm",

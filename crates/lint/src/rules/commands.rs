@@ -369,10 +369,14 @@ fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Returns whether a word is a URL that contains a commit: its content never changes.
+/// Returns whether a word is a URL that contains a commit: its content never changes. AMD's wheels
+/// have a short one, as in `.git76481f7c`.
 pub(super) fn is_at_commit(word: &str) -> bool {
     let parts = || word.split(|c: char| !c.is_ascii_alphanumeric());
-    word.contains("https://") && parts().any(is_commit)
+    let is_short = |part: &str| {
+        part.strip_prefix("git").is_some_and(|rest| rest.len() >= 8 && is_hexadecimal(rest))
+    };
+    word.contains("https://") && parts().any(|part| is_commit(part) || is_short(part))
 }
 
 fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {

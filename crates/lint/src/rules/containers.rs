@@ -48,8 +48,14 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
                     && !gid.starts_with('0')
             };
             let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
+            let above = facts.text.lines().take(option.line - 1);
+            let comments =
+                above.skip(option.line.saturating_sub(4)).filter(|text| text.contains('#'));
             // `${RENDER_GID:-992}` is a default, and some comments ask users to change the number.
-            let is_open = ["$", "adjust", "your", "getent"].iter().any(|word| own.contains(word));
+            let asks = |text: &str| {
+                ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
+            };
+            let is_open = own.contains('$') || asks(own) || comments.into_iter().any(asks);
             if let Some(gid) = group.filter(is_chosen).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 let hit = Hit::new("group-number", option.line, message);

@@ -121,6 +121,8 @@ fn general(
         return;
     }
     match tag.filter(|one| !moves(one)) {
+        // The finding about automatic updates says it.
+        None if facts.text.to_ascii_lowercase().contains("autoupdate=registry") => {}
         None => {
             found.add(
                 "image-latest",
@@ -129,6 +131,7 @@ fn general(
             );
         }
         Some(_) if has_advice => {}
+        Some(tag) if is_release(tag, path) && is_kept(name, path) => {}
         Some(tag) => {
             found.add(
                 "image-unpinned",
@@ -137,6 +140,34 @@ fn general(
             );
         }
     }
+}
+
+/// Returns whether a tag names one release, build, day or commit: `7.0.2-complete`, `v0.23.0`,
+/// `server-rocm-b4719`. AMD's tags name a ROCm release with two or three numbers.
+fn is_release(tag: &str, path: &str) -> bool {
+    let numbers = |text: &str| {
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        text[..end].split('.').filter(|part| !part.is_empty()).count()
+    };
+    let wanted = if path.starts_with("rocm/") { 2 } else { 3 };
+    let starts = tag.char_indices().filter(|(at, c)| {
+        c.is_ascii_digit() && !tag[..*at].ends_with(|before: char| before.is_ascii_digit())
+    });
+    let is_build = |part: &str| {
+        part.strip_prefix('b').is_some_and(|rest| rest.len() >= 4 && numbers(rest) == 1)
+    };
+    starts.map(|(at, _)| numbers(&tag[at..])).any(|count| count >= wanted)
+        || tag.split(['-', '_']).any(is_build)
+        || is_dated(tag)
+}
+
+/// Returns whether a publisher keeps the tags of releases. A private person on Docker Hub may push
+/// such a tag again.
+fn is_kept(name: &str, path: &str) -> bool {
+    let registry = name.strip_suffix(path).unwrap_or_default().trim_end_matches('/');
+    let is_on_hub = matches!(registry, "" | "docker.io" | "index.docker.io" | "docker.io/library");
+    let owner = path.split_once('/').map(|(owner, _)| owner);
+    !is_on_hub || owner.is_none_or(|owner| data().publishers.contains(owner))
 }
 
 /// Returns the part of a path that has capital letters, unless it is a placeholder: `USER`, `YourName`.

@@ -225,6 +225,7 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
     let unpinned = facts.packages.iter().find(|package| {
         package.version.is_none()
             && !package.is_special
+            && !package.is_limited
             && !HELPERS.contains(&&*package.name)
             && package.stage == command.stage
             && command.words.iter().any(|w| w.line == package.line)
@@ -232,7 +233,8 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
     let is_settled = words.iter().any(|word| {
         // A constraints file cannot pin pre-releases that are newer than the file.
         let is_constraint = *word == "-c" || word.starts_with("--constraint");
-        matches!(*word, "--require-hashes" | "--no-index")
+        // `--ignore-installed` replaces a package of the distribution that pip cannot remove.
+        matches!(*word, "--require-hashes" | "--no-index" | "--ignore-installed")
             || is_constraint && !words.contains(&"--pre")
     });
     if let Some(package) = unpinned.filter(|_| !is_settled) {

@@ -57,7 +57,9 @@ pub(super) fn judge(
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
     // Without a known GPU, one finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
-    if sure == Match::Unknown && !found.is_first(release) {
+    let is_again =
+        (sure == Match::Unknown || row.row.rule == "rocm-outdated") && !found.is_first(release);
+    if is_again {
         return;
     }
     let gpus: Vec<&str> = row.row.gpus.iter().map(names::GpuTarget::as_str).collect();
@@ -81,15 +83,19 @@ pub(super) fn judge(
     }
 }
 
-/// Returns whether a file names AMD's GPUs for servers: Instinct, MI300.
+/// Names of programs that compute on several servers.
+const CLUSTERS: [&str; 6] = ["kokkos", "mpi4py", "mpich", "openmpi", "open-mpi", "slurm"];
+
+/// Returns whether a file names AMD's GPUs for servers, or programs for clusters: Instinct, MI300.
 fn named_server(facts: &Facts<'_>) -> bool {
     let lower = facts.text.to_ascii_lowercase();
+    let is_cluster = CLUSTERS.iter().any(|word| lower.contains(word));
     let is_model = |(at, _): (usize, &str)| {
         let starts = !lower[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
         let digits = lower[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
         starts && digits == 3 && lower[at + 2..].starts_with(['1', '2', '3'])
     };
-    lower.contains("instinct") || lower.match_indices("mi").any(is_model)
+    is_cluster || lower.contains("instinct") || lower.match_indices("mi").any(is_model)
 }
 
 /// Returns whether the code of a file contains one of these texts, which are in lower case.

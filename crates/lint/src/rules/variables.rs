@@ -283,7 +283,7 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
 
 /// Returns whether the row applies to none of the known releases of its package: those in the
 /// setting's image, and those that the file installs. If the image is unknown, the images that the
-/// file refers to are used. Returns `false` if no release is known.
+/// file refers to are used. If no release is known, returns whether the row needs one.
 fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
     let Some(package) = &row.package else { return false };
     let own = setting.program.as_deref();
@@ -295,7 +295,7 @@ fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> 
         .chain(facts.releases_of(package.strip_prefix("py").unwrap_or(package)))
         .collect();
     let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
-    !known.is_empty() && !known.iter().any(applies)
+    (row.is_known || !known.is_empty()) && !known.iter().any(applies)
 }
 
 /// Returns whether a row applies to a value.

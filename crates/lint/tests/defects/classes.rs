@@ -139,10 +139,13 @@ fn models_have_revisions() {
         expect("clone-unpinned", NONE, &[("Dockerfile", &text, expected)]);
     }
     for (run, expected) in [
-        ("pip install --upgrade -r /requirements.txt", &["3 information"][..]),
-        ("pip install -U -r /requirements.txt", &["3 information"]),
+        // The list may pin all packages.
+        ("pip install --upgrade -r /requirements.txt", &[][..]),
         ("pip install -r /requirements.txt", &[]),
-        ("pip install -U -r /requirements.txt -c /constraints.txt", &[]),
+        ("pip install numpy", &["3 information"]),
+        ("pip install 'numpy<2' 'scipy~=1.14'", &[]),
+        ("pip install 'numpy>=2'", &["3 information"]),
+        ("pip install --ignore-installed blinker", &[]),
     ] {
         let text = image(&format!("ENV R=/opt/rocm\nRUN {run}"));
         expect("index-unpinned", NONE, &[("Dockerfile", &text, expected)]);

@@ -221,8 +221,24 @@ fn charts_and_optional_devices_of_other_kinds_are_fine() {
     for text in [installer, other] {
         expect("ollama-without-rocm", NONE, &[("Dockerfile", text, &[])]);
     }
-    let root = "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n    group_add: [render]\n";
-    expect("group-by-name", NONE, &[("compose.yml", root, &["5 information"])]);
+    let built = |user: &str| {
+        format!(
+            "services:\n  a:\n    build: .{user}\n    devices: [/dev/kfd]\n    group_add: [render]\n"
+        )
+    };
+    let user = |user: &str| built(&format!("\n    user: {user}"));
+    expect(
+        "group-by-name",
+        NONE,
+        &[
+            // Root needs no group.
+            ("compose.yml", &built(""), &[]),
+            ("compose.yml", &user("root"), &[]),
+            ("compose.yml", &user("\"0:0\""), &[]),
+            ("compose.yml", &user("\"1000:1000\""), &["6 information"]),
+            ("compose.yml", &user("app"), &["6 information"]),
+        ],
+    );
     let group =
         "FROM docker.io/rocm/pytorch@sha256:1\n# start it with group_add for /dev/kfd\nUSER app\n";
     expect("render-group-missing", NONE, &[("Dockerfile", group, &[])]);

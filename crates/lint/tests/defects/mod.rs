@@ -12,6 +12,7 @@ mod probed;
 mod readers;
 mod structure;
 mod unseen;
+mod worth;
 
 use lint::{Context, Severity};
 

@@ -297,7 +297,12 @@ pub(super) const WRONG: &[Wrong] = &[
         1,
         "docker run --device /dev/kfd -v /opt/rocm:/opt/rocm:ro localhost/a\n",
     ),
-    ("variable-renamed", "a.env", 1, "PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:512\n"),
+    (
+        "variable-renamed",
+        "a.env",
+        2,
+        "TORCH_VERSION=2.10.0\nPYTORCH_HIP_ALLOC_CONF=max_split_size_mb:512\n",
+    ),
     ("tensorflow-from-index", "setup.sh", 1, "pip3 install tensorflow-rocm\n"),
     ("build-status-lost", "build.sh", 2, "#!/bin/bash\ndocker build -t a . 2>&1 | tee build.log\n"),
     (
