@@ -1,5 +1,5 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! rocm|advisories|release|schema|corpus|facts|bench`.
+//! rocm|dependencies|release|schema|corpus|facts|bench`.
 //!
 //! `ci` decides whether a change can be merged. It runs cargo's checks and other chores, and needs
 //! root on Debian 12.
@@ -27,6 +27,7 @@ mod supply;
 mod tidy;
 mod vulkan;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -34,7 +35,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
-  ci            run all checks: format, tidy, dependencies, lints, documentation, workflows, schemas,
+  ci            run the checks of a change: format, tidy, lints, documentation, workflows, schemas,
                 tests
   setup         install what the tests need (docker-registry, skopeo and other Debian packages, and act)
   test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
@@ -53,7 +54,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
                 each engine; takes half an hour or more
   rocm packages compare `audit` with LLVM on Debian's ROCm packages, slim them, open the slimmed
                 libraries, and run `bench gpu` on them; downloads 1.5 GB, needs root and 25 GB
-  advisories    check all dependencies against the RustSec database
+  dependencies  check the licences and sources of all dependencies, and the RustSec database
   release [twice] build static binaries for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 checksums
                 into target/release-files; with `twice`, build everything again and compare
   schema        regenerate schemas/*.json and docs/reference/*.md
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
         ["setup"] => setup::install(),
         ["test", rest @ ..] => setup::install().and_then(|()| test(rest)),
         ["tidy"] => tidy::check(),
-        ["workflows"] => workflows(),
+        ["workflows"] => run::build_tool().and_then(|tool| workflows(&tool)),
         ["engines", names @ ..] => setup::install().and_then(|()| engines::run(names)),
         ["gates", numbers @ ..] => setup::install().and_then(|()| gates::run(numbers)),
         ["vulkan"] => vulkan::run(None),
@@ -85,12 +86,12 @@ fn main() -> ExitCode {
         ["rocm", "packages"] => rocm_packages::run(),
         ["rocm", engines] => rocm::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
-        ["advisories"] => supply::advisories(),
+        ["dependencies"] => supply::dependencies(),
         ["release"] => release::run(false),
         ["release", "twice"] => release::run(true),
-        ["schema"] => {
-            schemas(|path, text| std::fs::write(path, text).context("cannot write a schema"))
-        }
+        ["schema"] => run::build_tool().and_then(|tool| {
+            schemas(&tool, |path, text| std::fs::write(path, text).context("cannot write a schema"))
+        }),
         ["corpus", "lint", folder] => corpus::lint(folder),
         ["corpus", "diagnose", folder] => corpus::diagnose(folder),
         ["facts"] => facts::run(&facts::OLD.to_string()),
@@ -114,19 +115,22 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// Runs all checks. The tests come last, because they take most of the time.
+/// Runs the checks of a change. The tests come last, because they take most of the time.
 fn ci() -> Result<()> {
     setup::install()?;
     cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
-    dependencies()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     run::cargo_with(
         &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    workflows()?;
-    schemas(|path, text| {
+    // This builds the tool too. Building only the tool selects other features of its dependencies,
+    // so cargo would compile most of them twice.
+    cargo(&[&TEST[..], &["--no-run"]].concat())?;
+    let tool = run::tool()?;
+    workflows(&tool)?;
+    schemas(&tool, |path, text| {
         if std::fs::read_to_string(path).unwrap_or_default() != text {
             bail!(
                 "`{}` is out of date; run `cargo xtask schema` to write it again",
@@ -140,15 +144,11 @@ fn ci() -> Result<()> {
     Ok(())
 }
 
-/// Checks the program's dependencies: which crates they are, their licences and their sources.
-fn dependencies() -> Result<()> {
-    let deny = setup::cargo_deny()?;
-    // Advisories are not checked here, because not every network can reach their database.
-    run::command(&deny, &["check", "--hide-inclusion-graph", "bans", "licenses", "sources"], &[])
-}
+/// The command that builds and runs all tests.
+const TEST: [&str; 3] = ["test", "--workspace", "--locked"];
 
 /// Checks our workflows, and the workflows that the tool writes for other projects.
-fn workflows() -> Result<()> {
+fn workflows(tool: &Path) -> Result<()> {
     let ours = ["ci", "nightly", "release"].map(|name| format!(".github/workflows/{name}.yml"));
     let ours: Vec<&str> = ours.iter().map(String::as_str).collect();
     github_workflows(&ours)?;
@@ -157,10 +157,8 @@ fn workflows() -> Result<()> {
         std::fs::remove_dir_all(&folder)?;
     }
     let folder = folder.display().to_string();
-    let tool = |words: &[&str]| {
-        let start = ["run", "--quiet", "--locked", "--package", "build-pipeline", "--"];
-        cargo(&[&start[..], words].concat())
-    };
+    let tool = tool.display().to_string();
+    let tool = |words: &[&str]| run::command(&tool, words, &[]);
     tool(&["init", &folder, "--track", "mine", "--ci", "github,gitlab", "--install", "./install"])?;
     for system in ["github", "gitlab"] {
         let file = format!("{folder}/{system}.yml");
@@ -193,7 +191,7 @@ fn schema(name: &str, files: &[&str]) -> Result<()> {
 }
 
 fn test(arguments: &[&str]) -> Result<()> {
-    let all = [&["test", "--workspace", "--locked"], arguments].concat();
+    let all = [&TEST[..], arguments].concat();
     // Many tests wait for an engine or a registry, so at least four threads are used, even on two
     // cores.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -203,20 +201,20 @@ fn test(arguments: &[&str]) -> Result<()> {
 }
 
 /// Passes the path and the expected text of every schema and reference page to `with`.
-fn schemas(with: impl Fn(&std::path::Path, &str) -> Result<()>) -> Result<()> {
+fn schemas(tool: &Path, with: impl Fn(&Path, &str) -> Result<()>) -> Result<()> {
     let folder = root()?.join("schemas");
     let pages = root()?.join("docs/reference");
     std::fs::create_dir_all(&folder)?;
     std::fs::create_dir_all(&pages)?;
-    let tool = ["run", "--quiet", "--locked", "--package", "build-pipeline", "--", "schema"];
-    let help = run::output("cargo", &[&tool[..], &["--help"]].concat())?;
+    let tool = tool.display().to_string();
+    let help = run::output(&tool, &["schema", "--help"])?;
     let about = help.split("Options:").next().unwrap_or_default();
     let documents =
         about.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
     let documents: Vec<&str> = documents.collect();
     ensure!(documents.contains(&"plan"), "`build-pipeline schema --help` does not list `plan`");
     for document in documents {
-        let text = run::output("cargo", &[&tool[..], &[document]].concat())?;
+        let text = run::output(&tool, &["schema", document])?;
         with(&folder.join(format!("{document}.schema.json")), &text)?;
         if let Some((name, title)) = reference::PAGES.iter().find(|(name, _)| *name == document) {
             let page = reference::page(name, title, &serde_json::from_str(&text)?);

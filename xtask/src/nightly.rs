@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::run::{cargo, root};
+use crate::run::{build_tool, root};
 use crate::{facts, say};
 
 /// GitHub drops a summary of more than 1 MiB.
@@ -78,9 +78,7 @@ impl Tool<'_> {
 /// Runs all steps. If they find problems, the first line of the error is the worst pin or, if all
 /// pins are good, the first problem.
 pub(crate) fn run(options: &[&str]) -> Result<()> {
-    cargo(&["build", "--locked", "--package", "build-pipeline"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
-    let program = target.join("debug/build-pipeline");
+    let program = build_tool()?;
     steps(&Tool { program, project: root()?.to_owned(), options, variables: &[] })
 }
 
@@ -358,6 +356,8 @@ fn append(variable: &str, text: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use crate::run::tool;
+
     use super::*;
 
     const HEAD: &str = "schema = 1\nbuilt-in = false\nsource-date-epoch = 1795132800\n";
@@ -412,14 +412,14 @@ mod tests {
             self.write("versions/versions.toml", &format!(
                 "{HEAD}[source.demo]\nurl = \"https://h.example/demo\"\nref = \"{tag}\"\ncommit = \"{commit}\"\n"
             ));
-            cargo(&["build", "--quiet", "--locked", "--package", "build-pipeline"]).unwrap();
-            let target = std::env::var_os("CARGO_TARGET_DIR");
-            let target = target.map_or(root().unwrap().join("target"), PathBuf::from);
+            // `cargo test --workspace` has built it, with other features than `build_tool`.
+            let program = tool().unwrap();
+            let program = if program.is_file() { program } else { build_tool().unwrap() };
             let place = self.folder.path().display().to_string();
             let mirror = format!("https://h.example/demo=file://{place}/upstream");
             let variables = [("HOME", place.clone()), ("XDG_STATE_HOME", format!("{place}/state"))];
             steps(&Tool {
-                program: target.join("debug/build-pipeline"),
+                program,
                 project: self.folder.path().to_owned(),
                 options: &["--mirror", &mirror],
                 variables: &variables,

@@ -35,6 +35,18 @@ pub(crate) fn at_root(program: &str) -> Result<Command> {
     Ok(command)
 }
 
+/// Returns the path of the tool's debug build, which `cargo test --workspace` builds too.
+pub(crate) fn tool() -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
+    Ok(target.join("debug/build-pipeline"))
+}
+
+/// Builds the tool, and returns its path.
+pub(crate) fn build_tool() -> Result<PathBuf> {
+    cargo(&["build", "--quiet", "--locked", "--package", "build-pipeline"])?;
+    tool()
+}
+
 /// Runs a program in the root of the workspace.
 pub(crate) fn command(
     program: &str,

@@ -106,7 +106,11 @@ impl Runs {
                 "main" => &["--bins"],
                 target => &["--test", target],
             };
-            let start = [&["test", "--locked", "--package", package], target, &["--", "--exact"]];
+            let start = [
+                &["test", "--locked", "--package", package],
+                target,
+                &["--", "--exact", "--include-ignored"],
+            ];
             let arguments = [&start.concat()[..], &names[..]].concat();
             cargo_with(&arguments, &[("BUILD_PIPELINE_GATES", notes), ("INSTA_UPDATE", "no")])?;
         }

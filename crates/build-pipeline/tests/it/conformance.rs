@@ -276,11 +276,13 @@ fn conforms(suite: &str, way: Way) {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn rootless_podman_of_debian_13_conforms() {
     conforms("trixie", Way::RootlessPodman);
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn the_newest_docker_conforms() {
     conforms("sid", Way::BuildKitInContainerd);
 }

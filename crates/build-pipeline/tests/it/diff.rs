@@ -115,6 +115,7 @@ fn a_damaged_layer_is_never_the_same() {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn millions_of_entries_need_little_memory() {
     let project = Project::new();
     let names = |end: &'static str| {

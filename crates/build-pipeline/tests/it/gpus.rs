@@ -76,6 +76,7 @@ fn a_container_is_printed_for_the_image_of_its_gpu() {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn steps_that_do_not_depend_on_the_gpu_run_once() {
     let podman = PodmanStore::new();
     let project = hosts::project(&podman);

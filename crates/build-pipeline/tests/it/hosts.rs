@@ -60,6 +60,7 @@ fn on_a_copy(
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn a_base_of_debian_packages_is_the_same_without_debian_and_from_a_bundle() {
     let podman = PodmanStore::new();
     let project = project(&podman);
@@ -96,6 +97,7 @@ cmp /tmp/before /tmp/after
 "#;
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn nothing_of_the_machines_apt_and_dpkg_changes() {
     let podman = PodmanStore::new();
     let project = project(&podman);

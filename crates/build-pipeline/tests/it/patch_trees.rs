@@ -271,6 +271,7 @@ fn a_file_that_cannot_be_written_leaves_all_as_they_were() {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn a_killed_run_leaves_each_file_old_or_new_and_the_next_one_ends_it() {
     let files: Vec<String> =
         (0..40).map(|number| format!("sub{}/a{number}.txt", number % 7)).collect();

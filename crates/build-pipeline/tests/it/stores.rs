@@ -196,6 +196,7 @@ fn a_step_is_built_once_for_all_machines_and_only_allowed_stores_count() {
 type Damage = (&'static str, &'static str, fn(&Path));
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn a_bad_entry_is_refused_by_name_and_never_used() {
     let (_, digest) = filled();
     let bench = Bench::new(TEXT);
@@ -257,6 +258,7 @@ fn flip(path: &Path) {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn two_results_for_one_key_stop_the_run_and_both_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -296,6 +298,7 @@ fn a_sample_is_built_again_and_compared() {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn two_machines_that_race_build_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut digests = BTreeMap::new();
@@ -364,6 +367,7 @@ fn a_store_that_does_not_return_claims_stops_nothing() {
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn a_job_that_is_killed_delays_others_only_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
     let (killed, other) = (Bench::new(SLOW), Bench::new(SLOW));
@@ -622,6 +626,7 @@ fn work_through(machines: &[Bench], store: &str) -> (BTreeMap<String, String>, u
 }
 
 #[test]
+#[ignore = "runs every night: it takes minutes"]
 fn three_machines_build_each_step_once_and_the_images_of_one_machine() {
     let folder = tempfile::tempdir().unwrap();
     let [registry, store] = stores(&folder);
