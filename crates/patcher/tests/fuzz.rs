@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use patcher::{NoProbes, PatchSet, Subject, TreePath, apply, parse_patch, revert};
-use testkit::{Corpus, RUNS, fuzz_part};
+use testkit::{Corpus, fuzz_part, runs};
 
 /// Bytes that have a meaning in patch files.
 const WORDS: [&[u8]; 30] = [
@@ -86,7 +86,7 @@ fn run(seed: u64) {
         receipts: &[],
     };
     let (mut good, mut applied) = (0, 0);
-    fuzz_part(&Corpus { inputs, words: &WORDS, seed }, RUNS / 2, |bytes, _| {
+    fuzz_part(&Corpus { inputs, words: &WORDS, seed }, runs() / 2, |bytes, _| {
         let text = String::from_utf8_lossy(&bytes);
         let Ok(mut patch) = parse_patch("patch.toml", &text) else { return };
         good += 1;

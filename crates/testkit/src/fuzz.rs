@@ -1,4 +1,4 @@
-//! A deterministic fuzzer: it runs code on 200,000 real inputs with random changes.
+//! A deterministic fuzzer: it runs code on real inputs with random changes.
 //!
 //! Tests call [`fuzz`]. It needs no special compiler and no service, so it can be part of every
 //! test run. However, it is not guided by coverage. It checks that no input makes the code panic,
@@ -12,7 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::gate::{gate_cases, gate_passed};
 
 /// The number of inputs per test.
-pub const RUNS: usize = 200_000;
+pub fn runs() -> usize {
+    gate_cases(20_000, 200_000)
+}
 
 /// The limit for one input, in CPU time, so that no test fails because the machine is busy.
 pub const LONGEST: Duration = Duration::from_secs(1);
@@ -31,12 +33,12 @@ pub struct Corpus<'a> {
     pub seed: u64,
 }
 
-/// Calls `one` with 200,000 inputs. Each is a randomly changed input from the corpus.
+/// Calls `one` with 20,000 inputs, or 200,000 in `cargo xtask gates`. Each is a randomly changed input from the corpus.
 ///
 /// # Panics
 /// Panics if `one` panics (the input is printed), takes too long, or needs too much memory.
 pub fn fuzz(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
-    fuzz_part(corpus, RUNS, one);
+    fuzz_part(corpus, runs(), one);
 }
 
 /// Like [`fuzz`], but with 2,000 inputs, or 50,000 in `cargo xtask gates`. For slow tests and large
@@ -49,7 +51,7 @@ pub fn fuzz_some(corpus: &Corpus<'_>, one: impl FnMut(Vec<u8>, &mut Random)) {
 }
 
 /// Like [`fuzz`], but with the given number of inputs. For tests that run in parallel and share the
-/// 200,000 inputs.
+/// number that [`runs`] returns.
 ///
 /// # Panics
 /// Like [`fuzz`].

@@ -4,7 +4,7 @@
 //! - [`FaultProxy`] is a proxy in front of it that records every request and causes faults on
 //!   request.
 //! - [`ForwardProxy`] is a proxy between clients and all servers, with or without a password.
-//! - [`fuzz()`] calls a function with 200,000 randomly changed inputs, [`fuzz_some`] with fewer.
+//! - [`fuzz()`] calls a function with many randomly changed inputs, [`fuzz_some`] with fewer.
 //! - [`gate_cases`] and [`gate_passed`] count the cases of `cargo xtask gates`.
 //! - [`GitDaemon`] and [`GitHttp`] are real git servers for the repositories of a [`GitFolder`].
 //! - [`newer_package`] and [`buildx`] provide programs of newer Debian releases.
@@ -46,8 +46,8 @@ pub use engines::{Dockerd, PodmanStore, busybox_root, kill_with_children, parent
 pub use fault::{Answer, Fault, RuleBuilder};
 pub use forward_proxy::ForwardProxy;
 pub use fuzz::{
-    Corpus, LONGEST, MOST_MEMORY, RUNS, Random, fuzz, fuzz_part, fuzz_some, peak_memory,
-    processor_time, reset_peak_memory,
+    Corpus, LONGEST, MOST_MEMORY, Random, fuzz, fuzz_part, fuzz_some, peak_memory, processor_time,
+    reset_peak_memory, runs,
 };
 pub use gate::{gate_cases, gate_passed};
 pub use git_server::{GitDaemon, GitFolder, GitHttp};

@@ -470,36 +470,52 @@ fn check_image(
     Ok(found)
 }
 
+/// What the executor applies is what the plan and the labels say, and what verification expects.
+fn check_plan(case: &Case) -> Result<(), TestCaseError> {
+    let input = case.input();
+    let plan = match planner::plan(&case.request, &input) {
+        Ok(planned) => planned.plan,
+        // Nothing is fetched for such a plan.
+        Err(error) => return check_refusal(case, &error),
+    };
+    check_patches(case, &plan)?;
+    let image = derived(&plan);
+    let found = check_image(case, &plan, &image)?;
+
+    // The plan that verification of the image expects.
+    let again = planner::plan(&request_of(&found), &input).unwrap().plan;
+    prop_assert_eq!(again.canonical_text(), plan.canonical_text());
+    let documents = Documents { manifest: &image.manifest, config: &image.config };
+    for check in compare_with_plan(&again, documents, "built").unwrap() {
+        let is_right = matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
+        prop_assert!(is_right, "{check:?}");
+    }
+    // A comment does not change the plan. Only the effect of a patch counts.
+    let mut commented = case.input();
+    let texts = case.patches.iter().enumerate();
+    let texts = texts.map(|(number, patch)| format!("# a comment\n{}", patch.text(number)));
+    let set = texts.map(|text| parse_patch("demo", &text).unwrap()).collect();
+    commented.patches.insert("demo".to_owned(), PatchSet::new(set).unwrap());
+    let same = planner::plan(&case.request, &commented).unwrap().plan;
+    prop_assert_eq!(same, plan);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_applied_is_what_plan_and_labels_say_and_what_verify_expects(case in cases()) {
+        check_plan(&case)?;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_applied_is_what_plan_and_labels_say_and_what_verify_expects(case in cases()) {
-        let input = case.input();
-        let plan = match planner::plan(&case.request, &input) {
-            Ok(planned) => planned.plan,
-            // Nothing is fetched for such a plan.
-            Err(error) => return check_refusal(&case, &error),
-        };
-        check_patches(&case, &plan)?;
-        let image = derived(&plan);
-        let found = check_image(&case, &plan, &image)?;
-
-        // The plan that verification of the image expects.
-        let again = planner::plan(&request_of(&found), &input).unwrap().plan;
-        prop_assert_eq!(again.canonical_text(), plan.canonical_text());
-        let documents = Documents { manifest: &image.manifest, config: &image.config };
-        for check in compare_with_plan(&again, documents, "built").unwrap() {
-            let is_right = matches!(check.verdict, Verdict::Same | Verdict::Unchecked { .. });
-            prop_assert!(is_right, "{check:?}");
-        }
-        // A comment does not change the plan. Only the effect of a patch counts.
-        let mut commented = case.input();
-        let texts = case.patches.iter().enumerate();
-        let texts = texts.map(|(number, patch)| format!("# a comment\n{}", patch.text(number)));
-        let set = texts.map(|text| parse_patch("demo", &text).unwrap()).collect();
-        commented.patches.insert("demo".to_owned(), PatchSet::new(set).unwrap());
-        let same = planner::plan(&case.request, &commented).unwrap().plan;
-        prop_assert_eq!(same, plan);
+    #[ignore = "runs every night: it takes minutes"]
+    fn what_is_applied_is_what_the_plan_says_in_10_000_cases(case in cases()) {
+        check_plan(&case)?;
     }
 }

@@ -126,6 +126,7 @@ fn check_entries(entries: &BTreeMap<String, (tar::Header, String)>, bench: &Benc
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "runs every night: it takes minutes"]
 async fn three_builders_make_one_base_and_leave_nothing_behind() {
     let bench = Bench::new("").await;
     let text = lock().await.to_toml();
