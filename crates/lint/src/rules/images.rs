@@ -70,7 +70,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 }
 
 /// Checks the name and the tag. With `has_advice`, another finding about this image already says what
-/// to write instead of it.
+/// to write instead of it. The tag of one release needs no advice.
 fn general(
     facts: &Facts<'_>,
     image: &Image,
@@ -105,6 +105,8 @@ fn general(
     if builds(facts, name, context) || is_placeholder || is_own {
         return;
     }
+    let has_advice =
+        has_advice || tag.is_some_and(|tag| is_release(tag, path) && is_kept(name, path));
     // A digest fixes the content, wherever it comes from.
     // Kubernetes takes such an image from Docker Hub. Helm values are text files.
     let is_for_kubernetes = matches!(facts.kind, Kind::Manifest | Kind::Text);
@@ -131,7 +133,6 @@ fn general(
             );
         }
         Some(_) if has_advice => {}
-        Some(tag) if is_release(tag, path) && is_kept(name, path) => {}
         Some(tag) => {
             found.add(
                 "image-unpinned",

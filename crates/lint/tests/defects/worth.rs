@@ -31,6 +31,8 @@ fn a_tag_of_one_release_is_kept_by_its_publisher() {
             expect("image-unpinned", NONE, &[("Dockerfile", &text, expected)]);
         }
     }
+    let short = "FROM rocm/dev-ubuntu-24.04:6.3\n";
+    expect("image-short-name", NONE, &[("Dockerfile", short, &[])]);
 }
 
 #[test]
