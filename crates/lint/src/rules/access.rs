@@ -31,7 +31,8 @@ const KNOWS_GROUP: [&str; 8] = [
 /// Checks for an image whose user is in the image's own group `render`, which is the only measure.
 fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.text.to_ascii_lowercase();
-    if !lower.contains("rocm") || KNOWS_GROUP.iter().any(|text| lower.contains(text)) {
+    let is_amd = ["rocm", "radeonsi", "mesa-va-drivers"].iter().any(|text| lower.contains(text));
+    if !is_amd || KNOWS_GROUP.iter().any(|text| lower.contains(text)) {
         return;
     }
     let texts = |command: &ShellCommand| -> Vec<String> {
@@ -39,7 +40,11 @@ fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
     };
     let names_render =
         |words: &[String]| words.iter().any(|word| word.split(',').any(|group| group == "render"));
-    let makes = |words: &[String]| matches!(&*words[0], "groupadd" | "addgroup");
+    // Another rule reports a fixed GID.
+    let makes = |words: &[String]| {
+        let has_number = words.iter().any(|word| word == "-g" || word.starts_with("--gid"));
+        matches!(&*words[0], "groupadd" | "addgroup") && has_number
+    };
     let joins = |words: &[String]| {
         matches!(&*words[0], "usermod" | "useradd" | "adduser" | "gpasswd") && names_render(words)
     };

@@ -192,6 +192,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     paths(facts, found);
     mixed(facts, found);
     repeated(facts, found);
+    repeated_base(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = &release_in(url) else { continue };
@@ -235,6 +236,35 @@ fn repeated(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if let Some((line, _)) = facts.lines().find(|(_, text)| is_same(text)) {
         let message = format!("ROCm {value} is written here, and in `{name}`");
         found.add("release-repeated", line, message);
+    }
+}
+
+/// Checks for a variable with the release that the base image also has in its tag.
+fn repeated_base(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let names = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
+    let is_own = |one: &&Setting| {
+        matches!(one.scope, Scope::Argument | Scope::Image) && names.contains(&one.name.as_str())
+    };
+    let written: Vec<(&str, usize)> = facts
+        .images
+        .iter()
+        .filter(|one| one.stage > 0)
+        .map(|one| (one.reference.as_str(), one.line))
+        .chain(facts.settings.iter().filter(|one| one.is_image()).map(|one| (&*one.value, one.line)))
+        .collect();
+    let setting = facts.settings.iter().filter(is_own).find_map(|setting| {
+        let own = release(&setting.value).filter(|own| *own == setting.value)?;
+        let is_same = |(image, line): &&(&str, usize)| {
+            let text = facts.lines().nth(line - 1).map_or("", |(_, text)| text);
+            images::rocm_in(image) == Some(own) && text.contains(own) && *line != setting.line
+        };
+        written.iter().find(is_same).map(|_| setting)
+    });
+    if let Some(Setting { name, value, line, .. }) =
+        setting.filter(|_| facts.kind == Kind::Dockerfile)
+    {
+        let message = format!("ROCm {value} is written in `{name}`, and in the name of the image");
+        found.add("release-repeated", *line, message);
     }
 }
 

@@ -403,7 +403,7 @@ pub(super) fn is_rocm_torch(facts: &Facts<'_>, package: &Package) -> bool {
 }
 
 /// Commands that compile, and so need the compiler and headers of the base.
-const COMPILES: [&str; 7] = ["cmake", "make", "ninja", "hipcc", "clang", "clang++", "meson"];
+pub(super) const COMPILES: [&str; 7] = ["cmake", "make", "ninja", "hipcc", "clang", "clang++", "meson"];
 
 /// Checks for images that contain ROCm or torch twice.
 fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
@@ -412,7 +412,8 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     let Some(package) = facts.packages.iter().find(is_in) else { return };
     let Some(base) = facts.base(*stages.last().unwrap_or(&0)).map(|one| &one.base) else { return };
     let images::Parts { path, tag, .. } = images::parts(base);
-    let has_torch = path == "rocm/pytorch" || path.starts_with("rocm/vllm");
+    let is_vllm = path.starts_with("rocm/vllm") || path.ends_with("vllm-openai-rocm");
+    let has_torch = path == "rocm/pytorch" || is_vllm;
     let is_complete =
         path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
     let compiles = facts.commands.iter().filter(|one| stages.contains(&one.stage)).any(|one| {
@@ -427,7 +428,13 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     });
     let is_mixed = found.places().iter().any(|(_, rule)| *rule == "rocm-mixed");
     let shown = base.replace(UNKNOWN, "…");
-    if has_torch {
+    let is_kept = tag.is_some_and(|tag| tag.contains("base"))
+        || facts.code.contains("vllm.git")
+        || facts.code.contains("/vllm ");
+    if is_vllm && !is_kept {
+        let message = format!("the vLLM in `{shown}` is compiled for the torch that is replaced");
+        found.add("torch-replaced", package.line, message);
+    } else if has_torch {
         let message = format!("`{shown}` already contains torch");
         found.add("rocm-twice", package.line, message);
     } else if is_complete && !compiles && !is_mixed {

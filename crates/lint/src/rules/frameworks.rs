@@ -1,0 +1,145 @@
+//! Rules for what surrounds a framework in an image: packages that replace or bring torch, and SDKs.
+
+use super::images::{self, Parts};
+use super::packages::names_rocm;
+use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
+use super::traps::instructions;
+use crate::facts::Package;
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile {
+        return;
+    }
+    replaced(facts, found);
+    brought(facts, found);
+    whole(facts, found);
+}
+
+/// Packages that require one release of torch.
+const EXACT: [&str; 3] = ["chatterbox-tts", "sglang", "whisperx"];
+
+/// Packages that require any recent release of torch.
+const ANY: [&str; 7] = [
+    "accelerate",
+    "demucs",
+    "openai-whisper",
+    "peft",
+    "pyannote-audio",
+    "sentence-transformers",
+    "ultralytics",
+];
+
+/// Options with which pip takes packages from elsewhere, or keeps what is installed.
+const OTHER: [&str; 9] = [
+    "--constraint",
+    "--default-index",
+    "--extra-index-url",
+    "--find-links",
+    "--index",
+    "--index-url",
+    "--no-deps",
+    "--no-index",
+    "--torch-backend",
+];
+
+/// Settings and files that can change what pip installs.
+const SETTINGS: [&str; 8] = [
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_CONFIG",
+    "PIP_CONSTRAINT",
+    "PIP_FIND_LINKS",
+    "UV_",
+    "pip.conf",
+    "pip config",
+];
+
+/// Returns whether a command installs from the default index, without constraints.
+fn is_plain(command: &ShellCommand) -> bool {
+    let is_other = |text: &str| {
+        OTHER.contains(&text.split('=').next().unwrap_or(text))
+            || matches!(text, "-c" | "-f" | "-i" | "-t" | "--target")
+            || text.contains("://")
+    };
+    !command.words.iter().any(|word| is_other(&word.text)) && !names_rocm(command)
+}
+
+/// Checks for packages that require one release of torch, and come after a ROCm build of it.
+fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if SETTINGS.iter().any(|one| facts.text.contains(one)) {
+        return;
+    }
+    let is_before = |package: &Package, other: &Package| {
+        other.stage == package.stage
+            && other.command < package.command
+            && other.version.is_none()
+            && is_rocm_torch(facts, other)
+    };
+    let has_torch = |package: &Package| {
+        let base = facts.base(package.stage).map(|one| images::parts(&one.base).path);
+        base == Some("rocm/pytorch") || facts.packages.iter().any(|one| is_before(package, one))
+    };
+    let is_wanted = |one: &&Package| {
+        EXACT.contains(&one.name.as_str()) && one.version.is_none() && !one.is_special
+    };
+    for package in facts.packages.iter().filter(is_wanted) {
+        let is_open = command_of(facts, package).is_some_and(is_plain);
+        if is_open && has_torch(package) {
+            let message = format!(
+                "`{}` requires one release of torch, and pip takes that one from the default index",
+                package.name
+            );
+            return found.add("torch-replaced", package.line, message);
+        }
+    }
+}
+
+/// Checks for packages that bring the CUDA build of torch to an image for ROCm that installs no torch.
+fn brought(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let is_rocm = has(&["rocm/dev-", "repo.radeon.com", "amdgpu-install", "hsa_override"]);
+    let settles = ["torch", "conda", "constraint", "-r ", "requirements", "nvidia", ".sh", "uv sync"];
+    if !is_rocm || has(&settles) || SETTINGS.iter().any(|one| facts.text.contains(one)) {
+        return;
+    }
+    let brings = |one: &&Package| {
+        ANY.contains(&one.name.as_str())
+            && !one.is_special
+            && is_known_base(facts, one.stage)
+            && command_of(facts, one).is_some_and(is_plain)
+    };
+    if let Some(package) = facts.packages.iter().find(brings) {
+        let message =
+            format!("`{}` brings the CUDA build of torch from the default index", package.name);
+        found.add("cuda-package", package.line, message);
+    }
+}
+
+/// Checks for a last stage that starts from the whole SDK, and compiles nothing.
+fn whole(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let last = facts.stages.len();
+    let Some(image) = facts.images.iter().find(|one| one.stage == last).filter(|_| last > 1) else {
+        return;
+    };
+    let Parts { path, tag, .. } = images::parts(&image.reference);
+    let is_sdk = path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
+    let all = instructions(facts.text);
+    let own: Vec<_> = all.iter().filter(|one| one.stage == last).collect();
+    let is_copied = own.iter().any(|one| one.text.contains("--from="));
+    let lower: Vec<String> = own.iter().map(|one| one.text.to_ascii_lowercase()).collect();
+    let builds = ["pip install", "pip3 install", "uv ", ".sh", "git clone", "setup.py", "hipcc"];
+    let is_run = |text: &&String| text.starts_with("run");
+    let compiles = lower.iter().filter(is_run).any(|text| {
+        let is_compiler = |word: &str| COMPILES.contains(&word);
+        builds.iter().any(|one| text.contains(one)) || text.split_whitespace().any(is_compiler)
+    });
+    let is_shell = lower.iter().any(|text| text.starts_with("cmd") && text.contains("bash"));
+    if is_sdk && is_copied && !compiles && !is_shell {
+        let line = instruction_of(&all, image.line).map_or(image.line, |one| one.line);
+        let shown = image.reference.replace(UNKNOWN, "…");
+        found.add("sdk-in-image", line, format!("the last stage starts from `{shown}`"));
+    }
+}
