@@ -221,6 +221,23 @@ fn is_manager(container: &Node) -> bool {
     MANAGERS.iter().any(|part| image.contains(part))
 }
 
+/// Variables that select GPUs by their numbers.
+const SELECT: [&str; 3] = ["GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+
+/// Checks a container that gets its GPUs from the device plugin for a variable that selects GPUs.
+fn selected(one: &Node, facts: &mut Facts<'_>) {
+    for variable in one.get("env").map_or(&[][..], Node::items) {
+        let text = |key: &str| variable.get(key).and_then(Node::text);
+        let (Some(name), Some(value)) = (text("name"), text("value")) else { continue };
+        if SELECT.contains(&name) && value.starts_with(|c: char| c.is_ascii_digit()) {
+            let message =
+                format!("`{name}={value}` selects from the GPUs that `{GPU}` gives the container");
+            let line = variable.line;
+            return facts.problems.push(Problem { rule: "kubernetes-device-twice", line, message });
+        }
+    }
+}
+
 /// Returns the options of one container.
 fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
     let mut options = Vec::new();
@@ -275,6 +292,9 @@ fn own(pod: &Node, one: &Node, facts: &mut Facts<'_>) -> Vec<Word> {
             format!("`{host}` is mounted, and `{GPU}` already gives the container its devices");
         let line = device.line;
         facts.problems.push(Problem { rule: "kubernetes-device-twice", line, message });
+    }
+    if is_given {
+        selected(one, facts);
     }
     options.extend(mounted);
     options

@@ -101,7 +101,8 @@ fn brought(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
     let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
     let is_rocm = has(&["rocm/dev-", "repo.radeon.com", "amdgpu-install", "hsa_override"]);
-    let settles = ["torch", "conda", "constraint", "-r ", "requirements", "nvidia", ".sh", "uv sync"];
+    let settles =
+        ["torch", "conda", "constraint", "-r ", "requirements", "nvidia", ".sh", "uv sync"];
     if !is_rocm || has(&settles) || SETTINGS.iter().any(|one| facts.text.contains(one)) {
         return;
     }

@@ -15,7 +15,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let commands = facts.commands.iter().filter(|command| !command.is_message());
-    let words = commands.flat_map(|command| &command.words).map(|one| (one.text.as_str(), one.line));
+    let words =
+        commands.flat_map(|command| &command.words).map(|one| (one.text.as_str(), one.line));
     let settings = facts.settings.iter().filter(|one| ARGUMENTS.contains(&one.name.as_str()));
     let settings =
         settings.flat_map(|one| one.value.split_whitespace().map(|text| (text, one.line)));

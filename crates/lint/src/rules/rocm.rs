@@ -250,7 +250,9 @@ fn repeated_base(facts: &Facts<'_>, found: &mut Findings<'_>) {
         .iter()
         .filter(|one| one.stage > 0)
         .map(|one| (one.reference.as_str(), one.line))
-        .chain(facts.settings.iter().filter(|one| one.is_image()).map(|one| (&*one.value, one.line)))
+        .chain(
+            facts.settings.iter().filter(|one| one.is_image()).map(|one| (&*one.value, one.line)),
+        )
         .collect();
     let setting = facts.settings.iter().filter(is_own).find_map(|setting| {
         let own = release(&setting.value).filter(|own| *own == setting.value)?;

@@ -403,7 +403,8 @@ pub(super) fn is_rocm_torch(facts: &Facts<'_>, package: &Package) -> bool {
 }
 
 /// Commands that compile, and so need the compiler and headers of the base.
-pub(super) const COMPILES: [&str; 7] = ["cmake", "make", "ninja", "hipcc", "clang", "clang++", "meson"];
+pub(super) const COMPILES: [&str; 7] =
+    ["cmake", "make", "ninja", "hipcc", "clang", "clang++", "meson"];
 
 /// Checks for images that contain ROCm or torch twice.
 fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {

@@ -1,5 +1,6 @@
 //! Files on which `lint` once gave wrong advice, or none. Each test covers one class of defects.
 
+mod amd;
 mod breadth;
 mod classes;
 mod fresh;

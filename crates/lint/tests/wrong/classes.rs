@@ -50,4 +50,52 @@ pub(crate) const WRONG: &[Wrong] = &[
         3,
         "ARG ROCM_VERSION=7.2.3\nFROM docker.io/rocm/pytorch:rocm${ROCM_VERSION}_ubuntu24.04_py3.12_pytorch_release_2.9.1\nRUN pip install a==1 -f https://repo.radeon.com/rocm/manylinux/rocm-rel-7.2.3/\n",
     ),
+    (
+        "cpu-package",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1@sha256:1\nRUN pip install faster-whisper==1.2.1\n",
+    ),
+    (
+        "torch-replaced",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/python@sha256:1\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.4\nRUN pip install whisperx\n",
+    ),
+    (
+        "target-separator",
+        "build.sh",
+        1,
+        "cmake -B build \"-DCMAKE_HIP_ARCHITECTURES=gfx90a,gfx942\"\n",
+    ),
+    (
+        "gpu-target-list",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nARG ROCM_DOCKER_ARCH=\"gfx90a;gfx1030;gfx1100\"\nRUN cmake -B build -DGPU_TARGETS=\"$ROCM_DOCKER_ARCH\"\n",
+    ),
+    (
+        "patch-by-line",
+        "Dockerfile",
+        2,
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1@sha256:1\nRUN sed -i '12i #define A 1' /opt/rocm/include/a/a.h\n",
+    ),
+    (
+        "gpu-tool-on-host",
+        "run.sh",
+        3,
+        "if command -v nvidia-smi; then\n  TAG=cuda\nelif command -v rocm-smi; then\n  TAG=rocm\nfi\ndocker build -t app:$TAG .\n",
+    ),
+    (
+        "mesa-too-old",
+        "Dockerfile",
+        1,
+        "FROM docker.io/library/debian:bookworm-slim@sha256:1\nRUN apt-get update && apt-get install -y mesa-va-drivers\n",
+    ),
+    (
+        "sdk-in-image",
+        "Dockerfile",
+        3,
+        "FROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1 AS build\nRUN cmake -B /b && cmake --build /b\nFROM docker.io/rocm/dev-ubuntu-24.04:7.2.1-complete@sha256:1\nCOPY --from=build /b/app /app\nCMD [\"/app\"]\n",
+    ),
 ];
