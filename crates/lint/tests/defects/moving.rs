@@ -229,7 +229,7 @@ fn options_on_the_next_line_and_folders_in_lists_count() {
     };
     let cases = [
         (with("6.4.3", "/a/lib:/opt/rocm/hip/lib"), &["2 information"][..]),
-        (with("6.4.3", "/a/lib:/opt/rocm/hipfft/lib"), &[]),
+        (with("6.4.3", "/a/lib:/opt/rocm/lib/hipfft"), &[]),
         (with("5.7.1", "/a/lib:/opt/rocm/hip/lib"), &[]),
     ];
     for (text, expected) in cases {
