@@ -61,9 +61,3 @@ pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'
         found.hit(hit.at_most(Severity::Information));
     }
 }
-
-/// Returns whether a setting applies to everything that the file starts: an image, or the only
-/// container.
-pub(super) fn is_for_all(facts: &Facts<'_>, scope: Scope) -> bool {
-    scope == Scope::Image || scope == Scope::Run && facts.containers.len() == 1
-}

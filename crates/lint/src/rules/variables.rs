@@ -380,7 +380,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
     }
-    if facts.target.is_mixed() && targets::is_for_all(facts, *scope) {
+    if facts.target.is_mixed() && *scope == Scope::Image {
         let message = format!("`{name}={value}` is set, and the file names several generations");
         found.add("hsa-override-any-gpu", line, message);
     }

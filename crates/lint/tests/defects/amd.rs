@@ -301,20 +301,3 @@ fn a_script_can_ask_the_host_for_the_group() {
     let asked = run("RENDER_GID=$(getent group render | cut -d: -f3)\n");
     expect("group-number", NONE, &[("a.sh", &fixed, &["1 information"]), ("a.sh", &asked, &[])]);
 }
-
-#[test]
-fn an_override_for_gpus_of_several_generations() {
-    let service = |name: &str| {
-        format!(
-            "  {name}:\n    image: docker.io/a/b@sha256:1\n    environment:\n      HSA_OVERRIDE_GFX_VERSION: \"10.3.0\"\n"
-        )
-    };
-    let head = "# For gfx1031 and gfx1101\nservices:\n";
-    let (one, two) =
-        (format!("{head}{}", service("a")), format!("{head}{}{}", service("a"), service("b")));
-    expect(
-        "hsa-override-any-gpu",
-        NONE,
-        &[("compose.yml", &one, &["6 information"]), ("compose.yml", &two, &[])],
-    );
-}
