@@ -162,6 +162,18 @@ pub struct Package {
 }
 
 impl<'t> Facts<'t> {
+    /// Returns whether a script in the file reads a variable in another line than this one.
+    pub(crate) fn reads(&self, name: &str, line: usize) -> bool {
+        let others = self.lines().filter(|(number, _)| *number != line);
+        others.map(|(_, text)| text).any(|text| {
+            text.match_indices(name).any(|(at, _)| {
+                let ends = !text[at + name.len()..]
+                    .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                ends && text[..at].trim_end_matches(['{', '#', '!']).ends_with('$')
+            })
+        })
+    }
+
     /// Extracts the facts of a file.
     pub fn read(file: &'t str, text: &'t str) -> Self {
         let kind = kind(file, text);

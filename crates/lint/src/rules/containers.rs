@@ -6,6 +6,9 @@ use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit};
 
+/// Rules about the isolation of containers, which do not apply to examples.
+const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
+
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
         let known = data().quadlets.iter().flat_map(|row| row.keys.iter().map(String::as_str));
@@ -27,7 +30,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let message = row.row.message.replace("{option}", &shown).replace("{image}", image);
             let sure = facts.target.matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
-            if let Some(hit) = for_gpu(hit, sure) {
+            // Commands in comments are examples; nothing runs them as they are.
+            let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
+            let is_example = facts.kind.is_comment(own) && EXAMPLES.contains(&&*row.row.rule);
+            if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_example) {
                 found.hit(hit);
             }
         }

@@ -213,7 +213,8 @@ pub(super) fn names_rocm(command: &ShellCommand) -> bool {
 }
 
 /// Programs that only download, build or install packages.
-const HELPERS: [&str; 5] = ["build", "ninja", "packaging", "pip", "wheel"];
+const HELPERS: [&str; 8] =
+    ["build", "cmake", "ninja", "packaging", "pip", "setuptools", "setuptools-scm", "wheel"];
 
 fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();

@@ -460,8 +460,8 @@ fn ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
             && is_beside_ollama(facts, setting)
             && !is_own(facts, setting, "variable-unknown", context)
     };
-    if data().ollama_other.names.contains(name) || !(is_for_ollama(facts, setting) || is_setting())
-    {
+    let is_of_ollama = is_for_ollama(facts, setting) || is_setting();
+    if data().ollama_other.names.contains(name) || !is_of_ollama || facts.reads(name, *line) {
         return;
     }
     if data().ollama_never.names.contains(name) {

@@ -326,11 +326,13 @@ fn what_changes_nothing_in_a_container_is_not_reported() {
         let text = format!("{run} {options}\n");
         expect("container-unconfined", NONE, &[("a.sh", &text, expected)]);
     }
-    // AMD's images have the group, and run as root. The author decides what is in an own image.
+    // AMD's images have the group, and run as root. Root needs no group.
     let cases = [
         ("rocm/pytorch:7.2", &[][..]),
-        ("localhost/a", &[]),
-        ("docker.io/a/b", &["1 information"]),
+        ("docker.io/a/b", &[]),
+        ("--user 1000 rocm/pytorch:7.2", &[]),
+        ("--user 1000 docker.io/a/b", &["1 information"]),
+        ("--user root docker.io/a/b", &[]),
     ];
     for (image, expected) in cases {
         let text = format!("{run} --group-add render {image}\n");

@@ -36,7 +36,7 @@ fn a_tag_of_one_release_is_kept_by_its_publisher() {
 }
 
 #[test]
-fn automatic_updates_are_reported_once() {
+fn automatic_updates_are_what_the_owner_wants() {
     let quadlet = |update: &str| {
         format!("[Container]\nImage=docker.io/ollama/ollama:latest\n{update}ContainerName=a\n")
     };
@@ -46,7 +46,6 @@ fn automatic_updates_are_reported_once() {
         NONE,
         &[("a.container", &updated, &[]), ("a.container", &plain, &["2 warning"])],
     );
-    expect("image-updated", NONE, &[("a.container", &updated, &["3 information"])]);
 }
 
 #[test]
@@ -103,5 +102,45 @@ fn a_comment_that_asks_for_the_own_number_is_enough() {
         "group-number",
         NONE,
         &[("compose.yml", &asks, &[]), ("compose.yml", &plain, &["6 information"])],
+    );
+}
+
+#[test]
+fn an_example_in_a_comment_may_have_any_options() {
+    let run = "docker run -d --device=/dev/kfd --ipc=host --network=host --security-opt seccomp=unconfined a/b:1";
+    let comment = format!("FROM docker.io/a/b@sha256:1\n# {run}\n");
+    for (rule, expected) in [
+        ("container-unconfined", &["1 information"][..]),
+        ("ipc-shared", &["1 information"]),
+        ("network-shared", &["1 information"]),
+    ] {
+        expect(rule, NONE, &[("Dockerfile", &comment, &[]), ("a.sh", run, expected)]);
+    }
+}
+
+#[test]
+fn a_variable_that_a_script_of_the_file_reads_exists() {
+    let pod = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - image: docker.io/ollama/ollama@sha256:1\n      command: [sh, -c, \"for m in ${{OLLAMA_PULL_MODELS}}; do ollama pull $m; done\"]\n      env:\n        - name: {name}\n          value: a\n"
+        )
+    };
+    let (read, unread) = (pod("OLLAMA_PULL_MODELS"), pod("OLLAMA_PULL_MODEL"));
+    expect("variable-does-not-exist", NONE, &[("pod.yaml", &read, &[])]);
+    expect("variable-does-not-exist", NONE, &[("pod.yaml", &unread, &["8 warning"])]);
+}
+
+#[test]
+fn the_packages_of_a_drivers_repository_need_not_be_a_driver() {
+    let text = |packages: &str| {
+        format!(
+            "FROM docker.io/a/b@sha256:1\nRUN echo 'deb https://repo.radeon.com/amdgpu/22.40.5/ubuntu jammy main' > /etc/apt/sources.list.d/a.list && apt-get update && apt-get install -y {packages}\n"
+        )
+    };
+    let (driver, libraries) = (text("amdgpu-dkms"), text("rocm-dev"));
+    expect(
+        "rocm-outdated",
+        NONE,
+        &[("Dockerfile", &driver, &["2 warning"]), ("Dockerfile", &libraries, &[])],
     );
 }

@@ -6,8 +6,8 @@ pub(super) const WRONG: &[Wrong] = &[
     (
         "group-by-name",
         "compose.yml",
-        5,
-        "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    group_add:\n      - render\n    devices: [/dev/kfd, /dev/dri]\n",
+        6,
+        "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    user: app\n    group_add:\n      - render\n    devices: [/dev/kfd, /dev/dri]\n",
     ),
     (
         "network-shared",
@@ -199,9 +199,9 @@ pub(super) const WRONG: &[Wrong] = &[
     ),
     (
         "container-unconfined",
-        "Dockerfile",
+        "a.sh",
         1,
-        "# docker run --device=/dev/kfd --cap-add=SYS_PTRACE localhost/a\nFROM scratch\n",
+        "docker run -d --device=/dev/kfd --cap-add=SYS_PTRACE localhost/a\n",
     ),
     (
         "device-path",

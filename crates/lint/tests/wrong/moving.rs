@@ -7,9 +7,9 @@ pub(super) const WRONG: &[Wrong] = &[
     ("model-unpinned", "get.sh", 2, "#!/bin/sh\nhf download a/b-GGUF b.gguf --local-dir /models\n"),
     (
         "image-updated",
-        "ollama.container",
-        3,
-        "[Container]\nImage=localhost/a\nAutoUpdate=registry\n",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    image: docker.io/a/b:rocm\n    pull_policy: always\n",
     ),
     (
         "workflow-retired",
