@@ -167,9 +167,8 @@ fn an_image_is_replaced_by_a_policy() {
     for (text, expected) in cases {
         expect("image-updated", NONE, &[("compose.yml", &text, expected)]);
     }
-    // The owner asks for the newest image.
-    let asked = "[Container]\nImage=localhost/a\nAutoUpdate=registry\n";
-    expect("image-updated", NONE, &[("a.container", asked, &[])]);
+    let local = "[Container]\nImage=localhost/a\nAutoUpdate=local\n";
+    expect("image-updated", NONE, &[("a.container", local, &[])]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_tag_of_one_release_is_kept_by_its_publisher() {
 }
 
 #[test]
-fn automatic_updates_are_what_the_owner_wants() {
+fn automatic_updates_are_reported_once() {
     let quadlet = |update: &str| {
         format!("[Container]\nImage=docker.io/ollama/ollama:latest\n{update}ContainerName=a\n")
     };
@@ -46,6 +46,7 @@ fn automatic_updates_are_what_the_owner_wants() {
         NONE,
         &[("a.container", &updated, &[]), ("a.container", &plain, &["2 warning"])],
     );
+    expect("image-updated", NONE, &[("a.container", &updated, &["3 information"])]);
 }
 
 #[test]

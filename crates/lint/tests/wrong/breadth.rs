@@ -249,6 +249,6 @@ pub(super) const WRONG: &[Wrong] = &[
         "rocm-outdated",
         "setup.sh",
         1,
-        "echo 'deb https://repo.radeon.com/amdgpu/6.0/ubuntu jammy main' > /etc/apt/sources.list.d/a.list\n",
+        "echo 'deb https://repo.radeon.com/amdgpu/6.0/ubuntu jammy main' > /etc/apt/sources.list.d/a.list\napt-get install amdgpu-dkms\n",
     ),
 ];

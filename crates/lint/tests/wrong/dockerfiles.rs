@@ -62,7 +62,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "image-short-name",
         "Dockerfile",
         2,
-        "# build-pipeline: allow image-unpinned\nFROM rocm/pytorch:rocm7.2.4 AS base\n",
+        "# build-pipeline: allow image-unpinned\nFROM debian:trixie AS base\n",
     ),
     ("image-unpinned", "Dockerfile", 2, "ARG TAG=7.2.4\nFROM docker.io/a/base:${TAG}\n"),
     ("image-latest", "Dockerfile", 2, "FROM scratch\nCOPY --from=docker.io/a/b:latest /x /x\n"),
