@@ -212,6 +212,8 @@ pub(crate) struct ImageRow {
     /// Patterns of variables: the row applies only to stages that set a matching one.
     pub(crate) variables: Vec<String>,
     pub(crate) old_rocm: Vec<Releases>,
+    /// A pattern of an option: the row does not apply to containers that have it.
+    pub(crate) except_option: Option<String>,
     /// Patterns of commands: the row applies only to stages that run a matching command for each
     /// pattern.
     pub(crate) commands: Vec<String>,

@@ -281,6 +281,7 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
     let tags = patterns(report, table, "tags");
     let except = patterns(report, table, "except");
     let option = table.optional(report, "option", line);
+    let except_option = table.optional(report, "except-option", line);
     let variables = table.texts(report, "variables", "HSA_*", line);
     let old_rocm = table.texts(report, "old-rocm", "7.1 or older", releases);
     let commands = table.texts(report, "commands", "cmake *", line);
@@ -292,6 +293,7 @@ fn read_image(report: &mut Report<'_>, named: &Named<'_>) -> Result<ImageRow, Re
         except: except?,
         option: option?,
         variables: variables?,
+        except_option: except_option?,
         old_rocm: old_rocm?,
         commands: commands?,
         except_commands: except_commands?,

@@ -4,7 +4,7 @@ mod names;
 
 use pins::form::{Form, Key, Kind};
 
-pub use names::{KNOWN_NAMES, READER, SECTION};
+pub use names::{BASE, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
@@ -362,6 +362,13 @@ pub const IMAGE: Form = Form::of(
                 "option = \"--device=/dev/kfd*\"",
             ),
             Key::optional(
+                "except-option",
+                Kind::Text,
+                "A pattern of an option of `podman run`: the row does not apply to containers that have such an option.",
+                "none",
+                "except-option = \"--env=OLLAMA_VULKAN=*\"",
+            ),
+            Key::optional(
                 "variables",
                 Kind::Texts,
                 "Patterns of variables: the row applies only to stages of Dockerfiles that set a matching variable.",
@@ -539,27 +546,6 @@ pub const VARIABLE: Form = Form::of(
         ROW,
         EVIDENCE,
     ],
-);
-
-/// Names that look like variables of Ollama.
-pub const OLLAMA: Form = Form::of(
-    "Names that look like variables of Ollama.",
-    &[&[
-        Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
-        Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
-    ]],
-);
-
-/// A list of images.
-pub const BASE: Form = Form::of(
-    "A list of images.",
-    &[&[Key::optional(
-        "repositories",
-        Kind::Texts,
-        "The repositories.",
-        "none",
-        "repositories = [\"debian\"]",
-    )]],
 );
 
 /// A release of a distribution.

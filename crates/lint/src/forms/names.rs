@@ -88,3 +88,24 @@ pub const SECTION: Form = Form::of(
         Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
     ]],
 );
+
+/// Names that look like variables of Ollama.
+pub const OLLAMA: Form = Form::of(
+    "Names that look like variables of Ollama.",
+    &[&[
+        Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"OLLAMA_TMPDIR\"]"),
+        Key::optional("help", Kind::Text, "What to do.", "none", "help = \"remove it\""),
+    ]],
+);
+
+/// A list of images.
+pub const BASE: Form = Form::of(
+    "A list of images.",
+    &[&[Key::optional(
+        "repositories",
+        Kind::Texts,
+        "The repositories.",
+        "none",
+        "repositories = [\"debian\"]",
+    )]],
+);

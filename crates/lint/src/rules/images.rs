@@ -239,6 +239,8 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
             // A digest alone does not show what the image contains.
             !is_only_digest && options.iter().any(|given| matches(option, &given.text))
         });
+        let is_other = row.except_option.as_ref();
+        let is_other = is_other.is_some_and(|one| options.iter().any(|o| matches(one, &o.text)));
         let is_variable = |one: &Setting| {
             one.scope == Scope::Image
                 && one.stage == image.stage
@@ -251,7 +253,8 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
                 .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
         let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
             && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
-        if !(is_about(row, path, tag) && has_option && has_variable && has_rocm && is_its_build) {
+        let is_wanted = has_option && !is_other && has_variable && has_rocm && is_its_build;
+        if !(is_about(row, path, tag) && is_wanted) {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);

@@ -116,7 +116,7 @@ fn d9_only_the_nightly_tag_of_vllm_dev_is_discontinued() {
         PROJECT,
         &[
             ("Dockerfile", "FROM docker.io/rocm/vllm-dev:nightly\n", &["1 error"]),
-            ("Dockerfile", "FROM docker.io/rocm/vllm-dev:base\n", &["1 information"]),
+            ("Dockerfile", "FROM docker.io/rocm/vllm-dev:base\n", &[]),
             ("Dockerfile", "FROM docker.io/rocm/vllm-dev@sha256:1\n", &["1 information"]),
         ],
     );

@@ -145,3 +145,31 @@ fn the_packages_of_a_drivers_repository_need_not_be_a_driver() {
         &[("Dockerfile", &driver, &["2 warning"]), ("Dockerfile", &libraries, &[])],
     );
 }
+
+#[test]
+fn what_the_file_itself_answers_is_not_reported() {
+    let ollama = |variable: &str| {
+        format!(
+            "services:\n  a:\n    image: docker.io/ollama/ollama:0.20.6\n    devices: [/dev/kfd, /dev/dri]\n    environment:\n      - {variable}=1\n"
+        )
+    };
+    let (vulkan, plain) = (ollama("OLLAMA_VULKAN"), ollama("OLLAMA_DEBUG"));
+    expect(
+        "ollama-without-rocm",
+        NONE,
+        &[("compose.yml", &vulkan, &[]), ("compose.yml", &plain, &["3 error"])],
+    );
+    let hub = |release: &str| {
+        format!(
+            "FROM docker.io/a/b@sha256:1\nRUN pip install transformers=={release} hf_transfer==0.1.9\nENV HF_HUB_ENABLE_HF_TRANSFER=1\n"
+        )
+    };
+    expect(
+        "variable-without-effect",
+        NONE,
+        &[("Dockerfile", &hub("4.50.3"), &[]), ("Dockerfile", &hub("5.1.0"), &["3 information"])],
+    );
+    let first = |system: &str| format!("SYSTEM={system}\nGPU=gfx1151\nROCM_VERSION=7.2.0\n");
+    let (windows, linux) = (first("WSL2"), first("linux"));
+    expect("rocm-7-2-0", NONE, &[("a.env", &windows, &[]), ("a.env", &linux, &["3 warning"])]);
+}
