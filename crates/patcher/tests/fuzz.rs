@@ -108,5 +108,5 @@ fn run(seed: u64) {
             assert_eq!(tree.get(&path), Some(&bytes));
         }
     });
-    assert!(good > 10_000 && applied > 1_000, "{good} were patches, {applied} applied");
+    assert!(good > runs() / 20 && applied > runs() / 200, "{good} were patches, {applied} applied");
 }

@@ -7,7 +7,7 @@ use std::io::{Cursor, Read as _};
 
 use flate2::read::GzDecoder;
 use tar_stream::BLOCK;
-use testkit::{Corpus, fuzz};
+use testkit::{Corpus, fuzz, runs};
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn fuzzed_tars_stay_in_their_root() {
         }
         good += usize::from(read(bytes, &spool));
     });
-    assert!(good > 20_000, "only {good} got through");
+    assert!(good > runs() / 10, "only {good} got through");
 }
 
 #[test]
@@ -99,5 +99,5 @@ fn fuzzed_gzip_is_read_or_refused() {
     fuzz(&Corpus { inputs, words: &WORDS, seed: 0x5eed_0003 }, |bytes, _| {
         good += usize::from(read(bytes, &spool));
     });
-    assert!(good > 100, "only {good} got through");
+    assert!(good > runs() / 2_000, "only {good} got through");
 }
