@@ -193,7 +193,6 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
             container.options.extend(markers(&texts.join(" "), word.line));
             container.options.extend(named_server(text, &container.options));
-            container.options.extend(ordinary_user(&container.options));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

@@ -162,18 +162,6 @@ pub struct Package {
 }
 
 impl<'t> Facts<'t> {
-    /// Returns whether a script in the file reads a variable in another line than this one.
-    pub(crate) fn reads(&self, name: &str, line: usize) -> bool {
-        let others = self.lines().filter(|(number, _)| *number != line);
-        others.map(|(_, text)| text).any(|text| {
-            text.match_indices(name).any(|(at, _)| {
-                let ends = !text[at + name.len()..]
-                    .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-                ends && text[..at].trim_end_matches(['{', '#', '!']).ends_with('$')
-            })
-        })
-    }
-
     /// Extracts the facts of a file.
     pub fn read(file: &'t str, text: &'t str) -> Self {
         let kind = kind(file, text);
@@ -233,6 +221,10 @@ impl<'t> Facts<'t> {
             Kind::Tracks => facts.settings = tracks::settings(text),
             Kind::Text if is_values(file) => kubernetes::values(text, &mut facts),
             Kind::Pins | Kind::Python | Kind::Text => {}
+        }
+        for container in &mut facts.containers {
+            let marker = containers::ordinary_user(&container.options);
+            container.options.extend(marker);
         }
         facts
     }

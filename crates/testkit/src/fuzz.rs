@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::gate::{gate_cases, gate_passed};
 
-/// The number of inputs per test.
+/// Returns the number of inputs per test: 20,000, or 200,000 in `cargo xtask gates`.
 pub fn runs() -> usize {
     gate_cases(20_000, 200_000)
 }
@@ -33,7 +33,8 @@ pub struct Corpus<'a> {
     pub seed: u64,
 }
 
-/// Calls `one` with 20,000 inputs, or 200,000 in `cargo xtask gates`. Each is a randomly changed input from the corpus.
+/// Calls `one` with as many inputs as [`runs`] returns. Each is a randomly changed input from the
+/// corpus.
 ///
 /// # Panics
 /// Panics if `one` panics (the input is printed), takes too long, or needs too much memory.

@@ -72,7 +72,6 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     container.options.extend(containers::markers(&command, line));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
-    container.options.extend(containers::ordinary_user(&container.options));
     facts.containers.push(container);
     started(service, &image, facts);
     // If the service overrides the entrypoint, another program may read the variables.

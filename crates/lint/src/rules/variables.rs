@@ -184,7 +184,9 @@ const REASONS: [&str; 14] = [
 /// gives a reason.
 pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Context<'_>) -> bool {
     let Setting { name, line, scope, .. } = own;
-    let uses = |text: &str| text.contains(&format!("${{{name}"));
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let opened = format!("${{{name}");
+    let uses = |text: &str| text.split(&opened).skip(1).any(|rest| !rest.starts_with(goes_on));
     let is_used = |(number, text): (usize, &str)| {
         number != *line && uses(text) && !facts.kind.is_comment(text)
     };
@@ -455,13 +457,11 @@ fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
 fn ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
     let Setting { name, line, .. } = setting;
     let Some(near) = ::pins::unknown_ollama_variable(name) else { return };
-    let is_setting = || {
-        data().ollama_settings.names.contains(name)
-            && is_beside_ollama(facts, setting)
-            && !is_own(facts, setting, "variable-unknown", context)
-    };
+    let is_setting =
+        || data().ollama_settings.names.contains(name) && is_beside_ollama(facts, setting);
     let is_of_ollama = is_for_ollama(facts, setting) || is_setting();
-    if data().ollama_other.names.contains(name) || !is_of_ollama || facts.reads(name, *line) {
+    let is_of_script = is_own(facts, setting, "variable-unknown", context);
+    if data().ollama_other.names.contains(name) || !is_of_ollama || is_of_script {
         return;
     }
     if data().ollama_never.names.contains(name) {

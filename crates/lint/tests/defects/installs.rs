@@ -226,6 +226,11 @@ fn charts_and_optional_devices_of_other_kinds_are_fine() {
             "services:\n  a:\n    build: .{user}\n    devices: [/dev/kfd]\n    group_add: [render]\n"
         )
     };
+    let quadlet_of = |user: &str| {
+        format!(
+            "[Container]\nImage=docker.io/a/b@sha256:1\nGroupAdd=render\n{user}AddDevice=/dev/kfd\n"
+        )
+    };
     let user = |user: &str| built(&format!("\n    user: {user}"));
     expect(
         "group-by-name",
@@ -237,6 +242,8 @@ fn charts_and_optional_devices_of_other_kinds_are_fine() {
             ("compose.yml", &user("\"0:0\""), &[]),
             ("compose.yml", &user("\"1000:1000\""), &["6 information"]),
             ("compose.yml", &user("app"), &["6 information"]),
+            ("a.container", &quadlet_of(""), &[]),
+            ("a.container", &quadlet_of("User=1000\n"), &["3 information"]),
         ],
     );
     let group =
