@@ -210,13 +210,15 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
+/// Names of variables with a ROCm release.
+const RELEASES: [&str; 3] = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
+
 /// Checks for a package source with the release that an argument also contains.
 fn repeated(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let names = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
     let is_used =
         |name: &str| ["${", "$"].iter().any(|start| facts.code.contains(&format!("{start}{name}")));
     let is_argument = |one: &&Setting| {
-        one.scope == Scope::Argument && names.contains(&one.name.as_str()) && is_used(&one.name)
+        one.scope == Scope::Argument && RELEASES.contains(&one.name.as_str()) && is_used(&one.name)
     };
     let argument =
         facts.settings.iter().find(is_argument).filter(|_| facts.kind == Kind::Dockerfile);
@@ -241,9 +243,8 @@ fn repeated(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks for a variable with the release that the base image also has in its tag.
 fn repeated_base(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let names = ["ROCM_VERSION", "ROCM_VER", "ROCM_RELEASE"];
     let is_own = |one: &&Setting| {
-        matches!(one.scope, Scope::Argument | Scope::Image) && names.contains(&one.name.as_str())
+        matches!(one.scope, Scope::Argument | Scope::Image) && RELEASES.contains(&one.name.as_str())
     };
     let written: Vec<(&str, usize)> = facts
         .images
