@@ -1,5 +1,5 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! rocm|dependencies|release|schema|corpus|facts|bench`.
+//! rocm|dependencies|documentation|release|schema|corpus|facts|bench`.
 //!
 //! `ci` decides whether a change can be merged. It runs cargo's checks and other chores, and needs
 //! root on Debian 12.
@@ -35,8 +35,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::run::{cargo, root};
 
 const USAGE: &str = "usage: cargo xtask CHORE
-  ci            run the checks of a change: format, tidy, lints, documentation, workflows, schemas,
-                tests
+  ci            run the checks of a change: format, tidy, lints, workflows, schemas, tests
   setup         install what the tests need (docker-registry, skopeo and other Debian packages, and act)
   test [ARGS]   run setup, then all tests; ARGS go to `cargo test`
   tidy          check the project rules that no linter checks
@@ -55,6 +54,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   rocm packages compare `audit` with LLVM on Debian's ROCm packages, slim them, open the slimmed
                 libraries, and run `bench gpu` on them; downloads 1.5 GB, needs root and 25 GB
   dependencies  check the licences and sources of all dependencies, and the RustSec database
+  documentation check that rustdoc has no warnings
   release [twice] build static binaries for x86-64 and arm64, .deb, .rpm, an SBOM and SHA-256 checksums
                 into target/release-files; with `twice`, build everything again and compare
   schema        regenerate schemas/*.json and docs/reference/*.md
@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         ["rocm", engines] => rocm::run(Some(engines)),
         ["nightly", rest @ ..] => nightly::run(rest),
         ["dependencies"] => supply::dependencies(),
+        ["documentation"] => documentation(),
         ["release"] => release::run(false),
         ["release", "twice"] => release::run(true),
         ["schema"] => run::build_tool().and_then(|tool| {
@@ -121,10 +122,6 @@ fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::check()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
-    run::cargo_with(
-        &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
-        &[("RUSTDOCFLAGS", "-D warnings")],
-    )?;
     // This builds the tool too. Building only the tool selects other features of its dependencies,
     // so cargo would compile most of them twice.
     cargo(&[&TEST[..], &["--no-run"]].concat())?;
@@ -142,6 +139,14 @@ fn ci() -> Result<()> {
     test(&[])?;
     say("ci: all checks passed");
     Ok(())
+}
+
+/// Checks the documentation of all crates, private items included.
+fn documentation() -> Result<()> {
+    run::cargo_with(
+        &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )
 }
 
 /// The command that builds and runs all tests.
