@@ -1,6 +1,6 @@
 //! Weighs the matches of patterns, in the order of the log.
 
-use super::{Diagnosis, Failure, Failures, LogLine, Subject, Use};
+use super::{Diagnosis, Failure, Failures, LogLine, Pattern, Subject, Use};
 
 /// The state of a failure while a log is read.
 #[derive(Debug, Clone, Default)]
@@ -61,20 +61,25 @@ impl<'f> Judge<'f> {
     }
 
     /// Returns whether the pattern was already found in the line with that number, or in any line
-    /// if once is enough.
+    /// if once is enough, or is only a sign of subjects that this line has a sign of.
     pub(super) fn has(&self, pattern: usize, number: u64) -> bool {
-        let is_once = self.failures.patterns[pattern].is_once;
-        self.last[pattern].is_some_and(|last| is_once || last == number)
+        let Pattern { uses, is_once, .. } = &self.failures.patterns[pattern];
+        let is_known = |one: &Use| match one {
+            Use::Sign(subject) => self.subjects[*subject].sign == Some(number),
+            _ => false,
+        };
+        self.last[pattern].is_some_and(|last| *is_once || last == number)
+            || uses.iter().all(is_known)
     }
 
     /// Records a match. `is_mention` returns whether the line only mentions failures, and `text`
-    /// returns it in the form that is shown.
+    /// appends it in the form that is shown.
     pub(super) fn take(
         &mut self,
         pattern: usize,
         number: u64,
-        is_mention: impl Fn() -> bool,
-        text: impl Fn() -> LogLine,
+        is_mention: impl FnOnce() -> bool,
+        text: impl Fn(&mut String),
     ) {
         let failures = self.failures;
         let uses = &failures.patterns[pattern].uses;
@@ -102,7 +107,7 @@ impl<'f> Judge<'f> {
     }
 
     /// Handles a line that matches a pattern of a failure.
-    fn line(&mut self, failure: usize, pattern: usize, number: u64, text: &impl Fn() -> LogLine) {
+    fn line(&mut self, failure: usize, pattern: usize, number: u64, text: &impl Fn(&mut String)) {
         let proof = &self.failures.all[failure].proof;
         let trace = &mut self.traces[failure];
         // A line may match several of its patterns.
@@ -113,7 +118,11 @@ impl<'f> Judge<'f> {
             return;
         }
         if proof.needs_all {
-            self.texts[pattern] = Some(text());
+            // The memory of the last line is used again.
+            let line = self.texts[pattern].get_or_insert_with(LogLine::default);
+            line.number = number;
+            line.text.clear();
+            text(&mut line.text);
             if !proof.lines.iter().all(|part| is_close(self.last[*part], number, proof.within)) {
                 return;
             }
@@ -127,7 +136,9 @@ impl<'f> Judge<'f> {
             let mut lines: Vec<LogLine> = if proof.needs_all {
                 proof.lines.iter().filter_map(|part| self.texts[*part].clone()).collect()
             } else {
-                vec![text()]
+                let mut line = LogLine { number, text: String::new() };
+                text(&mut line.text);
+                vec![line]
             };
             lines.sort_by_key(|line| line.number);
             lines.dedup_by_key(|line| line.number);

@@ -12,8 +12,9 @@
 mod judge;
 mod read;
 mod scan;
+mod texts;
 
-use aho_corasick::AhoCorasick;
+use self::texts::Texts;
 use pins::Known;
 use regex::bytes::Regex;
 
@@ -102,7 +103,7 @@ pub struct Failures {
     subjects: Vec<Subject>,
     patterns: Vec<Pattern>,
     /// The fixed texts of all patterns.
-    texts: AhoCorasick,
+    texts: Texts,
     /// The patterns of each fixed text.
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
@@ -125,7 +126,7 @@ pub struct Diagnosis<'a> {
 }
 
 /// A line of a log. Its text is raw; sanitise it before printing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogLine {
     /// Its number, from 1.
     pub number: u64,

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use pins::patterns::{longest, required_texts, syntax};
+use pins::patterns::{all_texts, longest, required_texts, syntax};
 use pins::reader::{
     Entry, Report, Reported, Table, Wrong, collect, document, list, nearest, quote, wrong,
 };
@@ -14,11 +13,9 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use crate::forms;
 
+use super::texts::{LOOKED_UP, Texts};
 use super::{Failure, Failures, Pattern, Proof, Subject, Use};
 
-/// The minimum length of the fixed text in a pattern. With less, every line would have to be
-/// matched.
-const LEAST_TEXT: usize = 4;
 /// The largest pattern, in bytes of its compiled form.
 const LARGEST_PATTERN: usize = 1 << 20;
 /// The default of `within`, in lines.
@@ -51,8 +48,9 @@ pub fn parse_failures_over(
     let mut rows = Rows::read(file, text, rows, &mut patterns)?;
     let mentions = one_of(&std::mem::take(&mut rows.mentions));
     let (subjects, all) = rows.in_order();
-    match patterns.compile(&subjects, &all).zip(mentions) {
-        Some(((texts, patterns_of, patterns), mentions)) => {
+    match mentions {
+        Some(mentions) => {
+            let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all);
             Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
         }
         // Each pattern compiles on its own; only their sum can be too large.
@@ -165,8 +163,8 @@ struct Checked {
     fixed: Vec<Vec<u8>>,
 }
 
-/// The automaton for all fixed texts, the indexes of the patterns for each text, and the patterns.
-type Compiled = (AhoCorasick, Vec<Vec<usize>>, Vec<Pattern>);
+/// All fixed texts, the indexes of the patterns for each text, and the patterns.
+type Compiled = (Texts, Vec<Vec<usize>>, Vec<Pattern>);
 
 impl Patterns {
     /// Adds patterns, and returns their indexes.
@@ -181,7 +179,7 @@ impl Patterns {
         patterns.into_iter().map(&mut add).collect()
     }
 
-    fn compile(self, subjects: &[Subject], failures: &[Failure]) -> Option<Compiled> {
+    fn compile(self, subjects: &[Subject], failures: &[Failure]) -> Compiled {
         let mut texts: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (index, pattern) in self.all.iter().enumerate() {
             for text in &pattern.fixed {
@@ -213,10 +211,8 @@ impl Patterns {
                 Use::Against(_) => true,
             });
         }
-        // A DFA is the largest kind of automaton, and the fastest.
-        let automaton =
-            AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(texts.keys()).ok()?;
-        Some((automaton, texts.into_values().collect(), patterns))
+        let (texts, patterns_of) = texts.into_iter().unzip();
+        (Texts::new(texts), patterns_of, patterns)
     }
 }
 
@@ -371,13 +367,13 @@ fn pattern(text: &str) -> Result<Checked, Wrong> {
         return Err(wrong(message, "use no classes of Unicode characters"));
     };
     match longest(required_texts(&hir)) {
-        Some(fixed) if fixed.iter().all(|piece| piece.len() >= LEAST_TEXT) => {
+        Some(fixed) if fixed.iter().all(|piece| piece.len() >= LOOKED_UP) => {
             let regex = (!is_fixed(&hir)).then_some(regex);
             Ok(Checked { text: text.to_owned(), regex, fixed })
         }
         _ => Err(wrong(
             format!("{} has too little fixed text", quote(text)),
-            format!("write at least {LEAST_TEXT} consecutive characters that occur in every match"),
+            format!("write at least {LOOKED_UP} consecutive characters that occur in every match"),
         )),
     }
 }
@@ -386,10 +382,9 @@ fn pattern(text: &str) -> Result<Checked, Wrong> {
 /// match.
 fn is_fixed(hir: &Hir) -> bool {
     match hir.kind() {
-        HirKind::Literal(_) => true,
         HirKind::Capture(capture) => is_fixed(&capture.sub),
         HirKind::Alternation(branches) => branches.iter().all(is_fixed),
-        _ => false,
+        _ => all_texts(hir).is_some(),
     }
 }
 
@@ -402,23 +397,37 @@ mod tests {
         for (pattern, expected) in [
             ("abcdef", true),
             ("(abcdef|ghijkl)", true),
-            ("(abcdef|ghijkl)x", false),
+            ("(abcdef|ghijkl)x", true),
+            ("(abcdef|ghijkl)x+", false),
             ("abcdef$", false),
-            ("(abcdef|gh[ij]kl)", false),
+            ("(abcdef|gh[ij]kl)", true),
+            ("(abcdef|gh[ij]+kl)", false),
         ] {
             assert_eq!(is_fixed(&syntax(pattern).unwrap()), expected, "{pattern}");
         }
     }
 
-    /// A pattern with such a text would be matched in nearly every line of a build log.
+    /// The expression of a pattern with such a text would be matched in nearly every line of a log.
     #[test]
     fn no_common_word_is_a_fixed_text() {
         let catalogue = include_str!("../../../../versions/failures.toml");
         let failures = parse_failures("versions/failures.toml", catalogue).unwrap();
         let words = "Building CXX object build/src/file.cpp.o -O3 warning: failed error: \
-                     Linking shared library python3 install amd gpu /usr/lib/x86_64-linux-gnu";
-        let hits: Vec<&str> =
-            failures.texts.find_iter(words).map(|hit| &words[hit.range()]).collect();
+                     Linking shared library python3 install amd gpu /usr/lib/x86_64-linux-gnu \
+                     INFO [model_runner.py:1] Loading model weights took 12.3 GiB and 4.5 seconds \
+                     Engine 000: Avg generation throughput: 5 tokens/s, GPU KV cache usage: 1% \
+                     POST /v1/chat/completions HTTP/1.1 200 OK load_tensors: layer 1 assigned \
+                     to device slot update_slots: prompt processing progress available required \
+                     level=INFO source=sched.go:1 msg= model=/root/.ollama/models/blobs/sha256-0 \
+                     Requirement already satisfied: in dist-packages Downloading Collecting \
+                     -manylinux_2_28_x86_64.whl True False None amdgpu: ring uses version \
+                     kernel: systemd[1]: Started tensor torch.Size dtype torch.bfloat16 \
+                     File \"/usr/local/lib/python3.12/site-packages/attention/graph.py\", line 7";
+        let mut hits = Vec::new();
+        failures.texts.find(words.as_bytes(), &(0..words.len()), |hit| {
+            let patterns = failures.patterns_of[hit.text].iter();
+            hits.extend(patterns.filter_map(|one| failures.patterns[*one].regex.as_ref()));
+        });
         assert!(hits.is_empty(), "{hits:?}");
     }
 }

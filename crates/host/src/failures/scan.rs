@@ -1,16 +1,15 @@
 //! Reads a log once, with constant memory, whatever the length of its lines.
 //!
-//! The automaton finds the fixed texts of all patterns in one pass. A line is examined only around
+//! [`Texts`](super::texts::Texts) finds the fixed texts of all patterns in one pass. A line is examined only around
 //! a hit, up to [`LINE_CUT`] bytes on each side, so one huge line costs no more than many short
 //! lines.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-use aho_corasick::Input;
-
 use super::judge::Judge;
-use super::{Diagnoses, Failures, LogLine};
+use super::texts::TextHit;
+use super::{Diagnoses, Failures};
 
 /// The number of bytes of a log that are in memory at a time.
 const WINDOW: usize = 1 << 20;
@@ -70,7 +69,12 @@ struct Scan<'f> {
     lines: u64,
     /// Whether the last byte was not a line feed.
     is_in_line: bool,
-    longest_text: usize,
+    /// The position up to which the line feeds of the current range are counted.
+    counted: usize,
+    /// The line of the last hit, cut to [`LINE_CUT`] bytes on each side of it.
+    line: Range<usize>,
+    /// Whether that line only mentions failures, once this is known.
+    is_mention: Option<bool>,
     /// For each pattern, the position in the current range before which it need not be matched
     /// again.
     matched_to: Vec<usize>,
@@ -83,7 +87,9 @@ impl<'f> Scan<'f> {
             judge: Judge::new(failures),
             lines: 0,
             is_in_line: false,
-            longest_text: failures.texts.max_pattern_len(),
+            counted: 0,
+            line: 0..0,
+            is_mention: None,
             matched_to: vec![0; failures.patterns.len()],
         }
     }
@@ -92,51 +98,51 @@ impl<'f> Scan<'f> {
     fn search(&mut self, text: &[u8], range: Range<usize>) {
         let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return };
         self.matched_to.fill(0);
-        let end = text.len().min(range.end + self.longest_text);
-        let (mut line, mut counted) = (range.start..range.start, range.start);
-        let failures = self.failures;
-        let hits = failures.texts.find_overlapping_iter(Input::new(text).range(range.start..end));
-        for hit in hits {
-            let at = hit.start();
-            if at >= range.end {
-                continue;
-            }
-            // Overlapping texts are found in the order of their ends.
-            if at >= counted {
-                self.lines += count_lines(&text[counted..at]);
-                counted = at;
-            }
-            let number = self.lines + 1 - count_lines(&text[at..counted.max(at)]);
-            for pattern in &failures.patterns_of[hit.pattern()] {
-                if self.judge.has(*pattern, number) {
-                    continue;
-                }
-                if !line.contains(&at) {
-                    line = around(text, at);
-                }
-                if self.matches(*pattern, text, &line, at) {
-                    let shown = &text[line.clone()];
-                    let place = at - line.start;
-                    let is_mention =
-                        || failures.mentions.as_ref().is_some_and(|one| one.is_match(shown));
-                    self.judge.take(*pattern, number, is_mention, || LogLine {
-                        number,
-                        text: shown_part(shown, place),
-                    });
-                }
-            }
-        }
-        self.lines += count_lines(&text[counted.min(range.end)..range.end]);
+        self.counted = range.start;
+        self.line = range.start..range.start;
+        self.failures.texts.find(text, &range, |hit| self.take(hit, text));
+        self.lines += count_lines(&text[self.counted.min(range.end)..range.end]);
         self.is_in_line = text[last] != b'\n';
     }
 
+    /// Matches the patterns of a fixed text that was found in `text`.
+    fn take(&mut self, hit: TextHit, text: &[u8]) {
+        let failures = self.failures;
+        let at = hit.start;
+        // Texts of one line are not found in the order of their starts.
+        if at >= self.counted {
+            self.lines += count_lines(&text[self.counted..at]);
+            self.counted = at;
+        }
+        let number = self.lines + 1 - count_lines(&text[at..self.counted.max(at)]);
+        for pattern in &failures.patterns_of[hit.text] {
+            if self.judge.has(*pattern, number) {
+                continue;
+            }
+            if !self.line.contains(&at) {
+                self.line = around(text, at);
+                self.is_mention = None;
+            }
+            if self.matches(*pattern, text, at) {
+                let line = &text[self.line.clone()];
+                let place = at - self.line.start;
+                let only_mentions =
+                    || failures.mentions.as_ref().is_some_and(|one| one.is_match(line));
+                let is_mention = || *self.is_mention.get_or_insert_with(only_mentions);
+                let append = |shown: &mut String| append_shown(shown, line, place);
+                self.judge.take(*pattern, number, is_mention, append);
+            }
+        }
+    }
+
     /// Returns whether a pattern matches in the line with a hit at `at`.
-    fn matches(&mut self, pattern: usize, text: &[u8], line: &Range<usize>, at: usize) -> bool {
+    fn matches(&mut self, pattern: usize, text: &[u8], at: usize) -> bool {
         let Some(regex) = &self.failures.patterns[pattern].regex else { return true };
         // A cut line is matched again once less than half of `LINE_CUT` is left after the hit.
         if at < self.matched_to[pattern] {
             return false;
         }
+        let line = &self.line;
         let is_found = regex.is_match(&text[line.clone()]);
         let is_cut = line.end - at >= LINE_CUT;
         self.matched_to[pattern] = if is_cut { line.end - LINE_CUT / 2 } else { line.end };
@@ -205,14 +211,14 @@ impl Colours {
     }
 }
 
-/// Returns the part of a line around `at` that is shown.
-fn shown_part(line: &[u8], at: usize) -> String {
+/// Appends the part of a line around `at` that is shown.
+fn append_shown(shown: &mut String, line: &[u8], at: usize) {
     let start = if line.len() <= SHOWN { 0 } else { at.saturating_sub(SHOWN / 3) };
     let end = line.len().min(start + SHOWN);
     let text = String::from_utf8_lossy(&line[start..end]);
-    let before = if start > 0 { "…" } else { "" };
-    let behind = if end < line.len() { "…" } else { "" };
-    format!("{before}{}{behind}", text.trim())
+    shown.push_str(if start > 0 { "…" } else { "" });
+    shown.push_str(text.trim());
+    shown.push_str(if end < line.len() { "…" } else { "" });
 }
 
 #[cfg(test)]
@@ -244,6 +250,11 @@ mod tests {
     #[test]
     fn long_lines_are_shown_around_the_match() {
         let line = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
+        let shown_part = |line: &[u8], at| {
+            let mut text = String::new();
+            append_shown(&mut text, line, at);
+            text
+        };
         let text = shown_part(line.as_bytes(), 500);
         assert!(text.contains("HERE") && text.starts_with('…') && text.ends_with('…'));
         assert!(text.chars().count() <= SHOWN + 2);
