@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::run::root;
+use crate::run::{self, root};
 use crate::say;
 
 /// A file of the corpus, with the verdicts about it.
@@ -104,7 +104,7 @@ fn findings(folder: &str, name: &str) -> Result<Vec<Value>> {
 
 /// Runs the tool, and returns the document that it prints.
 fn report(arguments: &[&str]) -> Result<Value> {
-    let tool = root()?.join("target/debug/build-pipeline");
+    let tool = run::tool()?;
     let output = Command::new(&tool)
         .args(arguments)
         .output()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::run::{command, output, root};
+use crate::run::{self, command, output, root};
 use crate::{say, setup};
 
 /// Embeds the list of dependencies in the program.
@@ -30,7 +30,7 @@ pub(crate) fn run(twice: bool) -> Result<()> {
         let sums = folder()?.join("SHA256SUMS");
         let first = fs::read_to_string(&sums)?;
         for (target, _) in TARGETS {
-            fs::remove_dir_all(root()?.join("target").join(target))?;
+            fs::remove_dir_all(run::target()?.join(target))?;
         }
         build()?;
         ensure!(fs::read_to_string(&sums)? == first, "two releases of the same sources differ");
@@ -100,7 +100,7 @@ fn program(target: &str) -> Result<PathBuf> {
             ("PYTHONPATH", &zig),
         ],
     )?;
-    Ok(root.join("target").join(target).join("release/build-pipeline"))
+    Ok(run::target()?.join(target).join("release/build-pipeline"))
 }
 
 /// Returns the text that `--version` prints: the version, the commit and its date.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::container::{llama_version, run_in};
 use crate::layout::{Layout, blob};
-use crate::run::{cargo, command, output, root};
+use crate::run::{self, cargo, command, output};
 use crate::say;
 
 /// The track, its image in the engine, and its layout.
@@ -36,7 +36,7 @@ const MISSING: &str = "for file in /opt/llama.cpp/bin/* /opt/llama.cpp/lib/*.so*
 /// list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
-    let tool = root()?.join("target/release/build-pipeline").display().to_string();
+    let tool = run::target()?.join("release/build-pipeline").display().to_string();
     let begin = Instant::now();
     let to = format!("oci:{LAYOUT}");
     command(&tool, &["--track", TRACK, "--engine", "podman", "--output", &to, "--load"], &[])?;

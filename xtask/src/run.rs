@@ -35,10 +35,16 @@ pub(crate) fn at_root(program: &str) -> Result<Command> {
     Ok(command)
 }
 
+/// Returns cargo's target folder.
+pub(crate) fn target() -> Result<PathBuf> {
+    let root = root()?;
+    let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(folder))
+}
+
 /// Returns the path of the tool's debug build, which `cargo test --workspace` builds too.
 pub(crate) fn tool() -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from);
-    Ok(target.join("debug/build-pipeline"))
+    Ok(target()?.join("debug/build-pipeline"))
 }
 
 /// Builds the tool, and returns its path.

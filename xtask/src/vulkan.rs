@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 
 use crate::container::{llama_version, run_in};
-use crate::run::{cargo, command, root};
+use crate::run::{self, cargo, command, root};
 use crate::say;
 
 /// The name of the image in the engine.
@@ -23,7 +23,7 @@ const DEVICE: &str = "--env=GGML_VK_VISIBLE_DEVICES=0";
 /// list.
 pub(crate) fn run(engines: Option<&str>) -> Result<()> {
     cargo(&["build", "--release", "--locked", "--package", "build-pipeline"])?;
-    let tool = root()?.join("target/release/build-pipeline").display().to_string();
+    let tool = run::target()?.join("release/build-pipeline").display().to_string();
     command(
         &tool,
         &["--track", "vulkan", "--engine", "podman", "--output", "oci:dist/vulkan", "--load"],

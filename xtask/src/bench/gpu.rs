@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Layer, Measured, peak_memory, side_by_side, target, write_layout};
-use crate::run::{cargo, root};
+use super::{Layer, Measured, peak_memory, side_by_side, write_layout};
+use crate::run::{cargo, root, target};
 use crate::say;
 
 /// The minimum speed of `audit`, in bytes per second.

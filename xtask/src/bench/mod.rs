@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::run::{cargo, is_installed, root};
+use crate::run::{cargo, is_installed, root, target};
 use crate::{say, setup};
 
 /// The number of runs per measurement. The project quotes the median of five.
@@ -67,13 +67,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     images(&tool, gib)?;
     sources::run(&tool)?;
     noop::run(&tool)
-}
-
-/// Returns cargo's target folder.
-pub(crate) fn target() -> Result<PathBuf> {
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let root = root()?;
-    Ok(folder.map_or_else(|| root.join("target"), |folder| root.join(folder)))
 }
 
 fn images(tool: &Path, gib: u64) -> Result<()> {

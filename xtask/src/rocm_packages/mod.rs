@@ -15,9 +15,9 @@ mod root;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::bench::{self, registry, target};
+use crate::bench::{self, registry};
 use crate::layout::Layout;
-use crate::run::{at_root, cargo, command, output, root as workspace};
+use crate::run::{at_root, cargo, command, output, root as workspace, target};
 use crate::{say, setup};
 use image::Image;
 
