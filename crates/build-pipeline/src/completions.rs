@@ -17,9 +17,10 @@ const TRACK_OR_FILE: [&str; 4] = ["IMAGE|TRACK", "A", "B", "INPUT"];
 
 /// Returns the completion script of a shell. The names are read from the files in `data`. An
 /// invalid file must not break a shell's profile, so its names are left out.
-pub(crate) fn script(shell: Shell, command: Command, data: &Data) -> String {
+pub(crate) fn script(shell: Shell, mut command: Command, data: &Data) -> String {
     let values = values(shell, data);
-    let mut command = with_values(command, &values);
+    command.build();
+    command = with_values(command, &values);
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "build-pipeline", &mut text);
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -66,7 +66,10 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
             let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
             let words: Vec<String> = words.collect();
             let typed: Vec<Secret> = words.iter().map(Secret::new).collect();
-            Refusal::new(error, command, &words).print(&typed);
+            // Hints can name the arguments of other commands.
+            let mut command = command.clone();
+            command.build();
+            Refusal::new(error, &command, &words).print(&typed);
         } else {
             drop(output::result(&names::mask(&error.render().ansi().to_string())));
         }
@@ -76,6 +79,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     let config = project::config::read();
     let mut command = Cli::command();
     if let Some(engine) = config.as_ref().ok().and_then(|config| config.engine) {
+        command.build();
         command = with_engine(command, engine);
     }
     let matches = command.try_get_matches_from_mut(std::env::args_os());

@@ -221,9 +221,10 @@ mod tests {
 
     /// Returns the command line for some arguments, including the program's name.
     fn typed(arguments: &[&str]) -> String {
-        let command = Cli::command();
+        let mut command = Cli::command();
         let all = ["build-pipeline"].iter().chain(arguments);
-        shell_line(&words(&command, &command.clone().get_matches_from(all)))
+        let matches = command.try_get_matches_from_mut(all).unwrap();
+        shell_line(&words(&command, &matches))
     }
 
     #[test]
@@ -282,9 +283,10 @@ mod tests {
             ["--mirror", "docker.io=https://me:12,canary@h.example"],
             ["verify", "me:canary@h.example/x:1"],
         ] {
-            let command = Cli::command();
+            let mut command = Cli::command();
             let all = ["build-pipeline"].iter().chain(&arguments);
-            let error = check(&command, &command.clone().get_matches_from(all)).unwrap_err();
+            let matches = command.try_get_matches_from_mut(all).unwrap();
+            let error = check(&command, &matches).unwrap_err();
             assert!(!format!("{error:?}").contains("ary"), "{error:?}");
             assert!(format!("{error:?}").contains("podman login"), "{error:?}");
         }

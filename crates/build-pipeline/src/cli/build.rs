@@ -8,7 +8,7 @@ use names::Secret;
 
 use crate::cli::values::{AskedEngine, Format, engine_names, percent, seconds};
 
-/// The image to build.
+// The image to build.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Subject {
     /// The track, given by name or letter (repeatable)
@@ -40,7 +40,7 @@ pub(crate) struct Subject {
     pub(crate) label_revision: bool,
 }
 
-/// Build an image (the default command)
+// Build an image (the default command)
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct Build {
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct Build {
     pub(crate) lock_timeout: Option<u64>,
 }
 
-/// Build an image (the default command)
+// Build an image (the default command)
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct BuildArgs {
     /// The tracks, given by name or letter; same as --track
@@ -87,7 +87,7 @@ pub(crate) struct BuildArgs {
     pub(crate) build: Build,
 }
 
-/// How to run steps.
+// How to run steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StepArgs {
     /// Engine that runs Dockerfiles and receives images
@@ -101,7 +101,7 @@ pub(crate) struct StepArgs {
     pub(crate) keep_failed: bool,
 }
 
-/// The shared stores of finished steps.
+// The shared stores of finished steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub(crate) struct StoreArgs {
     /// Share finished steps with other machines through registry:HOST/NAME or dir:PATH; append
@@ -117,7 +117,7 @@ pub(crate) struct StoreArgs {
     pub(crate) results: Vec<String>,
 }
 
-/// Print the full plan
+// Print the full plan
 #[derive(Debug, Args)]
 #[command(mut_arg("tracks", |arg| arg.help("Plan this track, given by name or letter (repeatable)")))]
 #[command(mut_arg("variant", |arg| arg.help("Plan this variant of the track, such as debian or slim")))]
@@ -147,7 +147,7 @@ pub(crate) enum PlanFormat {
     Mermaid,
 }
 
-/// Check an image against the plan and the pins
+// Check an image against the plan and the pins
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// A track (the image of its last build), a layout folder, an archive, or a registry reference; also
@@ -173,7 +173,7 @@ pub(crate) struct Verify {
     pub(crate) format: Format,
 }
 
-/// Compare two images file by file
+// Compare two images file by file
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
     /// A track (the image of its last build), a layout folder, an archive, or a registry reference; also
@@ -188,7 +188,7 @@ pub(crate) struct Diff {
     pub(crate) format: Format,
 }
 
-/// Find out which GPUs an image, folder, package or file contains code for
+// Find out which GPUs an image, folder, package or file contains code for
 #[derive(Debug, Args)]
 #[command(
     after_help = "Inputs: an image, given as a track (the image of its last build), a layout folder, an archive, a registry reference, oci:DIR, oci-archive:FILE or registry:REF; or a folder, a tar, a wheel, a Debian package, a library or a kernel file.\n\nThe exit code is 0 if the GPU can run the code; 1 if it cannot, if this is unknown, or if there is no GPU code; 2 if the input cannot be read; 3 if there is no space for temporary files; and 6 if a file in the input is damaged."
@@ -206,7 +206,7 @@ pub(crate) struct AuditCode {
     pub(crate) format: Format,
 }
 
-/// Write a copy of an image that keeps only the GPU code you need
+// Write a copy of an image that keeps only the GPU code you need
 #[derive(Debug, Args)]
 #[command(
     after_help = "Reads the layers twice, and needs no engine. Code that is kept does not change; the contract slim/1 defines the rules. `build-pipeline diff INPUT OUTPUT` lists the files that changed."
@@ -228,7 +228,7 @@ pub(crate) struct Slim {
     pub(crate) format: Format,
 }
 
-/// Print one line per track: its state, its last build, and where the image is
+// Print one line per track: its state, its last build, and where the image is
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Output format
@@ -236,7 +236,7 @@ pub(crate) struct StatusArgs {
     pub(crate) format: Format,
 }
 
-/// Push a finished image to registries
+// Push a finished image to registries
 #[derive(Debug, Args)]
 #[command(
     after_help = "A layer is transferred only if the registry does not have it and cannot mount it from another repository. In REF, {track}, {gpu} and {version} are replaced with the values of the image, and {date} with today's date in UTC.\n\nExample: build-pipeline push official registry.example.org/ai/{track}:{version} registry.example.org/ai/{track}:{date}"
@@ -257,7 +257,7 @@ pub(crate) struct Push {
     pub(crate) format: Format,
 }
 
-/// Add tags to an image on a registry
+// Add tags to an image on a registry
 #[derive(Debug, Args)]
 pub(crate) struct Tag {
     /// The image: `HOST/NAME:TAG` or `HOST/NAME@sha256:…`
@@ -271,7 +271,7 @@ pub(crate) struct Tag {
     pub(crate) format: Format,
 }
 
-/// List past builds, or show one record
+// List past builds, or show one record
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Records {
@@ -295,13 +295,14 @@ pub(crate) struct Records {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum RecordsCommand {
     /// Remove old records of all projects, but keep those of running builds, and the newest and the
     /// last successful record of each image
     Prune(Prune),
 }
 
-/// Which records to remove.
+// Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Remove all except the N newest records; not allowed with --older-than
@@ -315,7 +316,7 @@ pub(crate) struct Prune {
     pub(crate) dry_run: bool,
 }
 
-/// Explain a rule of `lint`, or list which inputs of a track changed since its last build
+// Explain a rule of `lint`, or list which inputs of a track changed since its last build
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// The rule or track; without one, all rules are listed

@@ -7,7 +7,7 @@ use names::Secret;
 
 use crate::cli::Subject;
 
-/// Write all inputs of tracks into one file, for machines without a network
+// Write all inputs of tracks into one file, for machines without a network
 #[derive(Debug, Args)]
 #[command(
     after_help = "The file contains all images, git commits, archives, wheels, Debian packages and locks that the plans use. It is an OCI archive; a build checks the digest of every blob that it uses. If the command is interrupted, run it again to continue where it stopped.\n\nExample: build-pipeline bundle official vulkan -o inputs.tar, then build-pipeline build vulkan --bundle inputs.tar"
@@ -30,7 +30,7 @@ pub(crate) struct Bundle {
     pub(crate) check: Vec<PathBuf>,
 }
 
-/// Copy all inputs of tracks to your own registry or folder
+// Copy all inputs of tracks to your own registry or folder
 #[derive(Debug, Args)]
 #[command(
     after_help = "Blobs that PLACE already has are not copied again. To build from the copy, use `--mirror all=PLACE`; with `--mirror-only`, the build reads nothing else.\n\nExample: build-pipeline mirror official --to registry:registry.example.org/ai/inputs"

@@ -45,7 +45,7 @@ fn with_jobs() -> impl Iterator<Item = (&'static str, String)> {
     systems.filter(|system| system.writer().is_some()).map(|system| ("system", system.name()))
 }
 
-/// Write the steps of tracks as a workflow for a CI system
+// Write the steps of tracks as a workflow for a CI system
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each job runs one step with `build-pipeline step run KEY`, or writes one image with `build-pipeline build`. Jobs take the results of other jobs from the store by their digests. The workflow depends only on the plans and on these options.\n\n`export bake` is different: it writes a folder from which `docker buildx bake` builds the steps that are ready, and imports the images that bake has built. Run both commands alternately until all steps are finished.\n\nExample: build-pipeline export github vulkan --store registry:ghcr.io/me/steps --install ./install.sh -o .github/workflows/images.yml"

@@ -8,7 +8,7 @@ use names::{EngineKind, Secret};
 
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
-/// Run a track's image with only the privileges it needs, or print a file that runs it
+// Run a track's image with only the privileges it needs, or print a file that runs it
 #[derive(Debug, Args)]
 #[command(
     after_help = "The exit code is that of the command in the container, or 0 with --detach. HF_TOKEN is passed to the container if it is set. versions/run.toml defines the devices, port and folders of each track."
@@ -48,7 +48,7 @@ pub(crate) struct Run {
     pub(crate) command: Vec<String>,
 }
 
-/// What `run` adds to a container.
+// What `run` adds to a container.
 #[derive(Debug, Args)]
 pub(crate) struct Additions {
     /// Set a variable in the container; without a value, use the value from your environment
@@ -79,7 +79,7 @@ pub(crate) enum PrintForm {
     Distrobox,
 }
 
-/// Options that `run` and `smoke` share.
+// Options that `run` and `smoke` share.
 #[derive(Debug, Args)]
 pub(crate) struct Given {
     /// The image to run, by its name in the engine [default:
@@ -118,7 +118,7 @@ pub(crate) enum NetworkChoice {
     None,
 }
 
-/// Smoke-test a track's image, from an import to a served token
+// Smoke-test a track's image, from an import to a served token
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each level runs in a container like the one `run` starts. Testing stops at the first level that fails. The exit code is 0 if nothing failed, 1 if a level failed, and 3 if the level that --level names could not run. The levels are defined in versions/run.toml, and their scripts are in versions/smoke."
@@ -154,7 +154,7 @@ pub(crate) enum LevelChoice {
     Serve,
 }
 
-/// Clean up after interrupted runs, in engines and on disk
+// Clean up after interrupted runs, in engines and on disk
 #[derive(Debug, Args)]
 #[command(
     after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed or an engine did not answer."
@@ -192,7 +192,7 @@ pub(crate) fn only() -> impl TypedValueParser<Value = Only> {
         .map(|text| text.parse().map_or(Only::None, Only::Engine))
 }
 
-/// Check this machine for problems and show how to fix them
+// Check this machine for problems and show how to fix them
 #[derive(Debug, Args)]
 #[command(
     after_help = "The exit code is 0 if there is nothing worse than a note, 1 if there is a warning, and 3 if something does not work."
@@ -220,7 +220,7 @@ pub(crate) struct Doctor {
     pub(crate) format: Format,
 }
 
-/// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
+// Print environment variables for a GPU, for `eval "$(build-pipeline env)"`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --gpu, the tool uses this machine's GPU. If there are several GPUs, it prefers the one that images are built for, then one that is not integrated into the CPU, and hides GPUs with other targets. HSA_OVERRIDE_GFX_VERSION is set only with --spoof, or for a GPU that may lack native code in the ROCm release of the programs (--rocm). LD_LIBRARY_PATH and DEVICE_LIB_PATH are not set: programs, wheels and the compiler find their own ROCm, and break if these variables point to a different one. versions/gpus.toml and --format json explain each variable."
@@ -261,7 +261,7 @@ pub(crate) enum EnvFormat {
     Json,
 }
 
-/// Find known failures in a log
+// Find known failures in a log
 #[derive(Debug, Args)]
 #[command(
     after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none. The known failures are in versions/failures.toml."

@@ -53,7 +53,7 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// Options of every command.
+// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Run as if started in this folder
@@ -139,6 +139,9 @@ pub(crate) struct FromVariable {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+// Only the arguments of the command that runs are built. A doc comment on their struct would then
+// replace the description of the command, so these structs have ordinary comments.
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Write a new project: pins, a README and, with --track, a track
     Init(Init),
@@ -217,7 +220,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Print a JSON schema
+// Print a JSON schema
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// The document

@@ -6,15 +6,16 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::values::Format;
 
-/// Patch a source tree or an installed system, or report why a patch does not apply
+// Patch a source tree or an installed system, or report why a patch does not apply
 #[derive(Debug, Args)]
 pub(crate) struct Patch {
     #[command(subcommand)]
     pub(crate) command: PatchCommand,
 }
 
-/// The subcommands of `patch`.
+// The subcommands of `patch`.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PatchCommand {
     /// Show what each patch would do to a tree, without changing it
     Check(Check),
@@ -32,7 +33,7 @@ pub(crate) enum PatchCommand {
     Hook(Hook),
 }
 
-/// Try the patches of a component on a tree
+// Try the patches of a component on a tree
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Check {
@@ -42,7 +43,7 @@ pub(crate) struct Check {
     pub(crate) options: Options,
 }
 
-/// What to patch, and how strictly.
+// What to patch, and how strictly.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The tree to patch [default: the source of a pin, which is fetched for this]
@@ -71,7 +72,7 @@ pub(crate) struct Options {
     pub(crate) format: Format,
 }
 
-/// How to run the probes of patches.
+// How to run the probes of patches.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeOptions {
     /// Do not run the patches' probes (cmake, preprocessor, python3)
@@ -83,7 +84,7 @@ pub(crate) struct ProbeOptions {
     pub(crate) unconfined_probes: bool,
 }
 
-/// Patch a tree: all files or none
+// Patch a tree: all files or none
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Apply {
@@ -116,7 +117,7 @@ pub(crate) enum When {
     Auto,
 }
 
-/// Undo the patches in a tree
+// Undo the patches in a tree
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
     /// The component [default: all patched components, including Python packages under --root]
@@ -129,7 +130,7 @@ pub(crate) struct Revert {
     pub(crate) format: Format,
 }
 
-/// Try a component's patches on many versions, and list the patches that can be retired
+// Try a component's patches on many versions, and list the patches that can be retired
 #[derive(Debug, Args)]
 pub(crate) struct Audit {
     /// The component: the name of a folder in `patches/`, for example vllm
@@ -152,7 +153,7 @@ pub(crate) struct Audit {
     pub(crate) format: Format,
 }
 
-/// Show what the `sed -i` lines of Dockerfiles and scripts do to a tree
+// Show what the `sed -i` lines of Dockerfiles and scripts do to a tree
 #[derive(Debug, Args)]
 pub(crate) struct LintSed {
     /// Dockerfiles and shell scripts
@@ -173,7 +174,7 @@ pub(crate) struct LintSed {
     pub(crate) format: Format,
 }
 
-/// Print a hook for a package manager that applies the patches again after upgrades
+// Print a hook for a package manager that applies the patches again after upgrades
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
     /// The package manager

@@ -7,7 +7,7 @@ use names::Secret;
 
 use crate::cli::values::Format;
 
-/// Look up a new value for a pin, check it, and write it to versions.toml
+// Look up a new value for a pin, check it, and write it to versions.toml
 #[derive(Debug, Args)]
 pub(crate) struct Bump {
     /// The name of the pin in versions.toml; omit it with --all or --unresolved
@@ -40,7 +40,7 @@ pub(crate) struct Bump {
     pub(crate) index: Index,
 }
 
-/// The options of `bump` that select many pins.
+// The options of `bump` that select many pins.
 #[derive(Debug, Args)]
 pub(crate) struct ManyPins {
     /// Bump every pin in the project's versions.toml to its newest value, except held pins and sets
@@ -53,7 +53,7 @@ pub(crate) struct ManyPins {
     pub(crate) unresolved: bool,
 }
 
-/// Write a new project: pins, a README and, with --track, a track
+// Write a new project: pins, a README and, with --track, a track
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// The folder [default: the current one]
@@ -86,7 +86,7 @@ pub(crate) enum CiSystem {
     Gitlab,
 }
 
-/// Changes that are refused unless an option allows them.
+// Changes that are refused unless an option allows them.
 #[derive(Debug, Args)]
 pub(crate) struct Accept {
     /// Accept a version older than the pinned one
@@ -100,7 +100,7 @@ pub(crate) struct Accept {
     pub(crate) accept_broken_patches: bool,
 }
 
-/// Where to look up archives and wheels.
+// Where to look up archives and wheels.
 #[derive(Debug, Args)]
 pub(crate) struct Index {
     /// The Python package index for archives and wheels [default: the one that pip uses, or PyPI]
@@ -119,7 +119,7 @@ pub(crate) enum BumpFormat {
     Github,
 }
 
-/// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
+// Check whether pinned inputs changed upstream: newer, moved, rewritten, yanked, vanished
 #[derive(Debug, Args)]
 pub(crate) struct Outdated {
     /// Check only these pins
@@ -143,7 +143,7 @@ pub(crate) enum OutdatedFormat {
     Github,
 }
 
-/// Look up Debian and Python packages again, and lock them with their hashes
+// Look up Debian and Python packages again, and lock them with their hashes
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
     /// The locks; a track selects all locks that it uses [default: all locks]
@@ -164,7 +164,7 @@ pub(crate) struct Lock {
     pub(crate) index: Index,
 }
 
-/// Changes that are refused unless an option allows them.
+// Changes that are refused unless an option allows them.
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
     /// Accept a file whose hash changed although its name and version did not
@@ -175,7 +175,7 @@ pub(crate) struct Trust {
     pub(crate) snapshot: bool,
 }
 
-/// Print the pins
+// Print the pins
 #[derive(Debug, Args)]
 pub(crate) struct PinsArgs {
     #[command(subcommand)]
@@ -183,6 +183,7 @@ pub(crate) struct PinsArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PinsCommand {
     /// Print one pin, or one line for each pin
     Show(ShownPins),
@@ -194,7 +195,7 @@ pub(crate) enum PinsCommand {
     },
 }
 
-/// What `pins show` prints.
+// What `pins show` prints.
 #[derive(Debug, Args)]
 pub(crate) struct ShownPins {
     /// The pin
@@ -221,8 +222,8 @@ pub(crate) enum ExportFormat {
     Json,
 }
 
-/// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
-/// files, Kubernetes manifests, quadlets, systemd units and CI workflows
+// Find wrong, stale and dangerous settings in pins, Dockerfiles, scripts, environment and compose
+// files, Kubernetes manifests, quadlets, systemd units and CI workflows
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
     /// The files [default: the project's pins, tracks, python.toml and dockerfiles/]

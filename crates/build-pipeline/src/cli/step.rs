@@ -6,7 +6,7 @@ use names::Secret;
 use crate::cli::build::{StoreArgs, Subject};
 use crate::cli::values::{AskedEngine, Format, engine_names};
 
-/// List the steps of tracks with their keys, run one, or clean a shared folder
+// List the steps of tracks with their keys, run one, or clean a shared folder
 #[derive(Debug, Args)]
 pub(crate) struct StepArguments {
     #[command(subcommand)]
@@ -14,6 +14,7 @@ pub(crate) struct StepArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum StepCommand {
     /// List the steps of tracks with their keys, and where their results are
     List(StepList),
@@ -23,7 +24,7 @@ pub(crate) enum StepCommand {
     Clean(StepClean),
 }
 
-/// List the steps of tracks with their keys, and where their results are
+// List the steps of tracks with their keys, and where their results are
 #[derive(Debug, Args)]
 pub(crate) struct StepList {
     /// The tracks, given by name or letter; same as --track [default: all tracks that can be
@@ -41,7 +42,7 @@ pub(crate) struct StepList {
     pub(crate) format: Format,
 }
 
-/// Run one step, unless its result exists, and print the digest of the result
+// Run one step, unless its result exists, and print the digest of the result
 #[derive(Debug, Args)]
 #[command(
     after_help = "Steps that this step depends on are taken from the stores or, failing that, also run. Exit code 0 means that the result exists and is in every writable store."
@@ -59,7 +60,7 @@ pub(crate) struct StepRun {
     pub(crate) engine: AskedEngine,
 }
 
-/// Clean up a shared folder: remove the steps that no run has used for some time
+// Clean up a shared folder: remove the steps that no run has used for some time
 #[derive(Debug, Args)]
 #[command(
     after_help = "A run that takes a step from a folder records the use, unless the value of `--store` ends in `,ro`. For a registry, use the registry's own retention rules for tags: the tag of each step is its key."
