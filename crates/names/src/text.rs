@@ -140,3 +140,32 @@ checked_text!(
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_and_targets_have_lower_case_hexadecimal_digits() {
+        let refuses = |text: &str| {
+            assert!(text.parse::<GpuTarget>().is_err(), "{text}");
+            assert!(text.parse::<CommitId>().is_err(), "{text}");
+            assert!(text.parse::<Sha256>().is_err(), "{text}");
+        };
+        for (digits, length) in [("0123456789", 40), ("abcdef", 40), ("abcdef", 64)] {
+            let text: String = digits.chars().cycle().take(length).collect();
+            assert_eq!(text.parse::<CommitId>().is_ok(), length == 40, "{text}");
+            assert_eq!(text.parse::<Sha256>().is_ok(), length == 64, "{text}");
+            for (from, to) in [(&digits[1..2], "g"), (&digits[1..2], "B"), (&digits[..1], "")] {
+                refuses(&text.replacen(from, to, 1));
+            }
+            refuses(&format!("{text}0"));
+        }
+        for text in ["gfx900", "gfx90a", "gfx1151", "gfx12000"] {
+            assert_eq!(text.parse::<GpuTarget>().unwrap().as_str(), text);
+        }
+        for text in ["", "gfx", "gfx90", "gfx120000", "gfx115x", "gfx90A", "1151", "GFX1151"] {
+            refuses(text);
+        }
+    }
+}

@@ -159,7 +159,7 @@ fn release(text: &str) -> Option<(Vec<u64>, &str)> {
             _ => break,
         }
     }
-    while numbers.len() > 1 && numbers.last() == Some(&0) {
+    while numbers.last() == Some(&0) {
         numbers.pop();
     }
     Some((numbers, rest))
@@ -256,6 +256,7 @@ mod tests {
     #[test]
     fn versions_are_in_the_order_of_pep_440() {
         let ordered = [
+            "0",
             "0.6.6.dev1",
             "0.6.6a1.dev2",
             "0.6.6a1",
@@ -284,6 +285,7 @@ mod tests {
     fn spellings_of_one_version_are_equal() {
         for (a, b) in [
             ("1.0", "1"),
+            ("0.0", "0"),
             ("v0.20.0rc1", "0.20.0-RC.1"),
             ("2.8.0+rocm7.14", "2.8"),
             ("1.0.post", "1.0-r0"),
@@ -333,6 +335,8 @@ mod tests {
             "bb1",
             "1!",
             "!1",
+            "b+1",
+            "+1!1.0",
             "1.0.post1.post2",
             "99999999999999999999999",
             "１.0",

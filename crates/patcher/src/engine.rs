@@ -484,9 +484,7 @@ fn summary(patch: &Patch, edits: &[(PreparedEdit<'_>, EditOutcome)]) -> (Verdict
     match (missing, present, absent) {
         (0, 0, Some(absent)) if ours == 0 => (absent, true),
         (0, _, _) if is_satisfied => (Verdict::SatisfiedOtherwise, true),
-        (0, 0, _) if ours > 0 => {
-            (Verdict::AlreadyPresent { by: PresentBy::Ours, condition: None }, true)
-        }
+        (0, 0, _) => (Verdict::AlreadyPresent { by: PresentBy::Ours, condition: None }, true),
         (0, ..) => {
             let by = by.unwrap_or(PresentBy::Unknown);
             (Verdict::AlreadyPresent { by, condition: under }, true)

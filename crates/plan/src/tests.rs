@@ -332,29 +332,133 @@ fn the_derived_labels_say_what_the_plan_says() {
     insta::assert_snapshot!(format!("{}\n{}", labels_of(&draft()), labels_of(&overridden)));
 }
 
+/// Returns a plan that removes code for other GPUs.
+fn slimmed(if_present: &[&str]) -> Draft {
+    let target = |text: &str| text.parse().unwrap();
+    let slim = Action::SlimImage {
+        image: "fetch-base".to_owned(),
+        contract: crate::SlimContract::Slim1,
+        gpus: vec![target("gfx1151"), target("gfx1100")],
+        if_present: if_present.iter().map(|text| target(text)).collect(),
+    };
+    let mut draft = draft();
+    draft.steps.insert(1, step("slim-image", slim));
+    draft.steps[2].action = derive("slim-image");
+    draft
+}
+
 #[test]
 fn a_slimmed_image_is_labelled_with_the_targets_that_are_left() {
-    let slimmed = |if_present: &[&str]| {
-        let target = |text: &str| text.parse().unwrap();
-        let slim = Action::SlimImage {
-            image: "fetch-base".to_owned(),
-            contract: crate::SlimContract::Slim1,
-            gpus: vec![target("gfx1151"), target("gfx1100")],
-            if_present: if_present.iter().map(|text| target(text)).collect(),
-        };
-        let mut draft = draft();
-        draft.steps.insert(1, step("slim-image", slim));
-        draft.steps[2].action = derive("slim-image");
+    let labels_of = |if_present| {
+        let draft = slimmed(if_present);
         assert_eq!(draft.slim_step().unwrap().id, "slim-image");
         let mut labels = draft.derived_labels();
         let mut label = |key| labels.remove(key).unwrap().unwrap_or_default();
         (label(labels::GPU_TARGETS), label(labels::SLIM))
     };
     let both = "gfx1100 gfx1151".to_owned();
-    assert_eq!(slimmed(&[]), (both.clone(), format!("slim/1 {both}")));
+    assert_eq!(labels_of(&[]), (both.clone(), format!("slim/1 {both}")));
     // The image imitates another GPU, so nothing shows whether it has code for its own.
-    assert_eq!(slimmed(&["gfx1200"]), (String::new(), format!("slim/1 {both} gfx1200")));
+    assert_eq!(labels_of(&["gfx1200"]), (String::new(), format!("slim/1 {both} gfx1200")));
     assert_eq!(draft().slim_step(), None);
+}
+
+#[test]
+fn steps_decide_which_layers_a_layout_must_contain() {
+    let plan = plan();
+    assert!(!plan.is_built() && !plan.needs_all_layers() && !plan.makes_layers());
+    let plan = built().finish().unwrap();
+    assert!(plan.is_built() && plan.needs_all_layers() && plan.makes_layers());
+    let plan = slimmed(&[]).finish().unwrap();
+    assert!(!plan.is_built() && plan.needs_all_layers() && plan.makes_layers());
+}
+
+#[test]
+fn the_names_of_images_say_what_differs_from_the_defaults() {
+    assert_eq!(image_name("vulkan", None, None), "vulkan");
+    assert_eq!(image_name("vulkan", Some("tiny"), None), "vulkan-tiny");
+    assert_eq!(image_name("vulkan", None, Some("gfx1200")), "vulkan-gfx1200");
+    assert_eq!(image_name("vulkan", Some("tiny"), Some("gfx1200")), "vulkan-tiny-gfx1200");
+}
+
+#[test]
+fn an_override_is_one_that_the_plan_uses() {
+    let base: &str = BASE.split('@').next_back().unwrap();
+    let with = |name: &str, value: &str| {
+        let overrides = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        Draft { overrides, ..draft() }.finish()
+    };
+    for (name, value) in [
+        ("variant", "tiny"),
+        ("spoof", "11.0.0"),
+        ("gpu", "gfx1151"),
+        ("source-date-epoch", "1800000000"),
+        ("slim", "off"),
+        ("base", base),
+        ("base", BASE),
+    ] {
+        with(name, value).unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+    }
+    for (name, value) in [
+        ("gpu", "gfx1150"),
+        ("source-date-epoch", "1800000001"),
+        ("slim", "gfx1151"),
+        ("base", &base.replace('1', "2")),
+        ("other", base),
+    ] {
+        let refused = with(name, value).unwrap_err();
+        let expected =
+            InvalidPlan::UnusedOverride { name: name.to_owned(), value: value.to_owned() };
+        assert_eq!(refused, expected);
+    }
+    let kept = BTreeMap::from([("slim".to_owned(), "gfx1100,gfx1151".to_owned())]);
+    assert!(Draft { overrides: kept, ..slimmed(&[]) }.finish().is_ok());
+}
+
+#[test]
+fn a_plan_is_shown_with_each_kind_of_step() {
+    let mut draft = built();
+    let root = |mode: &str| (mode.parse().unwrap(), 0, 0);
+    let file = |mode| {
+        let (mode, uid, gid) = root(mode);
+        OwnFile::File { from: "run.sh".to_owned(), mode, uid, gid }
+    };
+    let folder = |mode| {
+        let (mode, uid, gid) = root(mode);
+        OwnFile::Folder { mode, uid, gid }
+    };
+    let link = || OwnFile::Link { target: "run.sh".to_owned(), uid: 0, gid: 0 };
+    let files = |at: &str| {
+        let entries = [("", folder("0755")), ("/run", link()), ("/run.sh", file("0644"))];
+        OwnFiles::from(entries.map(|(name, entry)| (format!("{at}{name}"), entry)))
+    };
+    draft.inputs.insert("run.sh".to_owned(), Input::File { digest: digest('9') });
+    for step in &mut draft.steps {
+        if let Action::BuildImage { files: own, args, .. } = &mut step.action {
+            *own = files("opt");
+            args.insert("JOBS".to_owned(), "2".to_owned());
+        }
+    }
+    let slim = Action::SlimImage {
+        image: "seal".to_owned(),
+        contract: crate::SlimContract::Slim1,
+        gpus: vec!["gfx1151".parse().unwrap()],
+        if_present: Vec::new(),
+    };
+    let add = Action::AddFiles {
+        base: "slim".to_owned(),
+        contract: FilesContract::Files1,
+        files: files("/opt"),
+        epoch: 1,
+        created: "2027-01-15T08:00:00Z".to_owned(),
+        created_by: "a test".to_owned(),
+    };
+    draft.steps.pop();
+    draft.steps.extend([step("slim", slim), step("add", add), step("label", derive("add"))]);
+    let plan = draft.finish().unwrap();
+    let sizes = SlimmedSizes { before: 3_000_000, after: 1_000_000 };
+    let all = [outline(&plan, Some(sizes)).into_text(), dot(&plan), mermaid(&plan)];
+    insta::assert_snapshot!(all.join("\n"));
 }
 
 #[test]

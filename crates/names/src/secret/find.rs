@@ -92,7 +92,7 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
         }
         let next = word[from..].find("://").map_or(end, |at| from + at);
         if let Some(mark) = word[from..next.max(from)].find(['?', '#']).map(|at| from + at) {
-            found.extend(ending(word, mark..end.max(mark + 1)));
+            found.extend(ending(word, mark..end));
             break;
         }
     }
@@ -103,10 +103,7 @@ fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
 /// Returns the scheme at the end of the text before `://`.
 fn scheme_of(before: &str) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-    let start = before
-        .rfind(|c: char| !is_scheme(c))
-        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-    &before[start..]
+    before.rsplit(|c| !is_scheme(c)).next().unwrap_or(before)
 }
 
 /// Returns the user information that starts at `from`, directly after `scheme://`; `at` is the last
