@@ -154,7 +154,7 @@ mod tests {
         };
         for (digits, length) in [("0123456789", 40), ("abcdef", 40), ("abcdef", 64)] {
             let text: String = digits.chars().cycle().take(length).collect();
-            assert_eq!(text.parse::<CommitId>().is_ok(), length == 40, "{text}");
+            assert!(text.parse::<CommitId>().is_ok(), "{text}");
             assert_eq!(text.parse::<Sha256>().is_ok(), length == 64, "{text}");
             for (from, to) in [(&digits[1..2], "g"), (&digits[1..2], "B"), (&digits[..1], "")] {
                 refuses(&text.replacen(from, to, 1));

@@ -76,8 +76,9 @@ fn caption(plan: &Plan, step: &Step) -> String {
 
 /// Returns the text of a step that makes an image.
 fn made(id: &str, contract: &str, edit: &ImageEdit) -> String {
-    let (variables, labels) = (edit.env.len(), edit.labels.len() + 1);
-    format!("{id}\n{contract}: {variables} variables, {labels} labels")
+    let variables = counted(edit.env.len(), "variable");
+    let labels = counted(edit.labels.len() + 1, "label");
+    format!("{id}\n{contract}: {variables}, {labels}")
 }
 
 /// Returns a quoted Graphviz string.

@@ -222,7 +222,8 @@ fn short_digest(input: Option<&Input>) -> String {
 /// Adds the contract of a seal, and what it leaves out.
 fn seal(out: &mut Page, bar: &str, branch: &str, seal: &Seal) {
     out.line(format_args!("{bar}├─ contract {}", seal.contract));
-    out.line(format_args!("{bar}{branch} left out: {}", seal.scrub.join(" ")));
+    let scrub = if seal.scrub.is_empty() { "nothing".to_owned() } else { seal.scrub.join(" ") };
+    out.line(format_args!("{bar}{branch} left out: {scrub}"));
 }
 
 /// Adds the changes that an image makes to its base. `labels` are its final labels.
