@@ -75,11 +75,11 @@ impl Texts {
             }
         }
         let mut has = Box::new([0; 1 << HASH_BITS >> 6]);
-        for (hash, _) in by_hash.iter().enumerate().filter(|(_, texts)| !texts.is_empty()) {
+        for (hash, _) in by_hash.iter().enumerate().filter(|(_, found)| !found.is_empty()) {
             has[hash / 64] |= 1 << (hash % 64);
         }
-        let ends = by_hash.iter().scan(0, |end, texts| {
-            *end += texts.len();
+        let ends = by_hash.iter().scan(0, |end, found| {
+            *end += found.len();
             Some(*end)
         });
         let longest = texts.iter().map(Vec::len).max().unwrap_or_default();
