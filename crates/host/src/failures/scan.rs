@@ -249,13 +249,13 @@ mod tests {
 
     #[test]
     fn long_lines_are_shown_around_the_match() {
-        let line = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
+        let long = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
         let shown_part = |line: &[u8], at| {
             let mut text = String::new();
             append_shown(&mut text, line, at);
             text
         };
-        let text = shown_part(line.as_bytes(), 500);
+        let text = shown_part(long.as_bytes(), 500);
         assert!(text.contains("HERE") && text.starts_with('…') && text.ends_with('…'));
         assert!(text.chars().count() <= SHOWN + 2);
         assert_eq!(shown_part(b" short ", 1), "short");

@@ -157,8 +157,8 @@ mod tests {
         all.find(log.as_bytes(), &range, |hit| found.push((hit.text, hit.start)));
         found.sort_unstable();
         let places = |text: &str| {
-            let all = range.clone().filter(|start| log[*start..].starts_with(text));
-            all.collect::<Vec<_>>()
+            let starts = range.clone().filter(|start| log[*start..].starts_with(text));
+            starts.collect::<Vec<_>>()
         };
         let expected: Vec<_> = (0..)
             .zip(texts)
