@@ -430,6 +430,14 @@ mod tests {
             folder.check(Some("step")).unwrap();
         }
         add(&folder, "new", b"layer");
+        let half = blobs_folder(folder.path()).join(".tmpAb12Cd");
+        fs::write(&half, "half a blob").unwrap();
         folder.check(Some("step")).unwrap();
+        let since = SystemTime::now() - Duration::from_secs(86_400);
+        folder.clean(&["step"], since, false).unwrap();
+        assert!(half.exists(), "its writer may still run");
+        age(&folder, 30);
+        folder.clean(&["step"], since, false).unwrap();
+        assert!(!half.exists());
     }
 }
