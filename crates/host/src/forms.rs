@@ -163,6 +163,13 @@ pub const FAILURES: Form = Form::of(
             "none",
             "mentions = ['-> cudaError']",
         ),
+        Key::optional(
+            "errors",
+            Kind::Texts,
+            "Patterns of lines that state an error. If a log shows no known failure, the first and the last such line are shown.",
+            "none",
+            "errors = ['Error: ']",
+        ),
         Key::optional("failure", Kind::TableByName(&FAILURE), "The failures.", "none", ""),
     ]],
 );

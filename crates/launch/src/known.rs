@@ -1,6 +1,6 @@
 //! The known failures that a log shows, as JSON and as text.
 
-use host::failures::{Diagnoses, Diagnosis};
+use host::failures::{Diagnoses, Diagnosis, LogLine};
 use schemars::JsonSchema;
 use serde::Serialize;
 use text::{Page, counted};
@@ -16,6 +16,17 @@ pub struct DiagnoseReport {
     bytes: u64,
     /// The failures in the log, in order of appearance.
     failures: Vec<Known>,
+    /// What the log states as errors, if it shows no failure, or only harmless ones.
+    errors: StatedErrors,
+}
+
+/// The lines in which a log states an error.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StatedErrors {
+    /// The number of such lines.
+    pub count: u64,
+    /// The first and the last of them.
+    pub lines: Vec<Line>,
 }
 
 /// A known failure.
@@ -50,6 +61,12 @@ pub struct Line {
     pub text: String,
 }
 
+impl From<&LogLine> for Line {
+    fn from(line: &LogLine) -> Self {
+        Self { number: line.number, text: line.text.clone() }
+    }
+}
+
 impl From<&Diagnosis<'_>> for Known {
     fn from(diagnosis: &Diagnosis<'_>) -> Self {
         let Diagnosis { failure, cause, fix, lines, count } = diagnosis;
@@ -62,10 +79,7 @@ impl From<&Diagnosis<'_>> for Known {
             evidence: failure.evidence.clone(),
             checked: failure.checked.clone(),
             count: *count,
-            lines: lines
-                .iter()
-                .map(|line| Line { number: line.number, text: line.text.clone() })
-                .collect(),
+            lines: lines.iter().map(Line::from).collect(),
         }
     }
 }
@@ -73,7 +87,9 @@ impl From<&Diagnosis<'_>> for Known {
 impl From<&Diagnoses<'_>> for DiagnoseReport {
     fn from(found: &Diagnoses<'_>) -> Self {
         let failures = found.found.iter().map(Known::from).collect();
-        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures }
+        let lines = found.errors.lines.iter().map(Line::from).collect();
+        let errors = StatedErrors { count: found.errors.count, lines };
+        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures, errors }
     }
 }
 
@@ -103,6 +119,15 @@ impl DiagnoseReport {
         match self.failures.iter().filter(|one| !one.harmless).count() {
             0 => page.line(format_args!("no known failure in {lines}")),
             count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
+        }
+        match self.errors.count {
+            0 => {}
+            1 => page.line(format_args!("1 line states an error:")),
+            2 => page.line(format_args!("2 lines state errors:")),
+            count => page.line(format_args!("{count} lines state errors, the first and the last:")),
+        }
+        for line in &self.errors.lines {
+            page.line(format_args!("  line {}: {}", line.number, line.text));
         }
         page
     }

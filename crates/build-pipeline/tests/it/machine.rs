@@ -375,6 +375,10 @@ fn logs_are_read_from_files_and_from_standard_input() {
         .unwrap();
     let piped = ran(piped).expect(1);
     assert_eq!(json(&piped)["failures"][0]["name"], "memory-access-fault");
+    project.write("unknown.log", "start\nValueError: no\nend\nRuntimeError: see above\n");
+    project.run("diagnose unknown.log").expect(0).prints("no known failure in 4 lines").prints(
+        "2 lines state errors:\n  line 2: ValueError: no\n  line 4: RuntimeError: see above",
+    );
     // Standard input is empty here.
     project.run("diagnose").expect(0).prints("no known failure in 0 lines");
 }

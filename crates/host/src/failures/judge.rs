@@ -1,6 +1,6 @@
 //! Weighs the matches of patterns, in the order of the log.
 
-use super::{Diagnosis, Failure, Failures, LogLine, Pattern, Subject, Use};
+use super::{Diagnosis, Failure, Failures, LogLine, Pattern, StatedErrors, Subject, Use};
 
 /// The state of a failure while a log is read.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +40,8 @@ pub(super) struct Judge<'f> {
     texts: Vec<Option<LogLine>>,
     /// The failures without a sign of their subject close to them so far.
     distant: Vec<usize>,
+    /// The lines that state an error.
+    errors: StatedErrors,
 }
 
 /// Returns whether line `number` comes at most `within` lines after `line`.
@@ -57,6 +59,7 @@ impl<'f> Judge<'f> {
             last: vec![None; patterns],
             texts: vec![None; patterns],
             distant: Vec::new(),
+            errors: StatedErrors::default(),
         }
     }
 
@@ -83,14 +86,16 @@ impl<'f> Judge<'f> {
     ) {
         let failures = self.failures;
         let uses = &failures.patterns[pattern].uses;
-        let is_evidence = !(uses.iter().any(|one| matches!(one, Use::Line(_))) && is_mention());
+        let shows = |one: &Use| matches!(one, Use::Line(_) | Use::Error);
+        let is_evidence = !(uses.iter().any(shows) && is_mention());
         if is_evidence {
             self.last[pattern] = Some(number);
         }
         for one in uses {
             match *one {
                 Use::Line(failure) if is_evidence => self.line(failure, pattern, number, &text),
-                Use::Line(_) => {}
+                Use::Error if is_evidence => self.errors.add(number, &text),
+                Use::Line(_) | Use::Error => {}
                 Use::Unless(failure) => {
                     let within = failures.all[failure].proof.within;
                     let trace = &mut self.traces[failure];
@@ -163,9 +168,10 @@ impl<'f> Judge<'f> {
         });
     }
 
-    /// Returns the failures that the log shows, in order of their first line.
-    pub(super) fn finish(self) -> Vec<Diagnosis<'f>> {
-        let Self { failures, traces, subjects, .. } = self;
+    /// Returns the failures that the log shows, in order of their first line, and what it states if
+    /// these are harmless.
+    pub(super) fn finish(self) -> (Vec<Diagnosis<'f>>, StatedErrors) {
+        let Self { failures, traces, subjects, errors, .. } = self;
         let is_about = |about: Option<usize>, trace: &Trace| {
             about.is_none_or(|subject| {
                 let seen = &subjects[subject];
@@ -179,11 +185,30 @@ impl<'f> Judge<'f> {
             Some(Diagnosis { failure, cause, fix, lines, count: trace.count })
         });
         let shown: Vec<Diagnosis<'_>> = shown.collect();
-        let is_explained = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
+        let is_consequence = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
         let mut found: Vec<Diagnosis<'_>> =
-            shown.iter().filter(|one| !is_explained(one)).cloned().collect();
+            shown.iter().filter(|one| !is_consequence(one)).cloned().collect();
         found.sort_by_key(|one| one.lines.first().map(|line| line.number));
-        found
+        let is_explained = found.iter().any(|one| !one.failure.is_harmless);
+        (found, if is_explained { StatedErrors::default() } else { errors })
+    }
+}
+
+impl StatedErrors {
+    /// Adds a line with that number. `text` appends it in the form that is shown.
+    fn add(&mut self, number: u64, text: &impl Fn(&mut String)) {
+        if self.lines.last().is_some_and(|last| last.number == number) {
+            return;
+        }
+        self.count += 1;
+        if self.lines.len() < 2 {
+            self.lines.push(LogLine::default());
+        }
+        if let Some(last) = self.lines.last_mut() {
+            last.number = number;
+            last.text.clear();
+            text(&mut last.text);
+        }
     }
 }
 

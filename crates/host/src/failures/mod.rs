@@ -6,17 +6,20 @@
 //! that belong together must be close, counter-evidence cancels them, and the log must show a sign
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
-//! `read` reads the catalogue. Nothing is guessed: text that matches no
-//! pattern is not reported.
+//! `read` reads the catalogue. Nothing is guessed: if a log shows no known failure, only the lines
+//! that themselves state an error are shown.
 
 mod judge;
 mod read;
 mod scan;
 mod texts;
 
-use self::texts::Texts;
+use std::sync::OnceLock;
+
 use pins::Known;
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
+
+use self::texts::Texts;
 
 pub use read::{parse_failures, parse_failures_over};
 
@@ -76,7 +79,7 @@ struct Subject {
 #[derive(Debug)]
 struct Pattern {
     /// The expression; `None` if the pattern is only fixed text.
-    regex: Option<Regex>,
+    expression: Option<Expression>,
     /// What a match means.
     uses: Vec<Use>,
     /// Whether its first match in a log is enough.
@@ -94,6 +97,36 @@ enum Use {
     Sign(usize),
     /// The line is evidence against the subject with this index.
     Against(usize),
+    /// The line states an error.
+    Error,
+}
+
+/// A regular expression on bytes. A log needs few of them, so each is compiled when it is first
+/// needed.
+#[derive(Debug)]
+struct Expression {
+    text: String,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Expression {
+    /// Takes a valid expression.
+    fn new(text: String) -> Self {
+        Self { text, compiled: OnceLock::new() }
+    }
+
+    fn is_match(&self, line: &[u8]) -> bool {
+        self.regex().is_some_and(|regex| regex.is_match(line))
+    }
+
+    fn regex(&self) -> Option<&Regex> {
+        let compile = || {
+            // The reader has limited the size.
+            let mut builder = RegexBuilder::new(&self.text);
+            builder.unicode(false).size_limit(usize::MAX).build().ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
 }
 
 /// The catalogue.
@@ -107,7 +140,7 @@ pub struct Failures {
     /// The patterns of each fixed text.
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
-    mentions: Option<Regex>,
+    mentions: Option<Expression>,
 }
 
 /// A known failure that a log shows.
@@ -134,11 +167,23 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// The lines in which a log states an error.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StatedErrors {
+    /// The number of such lines.
+    pub count: u64,
+    /// The first and the last of them: the first is often the cause, the last is what ended the
+    /// program.
+    pub lines: Vec<LogLine>,
+}
+
 /// The result of reading a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnoses<'a> {
     /// The failures in the log, in order of their first appearance.
     pub found: Vec<Diagnosis<'a>>,
+    /// What the log states, if it shows no failure, or only harmless ones.
+    pub errors: StatedErrors,
     /// The number of lines.
     pub lines: u64,
     /// The number of bytes.

@@ -8,16 +8,15 @@ use pins::reader::{
 };
 use pins::rows::removed;
 use pins::{Known, ParseError};
-use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::forms;
 
 use super::texts::{LOOKED_UP, Texts};
-use super::{Failure, Failures, Pattern, Proof, Subject, Use};
+use super::{Expression, Failure, Failures, Pattern, Proof, Subject, Use};
 
-/// The largest pattern, in bytes of its compiled form.
-const LARGEST_PATTERN: usize = 1 << 20;
+/// The largest pattern; [`size`] says what is counted.
+const LARGEST_PATTERN: usize = 20_000;
 /// The default of `within`, in lines.
 const WITHIN: u64 = 30;
 
@@ -45,22 +44,12 @@ pub fn parse_failures_over(
     if let Some((lower_file, lower_text)) = lower {
         rows = Rows::read(lower_file, lower_text, rows, &mut patterns)?;
     }
-    let mut rows = Rows::read(file, text, rows, &mut patterns)?;
-    let mentions = one_of(&std::mem::take(&mut rows.mentions));
+    let rows = Rows::read(file, text, rows, &mut patterns)?;
+    let mentions = one_of(&rows.mentions);
+    let errors = rows.errors.clone();
     let (subjects, all) = rows.in_order();
-    match mentions {
-        Some(mentions) => {
-            let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all);
-            Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
-        }
-        // Each pattern compiles on its own; only their sum can be too large.
-        None => {
-            let mut report = Report::new(file, text);
-            let help = "shorten or remove some patterns";
-            report.add(&(0..0), wrong("together, the patterns of `[failure]` are too large", help));
-            report.finish_option(None)
-        }
-    }
+    let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all, &errors);
+    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
 }
 
 /// The rows of a catalogue, by name. The subject of a failure is an index into `subjects`.
@@ -68,7 +57,9 @@ pub fn parse_failures_over(
 struct Rows {
     subjects: Vec<(String, Subject)>,
     failures: BTreeMap<String, Failure>,
-    mentions: Vec<Regex>,
+    mentions: Vec<String>,
+    /// The patterns of lines that state an error, as indexes.
+    errors: Vec<usize>,
 }
 
 impl Rows {
@@ -86,6 +77,7 @@ impl Rows {
             let known = lower.names();
             let removed = removed(&mut report, &root, &known);
             let mentions = root.texts(&mut report, "mentions", "-> cudaError", mention);
+            let errors = root.texts(&mut report, "errors", "Error: ", pattern);
             let subjects = tables(&mut report, &root, "about", |report, entry| {
                 read_subject(report, entry, patterns)
             });
@@ -98,6 +90,7 @@ impl Rows {
             });
             is_read?;
             rows.mentions.extend(mentions?);
+            rows.errors.extend(patterns.add(errors?));
             for name in removed? {
                 rows.remove(&name);
             }
@@ -158,7 +151,8 @@ struct Patterns {
 #[derive(Debug, Clone)]
 struct Checked {
     text: String,
-    regex: Option<Regex>,
+    /// Whether each of its fixed texts is a match.
+    is_fixed: bool,
     /// Every match contains at least one of these texts.
     fixed: Vec<Vec<u8>>,
 }
@@ -179,7 +173,7 @@ impl Patterns {
         patterns.into_iter().map(&mut add).collect()
     }
 
-    fn compile(self, subjects: &[Subject], failures: &[Failure]) -> Compiled {
+    fn compile(self, subjects: &[Subject], failures: &[Failure], errors: &[usize]) -> Compiled {
         let mut texts: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (index, pattern) in self.all.iter().enumerate() {
             for text in &pattern.fixed {
@@ -189,7 +183,10 @@ impl Patterns {
         let mut patterns: Vec<Pattern> = self
             .all
             .into_iter()
-            .map(|one| Pattern { regex: one.regex, uses: Vec::new(), is_once: false })
+            .map(|one| {
+                let expression = (!one.is_fixed).then(|| Expression::new(one.text));
+                Pattern { expression, uses: Vec::new(), is_once: false }
+            })
             .collect();
         let mut use_all = |indexes: &[usize], meaning: Use| {
             indexes.iter().for_each(|index| patterns[*index].uses.push(meaning));
@@ -202,11 +199,12 @@ impl Patterns {
             use_all(&failure.proof.unless, Use::Unless(index));
             use_all(&failure.proof.lines, Use::Line(index));
         }
+        use_all(errors, Use::Error);
         let is_about =
             |subject: &usize| failures.iter().any(|one| one.proof.about == Some(*subject));
         for pattern in &mut patterns {
             pattern.is_once = pattern.uses.iter().all(|one| match one {
-                Use::Line(_) | Use::Unless(_) => false,
+                Use::Line(_) | Use::Unless(_) | Use::Error => false,
                 Use::Sign(subject) => !is_about(subject),
                 Use::Against(_) => true,
             });
@@ -338,38 +336,56 @@ fn text(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Returns a pattern that matches what one of `all` matches. The outer value is `None` if it is too
-/// large, and the inner one if `all` is empty.
-fn one_of(all: &[Regex]) -> Option<Option<Regex>> {
-    if all.is_empty() {
-        return Some(None);
-    }
+/// Returns an expression that matches what one of `all` matches, or `None` if `all` is empty.
+fn one_of(all: &[String]) -> Option<Expression> {
     let groups: Vec<String> = all.iter().map(|one| format!("(?:{one})")).collect();
-    RegexBuilder::new(&groups.join("|")).unicode(false).build().ok().map(Some)
+    (!groups.is_empty()).then(|| Expression::new(groups.join("|")))
+}
+
+/// Accepts the pattern of a mention.
+fn mention(text: &str) -> Result<String, Wrong> {
+    expression(text).map(|_| text.to_owned())
 }
 
 /// Accepts a regular expression.
-fn mention(text: &str) -> Result<Regex, Wrong> {
-    let built = RegexBuilder::new(text).unicode(false).size_limit(LARGEST_PATTERN).build();
-    built.map_err(|_| {
+fn expression(text: &str) -> Result<Hir, Wrong> {
+    let hir = syntax(text).ok_or_else(|| {
         wrong(
-            format!("{} is not a regular expression", quote(text)),
-            "close every bracket and group, put `\\` before a special character that is meant literally, and use no look-around",
+            format!("{} is not a regular expression for bytes", quote(text)),
+            "close every bracket and group, put `\\` before a special character that is meant literally, and use no look-around and no classes of Unicode characters",
         )
-    })
+    })?;
+    if size(&hir) > LARGEST_PATTERN {
+        let message = format!("{} is too large", quote(text));
+        return Err(wrong(message, "repeat parts of it less often"));
+    }
+    Ok(hir)
+}
+
+/// Returns about how many states the compiled expression has. A state takes less than 100 bytes.
+fn size(hir: &Hir) -> usize {
+    let all = |parts: &[Hir]| parts.iter().map(size).fold(parts.len(), usize::saturating_add);
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        // A character has up to four bytes.
+        HirKind::Class(Class::Unicode(class)) => 4 * class.ranges().len(),
+        HirKind::Capture(capture) => size(&capture.sub).saturating_add(2),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => all(parts),
+        HirKind::Repetition(repeated) => {
+            let times = repeated.max.unwrap_or(repeated.min).max(1);
+            size(&repeated.sub).saturating_add(1).saturating_mul(times as usize)
+        }
+    }
 }
 
 /// Accepts a pattern, and returns it with its fixed texts; every match contains one of them.
 fn pattern(text: &str) -> Result<Checked, Wrong> {
-    let regex = mention(text)?;
-    let Some(hir) = syntax(text) else {
-        let message = format!("{} is not a regular expression for bytes", quote(text));
-        return Err(wrong(message, "use no classes of Unicode characters"));
-    };
+    let hir = expression(text)?;
     match longest(required_texts(&hir)) {
         Some(fixed) if fixed.iter().all(|piece| piece.len() >= LOOKED_UP) => {
-            let regex = (!is_fixed(&hir)).then_some(regex);
-            Ok(Checked { text: text.to_owned(), regex, fixed })
+            Ok(Checked { text: text.to_owned(), is_fixed: is_fixed(&hir), fixed })
         }
         _ => Err(wrong(
             format!("{} has too little fixed text", quote(text)),
@@ -407,6 +423,25 @@ mod tests {
         }
     }
 
+    /// Expressions are compiled when a log needs them, so all must be valid.
+    #[test]
+    fn every_expression_can_be_compiled() {
+        let catalogue = include_str!("../../../../versions/failures.toml");
+        let failures = parse_failures("versions/failures.toml", catalogue).unwrap();
+        let of_patterns = failures.patterns.iter().filter_map(|one| one.expression.as_ref());
+        for one in of_patterns.chain(&failures.mentions) {
+            assert!(one.regex().is_some(), "{one:?}");
+        }
+        // The largest patterns that are accepted.
+        for pattern in ["a{10000}", "(abcdef?){1600}", "[ac-e]{6000}", "(ab|[c-f]g?){1500}"] {
+            assert!(expression(pattern).is_ok(), "{pattern}");
+            assert!(Expression::new(pattern.to_owned()).regex().is_some(), "{pattern}");
+        }
+        for pattern in ["a{10001}", "(a{200}){200}", "(a?){9000}{9000}", "[ac-e]{20000}"] {
+            assert!(expression(pattern).is_err(), "{pattern}");
+        }
+    }
+
     /// The expression of a pattern with such a text would be matched in nearly every line of a log.
     #[test]
     fn no_common_word_is_a_fixed_text() {
@@ -426,7 +461,9 @@ mod tests {
         let mut hits = Vec::new();
         failures.texts.find(words.as_bytes(), &(0..words.len()), |hit| {
             let patterns = failures.patterns_of[hit.text].iter();
-            hits.extend(patterns.filter_map(|one| failures.patterns[*one].regex.as_ref()));
+            let patterns = patterns.map(|one| &failures.patterns[*one]);
+            let patterns = patterns.filter(|one| one.uses != [Use::Error]);
+            hits.extend(patterns.filter_map(|one| one.expression.as_ref()));
         });
         assert!(hits.is_empty(), "{hits:?}");
     }

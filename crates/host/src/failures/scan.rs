@@ -57,7 +57,8 @@ impl Failures {
             (filled, searched) = (filled - kept, whole - kept);
         }
         let lines = scan.lines + u64::from(scan.is_in_line);
-        Ok(Diagnoses { found: scan.judge.finish(), lines, bytes })
+        let (found, errors) = scan.judge.finish();
+        Ok(Diagnoses { found, errors, lines, bytes })
     }
 }
 
@@ -137,7 +138,7 @@ impl<'f> Scan<'f> {
 
     /// Returns whether a pattern matches in the line with a hit at `at`.
     fn matches(&mut self, pattern: usize, text: &[u8], at: usize) -> bool {
-        let Some(regex) = &self.failures.patterns[pattern].regex else { return true };
+        let Some(regex) = &self.failures.patterns[pattern].expression else { return true };
         // A cut line is matched again once less than half of `LINE_CUT` is left after the hit.
         if at < self.matched_to[pattern] {
             return false;

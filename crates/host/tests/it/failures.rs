@@ -365,6 +365,7 @@ fn a_fault_at_any_place_of_a_large_log_is_found() {
 /// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
+errors = ['[a-z]Error: [^ ]', 'it fails:']
 [about.rocm]
 signs = ['ROCm is here']
 against = ['NVIDIA is here']
@@ -504,6 +505,32 @@ fn a_line_that_only_mentions_a_failure_shows_none() {
     }
     let all = failures.diagnose(&b"it broke\n  12 | it broke\n"[..]).unwrap();
     assert_eq!(all.found[0].count, 1);
+}
+
+#[test]
+fn what_a_log_states_is_shown_only_if_no_failure_is_known() {
+    let failures = parse_failures("failures.toml", SMALL).unwrap();
+    for (log, count, shown) in [
+        ("fine\nalso fine", 0, &[][..]),
+        ("fine\nValueError: no\nfine", 1, &[2]),
+        ("ValueError: it fails: no\nfine", 1, &[1]),
+        ("it fails: a\nfine\nKeyError: b\nfine\nit fails: c\nfine", 3, &[1, 5]),
+        // A mention states nothing.
+        ("  12 | it fails: a\nKeyError: b", 1, &[2]),
+        // A harmless failure explains nothing, every other one does.
+        ("never mind\nit fails: a", 1, &[2]),
+        ("it broke\nit fails: a", 0, &[]),
+        ("no idea why\nit fails: a", 0, &[]),
+        ("it broke, but it works\nit fails: a", 1, &[2]),
+    ] {
+        let errors = failures.diagnose(log.as_bytes()).unwrap().errors;
+        let numbers: Vec<u64> = errors.lines.iter().map(|line| line.number).collect();
+        assert_eq!((errors.count, &numbers[..]), (count, shown), "{log}");
+        for line in errors.lines {
+            let text = log.lines().nth(line.number as usize - 1).unwrap();
+            assert_eq!(line.text, text, "{log}");
+        }
+    }
 }
 
 #[test]
