@@ -11,6 +11,7 @@ mod measured;
 mod moving;
 mod probed;
 mod readers;
+mod rows;
 mod structure;
 mod unseen;
 mod worth;

@@ -6,6 +6,7 @@ mod dockerfiles;
 mod installs;
 mod moving;
 mod readers;
+mod rows;
 mod scripts;
 mod services;
 mod stages;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         services::WRONG,
         scripts::WRONG,
         stages::WRONG,
+        rows::WRONG,
     ]
     .concat()
 }
