@@ -113,10 +113,10 @@ impl Target {
     }
 
     /// Returns whether a version belongs to a generation other than that of the GPU: the caller's,
-    /// else the file's only one, else the project's. Returns `false` if the file has different
-    /// overrides, because it selects one of them.
+    /// else the file's, if all are of one generation, else the project's. Returns `false` if the
+    /// file has different overrides, because it selects one of them.
     pub(crate) fn is_foreign(&self, version: GfxVersion, context: Context<'_>) -> bool {
-        let named = (self.named.len() == 1).then(|| self.named.first()).flatten();
+        let named = self.named.first().filter(|_| !self.is_mixed());
         let project = context.project_gpu.filter(|_| self.named.is_empty());
         let Some(own) = context.gpu.or(named).or(project) else { return false };
         let is_only = self.imitated.windows(2).all(|two| two[0] == two[1]);

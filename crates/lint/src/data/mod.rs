@@ -131,6 +131,8 @@ pub struct Data {
     pub(crate) plain_bases: Vec<String>,
     /// Patterns of images that contain neither curl nor wget.
     pub(crate) without_download: Vec<String>,
+    /// Patterns of images whose Python refuses pip outside virtual environments.
+    pub(crate) externally_managed: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Owners on Docker Hub that keep the tags of releases.

@@ -47,12 +47,13 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
         let mut publishers = BTreeSet::new();
-        let mut without_download = Vec::new();
+        let (mut without_download, mut externally_managed) = (Vec::new(), Vec::new());
         for (name, repositories) in bases? {
             match name.as_str() {
                 "official" => official.extend(repositories),
                 "publishers" => publishers.extend(repositories),
                 "without-curl" => without_download = repositories,
+                "externally-managed" => externally_managed = repositories,
                 _ => plain_bases.extend(repositories),
             }
         }
@@ -82,6 +83,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             sections: sections?,
             plain_bases,
             without_download,
+            externally_managed,
             official,
             publishers,
             releases: releases?,

@@ -310,6 +310,13 @@ fn folder_of(command: &ShellCommand, clone: &Clone<'_>) -> String {
     join(&command.folder, name)
 }
 
+/// Returns the folder that a command clones a repository to.
+pub(super) fn cloned_folder(command: &ShellCommand) -> Option<String> {
+    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let (start, _) = subcommand(&words).filter(|_| is_git(command, &["clone"]))?;
+    Some(folder_of(command, &Clone::read(&words[start + 1..])))
+}
+
 /// Returns the folders inside a clone into which the same stage clones other repositories.
 fn nested(facts: &Facts<'_>, command: &ShellCommand, clone: &str) -> Vec<String> {
     let outer = format!("{}/", plain(clone));

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use super::contradictions::releases_after;
 use super::images;
-use super::stages::{HIP_OPTIONS, parts};
+use super::stages::{HIP_OPTIONS, last_stages, parts};
 use super::traps::{Instruction, instructions};
 use crate::shell::{Scope, ShellCommand, UNKNOWN};
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
     without_libraries(facts, found);
+    left_behind(facts, found);
     search_path(facts, found);
     if facts.code.contains("LABEL") {
         let all = instructions(facts.text);
@@ -99,6 +100,72 @@ fn has_rocm_package(command: &ShellCommand) -> bool {
             (text == "rocm" || text.starts_with("rocm-") || text.contains(UNKNOWN))
                 && !SMALL.contains(&text)
         })
+}
+
+/// Packages with the libraries that programs are linked with.
+const LINKED: [&str; 4] = ["hipblas-dev", "hipblas-devel", "rocblas-dev", "rocblas-devel"];
+
+/// Checks for a last stage that gets a program of a build with hipBLAS, and not its libraries.
+fn left_behind(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let last = facts.stages.len();
+    let base = facts.base(last).map(|stage| images::parts(&stage.base));
+    let Some(images::Parts { path, tag, .. }) = base.filter(|_| last > 1) else { return };
+    let is_slim = path.starts_with("rocm/dev-") && !tag.unwrap_or_default().contains("complete")
+        || matches!(path, "ubuntu" | "debian" | "fedora");
+    if !is_slim {
+        return;
+    }
+    let all = instructions(facts.text);
+    let own: Vec<String> = all
+        .iter()
+        .filter(|one| one.stage == last)
+        .map(|one| one.text.to_ascii_lowercase())
+        .collect();
+    let is_open = own.iter().any(|text| brings_libraries(text));
+    let from = own.iter().filter(|text| text.starts_with("copy")).find_map(|text| {
+        let (_, rest) = text.split_once("--from=")?;
+        rest.split_whitespace().next()
+    });
+    let is_its = |name: &String| from.is_some_and(|from| name.eq_ignore_ascii_case(from));
+    let stage = facts.stages.iter().position(|one| one.name.as_ref().is_some_and(is_its));
+    let stages = last_stages(facts, &all);
+    let is_other = |at: &usize| at + 1 < last && !stages.contains(&(at + 1));
+    let Some(stage) = stage.filter(|at| !is_open && is_other(at)) else { return };
+    let installs = |one: &&ShellCommand| {
+        let is_linked = |text: &str| LINKED.contains(&text.split('=').next().unwrap_or(text));
+        one.stage == stage + 1
+            && matches!(&*one.words[0].text, "apt" | "apt-get" | "dnf" | "microdnf" | "yum")
+            && one.words.iter().any(|word| is_linked(&word.text))
+    };
+    // The build can put the libraries beside the program, or link them statically.
+    let code = facts.code.to_ascii_lowercase();
+    let is_kept = ["ldd ", "librocblas", "libhipblas", "static=on", "rpath", "rocblas/library"];
+    let is_kept = is_kept.iter().any(|text| code.contains(text));
+    if facts.commands.iter().any(|one| installs(&one)) && !is_kept {
+        let line = all.iter().rfind(|one| parts(one).0 == "FROM").map_or(1, |one| one.line);
+        let message = "the build uses hipBLAS or rocBLAS, and the last stage does not install it";
+        let hit = Hit::new("math-libraries-missing", line, message).at_most(Severity::Warning);
+        found.hit(hit.help("install the packages without `-dev` in the last stage"));
+    }
+}
+
+/// Returns whether an instruction, in lower case, can bring the libraries of ROCm: it installs or
+/// copies them, or runs a script.
+fn brings_libraries(text: &str) -> bool {
+    let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.first() {
+        Some(&("copy" | "add")) => {
+            let sources = &words[1..words.len().max(2) - 1];
+            let is_tree =
+                |word: &&&str| matches!(**word, "/" | "/usr" | "/usr/" | "/usr/local" | "/opt");
+            let is_library =
+                |word: &&str| ["/lib", ".so", "rocm", "blas"].iter().any(|p| word.contains(p));
+            sources.iter().any(|word| is_tree(&word) || is_library(word))
+        }
+        Some(&"run") => has(&["blas", "rocm", "amdgpu", ".sh", "://", "$"]),
+        _ => false,
+    }
 }
 
 /// AMD's images with a Python environment that PATH names.

@@ -1,5 +1,7 @@
 //! Rules for what surrounds a framework in an image: packages that replace or bring torch, and SDKs.
 
+use std::collections::BTreeSet;
+
 use super::images::{self, Parts};
 use super::packages::names_rocm;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
@@ -9,10 +11,12 @@ use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
+        replaced(facts, found);
+    }
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    replaced(facts, found);
     brought(facts, found);
     whole(facts, found);
 }
@@ -68,7 +72,7 @@ fn is_plain(command: &ShellCommand) -> bool {
 
 /// Checks for packages that require one release of torch, and come after a ROCm build of it.
 fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    if SETTINGS.iter().any(|one| facts.text.contains(one)) {
+    if SETTINGS.iter().any(|one| facts.text.contains(one)) || has_environments(facts) {
         return;
     }
     let is_before = |package: &Package, other: &Package| {
@@ -84,9 +88,16 @@ fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_wanted = |one: &&Package| {
         EXACT.contains(&one.name.as_str()) && one.version.is_none() && !one.is_special
     };
+    // A script can install the right release again.
+    let is_repaired = |package: &Package| {
+        let is_after =
+            |other: &&Package| other.stage == package.stage && other.command > package.command;
+        facts.packages.iter().filter(is_after).any(|other| is_rocm_torch(facts, other))
+    };
     for package in facts.packages.iter().filter(is_wanted) {
-        let is_open = command_of(facts, package).is_some_and(is_plain);
-        if is_open && has_torch(package) {
+        let is_own = |one: &ShellCommand| is_plain(one) && !one.is_for_other;
+        let is_open = command_of(facts, package).is_some_and(is_own);
+        if is_open && has_torch(package) && !is_repaired(package) {
             let message = format!(
                 "`{}` requires one release of torch, and pip takes that one from the default index",
                 package.name
@@ -94,6 +105,19 @@ fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
             return found.add("torch-replaced", package.line, message);
         }
     }
+}
+
+/// Returns whether a script creates several Python environments, so that packages may be in
+/// different ones.
+fn has_environments(facts: &Facts<'_>) -> bool {
+    let creates = |one: &&ShellCommand| {
+        let has = |text: &str| one.words.iter().any(|word| word.text == text);
+        has("venv") || has("virtualenv") || one.words[0].text == "conda" && has("create")
+    };
+    let created = facts.commands.iter().filter(creates);
+    let folders: BTreeSet<&str> =
+        created.filter_map(|one| one.words.last()).map(|word| word.text.as_str()).collect();
+    facts.kind == Kind::Shell && folders.len() > 1
 }
 
 /// Checks for packages that bring the CUDA build of torch to an image for ROCm that installs no torch.

@@ -14,7 +14,21 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Programs that install packages.
-const MANAGERS: [&str; 5] = ["apt", "apt-get", "dnf", "yum", "apk"];
+const MANAGERS: [&str; 7] = ["apt", "apt-get", "dnf", "yum", "apk", "pip", "pip3"];
+
+/// The subcommands of those programs.
+const SUBCOMMANDS: [&str; 10] = [
+    "add",
+    "autoclean",
+    "autoremove",
+    "clean",
+    "install",
+    "purge",
+    "remove",
+    "uninstall",
+    "update",
+    "upgrade",
+];
 
 /// Programs that can follow such a command.
 const NEXT: [&str; 8] = ["apt", "apt-get", "dnf", "yum", "apk", "pip", "pip3", "usermod"];
@@ -29,8 +43,9 @@ fn missing(command: &ShellCommand, found: &mut Findings<'_>) {
     let is_start = |at: usize| {
         let rest = words[at..].strip_prefix(&["sudo"]).unwrap_or(&words[at..]);
         let next = rest.get(1).copied().unwrap_or_default();
-        let is_command = matches!(next, "install" | "update" | "upgrade" | "remove" | "add");
-        rest.first().is_some_and(|first| NEXT.contains(first)) && is_command
+        let is_command = SUBCOMMANDS.contains(&next);
+        let is_removal = rest.first() == Some(&"rm") && next.starts_with('-');
+        is_removal || rest.first().is_some_and(|first| NEXT.contains(first)) && is_command
     };
     if let Some(at) = (2..words.len()).find(|at| is_start(*at)) {
         let message = format!("`{}` and what follows are arguments of `{program}`", words[at]);

@@ -56,8 +56,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         together(facts, group, context, found);
     }
+    let mut reported = BTreeSet::new();
     for command in &facts.commands {
-        indexes(facts, command, found);
+        indexes(facts, command, &mut reported, found);
     }
     if facts.kind == Kind::Requirements {
         requirements(facts, found);
@@ -212,24 +213,60 @@ pub(super) fn names_rocm(command: &ShellCommand) -> bool {
     })
 }
 
-/// Programs that only download, build or install packages.
-const HELPERS: [&str; 8] =
-    ["build", "cmake", "ninja", "packaging", "pip", "setuptools", "setuptools-scm", "wheel"];
+/// Programs that only download, build, install or check packages.
+const HELPERS: [&str; 15] = [
+    "black",
+    "build",
+    "cmake",
+    "flake8",
+    "isort",
+    "mypy",
+    "nbstripout",
+    "ninja",
+    "packaging",
+    "pip",
+    "pytest",
+    "ruff",
+    "setuptools",
+    "setuptools-scm",
+    "wheel",
+];
 
-fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) {
+/// Packages that require one release of torch.
+const WITH_TORCH: [&str; 2] = ["torchvision", "torchaudio"];
+
+/// Checks a command that installs packages. `reported` has the packages without an exact version that
+/// earlier commands install.
+fn indexes<'f>(
+    facts: &'f Facts<'_>,
+    command: &ShellCommand,
+    reported: &mut BTreeSet<&'f str>,
+    found: &mut Findings<'_>,
+) {
     let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
     if !is_pip(&words) || !words.contains(&"install") {
         return;
     }
     let line = command.words[0].line;
     let has_extra = words.iter().any(|word| word.starts_with("--extra-index-url"));
+    let is_in = |package: &Package| {
+        package.stage == command.stage && command.words.iter().any(|w| w.line == package.line)
+    };
+    let has_torch = facts
+        .packages
+        .iter()
+        .any(|package| package.name == "torch" && package.version.is_some() && is_in(package));
+    let is_helper = |name: &str| {
+        HELPERS.contains(&name)
+            || name.starts_with("pytest-")
+            || has_torch && WITH_TORCH.contains(&name)
+    };
     let unpinned = facts.packages.iter().find(|package| {
         package.version.is_none()
             && !package.is_special
             && !package.is_limited
-            && !HELPERS.contains(&&*package.name)
-            && package.stage == command.stage
-            && command.words.iter().any(|w| w.line == package.line)
+            && !is_helper(&package.name)
+            && is_in(package)
     });
     let is_settled = words.iter().any(|word| {
         // A constraints file cannot pin pre-releases that are newer than the file.
@@ -238,7 +275,9 @@ fn indexes(facts: &Facts<'_>, command: &ShellCommand, found: &mut Findings<'_>) 
         matches!(*word, "--require-hashes" | "--no-index" | "--ignore-installed")
             || is_constraint && !words.contains(&"--pre")
     });
-    if let Some(package) = unpinned.filter(|_| !is_settled) {
+    if let Some(package) = unpinned.filter(|_| !is_settled)
+        && reported.insert(&package.name)
+    {
         found.add(
             "index-unpinned",
             package.line,

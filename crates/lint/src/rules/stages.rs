@@ -40,7 +40,7 @@ pub(super) fn parts(instruction: &Instruction) -> (String, &str) {
 }
 
 /// Returns whether a command is part of an instruction, and not of a here document.
-fn is_own(all: &[Instruction], command: &ShellCommand) -> bool {
+pub(super) fn is_own(all: &[Instruction], command: &ShellCommand) -> bool {
     instruction_of(all, command.words[0].line).is_some()
 }
 
@@ -51,7 +51,7 @@ pub(super) fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instru
 }
 
 /// Returns the last stage, and the stages that it is based on.
-fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> {
+pub(super) fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> {
     let mut stages = vec![facts.stages.len()];
     let bases = all.iter().filter(|one| parts(one).0 == "FROM").map(|one| {
         let words = one.text.split_whitespace().skip(1);
@@ -415,14 +415,17 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     let images::Parts { path, tag, .. } = images::parts(base);
     let is_vllm = path.starts_with("rocm/vllm") || path.ends_with("vllm-openai-rocm");
     let has_torch = path == "rocm/pytorch" || is_vllm;
-    let is_complete =
-        path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
+    let is_sdk = path.starts_with("rocm/dev-");
+    let is_complete = is_sdk && tag.is_some_and(|tag| tag.ends_with("-complete"));
     let compiles = facts.commands.iter().filter(|one| stages.contains(&one.stage)).any(|one| {
         let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
         let program = words[0].rsplit('/').next().unwrap_or_default();
+        let is_moved = matches!(program, "chmod" | "cp" | "ln" | "mv" | "rm");
         COMPILES.contains(&program)
             || words.iter().any(|word| {
-                word.contains("setup.py") || word.contains("git+") || word.ends_with(".sh")
+                word.contains("setup.py")
+                    || word.contains("git+")
+                    || word.ends_with(".sh") && !is_moved
             })
             || words.contains(&"--no-build-isolation")
             || words.contains(&"--no-binary")
@@ -441,7 +444,41 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     } else if is_complete && !compiles && !is_mixed {
         let message = format!("torch brings its own ROCm, and `{shown}` contains all of ROCm");
         found.add("rocm-twice", package.line, message);
+    } else if is_sdk && !is_complete && !compiles && !is_mixed && !uses_rocm(facts) {
+        let message = format!("torch brings its own ROCm, and `{shown}` contains ROCm's compilers");
+        found.add("rocm-twice", package.line, message);
     }
+}
+
+/// Texts that show that a program other than torch may use the ROCm of the image.
+const USES_ROCM: [&str; 11] = [
+    "/opt/rocm",
+    "amd-smi",
+    "clinfo",
+    "ctranslate2",
+    "flash",
+    "hipcc",
+    "llama",
+    "onnxruntime",
+    "opencl",
+    "rocm-smi",
+    "rocminfo",
+];
+
+/// Returns whether a program other than torch may use the ROCm of the image: one of these, or one that
+/// needs a package of ROCm.
+fn uses_rocm(facts: &Facts<'_>) -> bool {
+    let lower = facts.code.to_ascii_lowercase();
+    let installs = |one: &ShellCommand| {
+        matches!(&*one.words[0].text, "apt" | "apt-get")
+            && one.words.iter().any(|word| {
+                ["rocm", "hip", "roc", "miopen", "rccl"]
+                    .iter()
+                    .any(|start| word.text.starts_with(start))
+                    || word.text.contains(UNKNOWN)
+            })
+    };
+    USES_ROCM.iter().any(|text| lower.contains(text)) || facts.commands.iter().any(installs)
 }
 
 /// Checks for torch's wheel in pip's cache, which becomes part of the image.

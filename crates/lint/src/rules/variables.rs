@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::names::{GfxVersion, GpuTarget};
 use ::pins::Releases;
 
-use super::{for_gpu, images, packages, rocm, targets};
+use super::{for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
@@ -27,7 +27,7 @@ pub(super) fn each(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings
         known(facts, setting, context, found);
         targets::built(facts, setting, found);
         misspelt(facts, setting, context, found);
-        ollama(facts, setting, context, found);
+        ollama::check(facts, setting, context, found);
         pinned(facts, setting, context, found);
     }
 }
@@ -210,7 +210,7 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),
-        "ollama-open" => !is_for_host_ollama(facts, own, context),
+        "ollama-open" => !ollama::is_for_host(facts, own, context),
         "device-lib-path" => has_device_libraries(facts, own),
         _ => false,
     }
@@ -451,82 +451,6 @@ fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
     let is_plain = inside == after || rest.starts_with('}');
     let is_whole = before.trim_end_matches(['"', '\'', ' ']).ends_with(['=', ':']);
     (is_plain && is_whole && !source.is_empty()).then(|| source.to_owned())
-}
-
-/// Checks variables that are passed to Ollama.
-fn ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut Findings<'_>) {
-    let Setting { name, line, .. } = setting;
-    let Some(near) = ::pins::unknown_ollama_variable(name) else { return };
-    let is_setting =
-        || data().ollama_settings.names.contains(name) && is_beside_ollama(facts, setting);
-    let is_of_ollama = is_for_ollama(facts, setting) || is_setting();
-    let is_of_script = is_own(facts, setting, "variable-unknown", context);
-    if data().ollama_other.names.contains(name) || !is_of_ollama || is_of_script {
-        return;
-    }
-    if data().ollama_never.names.contains(name) {
-        let message = format!("`{name}` has never existed in any Ollama release");
-        let hit = Hit::new("variable-does-not-exist", *line, message);
-        return found.hit(hit.help(&data().ollama_never.help));
-    }
-    let message = format!("`{name}` is not a variable of Ollama");
-    let hit = Hit::new("variable-does-not-exist", *line, message);
-    found.hit(match near {
-        Some(near) => hit.help(format!("did you mean `{near}`? Otherwise remove it")),
-        // A start script of the image may read it.
-        None => hit
-            .at_most(Severity::Warning)
-            .help("remove it; `ollama serve --help` lists the variables that exist"),
-    });
-}
-
-/// Returns whether lines for a shell or environment file also set a variable that only Ollama's
-/// server reads. `OLLAMA_HOST` does not count, because clients read it too.
-fn is_beside_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
-    let is_line = |one: &Setting| matches!(one.scope, Scope::File | Scope::Exported);
-    let is_server = |one: &Setting| {
-        one.name.starts_with("OLLAMA_")
-            && one.name != "OLLAMA_HOST"
-            && ::pins::unknown_ollama_variable(&one.name).is_none()
-    };
-    is_line(setting) && facts.settings.iter().any(|one| is_line(one) && is_server(one))
-}
-
-/// Returns whether Ollama's server runs on the machine itself and gets a variable.
-fn is_for_host_ollama(facts: &Facts<'_>, setting: &Setting, context: Context<'_>) -> bool {
-    let in_compose =
-        || context.exists.is_some_and(|files| !files.compose_files(facts.file).is_empty());
-    match (setting.scope, setting.program.as_deref()) {
-        // A service has the addresses of its container.
-        (Scope::Run, Some(program)) if facts.kind != Kind::Compose => {
-            let first = program.split(' ').next().unwrap_or_default();
-            first == "ollama" || first.starts_with('/') && first.ends_with("/ollama")
-        }
-        (Scope::File | Scope::Exported, _) => is_beside_ollama(facts, setting) && !in_compose(),
-        _ => false,
-    }
-}
-
-/// Returns whether Ollama itself gets a variable at run time.
-fn is_for_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
-    let is_ollama = |program: &str| {
-        program.split([' ', '@']).any(|word| {
-            let path = images::parts(word).path;
-            path.contains("ollama") && !path.contains("webui") && !path.contains("ollama-")
-        })
-    };
-    match setting.scope {
-        Scope::Run | Scope::Image | Scope::Command => {
-            setting.program.as_deref().is_some_and(is_ollama)
-        }
-        Scope::Exported => facts.commands.iter().any(|command| {
-            let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-            words[0].rsplit('/').next() == Some("ollama")
-                && words.get(1) == Some(&"serve")
-                && command.stage == setting.stage
-        }),
-        Scope::Shell | Scope::Argument | Scope::File => false,
-    }
 }
 
 /// Checks variables that hold a version or a commit.

@@ -21,13 +21,30 @@ const WRAPPERS: [(&str, &[&str], usize); 11] = [
 /// Options of `ssh` that take a value.
 const SSH_TAKES_VALUE: &str = "BbcDEeFIiJLlmOopQRSWw";
 
+/// Programs that run a command in an environment: `conda run -n NAME COMMAND`.
+const CONDA: [&str; 3] = ["conda", "mamba", "micromamba"];
+
+/// Options of `conda run` that take a value.
+const CONDA_TAKES_VALUE: [&str; 10] =
+    ["-a", "-e", "-n", "-p", "-r", "--cwd", "--env", "--name", "--prefix", "--root-prefix"];
+
 /// Removes a program that only runs another command, with its options. Returns whether there was
 /// one.
 pub(super) fn unwrap(words: &mut Vec<Word>) -> bool {
     let first = words.first().map_or("", |word| word.text.as_str());
+    let program = first.rsplit('/').next().unwrap_or_default();
+    if CONDA.contains(&program) && words.get(1).is_some_and(|word| word.text == "run") {
+        words.remove(0);
+        return remove(words, &CONDA_TAKES_VALUE, 0);
+    }
     let Some((_, values, others)) = WRAPPERS.iter().find(|(name, ..)| *name == first) else {
         return false;
     };
+    remove(words, values, *others)
+}
+
+/// Removes the first word, the options after it, and a number of other words.
+fn remove(words: &mut Vec<Word>, values: &[&str], others: usize) -> bool {
     words.remove(0);
     while let Some(word) = words.first().filter(|word| word.text.starts_with('-')) {
         let takes_value = values.contains(&word.text.as_str());
@@ -36,7 +53,7 @@ pub(super) fn unwrap(words: &mut Vec<Word>) -> bool {
             words.remove(0);
         }
     }
-    words.drain(..(*others).min(words.len()));
+    words.drain(..others.min(words.len()));
     true
 }
 

@@ -7,6 +7,7 @@ mod fresh;
 mod heldout;
 mod installs;
 mod labelled;
+mod layers;
 mod measured;
 mod moving;
 mod probed;

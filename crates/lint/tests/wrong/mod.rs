@@ -4,6 +4,7 @@ mod breadth;
 mod classes;
 mod dockerfiles;
 mod installs;
+mod layers;
 mod moving;
 mod readers;
 mod rows;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         classes::WRONG,
         dockerfiles::WRONG,
         installs::WRONG,
+        layers::WRONG,
         moving::WRONG,
         readers::WRONG,
         services::WRONG,

@@ -1,0 +1,82 @@
+//! The rule for pip in the Python of a distribution that refuses it.
+
+use super::images;
+use super::stages::{is_own, last_stages};
+use super::traps::instructions;
+use crate::data::{data, matches_any};
+use crate::python::is_pip;
+use crate::shell::ShellCommand;
+use crate::{Facts, Findings, Kind};
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind == Kind::Dockerfile && !has_other_python(facts) {
+        refused(facts, found);
+    }
+}
+
+/// Texts that show that the file uses another Python, or changes what pip may do. Scripts can do so,
+/// too.
+const OTHER: [&str; 14] = [
+    "alternatives",
+    "break",
+    "conda",
+    "deadsnakes",
+    "externally",
+    "get-pip",
+    "mamba",
+    "pip.conf",
+    "pipx",
+    "pyenv",
+    "uv ",
+    "venv",
+    ".sh",
+    "path=",
+];
+
+fn has_other_python(facts: &Facts<'_>) -> bool {
+    let lower = facts.code.to_ascii_lowercase();
+    OTHER.iter().any(|text| lower.contains(text))
+}
+
+/// Options with which pip does not write to the distribution's folders.
+const ELSEWHERE: [&str; 7] =
+    ["--dry-run", "--prefix", "--python", "--root", "--target", "-t", "download"];
+
+/// Checks for pip without `--break-system-packages` on distributions that refuse it.
+fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let all = instructions(facts.text);
+    let is_refused = |one: &&ShellCommand| {
+        let base = facts.base(one.stage).map(|stage| images::parts(&stage.base));
+        let is_managed = base.is_some_and(|base| {
+            let name = format!("{}:{}", base.path, base.tag.unwrap_or_default());
+            matches_any(&data().externally_managed, &name)
+        });
+        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let is_system = matches!(words[0], "pip" | "pip3" | "python3") && is_pip(&words);
+        let changes = words.iter().any(|word| matches!(*word, "install" | "uninstall"));
+        let option = |word: &&str| ELSEWHERE.contains(&word.split('=').next().unwrap_or(word));
+        is_managed && is_system && changes && !words.iter().any(option)
+    };
+    // AMD's images contain pip.
+    let is_amd = |stage: usize| {
+        facts.base(stage).is_some_and(|one| images::parts(&one.base).path.starts_with("rocm/"))
+    };
+    let installs_pip = |stage: usize| {
+        is_amd(stage)
+            || facts.commands.iter().any(|one| {
+                let is_manager = matches!(one.words[0].text.as_str(), "apt" | "apt-get");
+                let has_pip = one.words.iter().any(|word| word.text == "python3-pip");
+                is_manager && has_pip && one.stage == stage
+            })
+    };
+    let stages = last_stages(facts, &all);
+    let own = facts.commands.iter().filter(|one| is_own(&all, one) && one.stage > 0);
+    let hit = own.filter(is_refused).find(|one| {
+        installs_pip(one.stage)
+            || stages.contains(&one.stage) && stages.iter().any(|stage| installs_pip(*stage))
+    });
+    if let Some(command) = hit {
+        let line = command.words[0].line;
+        found.add("pip-refused", line, "pip refuses to change the distribution's Python");
+    }
+}
