@@ -126,6 +126,14 @@ fn started(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
     }
 }
 
+/// Returns whether the path of a copy is that of one file: `docker/requirements.txt`.
+fn is_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let has_end =
+        name.rsplit_once('.').is_some_and(|(start, end)| !start.is_empty() && !end.is_empty());
+    has_end && !path.contains(['*', '?', '[', '$', '"']) && !name.starts_with('.')
+}
+
 /// Checks for a script that the container starts, whose folder the image has in another place.
 fn without_file(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
     let stages = last_stages(facts, all);
@@ -158,6 +166,8 @@ fn without_file(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>
                 if target.starts_with('/')
                     && !place.starts_with(*target)
                     && !target.starts_with(&*place) => {}
+            // The target can be any place, but a file is no folder.
+            ("COPY", [sources @ .., _]) if sources.iter().all(|source| is_file(source)) => {}
             ("COPY" | "ADD", _) => return,
             ("RUN", _) if rest.contains(folder) || rest.contains("clone") => return,
             _ => {}

@@ -379,6 +379,7 @@ fn a_script_in_the_working_directory_is_found() {
             ("Dockerfile", &file("COPY src/ ./src/")),
             ("Dockerfile", &file("COPY src /app/src")),
             ("Dockerfile", &file("COPY src /src\nCOPY . .")),
+            ("Dockerfile", &file("COPY src /src\nCOPY *.py a ./")),
             ("Dockerfile", &file("COPY src /src\nCOPY . /app")),
             ("Dockerfile", &file("COPY src /src\nRUN ln -s /src /app/src")),
             ("Dockerfile", &file("COPY src /src\nRUN git clone https://h.example/a .")),

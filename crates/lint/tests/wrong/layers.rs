@@ -99,7 +99,7 @@ pub(super) const WRONG: &[Wrong] = &[
     (
         "script-missing",
         "Dockerfile",
-        4,
-        "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nCOPY /src /src\nCMD [\"/opt/venv/bin/python\", \"src/main.py\"]\n",
+        5,
+        "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nCOPY a.txt .\nCOPY /src /src\nCMD [\"/opt/venv/bin/python\", \"src/main.py\"]\n",
     ),
 ];
