@@ -7,7 +7,7 @@ use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
 pub(crate) const SESSION: &str = "--session";
 
 /// Marks a container whose command sets a key or a password.
-const LOGIN: &str = "--login";
+pub(crate) const LOGIN: &str = "--login";
 
 /// Texts of commands that set a key or a password.
 const LOGINS: [&str; 6] =
@@ -17,7 +17,7 @@ const LOGINS: [&str; 6] =
 const SERVES: &str = "--serves";
 
 /// Marks such a container if its command makes the server listen on all addresses.
-const SERVES_ALL: &str = "--serves-all";
+pub(crate) const SERVES_ALL: &str = "--serves-all";
 
 /// Texts of commands that start such a server.
 const SERVERS: [&str; 8] = [
@@ -73,14 +73,32 @@ const NAMES: [&str; 5] = ["comfy", "kobold", "llama", "sglang", "vllm"];
 /// server without a login.
 pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let lower = names.to_ascii_lowercase();
-    let is_gpu = |one: &Word| {
+    let is_device = |one: &Word| {
         ["--device=/dev/kfd", "--device=/dev/dri"].iter().any(|gpu| one.text.starts_with(gpu))
     };
+    let has_gpu = options.iter().any(is_device) || gpu(options).is_some();
     // `ollama` contains `llama`, and other rules check it.
     let is_named = NAMES.iter().any(|name| lower.replace("ollama", "").contains(name));
     let line = options.first().map_or(1, |one| one.line);
-    (is_named && options.iter().any(is_gpu)).then(|| named(NAMED, None, line))
+    (is_named && has_gpu).then(|| named(NAMED, None, line))
 }
+
+/// Marks a container that can open all devices, and has variables for ROCm.
+const GPU: &str = "--gpu";
+
+/// Prefixes of variables that only ROCm's libraries read.
+const ROCM: [&str; 3] = ["--env=HSA_", "--env=HIP_", "--env=ROCR_"];
+
+/// Returns the marker for a container that uses the GPU although no option names its devices.
+pub(crate) fn gpu(options: &[Word]) -> Option<Word> {
+    let is_rocm = |one: &Word| ROCM.iter().any(|start| one.text.starts_with(start));
+    let is_privileged = |one: &Word| matches!(&*one.text, "--privileged" | "--privileged=true");
+    let privileged = options.iter().find(|one| is_privileged(one))?;
+    options.iter().any(is_rocm).then(|| named(GPU, None, privileged.line))
+}
+
+/// Marks a service that is built, with the path of its Dockerfile if it is known.
+pub(crate) const DOCKERFILE: &str = "--dockerfile";
 
 /// Marks a container whose user is not root.
 const ORDINARY: &str = "--ordinary-user";

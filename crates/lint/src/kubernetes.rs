@@ -1,6 +1,6 @@
 //! Reads Kubernetes manifests: the containers of pods, with their images, variables and devices.
 
-use crate::containers::{self, named};
+use crate::containers::{self, LOGIN, SERVES_ALL, named};
 use crate::facts::{Container, Facts, Image, Problem};
 use crate::shell::{Scope, Setting, Word};
 use crate::yaml::{self, Node};
@@ -32,13 +32,91 @@ pub(crate) fn is_manifest(text: &str) -> bool {
 
 /// Adds the facts of a manifest.
 pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
-    for document in yaml::documents(text) {
+    let documents = yaml::documents(text);
+    let mut objects: Vec<&Node> = Vec::new();
+    for document in &documents {
+        objects.push(document);
         let items = document.get("items").map_or(&[][..], Node::items);
-        object(&document, facts);
-        for item in items {
-            object(item, facts);
+        objects.extend(items.iter().map(|item| &**item));
+    }
+    for one in &objects {
+        object(one, facts);
+    }
+    exposed(&objects, facts);
+}
+
+/// The maximum number of objects that are compared with each other.
+const MOST_OBJECTS: usize = 100;
+
+/// Checks for services that other machines reach, and whose pods have a server without a key.
+fn exposed(objects: &[&Node], facts: &mut Facts<'_>) {
+    let objects = objects.get(..MOST_OBJECTS).unwrap_or(objects);
+    for service in objects {
+        let is_service = service.get("kind").and_then(Node::text) == Some("Service");
+        let Some(spec) = service.get("spec").filter(|_| is_service) else { continue };
+        let kind = spec.get("type").and_then(|kind| Some((kind.text()?, kind.line)));
+        let Some((kind, line)) = kind else { continue };
+        if !matches!(kind, "LoadBalancer" | "NodePort") {
+            continue;
+        }
+        let ports: Vec<&str> = spec
+            .get("ports")
+            .map_or(&[][..], Node::items)
+            .iter()
+            .filter_map(|port| port.get("targetPort").or_else(|| port.get("port"))?.text())
+            .collect();
+        let is_selected = |object: &&&Node| {
+            namespace(object) == namespace(service) && selects(spec.get("selector"), labels(object))
+        };
+        let mut containers = objects
+            .iter()
+            .filter(is_selected)
+            .filter_map(|object| pod(object))
+            .flat_map(|pod| pod.get("containers").map_or(&[][..], Node::items));
+        if containers.any(|one| is_open(one, &ports)) {
+            let message = format!("`type: {kind}` opens a server without a key to other machines");
+            facts.problems.push(Problem { rule: "service-open", line, message });
         }
     }
+}
+
+fn namespace(object: &Node) -> Option<&str> {
+    object.get("metadata")?.get("namespace")?.text()
+}
+
+/// Returns the labels of an object's pods.
+fn labels(object: &Node) -> Option<&Node> {
+    let template = object.get("spec").and_then(|spec| spec.get("template"));
+    template.unwrap_or(object).get("metadata")?.get("labels")
+}
+
+/// Returns whether a selector selects pods with these labels.
+fn selects(selector: Option<&Node>, labels: Option<&Node>) -> bool {
+    let (Some(selector), Some(labels)) = (selector, labels) else { return false };
+    let has = |(key, value): &(Node, std::rc::Rc<Node>)| {
+        let own = key.text().and_then(|key| labels.get(key)).and_then(Node::text);
+        own.is_some() && own == value.text()
+    };
+    !selector.entries().is_empty() && selector.entries().iter().all(has)
+}
+
+/// Returns whether a container is a server without a key that listens on one of these ports on all
+/// addresses.
+fn is_open(container: &Node, ports: &[&str]) -> bool {
+    let started = words(container);
+    let texts: Vec<&str> = started.iter().map(|word| word.text.as_str()).collect();
+    let markers = containers::markers(&texts.join(" "), container.line);
+    let has = |marker: &str| markers.iter().any(|one| one.text == marker);
+    let is_key = |variable: &std::rc::Rc<Node>| {
+        variable.get("name").and_then(Node::text).is_some_and(|name| name.contains("API_KEY"))
+    };
+    let has_key = container.get("env").map_or(&[][..], Node::items).iter().any(is_key)
+        || container.get("envFrom").is_some();
+    let own = container.get("ports").map_or(&[][..], Node::items).iter();
+    let own = own.flat_map(|port| ["containerPort", "name"].map(|key| port.get(key)?.text()));
+    let given = texts.windows(2).filter(|two| two[0] == "--port").map(|two| two[1]);
+    let is_reached = own.flatten().chain(given).any(|port| ports.contains(&port));
+    has(SERVES_ALL) && !has(LOGIN) && !has_key && is_reached
 }
 
 /// Tags that move. Other tags of a chart's images are left to the chart.
@@ -99,12 +177,7 @@ fn object(node: &Node, facts: &mut Facts<'_>) {
         }
         return;
     }
-    let path: &[&str] = match kind {
-        "Pod" => &["spec"],
-        "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
-        _ => &["spec", "template", "spec"],
-    };
-    let Some(pod) = path.iter().try_fold(node, |at, key| at.get(key)) else { return };
+    let Some(pod) = pod(node) else { return };
     let mut uses_gpu = None;
     for key in ["initContainers", "containers"] {
         for one in pod.get(key).map_or(&[][..], Node::items) {
@@ -116,6 +189,27 @@ fn object(node: &Node, facts: &mut Facts<'_>) {
         let message = "an update of the Deployment needs another free GPU".to_owned();
         facts.problems.push(Problem { rule: "kubernetes-rollout", line, message });
     }
+}
+
+/// Returns the description of an object's pods.
+fn pod(node: &Node) -> Option<&Node> {
+    let path: &[&str] = match node.get("kind").and_then(Node::text).unwrap_or_default() {
+        "Pod" => &["spec"],
+        "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
+        _ => &["spec", "template", "spec"],
+    };
+    path.iter().try_fold(node, |at, key| at.get(key))
+}
+
+/// Returns the words of the command that a container starts.
+fn words(container: &Node) -> Vec<Word> {
+    let lists = ["command", "args"].into_iter().filter_map(|key| container.get(key));
+    let words = lists.flat_map(|list| {
+        list.items()
+            .iter()
+            .filter_map(|item| Some(Word { text: item.text()?.to_owned(), line: item.line }))
+    });
+    words.collect()
 }
 
 /// AMD's resource.
@@ -155,15 +249,7 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     if node.get("envFrom").is_some() {
         options.push(named("--env-file", None, node.line));
     }
-    let words: Vec<Word> = ["command", "args"]
-        .iter()
-        .filter_map(|key| node.get(key))
-        .flat_map(|list| {
-            list.items()
-                .iter()
-                .filter_map(|item| Some(Word { text: item.text()?.to_owned(), line: item.line }))
-        })
-        .collect();
+    let words = words(node);
     let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     options.extend(containers::markers(&texts.join(" "), node.line));
     if let Some((reference, line)) = image {

@@ -80,7 +80,7 @@ pub struct Context<'a> {
     pub project_gpu: Option<&'a GpuTarget>,
 }
 
-/// Looks for the files that a file names, and for the compose files in its folder.
+/// Looks for the files that a file names, and for the compose files in its folder, and reads them.
 pub trait Exists: std::fmt::Debug {
     /// Returns whether `path`, as `file` names it, exists; `None` if the folder that the path is
     /// relative to is unknown.
@@ -88,6 +88,12 @@ pub trait Exists: std::fmt::Debug {
 
     /// Returns the texts of the compose files in the folder of `file`.
     fn compose_files(&self, file: &str) -> Vec<String>;
+
+    /// Returns the text of the file `path` in the folder of `file` or below it; `None` if it cannot
+    /// be read.
+    fn text(&self, _file: &str, _path: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Returns the findings in a file, in the order of its lines.

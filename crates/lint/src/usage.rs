@@ -72,7 +72,14 @@ pub(crate) fn arrays(facts: &mut Facts<'_>) {
         let devices = ["--device=/dev/kfd", "--device=/dev/dri"];
         held.options.iter().any(|one| devices.iter().any(|gpu| one.text.starts_with(gpu)))
     };
-    let containers = found.into_iter().filter(is_gpu);
+    // A command that starts a container with the array has its options already.
+    let is_used = |held: &Held| {
+        let has_all = |one: &Container| held.options.iter().all(|own| one.options.contains(own));
+        facts.containers.iter().any(has_all)
+    };
+    let containers: Vec<Held> =
+        found.into_iter().filter(|held| is_gpu(held) && !is_used(held)).collect();
+    let containers = containers.into_iter();
     let containers = containers.map(|held| Container { image: None, options: held.options });
     facts.containers.extend(containers);
 }

@@ -36,8 +36,7 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
 fn github(job: &Node, left: &mut usize, facts: &mut Facts<'_>) {
     if let Some(container) = job.get("container") {
         let image = container.get("image").unwrap_or(container);
-        let options = container.get("options").and_then(Node::text).unwrap_or_default();
-        started(image, options, facts);
+        started(image, container.get("options"), facts);
     }
     for (_, service) in job.get("services").map_or(&[][..], Node::entries) {
         if let Some(image) = service.get("image") {
@@ -99,13 +98,24 @@ fn refers(image: &Node, facts: &mut Facts<'_>) {
     }
 }
 
-/// Adds the container in which a job runs.
-fn started(image: &Node, options: &str, facts: &mut Facts<'_>) {
-    let Some(reference) = reference(image) else { return };
-    let words = ["docker", "run"].into_iter().chain(options.split_whitespace()).chain([reference]);
-    let word = |text: &str| Word { text: text.to_owned(), line: image.line };
+/// Adds the container in which a job runs. Its image can be an expression, whose value is not known.
+fn started(image: &Node, options: Option<&Node>, facts: &mut Facts<'_>) {
+    let unknown = UNKNOWN.to_string();
+    let known = reference(image);
+    if known.is_none() && options.is_none() {
+        return;
+    }
+    let words = ["docker", "run"].map(|text| Word { text: text.to_owned(), line: image.line });
+    let mut words = Vec::from(words);
+    if let Some((text, line)) = options.and_then(|options| Some((options.text()?, options.line))) {
+        let text = expanded(text);
+        let own = text.split_whitespace();
+        words.extend(own.map(|word| Word { text: word.to_owned(), line }));
+    }
+    let name = known.unwrap_or(&unknown);
+    words.push(Word { text: name.to_owned(), line: image.line });
     let command = ShellCommand {
-        words: words.map(word).collect(),
+        words,
         folder: String::new(),
         stage: 0,
         is_piped: false,

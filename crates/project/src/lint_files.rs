@@ -1,7 +1,7 @@
 //! Reads the files that `lint` checks, and looks for the files that these refer to.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use failure::{Failure, Kind};
 use lint::{Context, Exists, Finding};
@@ -23,7 +23,8 @@ pub struct Checked {
 
 /// Checks the files `names`, which are relative to `here`, or the project's own files if there are
 /// no names. Files outside a project can also be checked; inside a project, the project's data is
-/// used. `gpu` is the target that all files are for.
+/// used. `gpu` is the target that all files are for. The project's default target is only for files
+/// in the project's folder.
 ///
 /// # Errors
 /// A data file of the project is wrong, `gpu` is not a target, or there is neither a project nor a
@@ -70,10 +71,19 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
         tracks: tracks.as_ref(),
         exists: Some(&folder),
         gpu: gpu.as_ref(),
-        project_gpu: project_gpu.as_ref(),
+        project_gpu: None,
     };
-    findings.extend(files.iter().flat_map(|(name, text)| lint::check(name, text, context)));
+    findings.extend(files.iter().flat_map(|(name, text)| {
+        let project_gpu = project_gpu.as_ref().filter(|_| is_below(&root, &here.join(name)));
+        lint::check(name, text, Context { project_gpu, ..context })
+    }));
     Ok(Checked { findings, files: files.len(), failed })
+}
+
+/// Returns whether a file is in a folder, or in a folder below it.
+fn is_below(folder: &Path, file: &Path) -> bool {
+    let full = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    full(file).starts_with(full(folder))
 }
 
 /// The folders that paths in the checked files may be relative to.
@@ -112,6 +122,18 @@ impl Exists for Folder<'_> {
         let texts =
             all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&beside.join(name)).ok());
         texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+    }
+
+    fn text(&self, file: &str, path: &str) -> Option<String> {
+        let is_inside =
+            |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let path = Path::new(path);
+        if !path.components().all(is_inside) {
+            return None;
+        }
+        let file = self.here.join(file);
+        let bytes = read_bytes(&file.parent().unwrap_or(self.here).join(path)).ok()?;
+        String::from_utf8(bytes).ok()
     }
 }
 

@@ -225,6 +225,9 @@ fn the_gpu_is_that_of_the_caller_or_the_project() {
     let here = outside.path().display().to_string();
     project.run(&format!("-C {here} lint run.sh")).expect(0);
     project.run(&format!("-C {here} lint --gpu gfx1151 run.sh")).expect(1);
+    // The project's GPU is only for files in its folder.
+    project.run(&format!("lint {here}/run.sh")).expect(0);
+    project.run(&format!("lint --gpu gfx1151 {here}/run.sh")).expect(1);
     project
         .run("lint --gpu strix run.sh")
         .expect(2)

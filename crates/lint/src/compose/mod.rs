@@ -1,6 +1,7 @@
 //! Reads the services of a compose file: images, variables, build arguments and devices, each with
 //! its line.
 
+mod builds;
 mod structure;
 
 use std::collections::BTreeSet;
@@ -70,6 +71,7 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     let line =
         service.get("command").or_else(|| service.get("entrypoint")).map_or(1, |one| one.line);
     container.options.extend(containers::markers(&command, line));
+    container.options.extend(build.map(dockerfile));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
     facts.containers.push(container);
@@ -87,6 +89,21 @@ fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
     if let Some(node) = service.get("privileged").filter(|node| node.text() == Some("true")) {
         facts.privileged.push((node.line, format!("the service `{name}` is privileged")));
     }
+}
+
+/// Returns the marker for a service that is built. It has the path of the Dockerfile if the last
+/// stage is built.
+fn dockerfile(build: &Node) -> Word {
+    let text = |key: &str| build.get(key).and_then(Node::text).map(interpolated);
+    let context = build.text().map(interpolated).or_else(|| text("context"));
+    let context = context.unwrap_or_else(|| ".".to_owned());
+    let file = text("dockerfile").unwrap_or_else(|| "Dockerfile".to_owned());
+    let is_other = build.get("target").is_some() || build.get("dockerfile_inline").is_some();
+    let is_remote = context.contains("://") || context.starts_with("git@");
+    let path = format!("{}/{file}", context.trim_end_matches('/'));
+    let is_known = !is_other && !is_remote && !path.contains(UNKNOWN) && !file.starts_with('/');
+    let path = Some(path.as_str()).filter(|_| is_known);
+    named(containers::DOCKERFILE, path, build.line)
 }
 
 /// Adds the facts of the command that a service starts.
@@ -147,6 +164,8 @@ fn options(service: &Node) -> Vec<Word> {
                 let line = own.map_or(node.line, |(name, _)| name.line);
                 found.push(named(option, None, line));
             }
+            // Compose rejects such a file, so the value has no effect.
+            Value::Sequence(_) if structure::TEXTS.contains(&key) => {}
             Value::Sequence(items) => found.extend(items.iter().map(|item| {
                 let value = item.text().map(interpolated);
                 named(option, value.as_deref(), item.line)

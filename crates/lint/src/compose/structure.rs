@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::builds;
 use crate::data::data;
 use crate::facts::{Facts, Problem};
-use crate::yaml::Node;
+use crate::yaml::{Node, Value};
 
 /// Adds the problems in the structure of a compose file.
 pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
@@ -20,6 +21,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
     for (name, service) in services.entries() {
         let name = name.text().unwrap_or_default();
         keys(name, service, &mut problems);
+        types(service, facts.text, &mut problems);
         mounts(service, &mut problems);
         replaced(service, &mut problems);
         added(service, &lines, &mut problems);
@@ -31,6 +33,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
             references(root, service, &mut problems);
         }
     }
+    builds::check(services, &mut problems);
     facts.problems.extend(problems);
 }
 
@@ -56,6 +59,62 @@ fn keys(name: &str, service: &Node, problems: &mut Vec<Problem>) {
             problems.push(Problem { rule: "compose-key", line: key.line, message });
         }
     }
+}
+
+/// Keys of services whose values are text.
+pub(super) const TEXTS: [&str; 12] = [
+    "cgroup",
+    "container_name",
+    "hostname",
+    "image",
+    "ipc",
+    "network_mode",
+    "pid",
+    "restart",
+    "runtime",
+    "user",
+    "userns_mode",
+    "working_dir",
+];
+
+/// Keys of services whose values are lists.
+const LISTS: [&str; 9] = [
+    "cap_add",
+    "cap_drop",
+    "devices",
+    "expose",
+    "group_add",
+    "ports",
+    "profiles",
+    "security_opt",
+    "volumes",
+];
+
+/// Checks for values that are text instead of a list, or a list instead of text.
+fn types(service: &Node, text: &str, problems: &mut Vec<Problem>) {
+    for (key, value) in service.entries() {
+        let name = key.text().unwrap_or_default();
+        let (wanted, given) = match &value.value {
+            Value::Sequence(_) if TEXTS.contains(&name) => ("text", "a list"),
+            Value::Mapping(_) if TEXTS.contains(&name) => ("text", "a mapping"),
+            Value::Mapping(_) if LISTS.contains(&name) => ("a list", "a mapping"),
+            Value::Scalar(own) if LISTS.contains(&name) && !is_nothing(value, own) => {
+                ("a list", "text")
+            }
+            _ => continue,
+        };
+        let line = text.lines().nth(key.line.saturating_sub(1)).unwrap_or_default();
+        // `!reset` and `!override`
+        if !line.contains(": !") {
+            let message = format!("`{name}` must be {wanted}, not {given}");
+            problems.push(Problem { rule: "compose-type", line: key.line, message });
+        }
+    }
+}
+
+/// Returns whether a scalar is empty.
+fn is_nothing(node: &Node, text: &str) -> bool {
+    text.is_empty() || node.is_plain && matches!(text, "null" | "~" | "Null" | "NULL")
 }
 
 /// Checks for mounts whose path in the container is not absolute.

@@ -1,6 +1,7 @@
 //! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
 
 use super::commands::join;
+use super::traps::instructions;
 use super::variables::is_plain_base;
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
@@ -20,6 +21,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     search_paths(facts, found);
     at_start(facts, found);
+    cache_mounts(facts, found);
 }
 
 /// Checks for commands of a container's start that install software.
@@ -93,6 +95,44 @@ fn built(
             line,
             format!("`{file}` is used for a build, but does not exist"),
         );
+    }
+}
+
+/// Options and texts with which pip uses no cache.
+const NO_CACHE: [&str; 2] = ["--no-cache-dir", "--no-cache"];
+
+/// Checks for cache mounts of pip in instructions whose pip commands use no cache.
+fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile || !facts.code.contains("type=cache") {
+        return;
+    }
+    for own in instructions(facts.text) {
+        let mut options = own.text.split_whitespace();
+        let is_mount = |word: &str| {
+            word.starts_with("--mount=") && word.contains("type=cache") && word.contains("/pip")
+        };
+        if !options.any(is_mount) {
+            continue;
+        }
+        let is_inside = |one: &&ShellCommand| (own.line..=own.last).contains(&one.words[0].line);
+        let texts = |one: &ShellCommand| -> Vec<String> {
+            one.words.iter().map(|word| word.text.clone()).collect()
+        };
+        let installs = facts.commands.iter().filter(is_inside).map(texts);
+        let installs: Vec<Vec<String>> = installs
+            .filter(|one| {
+                let words: Vec<&str> = one.iter().map(String::as_str).collect();
+                is_pip(&words)
+                    && words[0] != "uv"
+                    && words.iter().any(|word| ["install", "download", "wheel"].contains(word))
+            })
+            .collect();
+        let is_off =
+            |words: &Vec<String>| words.iter().any(|word| NO_CACHE.contains(&word.as_str()));
+        if !installs.is_empty() && installs.iter().all(is_off) {
+            let message = "with `--no-cache-dir`, pip does not use the cache that is mounted";
+            found.add("cache-mount-unused", own.line, message);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules for commands: what is cloned, patched, downloaded, built and pushed.
 
+use super::moving::made_executable;
 use super::operators::runs_input;
 use super::packages;
 use super::variables::is_branch;
@@ -529,7 +530,8 @@ fn from_url(command: &ShellCommand, words: &[&str], found: &mut Findings<'_>) {
         let file = url.rsplit('/').next().unwrap_or_default();
         let is_package = USED.iter().any(|end| file.ends_with(end));
         if is_remote && is_package && !fragment.contains("sha256=") && !is_at_commit(url) {
-            found.add_with(
+            // The first one of a command is enough.
+            return found.add_with(
                 "download-unchecked",
                 word.line,
                 format!("`{}` is installed from a URL without a hash", file.replace(UNKNOWN, "…")),
@@ -581,7 +583,9 @@ fn download(facts: &Facts<'_>, at: usize, found: &mut Findings<'_>) {
     });
     if is_insecure {
         found.add("download-unchecked", line, "a download does not check the server's certificate");
-    } else if let Some(file) = saved(command).filter(|_| !is_fixed && !is_verified(facts, command))
+    } else if let Some(file) = saved(command)
+        .or_else(|| made_executable(facts, at))
+        .filter(|_| !is_fixed && !is_verified(facts, command))
     {
         let is_plain = command.words.iter().any(|word| word.text.starts_with("http://"));
         let how = if is_plain { "downloaded without encryption" } else { "downloaded" };
@@ -644,15 +648,21 @@ const USED: [&str; 14] = [
 /// Folders of programs.
 const BINARIES: [&str; 4] = ["/usr/local/bin/", "/usr/bin/", "/.local/bin/", "/usr/local/sbin/"];
 
-/// Returns the file that a download saves, if such files are unpacked, installed or run.
-fn saved(command: &ShellCommand) -> Option<String> {
-    let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
+/// Returns the path after the option of a download for its file.
+pub(super) fn target_of(command: &ShellCommand) -> Option<&str> {
     // `curl -O` has no value.
     let takes_name = |option: &str| {
         matches!(option, "-o" | "--output" | "--output-document")
             || option == "-O" && command.words[0].text.ends_with("wget")
     };
-    let named = words.windows(2).find(|two| takes_name(two[0])).map(|two| two[1]);
+    let two = command.words[1..].windows(2).find(|two| takes_name(&two[0].text))?;
+    Some(&two[1].text)
+}
+
+/// Returns the file that a download saves, if such files are unpacked, installed or run.
+fn saved(command: &ShellCommand) -> Option<String> {
+    let words: Vec<&str> = command.words.iter().skip(1).map(|word| word.text.as_str()).collect();
+    let named = target_of(command);
     // Every file in such a folder is a program.
     let program = named.filter(|path| BINARIES.iter().any(|folder| path.contains(folder)));
     if let Some(path) = program {

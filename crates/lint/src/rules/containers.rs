@@ -1,5 +1,7 @@
 //! Rules for the options of containers: devices, groups, isolation.
 
+use std::collections::BTreeSet;
+
 use super::{for_gpu, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
@@ -8,6 +10,9 @@ use crate::{Context, Facts, Findings, Hit};
 
 /// Rules about the isolation of containers, which do not apply to examples.
 const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
+
+/// The rule for services without a login.
+const OPEN: &str = "service-open";
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
@@ -22,9 +27,16 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         found.add(problem.rule, problem.line, problem.message.as_str());
     }
     group_numbers(facts, found);
+    let mut seen: BTreeSet<(&str, usize, &str)> = BTreeSet::new();
     for container in &facts.containers {
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
+            // Several rows can describe the same service.
+            let is_again =
+                row.row.rule == OPEN && !seen.insert((&row.row.rule, option.line, &option.text));
+            if is_again {
+                continue;
+            }
             let image = container.image.as_ref().map_or("", |image| &image.text);
             let shown = option.text.replace(UNKNOWN, "…");
             let message = row.row.message.replace("{option}", &shown).replace("{image}", image);

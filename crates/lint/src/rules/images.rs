@@ -132,7 +132,7 @@ fn general(
                 format!("`{}` can be a different image every day", image.reference),
             );
         }
-        Some(_) if has_advice => {}
+        Some(_) if has_advice || is_trial(facts, image) => {}
         Some(tag) => {
             found.add(
                 "image-unpinned",
@@ -141,6 +141,37 @@ fn general(
             );
         }
     }
+}
+
+/// Returns whether a script starts a release of a distribution for one command: `docker run --rm
+/// ubuntu:22.04 …`.
+fn is_trial(facts: &Facts<'_>, image: &Image) -> bool {
+    let is_its = |word: &Word| word.text == image.reference && word.line == image.line;
+    let is_removed = facts.containers.iter().any(|container| {
+        container.image.as_ref().is_some_and(is_its)
+            && container.options.iter().any(|option| option.text == "--rm")
+    });
+    facts.kind == Kind::Shell && is_removed && release(&image.reference).is_some()
+}
+
+/// Returns whether a name is one that a registry can have, with a tag that its owner moves: not a
+/// release, and not a tag for a build on this machine.
+pub(crate) fn is_moving_name(reference: &str) -> bool {
+    let Parts { path, has_registry, tag, has_digest, .. } = parts(reference);
+    let is_local = NOT_PULLED.iter().any(|start| reference.starts_with(start))
+        || reference.starts_with("local.")
+        || reference.contains([UNKNOWN, '$']);
+    let is_own_tag = |text: &str| {
+        let mut words = text.split(['-', '_', '.']);
+        words.any(|word| matches!(word, "dev" | "local" | "test")) || is_release(text, path)
+    };
+    let is_public = has_registry || path.matches('/').count() == 1;
+    is_public
+        && !is_local
+        && !has_digest
+        && !path.contains(|c: char| c.is_ascii_uppercase())
+        && !path.contains("your")
+        && !tag.is_some_and(is_own_tag)
 }
 
 /// Returns whether a tag names one release, build, day or commit: `7.0.2-complete`, `v0.23.0`,

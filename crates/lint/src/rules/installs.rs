@@ -16,6 +16,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         return;
     }
     redirected(facts, found);
+    synced(facts, found);
     for package in &facts.packages {
         removed(facts, package, context, found);
     }
@@ -248,6 +249,60 @@ fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
             return found.add("torch-kept", torch.line, message);
         }
     }
+}
+
+/// Texts that show that `uv pip` and `uv sync` can work on different environments.
+const OTHER_ENVIRONMENT: [&str; 4] =
+    ["VIRTUAL_ENV", "conda activate", "UV_PROJECT_ENVIRONMENT", "UV_SYSTEM_PYTHON"];
+
+/// Options of `uv pip` that name an environment.
+const NAMES_ENVIRONMENT: [&str; 5] = ["--system", "--target", "--prefix", "--python", "-p"];
+
+/// Checks for `uv sync` after `uv pip install` has installed torch for ROCm.
+fn synced(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let activates = |one: &ShellCommand| {
+        let is_other = |word: &&str| word.ends_with("/bin/activate") && !word.contains(".venv/");
+        words_of(one).iter().any(is_other)
+    };
+    let is_other = OTHER_ENVIRONMENT.iter().any(|text| facts.code.contains(text));
+    if is_other || facts.commands.iter().any(activates) {
+        return;
+    }
+    let installs: Vec<(usize, &ShellCommand)> = facts
+        .packages
+        .iter()
+        .filter(|one| is_rocm_torch(facts, one))
+        .filter_map(|one| Some((one.command, command_of(facts, one)?)))
+        .filter(|(_, command)| is_for_project(&words_of(command)))
+        .collect();
+    let (Some((first, command)), Some((last, _))) = (installs.first(), installs.last()) else {
+        return;
+    };
+    let removes = |one: &&ShellCommand| {
+        let words = words_of(one);
+        let is_harmless = |word: &&str| {
+            ["rocm", "--no-install-package", "--inexact", "--dry-run", "--check", "--help"]
+                .iter()
+                .any(|text| word.contains(text))
+        };
+        words[0] == "uv"
+            && words.get(1) == Some(&"sync")
+            && one.folder == command.folder
+            && one.stage == command.stage
+            && !words.iter().any(is_harmless)
+    };
+    // A later `uv pip install` of torch settles it.
+    let after = facts.commands.get(*last.max(first)..).unwrap_or_default();
+    if let Some(sync) = after.iter().find(removes) {
+        let message = "`uv sync` after `uv pip install torch` restores the torch of uv.lock";
+        found.add("uv-sync-torch", sync.words[0].line, message);
+    }
+}
+
+/// Returns whether a command is `uv pip` for the environment of the project.
+fn is_for_project(words: &[&str]) -> bool {
+    let names = |word: &&str| NAMES_ENVIRONMENT.contains(&word.split('=').next().unwrap_or(word));
+    words[0] == "uv" && words.get(1) == Some(&"pip") && !words.iter().any(names)
 }
 
 #[cfg(test)]

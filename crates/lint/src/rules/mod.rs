@@ -10,6 +10,7 @@ mod commands;
 mod containers;
 mod contents;
 mod contradictions;
+mod folder;
 mod frameworks;
 mod images;
 mod installs;
@@ -36,6 +37,7 @@ mod traps;
 mod variables;
 mod words;
 
+pub(crate) use images::is_moving_name;
 pub(crate) use pins::check as check_pins;
 pub(crate) use variables::passes_itself;
 
@@ -69,11 +71,13 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     builds::run(facts, context, found);
     traps::run(facts, found);
     stages::run(facts, found);
+    targets::flash_attention(facts, found);
     contents::run(facts, found);
     instructions::run(facts, found);
     layers::run(facts, found);
     managed::run(facts, found);
     shells::run(facts, context, found);
+    folder::run(facts, context, found);
     frameworks::run(facts, found);
     javascript::run(facts, found);
     lists::run(facts, found);

@@ -1,8 +1,8 @@
 //! Rules for what a build or a script gets from elsewhere in whatever version is there that day:
 //! files of `ADD` and models.
 
-use super::commands::is_at_commit;
-use crate::shell::UNKNOWN;
+use super::commands::{is_at_commit, target_of};
+use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -43,6 +43,26 @@ fn added(facts: &Facts<'_>, found: &mut Findings<'_>) {
 fn is_summed(sums: &[&str], word: &str) -> bool {
     let name = word.rsplit('/').next().filter(|name| !name.is_empty());
     name.is_some_and(|name| sums.iter().any(|line| line.contains(name)))
+}
+
+/// The number of commands after a download that are searched for `chmod`.
+const MOST_AFTER: usize = 5;
+
+/// Returns the name of the file that a download saves, if one of the next commands makes it
+/// executable.
+pub(super) fn made_executable(facts: &Facts<'_>, at: usize) -> Option<String> {
+    let target = target_of(&facts.commands[at])?;
+    let name = target.rsplit('/').next().filter(|name| !name.contains(UNKNOWN))?;
+    let is_mode = |word: &str| {
+        word.ends_with("+x")
+            || word.len() >= 3 && word.starts_with(['0', '7']) && word.contains('5')
+    };
+    let makes = |one: &ShellCommand| {
+        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        words[0] == "chmod" && words.contains(&target) && words.iter().any(|word| is_mode(word))
+    };
+    let mut after = facts.commands[at + 1..].iter().take(MOST_AFTER);
+    after.any(makes).then(|| name.to_owned())
 }
 
 /// The part of a URL on the Hugging Face Hub that names the default branch.

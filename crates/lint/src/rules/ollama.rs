@@ -1,6 +1,6 @@
 //! Rules for the variables of Ollama.
 
-use super::images;
+use super::{folder, images};
 use super::stages::parts;
 use super::traps::{Instruction, instructions};
 use super::variables::is_own;
@@ -21,7 +21,8 @@ pub(super) fn check(
         || data().ollama_settings.names.contains(name) && is_beside_ollama(facts, setting);
     let is_of_ollama = is_for_ollama(facts, setting) || is_setting();
     let is_of_script = is_own(facts, setting, "variable-unknown", context);
-    if data().ollama_other.names.contains(name) || !is_of_ollama || is_of_script {
+    let is_other = data().ollama_other.names.contains(name) || !is_of_ollama || is_of_script;
+    if is_other || folder::reads(facts, setting, context) {
         return;
     }
     if let Some(script) = own_script(facts, setting) {
@@ -32,12 +33,13 @@ pub(super) fn check(
     if data().ollama_never.names.contains(name) {
         let message = format!("`{name}` has never existed in any Ollama release");
         let hit = Hit::new("variable-does-not-exist", *line, message);
-        return found.hit(hit.help(&data().ollama_never.help));
+        return found.hit(folder::judged(facts, setting, hit).help(&data().ollama_never.help));
     }
     let message = format!("`{name}` is not a variable of Ollama");
     let hit = Hit::new("variable-does-not-exist", *line, message);
     found.hit(match near {
-        Some(near) => hit.help(format!("did you mean `{near}`? Otherwise remove it")),
+        Some(near) => folder::judged(facts, setting, hit)
+            .help(format!("did you mean `{near}`? Otherwise remove it")),
         // A start script of the image may read it.
         None => hit
             .at_most(Severity::Warning)

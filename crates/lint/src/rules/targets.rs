@@ -1,6 +1,9 @@
-//! Rules for build variables that an image sets for every run.
+//! Rules for build variables: those that an image sets for every run, and those that a build does
+//! not read.
 
-use crate::shell::{Scope, Setting};
+use ::names::GpuTarget;
+
+use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 /// Variables that only a build reads.
@@ -59,5 +62,64 @@ pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'
         let message = format!("`{name}` is set in an image that compiles nothing");
         let hit = Hit::new("variable-build-only", *line, message);
         found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Returns the only target in the name of the image that gets a setting: `vllm:rocm7.2-gfx1103`.
+pub(super) fn built_for(setting: &Setting) -> Option<GpuTarget> {
+    let image = setting.program.as_deref().filter(|_| setting.scope == Scope::Run)?;
+    let image = image.split(' ').next().filter(|image| image.contains([':', '/']))?;
+    let parts = image.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut targets = parts.filter(|part| part.starts_with("gfx")).map(str::parse::<GpuTarget>);
+    let target = targets.next()?.ok()?;
+    targets.next().is_none().then_some(target)
+}
+
+/// The variable that PyTorch's builds read.
+const ROCM_ARCH: &str = "PYTORCH_ROCM_ARCH";
+
+/// The variable that selects the backend of flash-attention.
+const TRITON: &str = "FLASH_ATTENTION_TRITON_AMD_ENABLE";
+
+/// The repository whose build reads only `GPU_ARCHS`.
+const FLASH: &str = "Dao-AILab/flash-attention";
+
+/// Texts that show that the file builds something else, which can read the variable.
+const OTHER_BUILDS: [&str; 6] =
+    ["GPU_ARCHS", "vllm", "xformers", "deepspeed", "bitsandbytes", "build_amd.py"];
+
+/// Checks for the targets of a build of flash-attention in a variable that its build does not read.
+pub(super) fn flash_attention(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell) || !facts.code.contains(FLASH) {
+        return;
+    }
+    let words = |one: &ShellCommand| -> Vec<String> {
+        one.words.iter().map(|word| word.text.clone()).collect()
+    };
+    let clones = |one: &&ShellCommand| {
+        let words = words(one);
+        words[0] == "git" && words.iter().any(|word| word == "clone")
+            || words.iter().any(|word| word.starts_with("git+"))
+    };
+    let is_other = |one: &ShellCommand| !words(one).iter().any(|word| word.contains(FLASH));
+    let has_other = facts.commands.iter().filter(clones).any(is_other)
+        || OTHER_BUILDS.iter().any(|text| facts.code.contains(text));
+    let builds = |one: &&ShellCommand| {
+        let words = words(one);
+        let has = |text: &str| words.iter().any(|word| word == text);
+        has("setup.py") && ["install", "bdist_wheel", "develop"].iter().any(|word| has(word))
+            || has("install") && words.iter().any(|word| word.contains(FLASH) || word == ".")
+    };
+    let Some(build) = facts.commands.iter().find(builds).filter(|_| !has_other) else { return };
+    let line = build.words[0].line;
+    let before = |name: &'static str| {
+        facts.settings.iter().filter(move |one| one.name == name && one.line <= line)
+    };
+    let is_triton = before(TRITON).next_back().is_some_and(|one| one.value == "TRUE");
+    let is_kept =
+        |one: &&Setting| matches!(one.scope, Scope::Image | Scope::Exported | Scope::Command);
+    if let Some(setting) = before(ROCM_ARCH).find(is_kept).filter(|_| !is_triton) {
+        let message = format!("flash-attention's build reads `GPU_ARCHS`, not `{ROCM_ARCH}`");
+        found.add("variable-without-effect", setting.line, message);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::folder::is_root;
 use super::images;
+use crate::shell::{Setting, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -32,8 +34,88 @@ fn first_line(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return found.add("shebang", 1, format!("`{first}` is only a comment"));
     }
     if let Some(at) = lines.iter().position(|line| line.starts_with("#!/")) {
-        found.add("shebang", at + 1, "`#!` is not on the first line");
+        return found.add("shebang", at + 1, "`#!` is not on the first line");
     }
+    if facts.file.ends_with(".sh") && !is_for_source(facts) && is_bash_program(facts) {
+        let message = "the script uses bash, but has no first line `#!/bin/bash`";
+        found.hit(Hit::new("shebang", 1, message).at_most(Severity::Information));
+    }
+}
+
+/// Parts of the names of files that other scripts load.
+const LOADED: [&str; 9] =
+    ["activate", "common", "config", "env", "func", "init", "lib", "profile", "source"];
+
+/// Returns whether a file is made to be loaded by a shell: its name or its text says so.
+fn is_for_source(facts: &Facts<'_>) -> bool {
+    let path = facts.file.rsplit('/').take(2);
+    let is_loaded = |part: &str| {
+        let lower = part.to_ascii_lowercase();
+        LOADED.iter().any(|word| lower.contains(word))
+    };
+    let lower = facts.text.to_ascii_lowercase();
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
+    let says = [format!("source {name}"), format!("source ./{name}"), format!(". ./{name}")];
+    path.into_iter().any(is_loaded)
+        || says.iter().any(|text| lower.contains(text))
+        || ["sourced", "source this", "source it"].iter().any(|text| lower.contains(text))
+        || facts.text.lines().any(|line| line.starts_with("return"))
+}
+
+/// Programs that install, build, fetch or start something.
+const WORKERS: [&str; 22] = [
+    "apt", "apt-get", "cargo", "cmake", "curl", "dnf", "docker", "git", "make", "ninja", "pacman",
+    "pip", "pip3", "podman", "python", "python3", "rocm-smi", "rpm", "uv", "wget", "yum", "zypper",
+];
+
+/// Returns whether a script uses features of bash, and does more than set variables and define
+/// functions.
+fn is_bash_program(facts: &Facts<'_>) -> bool {
+    let lines = || own_lines(facts.text).map(|(_, text)| text).filter(|text| is_code(facts, text));
+    if lines().count() < FEWEST {
+        return false;
+    }
+    let outside = lines_outside_functions(facts.text);
+    let works = |program: &str| WORKERS.contains(&program);
+    let does_work = facts.commands.iter().any(|command| {
+        let first = &command.words[0];
+        works(first.text.rsplit('/').next().unwrap_or_default()) && outside.contains(&first.line)
+    });
+    let is_short = |text: &&str| text.len() < LONGEST;
+    does_work
+        && lines().filter(is_short).any(|text| feature(text).is_some_and(|shown| shown != "=="))
+}
+
+/// The number of lines below which a text is only part of a script.
+const FEWEST: usize = 4;
+
+/// The length of the longest line that is searched for features of bash.
+const LONGEST: usize = 500;
+
+/// Returns whether a line is neither empty nor a comment.
+fn is_code(facts: &Facts<'_>, text: &str) -> bool {
+    !text.trim().is_empty() && !facts.kind.is_comment(text)
+}
+
+/// Returns the lines that are not part of a function.
+fn lines_outside_functions(text: &str) -> BTreeSet<usize> {
+    let mut lines = BTreeSet::new();
+    let mut is_inside = false;
+    for (line, own) in own_lines(text) {
+        let start = own.trim_end();
+        let is_function = start.ends_with("()") || start.replace(' ', "").contains("(){");
+        let is_whole = start.ends_with('}');
+        if is_function || start.starts_with("function ") {
+            is_inside = !is_whole;
+            continue;
+        }
+        if is_inside {
+            is_inside = !own.starts_with('}');
+            continue;
+        }
+        lines.insert(line);
+    }
+    lines
 }
 
 /// The number of lines at the start of a script that are searched for `#!`.
@@ -221,6 +303,18 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !is_rocm || has_render || is_said || has_group.iter().any(|group| lower.contains(group)) {
         return;
     }
+    let Some((line, name)) = last_user(facts) else { return };
+    if !is_root(&name) {
+        let message =
+            format!("`{name}` can open the GPU only in the group that owns the host's device");
+        let hit = Hit::new("render-group-missing", line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Returns the user of the last stage of a Dockerfile, and the line that sets it; `None` if the stage
+/// sets none, or if it is not known.
+pub(super) fn last_user(facts: &Facts<'_>) -> Option<(usize, String)> {
     let mut last = None;
     for Instruction { line, text, .. } in instructions(facts.text) {
         let mut words = text.split_whitespace();
@@ -230,14 +324,16 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
             _ => {}
         }
     }
-    let Some((line, name)) = last else { return };
-    let id = name.split(':').next().unwrap_or_default();
-    if !matches!(id, "root" | "0") && !id.contains('$') {
-        let message =
-            format!("`{name}` can open the GPU only in the group that owns the host's device");
-        let hit = Hit::new("render-group-missing", line, message);
-        found.hit(hit.at_most(Severity::Information));
-    }
+    let (line, name) = last?;
+    // `USER ${UID}:${GID}`
+    let Some(variable) = name.strip_prefix('$') else {
+        return (!name.contains('$')).then_some((line, name));
+    };
+    let end = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let variable = variable.trim_start_matches('{').split(end).next().unwrap_or_default();
+    let is_set = |one: &&Setting| one.name == variable && one.line < line;
+    let value = facts.settings.iter().rfind(is_set)?.value.clone();
+    (!value.is_empty() && !value.contains(UNKNOWN)).then_some((line, value))
 }
 
 /// Returns whether the comments of a text in lower case say that the group `video` gives access to

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::names::{GfxVersion, GpuTarget};
+use ::names::GfxVersion;
 use ::pins::Releases;
 
 use super::{for_gpu, images, ollama, packages, rocm, targets};
@@ -413,22 +413,13 @@ fn for_image(setting: &Setting, found: &mut Findings<'_>) {
         let places = found.places();
         places.iter().any(|(at, rule)| at == line && rule.starts_with("hsa-override"))
     };
-    let target = built_for(setting).filter(|gpu| GfxVersion::of_target(gpu) != Some(version));
+    let target =
+        targets::built_for(setting).filter(|gpu| GfxVersion::of_target(gpu) != Some(version));
     if let Some(target) = target.filter(|_| !is_judged()) {
         let message = format!("`{name}={value}`, but the image is for {target}");
         let hit = Hit::new("hsa-override-other", *line, message);
         found.hit(hit.at_most(Severity::Warning));
     }
-}
-
-/// Returns the only target in the name of the image that gets a setting: `vllm:rocm7.2-gfx1103`.
-fn built_for(setting: &Setting) -> Option<GpuTarget> {
-    let image = setting.program.as_deref().filter(|_| setting.scope == Scope::Run)?;
-    let image = image.split(' ').next().filter(|image| image.contains([':', '/']))?;
-    let parts = image.split(|c: char| !c.is_ascii_alphanumeric());
-    let mut targets = parts.filter(|part| part.starts_with("gfx")).map(str::parse::<GpuTarget>);
-    let target = targets.next()?.ok()?;
-    targets.next().is_none().then_some(target)
 }
 
 /// Returns whether a service of a compose file gets a variable as `NAME=${NAME}`.

@@ -9,6 +9,7 @@ mod documents;
 mod nested;
 mod scan;
 mod stages;
+mod variables;
 mod wrappers;
 
 use std::cell::{Cell, RefCell};
@@ -172,6 +173,8 @@ struct Reader {
     all_missing: Vec<Missing>,
     /// Whether the commands run only if a variable whose value is unknown is empty.
     is_fallback: bool,
+    /// The words of the arrays.
+    arrays: BTreeMap<String, Vec<Word>>,
 }
 
 /// The number of unterminated here documents after which no more here documents are looked for.
@@ -372,6 +375,9 @@ impl Reader {
                 }
                 '#' => at = end_of_line(chars, at),
                 ';' | '&' | '|' | '(' | ')' => {
+                    if let ([name], '(') = (words.as_slice(), c) {
+                        self.array(&name.text, chars, at + 1);
+                    }
                     let before = self.script.commands.len();
                     if let ([pattern], ')') = (words.as_slice(), c) {
                         self.branches.pattern(&pattern.text);
@@ -417,8 +423,9 @@ impl Reader {
                 }
                 _ => match scanner.word() {
                     Some(word) => {
+                        let raw = &chars[at..scanner.at];
                         at = scanner.at;
-                        words.push(word);
+                        self.add_word(word, raw, &mut words);
                     }
                     None => at += 1,
                 },
@@ -531,27 +538,6 @@ impl Reader {
         let command =
             ShellCommand { words, folder, stage, is_piped: false, is_saved, is_for_other };
         self.script.commands.push(command);
-    }
-
-    /// Reads `export NAME=value NAME` and similar commands.
-    fn declare(&mut self, words: &[Word]) {
-        let has_export_option =
-            words[1..].iter().any(|word| word.text.starts_with('-') && word.text.contains('x'));
-        let exports = words[0].text == "export" || has_export_option;
-        let scope = if exports { Scope::Exported } else { Scope::Shell };
-        for word in words[1..].iter().filter(|word| !word.text.starts_with('-')) {
-            if let Some((name, value)) = word.text.split_once('=') {
-                self.set(name, value, word.line, scope);
-                continue;
-            }
-            self.declared.insert(word.text.clone());
-            let earlier = self.script.settings.iter_mut().filter(|one| one.name == word.text);
-            if exports {
-                for setting in earlier.filter(|one| one.scope == Scope::Shell) {
-                    setting.scope = Scope::Exported;
-                }
-            }
-        }
     }
 }
 

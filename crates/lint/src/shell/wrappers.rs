@@ -4,7 +4,7 @@ use super::Word;
 
 /// Programs that run the command after their own options, with their options that take a value, and
 /// the number of other words before the command.
-const WRAPPERS: [(&str, &[&str], usize); 11] = [
+const WRAPPERS: [(&str, &[&str], usize); 12] = [
     ("sudo", &["-u", "-g", "-h", "-p", "-C", "-D", "--user", "--group", "--host", "--prompt"], 0),
     ("env", &["-u", "--unset", "-C", "--chdir"], 0),
     ("exec", &["-a"], 0),
@@ -15,6 +15,7 @@ const WRAPPERS: [(&str, &[&str], usize); 11] = [
     ("stdbuf", &["-i", "-o", "-e"], 0),
     ("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
     ("taskset", &[], 1),
+    ("systemd-inhibit", &["--what", "--who", "--why", "--mode"], 0),
     ("numactl", &["-N", "-m", "-C", "-i", "-p"], 0),
 ];
 

@@ -2,6 +2,7 @@
 
 mod amd;
 mod breadth;
+mod builds;
 mod classes;
 mod fresh;
 mod heldout;

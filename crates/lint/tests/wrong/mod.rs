@@ -1,6 +1,7 @@
 //! Files with one mistake each.
 
 mod breadth;
+mod builds;
 mod classes;
 mod dockerfiles;
 mod installs;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         scripts::WRONG,
         stages::WRONG,
         rows::WRONG,
+        builds::WRONG,
     ]
     .concat()
 }

@@ -1,0 +1,112 @@
+//! What other files in the folder say: the user of an image that a compose file builds, and the
+//! scripts that are copied into an image.
+
+use super::traps::{instructions, last_user};
+use crate::containers::DOCKERFILE;
+use crate::facts::Container;
+use crate::shell::Setting;
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+
+/// Options with which the groups of the host or of the image do not matter.
+const OTHER: [&str; 6] =
+    ["--extends", "--group-add", "--privileged", "--user", "--userns", "--podman"];
+
+/// Checks for services whose image has a user who is in no group for the GPU.
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    for container in facts.containers.iter().filter(|_| facts.kind == Kind::Compose) {
+        let option = |start: &str| container.options.iter().find(|one| one.text.starts_with(start));
+        let Some(device) = option("--device=/dev/kfd") else { continue };
+        if OTHER.iter().any(|start| option(start).is_some()) {
+            continue;
+        }
+        let Some(text) = dockerfile(facts, container, context) else { continue };
+        let lower = text.to_ascii_lowercase();
+        // `libxrender1` is not a group. On Fedora, every user can open the GPU.
+        let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+        let is_known = words.any(|word| matches!(word, "render" | "renderd128" | "dnf"));
+        let image = Facts::read("Dockerfile", &text);
+        let user = last_user(&image).map(|(_, user)| user);
+        if let Some(user) = user.filter(|user| !is_known && !is_root(user)) {
+            let message =
+                format!("`{user}`, the user of the image, is in no group that can open the GPU");
+            let hit = Hit::new("render-group-missing", device.line, message);
+            found.hit(hit.at_most(Severity::Information));
+        }
+    }
+}
+
+/// Returns whether a user, as `USER` names it, is root.
+pub(super) fn is_root(user: &str) -> bool {
+    matches!(user.split(':').next(), Some("root" | "0" | ""))
+}
+
+/// Returns the path of the Dockerfile of a service.
+fn path(container: &Container) -> Option<&str> {
+    let marker = container.options.iter().find_map(|one| one.text.strip_prefix(DOCKERFILE))?;
+    marker.strip_prefix('=')
+}
+
+/// Returns the text of the Dockerfile of a service.
+fn dockerfile(facts: &Facts<'_>, container: &Container, context: Context<'_>) -> Option<String> {
+    context.exists?.text(facts.file, path(container)?)
+}
+
+/// Returns the service that gets a variable.
+fn service<'f>(facts: &'f Facts<'_>, setting: &Setting) -> Option<&'f Container> {
+    let start = format!("--env={}=", setting.name);
+    facts.containers.iter().find(|container| {
+        container.options.iter().any(|one| one.line == setting.line && one.text.starts_with(&start))
+    })
+}
+
+/// Lowers the severity of a violation in a service whose image is built, because a script of the
+/// image may read the variable.
+pub(super) fn judged<'r>(facts: &Facts<'_>, setting: &Setting, hit: Hit<'r>) -> Hit<'r> {
+    let is_built = |container: &Container| path(container).is_some();
+    let may_read = facts.kind == Kind::Compose && service(facts, setting).is_some_and(is_built);
+    if may_read { hit.at_most(Severity::Warning) } else { hit }
+}
+
+/// Returns whether a script in the folder, which is copied into the image, contains the name of a
+/// variable.
+pub(super) fn reads(facts: &Facts<'_>, setting: &Setting, context: Context<'_>) -> bool {
+    let Some(files) = context.exists else { return false };
+    let has_name = |text: &str| text.contains(&setting.name);
+    let in_scripts = |dockerfile: &str, folder: &str| {
+        copied(dockerfile).iter().any(|script| {
+            files.text(facts.file, &format!("{folder}{script}")).is_some_and(|text| has_name(&text))
+        })
+    };
+    match facts.kind {
+        Kind::Dockerfile => in_scripts(facts.text, ""),
+        Kind::Compose => service(facts, setting).is_some_and(|container| {
+            let Some(text) = dockerfile(facts, container, context) else { return false };
+            let folder = path(container).and_then(|path| path.rsplit_once('/'));
+            in_scripts(&text, &folder.map_or(String::new(), |(folder, _)| format!("{folder}/")))
+        }),
+        _ => false,
+    }
+}
+
+/// The maximum number of scripts that are read.
+const MOST: usize = 10;
+
+/// Returns the scripts that a Dockerfile copies into the image.
+fn copied(dockerfile: &str) -> Vec<String> {
+    let mut scripts = Vec::new();
+    for one in instructions(dockerfile) {
+        let words: Vec<&str> = one.text.split_whitespace().collect();
+        let Some((first, rest)) = words.split_first() else { continue };
+        let is_copy = ["COPY", "ADD"].iter().any(|name| first.eq_ignore_ascii_case(name));
+        let is_other = rest.iter().any(|word| word.starts_with("--from="));
+        let sources = rest.split_last().map_or(&[][..], |(_, sources)| sources);
+        let is_script = |word: &&&str| {
+            word.ends_with(".sh")
+                || word.rsplit('/').next().is_some_and(|name| name.contains("entrypoint"))
+        };
+        let own = sources.iter().filter(is_script).filter(|_| is_copy && !is_other);
+        scripts.extend(own.map(|word| (*word).to_owned()));
+    }
+    scripts.truncate(MOST);
+    scripts
+}
