@@ -9,7 +9,7 @@ use super::traps::instructions;
 use crate::facts::Package;
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
-use crate::{Context, Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
@@ -242,11 +242,19 @@ fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
             NEED_TORCH.contains(&one.name.as_str()) && is_plain
         });
         if let Some(cause) = cause.filter(|_| !has_torch && !removes) {
+            // A new torchvision can require another release of torch, which pip then installs.
+            let is_required = words.iter().any(|word| ["torchvision", "torchaudio"].contains(word));
+            let (keeps, severity) = if is_required {
+                ("may keep", Severity::Warning)
+            } else {
+                ("keeps", Severity::Error)
+            };
             let message = format!(
-                "pip keeps the CUDA build of torch that `{}` in line {} has brought",
+                "pip {keeps} the CUDA build of torch that `{}` in line {} has brought",
                 cause.name, cause.line
             );
-            return found.add("torch-kept", torch.line, message);
+            let hit = Hit::new("torch-kept", torch.line, message);
+            return found.hit(hit.at_most(severity));
         }
     }
 }

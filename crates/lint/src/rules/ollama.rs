@@ -1,9 +1,9 @@
 //! Rules for the variables of Ollama.
 
-use super::{folder, images};
 use super::stages::parts;
 use super::traps::{Instruction, instructions};
 use super::variables::is_own;
+use super::{folder, images};
 use crate::data::data;
 use crate::shell::{Scope, Setting};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};

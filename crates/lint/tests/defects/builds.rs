@@ -134,7 +134,7 @@ fn a_script_of_the_image_can_read_a_variable() {
     assert_eq!(inside(&reads, rule, "Dockerfile", dockerfile), [""; 0]);
     assert_eq!(inside(&reads, rule, "compose.yml", service), [""; 0]);
     let other = Folder { dockerfile, script: "ollama serve\n" };
-    assert_eq!(inside(&other, rule, "Dockerfile", dockerfile), ["2 warning"]);
+    assert_eq!(inside(&other, rule, "Dockerfile", dockerfile), ["2 information"]);
     assert_eq!(inside(&other, rule, "compose.yml", service), ["5 warning"]);
     let plain = "FROM ollama/ollama:rocm\nENV OLLAMA_MODEL=a\n";
     assert_eq!(inside(&other, rule, "Dockerfile", plain), ["2 error"]);

@@ -52,6 +52,12 @@ pub(super) const WRONG: &[Wrong] = &[
         "FROM docker.io/library/python:3.12\nRUN pip install --no-cache-dir openai-whisper\nRUN pip install --no-cache-dir torch --index-url https://download.pytorch.org/whl/rocm7.2\n",
     ),
     (
+        "torch-kept",
+        "Dockerfile",
+        3,
+        "FROM docker.io/library/python:3.12\nRUN pip install --no-cache-dir openai-whisper\nRUN pip install --no-cache-dir torch torchvision --index-url https://download.pytorch.org/whl/rocm7.2\n",
+    ),
+    (
         "package-other-system",
         "Dockerfile",
         2,
