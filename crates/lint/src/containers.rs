@@ -152,7 +152,7 @@ const LETTERS: &str = "ditPq";
 
 /// Adds the facts about containers in a command.
 pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     match words[0].rsplit('/').next().unwrap_or_default() {
         "docker" | "podman" | "nerdctl" => {
             if let Some(at) = run_at(&words) {
@@ -166,7 +166,7 @@ pub(crate) fn read(command: &ShellCommand, facts: &mut Facts<'_>) {
 
 /// Returns the image names after `-t` or `--tag` in a command that builds, commits or tags.
 pub(crate) fn built(command: &ShellCommand) -> impl Iterator<Item = &str> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let builds = words.iter().any(|word| matches!(*word, "build" | "bud" | "commit" | "tag"));
     let next = words.windows(2).filter(|two| matches!(two[0], "-t" | "--tag")).map(|two| two[1]);
     let joined = words
@@ -261,7 +261,7 @@ fn is_session(words: &[Word]) -> bool {
 
 /// Adds the facts of the command that a `run` starts in its container.
 pub(crate) fn inside(command: &ShellCommand, facts: &mut Facts<'_>) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let is_engine = words[0].ends_with("docker") || words[0].ends_with("podman");
     let Some(mut at) = run_at(&words).filter(|_| is_engine) else { return };
     let mut started: Vec<Word> = Vec::new();

@@ -79,7 +79,7 @@ fn takes_value(option: &str) -> bool {
 
 /// Returns the packages that a pip command installs.
 pub(crate) fn installed(command: &ShellCommand) -> Vec<Package> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let at = words.iter().position(|word| *word == "install").filter(|_| is_pip(&words));
     let Some(at) = at.filter(|_| !words.contains(&"--dry-run")) else { return Vec::new() };
     let mut packages = Vec::new();

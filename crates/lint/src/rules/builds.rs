@@ -9,7 +9,7 @@ use crate::{Context, Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         match words[0].rsplit('/').next().unwrap_or_default() {
             "docker" | "podman" | "buildah" => {
                 built(facts, command, context, found);
@@ -32,7 +32,7 @@ fn at_start(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     for command in &facts.commands {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         let program = words[0].rsplit('/').next().unwrap_or_default();
         let has = |wanted: &str| words.contains(&wanted);
         let is_package =
@@ -74,7 +74,7 @@ fn built(
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Shell) else { return };
     let is_known = !command.folder.contains([UNKNOWN, '~']);
     if !is_known || !words.iter().any(|word| matches!(*word, "build" | "bud")) {
@@ -98,7 +98,7 @@ fn built(
     }
 }
 
-/// Options and texts with which pip uses no cache.
+/// Options with which pip uses no cache.
 const NO_CACHE: [&str; 2] = ["--no-cache-dir", "--no-cache"];
 
 /// Checks for cache mounts of pip in instructions whose pip commands use no cache.
@@ -115,21 +115,15 @@ fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
             continue;
         }
         let is_inside = |one: &&ShellCommand| (own.line..=own.last).contains(&one.words[0].line);
-        let texts = |one: &ShellCommand| -> Vec<String> {
-            one.words.iter().map(|word| word.text.clone()).collect()
+        let fetches = |words: &Vec<&str>| {
+            is_pip(words)
+                && words[0] != "uv"
+                && words.iter().any(|word| ["install", "download", "wheel"].contains(word))
         };
-        let installs = facts.commands.iter().filter(is_inside).map(texts);
-        let installs: Vec<Vec<String>> = installs
-            .filter(|one| {
-                let words: Vec<&str> = one.iter().map(String::as_str).collect();
-                is_pip(&words)
-                    && words[0] != "uv"
-                    && words.iter().any(|word| ["install", "download", "wheel"].contains(word))
-            })
-            .collect();
-        let is_off =
-            |words: &Vec<String>| words.iter().any(|word| NO_CACHE.contains(&word.as_str()));
-        if !installs.is_empty() && installs.iter().all(is_off) {
+        let commands = facts.commands.iter().filter(is_inside).map(ShellCommand::texts);
+        let fetching: Vec<Vec<&str>> = commands.filter(fetches).collect();
+        let is_off = |words: &Vec<&str>| words.iter().any(|word| NO_CACHE.contains(word));
+        if !fetching.is_empty() && fetching.iter().all(is_off) {
             let message = "with `--no-cache-dir`, pip does not use the cache that is mounted";
             found.add("cache-mount-unused", own.line, message);
         }

@@ -10,7 +10,7 @@ use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         let line = command.words[0].line;
         match words[0].rsplit('/').next().unwrap_or_default() {
             "git" => git(facts, at, &words, line, found),
@@ -110,7 +110,7 @@ fn never(repository: &str, tag: &str, line: usize) -> Option<Hit<'static>> {
 }
 
 fn is_git(command: &ShellCommand, wanted: &[&str]) -> bool {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     words[0].ends_with("git") && subcommand(&words).is_some_and(|(_, name)| wanted.contains(&name))
 }
 
@@ -126,7 +126,7 @@ fn clones_before(facts: &Facts<'_>, at: usize) -> bool {
 fn clones_tip(facts: &Facts<'_>, at: usize) -> bool {
     let clone = facts.commands[..at].iter().rev().find(|command| is_git(command, &["clone"]));
     clone.is_some_and(|clone| {
-        let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = clone.texts();
         let read = Clone::read(&words[subcommand(&words).map_or(0, |(start, _)| start + 1)..]);
         read.branch.is_none() && !read.has_revision
     })
@@ -137,7 +137,7 @@ fn is_cut_off(facts: &Facts<'_>, at: usize, target: &str) -> bool {
     let last = facts.commands[..at].iter().rposition(|command| is_git(command, &["clone"]));
     let Some(index) = last else { return false };
     let (clone, own) = (&facts.commands[index], &facts.commands[at]);
-    let words: Vec<&str> = clone.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = clone.texts();
     let rest = &words[subcommand(&words).map_or(0, |(start, _)| start + 1)..];
     let is_shallow = rest.iter().any(|word| word.starts_with("--depth"));
     let read = Clone::read(rest);
@@ -313,7 +313,7 @@ fn folder_of(command: &ShellCommand, clone: &Clone<'_>) -> String {
 
 /// Returns the folder that a command clones a repository to.
 pub(super) fn cloned_folder(command: &ShellCommand) -> Option<String> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let (start, _) = subcommand(&words).filter(|_| is_git(command, &["clone"]))?;
     Some(folder_of(command, &Clone::read(&words[start + 1..])))
 }
@@ -323,7 +323,7 @@ fn nested(facts: &Facts<'_>, command: &ShellCommand, clone: &str) -> Vec<String>
     let outer = format!("{}/", plain(clone));
     let clones = facts.commands.iter().filter(|one| one.stage == command.stage);
     let folders = clones.filter(|one| is_git(one, &["clone"])).map(|one| {
-        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = one.texts();
         let start = subcommand(&words).map_or(0, |(start, _)| start + 1);
         folder_of(one, &Clone::read(&words[start..]))
     });
@@ -332,7 +332,7 @@ fn nested(facts: &Facts<'_>, command: &ShellCommand, clone: &str) -> Vec<String>
 
 /// Returns whether a git command may run in the folder of a clone.
 fn may_be_in(command: &ShellCommand, clone: &str) -> bool {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let given = words.windows(2).find(|two| two[0] == "-C").map(|two| two[1]);
     let folder = given.map_or_else(|| command.folder.clone(), |given| join(&command.folder, given));
     let (folder, clone) = (plain(&folder), plain(clone));
@@ -609,7 +609,7 @@ fn is_pull_request(word: &str) -> bool {
 /// Returns the problem if the content of a download is piped into a program.
 fn piped(facts: &Facts<'_>, at: usize) -> Option<&'static str> {
     let next = facts.commands.get(at + 1).filter(|_| facts.commands[at].is_piped)?;
-    let words: Vec<&str> = next.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = next.texts();
     match words[0].rsplit('/').next().unwrap_or_default() {
         "sh" | "bash" | "zsh" | "dash" => Some("a download is piped straight into a shell"),
         // `python3 -m json.tool` and `python3 -c '…'` only read it.
@@ -681,7 +681,7 @@ fn saved(command: &ShellCommand) -> Option<String> {
 /// Returns whether the stage of a command checks a hash or a signature.
 fn is_verified(facts: &Facts<'_>, command: &ShellCommand) -> bool {
     let checks = |other: &ShellCommand| {
-        let words: Vec<&str> = other.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = other.texts();
         let program = words[0].rsplit('/').next().unwrap_or_default();
         program.ends_with("sum") && program != "cksum"
             || matches!(program, "gpgv" | "cosign" | "minisign")

@@ -62,7 +62,9 @@ fn service<'f>(facts: &'f Facts<'_>, setting: &Setting) -> Option<&'f Container>
 /// Lowers the severity of a violation in a service whose image is built, because a script of the
 /// image may read the variable.
 pub(super) fn judged<'r>(facts: &Facts<'_>, setting: &Setting, hit: Hit<'r>) -> Hit<'r> {
-    let is_built = |container: &Container| path(container).is_some();
+    let is_built = |container: &Container| {
+        container.options.iter().any(|one| one.text.starts_with(DOCKERFILE))
+    };
     let may_read = facts.kind == Kind::Compose && service(facts, setting).is_some_and(is_built);
     if may_read { hit.at_most(Severity::Warning) } else { hit }
 }

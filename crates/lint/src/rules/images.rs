@@ -314,7 +314,7 @@ fn is_about(row: &ImageRow, path: &str, tag: &str) -> bool {
 /// Returns whether a stage runs a command that matches a pattern.
 fn runs(facts: &Facts<'_>, stage: usize, pattern: &str) -> bool {
     facts.commands.iter().filter(|command| command.stage == stage).any(|command| {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         matches(pattern, &words.join(" "))
     })
 }

@@ -32,14 +32,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
 }
 
-fn words_of(command: &ShellCommand) -> Vec<&str> {
-    command.words.iter().map(|word| word.text.as_str()).collect()
-}
-
 /// Checks the continuation lines of `pip install` for bounds without quotes.
 fn redirected(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let installs = |one: &&ShellCommand| {
-        let words = words_of(one);
+        let words = one.texts();
         is_pip(&words) && words.contains(&"install")
     };
     if !facts.code.contains('>') && !facts.code.contains('<') {
@@ -118,7 +114,7 @@ const CUDA: [&str; 4] = ["cuda", "nvidia", "cu12", "cu11"];
 
 /// Returns the list in `pip install -r requirements-cuda.txt`.
 fn cuda_list(command: &ShellCommand) -> Option<(&ShellCommand, &str)> {
-    let words = words_of(command);
+    let words = command.texts();
     if !is_pip(&words) || !words.contains(&"install") {
         return None;
     }
@@ -205,7 +201,7 @@ fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     for torch in facts.packages.iter().filter(|one| is_rocm_torch(facts, one)) {
         let Some(command) = command_of(facts, torch) else { continue };
-        let words = words_of(command);
+        let words = command.texts();
         let is_open = torch.version.is_none() && !torch.is_special && !torch.is_limited;
         let replaces =
             words.iter().any(|word| REPLACES.contains(&word.split('=').next().unwrap_or(word)));
@@ -232,7 +228,7 @@ fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let cause = before.iter().find(|one| {
             let own = command_of(facts, one);
             let is_plain = own.is_some_and(|own| {
-                let texts = words_of(own);
+                let texts = own.texts();
                 let takes = |word: &&str| {
                     OTHER_SOURCE.contains(&word.split('=').next().unwrap_or(word))
                         || matches!(*word, "-i" | "-f" | "-t" | "--target")
@@ -270,7 +266,7 @@ const NAMES_ENVIRONMENT: [&str; 5] = ["--system", "--target", "--prefix", "--pyt
 fn synced(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let activates = |one: &ShellCommand| {
         let is_other = |word: &&str| word.ends_with("/bin/activate") && !word.contains(".venv/");
-        words_of(one).iter().any(is_other)
+        one.texts().iter().any(is_other)
     };
     let is_other = OTHER_ENVIRONMENT.iter().any(|text| facts.code.contains(text));
     if is_other || facts.commands.iter().any(activates) {
@@ -281,13 +277,13 @@ fn synced(facts: &Facts<'_>, found: &mut Findings<'_>) {
         .iter()
         .filter(|one| is_rocm_torch(facts, one))
         .filter_map(|one| Some((one.command, command_of(facts, one)?)))
-        .filter(|(_, command)| is_for_project(&words_of(command)))
+        .filter(|(_, command)| is_for_project(&command.texts()))
         .collect();
     let (Some((first, command)), Some((last, _))) = (installs.first(), installs.last()) else {
         return;
     };
     let removes = |one: &&ShellCommand| {
-        let words = words_of(one);
+        let words = one.texts();
         let is_harmless = |word: &&str| {
             ["rocm", "--no-install-package", "--inexact", "--dry-run", "--check", "--help"]
                 .iter()

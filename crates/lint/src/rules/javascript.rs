@@ -52,7 +52,7 @@ const TAKES_VALUE: [&str; 13] = [
 
 /// Checks `npm install NAME` without a version.
 fn named(command: &ShellCommand, found: &mut Findings<'_>) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let plain: Vec<&str> =
         words[1..].iter().copied().filter(|word| !word.starts_with('-')).collect();
     let takes = |word: &&str| TAKES_VALUE.contains(word);

@@ -83,7 +83,7 @@ fn says_smaller(facts: &Facts<'_>, line: usize) -> bool {
 
 /// Returns whether a command removes folders or caches.
 fn removes(command: &ShellCommand) -> bool {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let program = words[0].rsplit('/').next().unwrap_or_default();
     let is_recursive = |word: &&str| {
         let letters = word.strip_prefix('-').unwrap_or_default();

@@ -51,7 +51,7 @@ fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let name = format!("{}:{}", base.path, base.tag.unwrap_or_default());
             matches_any(&data().externally_managed, &name)
         });
-        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = one.texts();
         let is_system = matches!(words[0], "pip" | "pip3" | "python3") && is_pip(&words);
         let changes = words.iter().any(|word| matches!(*word, "install" | "uninstall"));
         let option = |word: &&str| ELSEWHERE.contains(&word.split('=').next().unwrap_or(word));

@@ -58,7 +58,7 @@ pub(super) fn made_executable(facts: &Facts<'_>, at: usize) -> Option<String> {
             || word.len() >= 3 && word.starts_with(['0', '7']) && word.contains('5')
     };
     let makes = |one: &ShellCommand| {
-        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = one.texts();
         words[0] == "chmod" && words.contains(&target) && words.iter().any(|word| is_mode(word))
     };
     let mut after = facts.commands[at + 1..].iter().take(MOST_AFTER);
@@ -75,7 +75,7 @@ fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     for command in facts.commands.iter().filter(|one| !one.is_message()) {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         let program = words[0].rsplit('/').next().unwrap_or_default();
         let line = command.words[0].line;
         let is_download = matches!(program, "wget" | "curl" | "aria2c" | "axel");

@@ -87,7 +87,7 @@ fn is_for_ollama(facts: &Facts<'_>, setting: &Setting) -> bool {
             setting.program.as_deref().is_some_and(is_ollama)
         }
         Scope::Exported => facts.commands.iter().any(|command| {
-            let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+            let words: Vec<&str> = command.texts();
             words[0].rsplit('/').next() == Some("ollama")
                 && words.get(1) == Some(&"serve")
                 && command.stage == setting.stage

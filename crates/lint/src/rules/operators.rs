@@ -35,7 +35,7 @@ const NEXT: [&str; 8] = ["apt", "apt-get", "dnf", "yum", "apk", "pip", "pip3", "
 
 /// Checks for `apt-get update apt-get install …`, without `&&`.
 fn missing(command: &ShellCommand, found: &mut Findings<'_>) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let program = words[0].rsplit('/').next().unwrap_or_default();
     if !MANAGERS.contains(&program) {
         return;

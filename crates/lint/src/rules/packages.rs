@@ -189,7 +189,7 @@ fn wheels(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) {
 }
 
 fn python_of(command: &ShellCommand) -> Option<&str> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let asked = words.windows(2).find(|two| matches!(two[0], "--python" | "-p")).map(|two| two[1]);
     let named = words.iter().find(|word| word.starts_with("--python="));
     let program = words[0].rsplit('/').next().filter(|program| program.contains("p"));
@@ -243,7 +243,7 @@ fn indexes<'f>(
     reported: &mut BTreeSet<&'f str>,
     found: &mut Findings<'_>,
 ) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     if !is_pip(&words) || !words.contains(&"install") {
         return;
     }

@@ -165,7 +165,7 @@ const OWNERS: [&str; 3] =
 /// Returns the repository and the release of a clone of one of ROCm's repositories, with its line
 /// and stage.
 fn cloned(command: &ShellCommand) -> Option<(String, String, usize, usize)> {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let is_clone = words[0] == "git" && words.contains(&"clone");
     let branch = words.windows(2).find(|two| matches!(two[0], "-b" | "--branch"))?[1];
     let named = branch.strip_prefix("rocm-").and_then(release).filter(|_| is_clone)?;

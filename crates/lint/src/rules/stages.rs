@@ -308,7 +308,7 @@ const MODELS: [&str; 3] = [".gguf", ".safetensors", ".ckpt"];
 
 /// Checks for commands that add a model or the day's newest packages to the image.
 fn grows(command: &ShellCommand, found: &mut Findings<'_>) {
-    let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+    let words: Vec<&str> = command.texts();
     let line = command.words[0].line;
     let program = words[0].rsplit('/').next().unwrap_or_default();
     let plain: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
@@ -418,7 +418,7 @@ fn twice(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>) {
     let is_sdk = path.starts_with("rocm/dev-");
     let is_complete = is_sdk && tag.is_some_and(|tag| tag.ends_with("-complete"));
     let compiles = facts.commands.iter().filter(|one| stages.contains(&one.stage)).any(|one| {
-        let words: Vec<&str> = one.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = one.texts();
         let program = words[0].rsplit('/').next().unwrap_or_default();
         let is_moved = matches!(program, "chmod" | "cp" | "ln" | "mv" | "rm");
         COMPILES.contains(&program)
@@ -493,7 +493,7 @@ fn cached(facts: &Facts<'_>, all: &[Instruction], stages: &[usize], found: &mut 
         let Some(command) = command_of(facts, package).filter(|one| is_own(all, one)) else {
             continue;
         };
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         let Some(own) = instruction_of(all, command.words[0].line) else { continue };
         let is_kept = |text: &str| {
             !["type=cache", "cache purge", ".cache", "no-cache-dir", "no_cache", "target=/root"]

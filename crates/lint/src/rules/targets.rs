@@ -93,22 +93,19 @@ pub(super) fn flash_attention(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell) || !facts.code.contains(FLASH) {
         return;
     }
-    let words = |one: &ShellCommand| -> Vec<String> {
-        one.words.iter().map(|word| word.text.clone()).collect()
-    };
     let clones = |one: &&ShellCommand| {
-        let words = words(one);
-        words[0] == "git" && words.iter().any(|word| word == "clone")
+        let words = one.texts();
+        words[0] == "git" && words.contains(&"clone")
             || words.iter().any(|word| word.starts_with("git+"))
     };
-    let is_other = |one: &ShellCommand| !words(one).iter().any(|word| word.contains(FLASH));
+    let is_other = |one: &ShellCommand| !one.texts().iter().any(|word| word.contains(FLASH));
     let has_other = facts.commands.iter().filter(clones).any(is_other)
         || OTHER_BUILDS.iter().any(|text| facts.code.contains(text));
     let builds = |one: &&ShellCommand| {
-        let words = words(one);
-        let has = |text: &str| words.iter().any(|word| word == text);
+        let words = one.texts();
+        let has = |text: &str| words.contains(&text);
         has("setup.py") && ["install", "bdist_wheel", "develop"].iter().any(|word| has(word))
-            || has("install") && words.iter().any(|word| word.contains(FLASH) || word == ".")
+            || has("install") && words.iter().any(|word| word.contains(FLASH) || *word == ".")
     };
     let Some(build) = facts.commands.iter().find(builds).filter(|_| !has_other) else { return };
     let line = build.words[0].line;

@@ -160,7 +160,7 @@ fn in_commands(
 ) {
     let is_row = |one: &&Candidate| is_file(one.row) && applies(one.row, facts.kind, "");
     for command in facts.commands.iter().filter(|command| !is_talk(command)) {
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = command.texts();
         let lower = words.join(" ").to_ascii_lowercase();
         for candidate in COMMANDS.matching(&lower).filter(is_row) {
             let row = candidate.row;

@@ -40,6 +40,11 @@ pub struct ShellCommand {
 }
 
 impl ShellCommand {
+    /// Returns the texts of its words.
+    pub fn texts(&self) -> Vec<&str> {
+        self.words.iter().map(|word| word.text.as_str()).collect()
+    }
+
     /// Returns whether the command only prints a message for people.
     pub fn is_message(&self) -> bool {
         let program = self.words[0].text.as_str();
@@ -576,10 +581,8 @@ mod tests {
 
     fn check(name: &str, text: &str, expected: &[(usize, &[&str])]) {
         let found = commands(name, text);
-        let found: Vec<(usize, Vec<&str>)> = found
-            .iter()
-            .map(|one| (one.words[0].line, one.words.iter().map(|w| w.text.as_str()).collect()))
-            .collect();
+        let found: Vec<(usize, Vec<&str>)> =
+            found.iter().map(|one| (one.words[0].line, one.texts())).collect();
         let expected: Vec<(usize, Vec<&str>)> =
             expected.iter().map(|(line, words)| (*line, words.to_vec())).collect();
         assert_eq!(found, expected, "{text}");

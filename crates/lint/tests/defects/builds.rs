@@ -136,6 +136,8 @@ fn a_script_of_the_image_can_read_a_variable() {
     let other = Folder { dockerfile, script: "ollama serve\n" };
     assert_eq!(inside(&other, rule, "Dockerfile", dockerfile), ["2 information"]);
     assert_eq!(inside(&other, rule, "compose.yml", service), ["5 warning"]);
+    let target = service.replace("build: .", "build: { context: ., target: a }");
+    assert_eq!(inside(&other, rule, "compose.yml", &target), ["5 warning"]);
     let plain = "FROM ollama/ollama:rocm\nENV OLLAMA_MODEL=a\n";
     assert_eq!(inside(&other, rule, "Dockerfile", plain), ["2 error"]);
 }

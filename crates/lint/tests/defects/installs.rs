@@ -46,6 +46,24 @@ fn a_default_for_an_empty_value_can_be_intended() {
 }
 
 #[test]
+fn torchvision_can_require_another_torch() {
+    let file = |packages: &str| {
+        format!(
+            "FROM docker.io/library/python:3.12\nRUN pip install openai-whisper\nRUN pip install {packages} --index-url https://download.pytorch.org/whl/rocm7.2\n"
+        )
+    };
+    expect(
+        "torch-kept",
+        NONE,
+        &[
+            ("Dockerfile", &file("torch"), &["3 error"]),
+            ("Dockerfile", &file("torch torchvision"), &["3 warning"]),
+            ("Dockerfile", &file("torch torchaudio"), &["3 warning"]),
+        ],
+    );
+}
+
+#[test]
 fn torch_can_be_replaced() {
     let file = |first: &str, second: &str| {
         format!("FROM docker.io/library/python:3.12\nRUN {first}\nRUN {second}\n")
