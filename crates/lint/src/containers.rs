@@ -197,7 +197,7 @@ fn run_at(words: &[&str]) -> Option<usize> {
 fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
     let mut rest = command.words[at..].iter();
     let mut is_interactive = false;
-    let mut container = Container { image: None, options: rootless(command, facts) };
+    let mut container = Container::new(None, rootless(command, facts));
     let mut settings: Vec<Setting> = Vec::new();
     while let Some(word) = rest.next() {
         let text = word.text.as_str();
@@ -395,7 +395,7 @@ fn takes_value(option: &str) -> bool {
 fn manifest(command: &ShellCommand, facts: &mut Facts<'_>) {
     let mut given = options(&command.words[1..]);
     given.extend(rootless(command, facts));
-    let mut container = Container { image: None, options: given };
+    let mut container = Container::new(None, given);
     let mut words = command.words.iter();
     while let Some(word) = words.next() {
         // `--additional-flags "--privileged …"`

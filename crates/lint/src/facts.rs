@@ -135,6 +135,17 @@ pub struct Container {
     pub image: Option<Word>,
     /// Its options in the form of `podman run` (`--device=/dev/kfd`), each with its line.
     pub options: Vec<Word>,
+    /// The name of the service of a compose file.
+    pub(crate) service: Option<Word>,
+    /// What the base file of a compose file says about the service.
+    pub(crate) base: Option<Box<Container>>,
+}
+
+impl Container {
+    /// Creates a container that is not a service of a compose file.
+    pub(crate) fn new(image: Option<Word>, options: Vec<Word>) -> Self {
+        Self { image, options, service: None, base: None }
+    }
 }
 
 /// A Python package to install.

@@ -253,6 +253,7 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     options.extend(containers::markers(&texts.join(" "), node.line));
     if let Some((reference, line)) = image {
+        probe(node, reference, facts);
         // An image that is never pulled was loaded into the node.
         let policy = node.get("imagePullPolicy").and_then(Node::text);
         if policy != Some("Never") || reference.contains('/') {
@@ -261,7 +262,31 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
         containers::start(words, reference, facts);
     }
     let image = image.map(|(text, line)| Word { text: text.to_owned(), line });
-    facts.containers.push(Container { image, options });
+    facts.containers.push(Container::new(image, options));
+}
+
+/// Parts of the names of servers that load a model before they answer.
+const LOADERS: [&str; 4] = ["llama.cpp", "sglang", "text-generation-inference", "vllm"];
+
+/// The seconds that a server can need to load or download a model.
+const LOADING: u32 = 600;
+
+/// Checks for a liveness probe that ends a server while it loads its model.
+fn probe(container: &Node, image: &str, facts: &mut Facts<'_>) {
+    let own = container.entries().iter().find(|(key, _)| key.text() == Some("livenessProbe"));
+    let loads = LOADERS.iter().any(|name| image.contains(name));
+    let Some((key, probe)) = own.filter(|_| loads && container.get("startupProbe").is_none()) else {
+        return;
+    };
+    let number = |name: &str, default: u32| {
+        probe.get(name).and_then(Node::text).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let period = number("periodSeconds", 10).saturating_mul(number("failureThreshold", 3));
+    let seconds = number("initialDelaySeconds", 0).saturating_add(period);
+    if seconds < LOADING {
+        let message = format!("the pod is restarted if the model is not loaded after {seconds} s");
+        facts.problems.push(Problem { rule: "kubernetes-probe", line: key.line, message });
+    }
 }
 
 /// Reports a value that is not text: the server accepts only strings here.

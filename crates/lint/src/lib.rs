@@ -21,6 +21,7 @@ pub mod forms;
 mod kubernetes;
 mod python;
 pub mod report;
+mod requirements;
 mod rules;
 pub mod sarif;
 pub mod shell;
@@ -98,11 +99,57 @@ pub trait Exists: std::fmt::Debug {
 
 /// Returns the findings in a file, in the order of its lines.
 pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
-    let facts = Facts::read(file, text);
+    let mut facts = Facts::read(file, text);
+    if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
+        compose::complete(&mut facts, exists);
+    }
     let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);
+    if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) {
+        together(file, text, context, exists, &mut all);
+    }
     in_order(all.all, text)
 }
+
+/// Adds the findings of a Dockerfile that only its lists of requirements together with its commands
+/// have.
+fn together<'a>(
+    file: &'a str,
+    text: &str,
+    context: Context<'_>,
+    exists: &dyn Exists,
+    all: &mut Findings<'a>,
+) {
+    let Some(inlined) = requirements::inlined(file, text, exists) else { return };
+    let facts = Facts::read(file, &inlined.text);
+    let mut found = Findings::new(file);
+    rules::run(&facts, context, &mut found);
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    for list in &inlined.lists {
+        let list_facts = Facts::read("requirements.txt", list);
+        let mut own = Findings::new("requirements.txt");
+        rules::run(&list_facts, context, &mut own);
+        known.extend(own.all.iter().map(|one| one.rule.id.as_str()));
+    }
+    let places = all.places();
+    all.all.extend(found.all.into_iter().filter(|one| {
+        let rule = one.rule.id.as_str();
+        TOGETHER.contains(&rule) && !known.contains(rule) && !places.contains(&(one.line, rule))
+    }));
+}
+
+/// The rules about packages that depend on the image or on other packages.
+const TOGETHER: [&str; 9] = [
+    "cpu-package",
+    "cuda-package",
+    "packages-do-not-match",
+    "packages-same-module",
+    "package-other-system",
+    "rocm-twice",
+    "torch-kept",
+    "torch-replaced",
+    "wheel-python",
+];
 
 /// Returns the findings of `rules` for the pins that were read from `text`, in the order of its
 /// lines.

@@ -37,7 +37,7 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
             let line = held.options.first().map_or(1, |option| option.line);
             held.options.push(containers::named("--podman", None, line));
         }
-        facts.containers.push(Container { image: None, options: held.options });
+        facts.containers.push(Container::new(None, held.options));
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn arrays(facts: &mut Facts<'_>) {
     let containers: Vec<Held> =
         found.into_iter().filter(|held| is_gpu(held) && !is_used(held)).collect();
     let containers = containers.into_iter();
-    let containers = containers.map(|held| Container { image: None, options: held.options });
+    let containers = containers.map(|held| Container::new(None, held.options));
     facts.containers.extend(containers);
 }
 

@@ -1,10 +1,13 @@
 //! Reads the services of a compose file: images, variables, build arguments and devices, each with
 //! its line.
 
+mod base;
 mod builds;
 mod structure;
 
 use std::collections::BTreeSet;
+
+pub(crate) use base::complete;
 
 use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};
@@ -27,7 +30,7 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     let services = root.get("services").map_or(&[][..], Node::entries);
     let services = services.iter().map(|(name, value)| (name, &**value));
     for (name, value) in fragments.chain(services) {
-        service(name.text().unwrap_or_default(), value, facts);
+        service(name, value, facts);
     }
     structure::check(&root, facts);
     // A fragment is read once for each service that merges it, so its variables are found several
@@ -39,11 +42,13 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     });
 }
 
-fn service(name: &str, service: &Node, facts: &mut Facts<'_>) {
+fn service(key: &Node, service: &Node, facts: &mut Facts<'_>) {
+    let name = key.text().unwrap_or_default();
     let reference = service.get("image").and_then(Node::text).map(interpolated);
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
     let build = service.get("build");
-    let mut container = Container { image: None, options: options(service) };
+    let mut container = Container::new(None, options(service));
+    container.service = Some(Word { text: name.to_owned(), line: key.line });
     // A compose file for podman is assumed to be for rootless containers.
     if facts.file.rsplit('/').next().is_some_and(|file| file.contains("podman")) {
         container.options.push(named("--podman", None, 1));
@@ -157,6 +162,7 @@ fn options(service: &Node) -> Vec<Word> {
     for (key, option) in OPTIONS {
         let Some(node) = service.get(key) else { continue };
         match &node.value {
+            Value::Scalar(text) if structure::is_nothing(node, text) => {}
             Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
             Value::Mapping(_) => {
                 // A block mapping starts on the line after its key.

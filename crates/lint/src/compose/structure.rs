@@ -113,7 +113,7 @@ fn types(service: &Node, text: &str, problems: &mut Vec<Problem>) {
 }
 
 /// Returns whether a scalar is empty.
-fn is_nothing(node: &Node, text: &str) -> bool {
+pub(super) fn is_nothing(node: &Node, text: &str) -> bool {
     text.is_empty() || node.is_plain && matches!(text, "null" | "~" | "Null" | "NULL")
 }
 
@@ -137,7 +137,7 @@ fn mounts(service: &Node, problems: &mut Vec<Problem>) {
 const EXTENDED: [&str; 4] = ["devices", "environment", "group_add", "security_opt"];
 
 /// Returns whether a file is used together with a base file.
-fn is_override(facts: &Facts<'_>) -> bool {
+pub(super) fn is_override(facts: &Facts<'_>) -> bool {
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
     let calls = |line: &str| line.trim_start().starts_with('#') && line.matches(" -f ").count() > 1;
     name.contains("override") || facts.text.lines().any(calls)

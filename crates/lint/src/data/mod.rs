@@ -2,6 +2,7 @@
 //!
 //! Start at [`Data`] and its queries. `read` parses the file.
 
+mod contents;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,10 +130,19 @@ pub struct Data {
     pub(crate) sections: Vec<SectionRow>,
     /// Images that set no variables.
     pub(crate) plain_bases: Vec<String>,
-    /// Patterns of images that contain neither curl nor wget.
-    pub(crate) without_download: Vec<String>,
+    /// Programs that images lack.
+    pub(crate) contents: Vec<ContentsRow>,
+    /// The programs that an apt package brings with its dependencies and recommendations, by its
+    /// name.
+    pub(crate) brings: BTreeMap<String, BTreeSet<String>>,
+    /// Packages that some releases of distributions do not have.
+    pub(crate) gone: Vec<GoneRow>,
+    /// Python packages that contain the same module.
+    pub(crate) modules: Vec<ModuleRow>,
     /// Patterns of images whose Python refuses pip outside virtual environments.
     pub(crate) externally_managed: Vec<String>,
+    /// Patterns of images that have a user with the UID 1000.
+    pub(crate) uid_1000: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Owners on Docker Hub that keep the tags of releases.
@@ -330,12 +340,41 @@ pub(crate) struct SectionRow {
     pub(crate) keys: Vec<String>,
 }
 
+/// Programs that images lack.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContentsRow {
+    /// Patterns of `PATH:TAG`.
+    pub(crate) images: Vec<String>,
+    pub(crate) lacks: Vec<String>,
+}
+
+/// Packages that some releases of distributions do not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct GoneRow {
+    pub(crate) packages: Vec<String>,
+    /// The names of the releases.
+    pub(crate) releases: Vec<String>,
+    /// The package to install instead.
+    pub(crate) instead: Option<String>,
+    /// Whether other repositories have the packages.
+    pub(crate) is_elsewhere: bool,
+}
+
+/// Python packages that contain the same module.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ModuleRow {
+    pub(crate) module: String,
+    pub(crate) packages: Vec<String>,
+}
+
 /// A release of a distribution.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseRow {
     pub(crate) name: String,
     /// Patterns of `PATH:TAG`.
     pub(crate) images: Vec<String>,
+    /// Patterns of images that are based on the release's image.
+    pub(crate) based: Vec<String>,
     pub(crate) codename: Option<String>,
     /// The last day with updates, `YYYY-MM-DD`.
     pub(crate) end: Option<String>,

@@ -8,6 +8,7 @@ use pins::{Known, ParseError, Releases};
 
 use crate::forms;
 
+use super::contents::{by_package, read_contents, read_gone, read_module, read_program};
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
     NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, ReleaseRow, RocmRow, Row, Rule,
@@ -35,6 +36,10 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let variables = reader.rows("variable", read_variable);
         let ollama = reader.rows("ollama", read_ollama);
         let bases = reader.rows("base", read_base);
+        let contents = reader.rows("contents", read_contents);
+        let programs = reader.rows("program", read_program);
+        let gone = reader.rows("gone", read_gone);
+        let modules = reader.rows("module", read_module);
         let releases = reader.rows("release", read_release);
         let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
@@ -46,14 +51,15 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
+        let mut uid_1000 = Vec::new();
         let mut publishers = BTreeSet::new();
-        let (mut without_download, mut externally_managed) = (Vec::new(), Vec::new());
+        let mut externally_managed = Vec::new();
         for (name, repositories) in bases? {
             match name.as_str() {
                 "official" => official.extend(repositories),
                 "publishers" => publishers.extend(repositories),
-                "without-curl" => without_download = repositories,
                 "externally-managed" => externally_managed = repositories,
+                "uid-1000" => uid_1000 = repositories,
                 _ => plain_bases.extend(repositories),
             }
         }
@@ -82,8 +88,12 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             quadlets: quadlets?,
             sections: sections?,
             plain_bases,
-            without_download,
+            contents: contents?,
+            brings: by_package(programs?),
+            gone: gone?,
+            modules: modules?,
             externally_managed,
+            uid_1000,
             official,
             publishers,
             releases: releases?,
@@ -141,9 +151,9 @@ impl Reader<'_, '_, '_> {
 }
 
 /// A table and its name.
-struct Named<'t> {
-    name: &'t str,
-    table: Table<'t>,
+pub(super) struct Named<'t> {
+    pub(super) name: &'t str,
+    pub(super) table: Table<'t>,
 }
 
 impl Named<'_> {
@@ -171,7 +181,7 @@ impl Named<'_> {
     }
 
     /// Reads `source`, `known` and `checked`, if the row has them.
-    fn evidence(&self, report: &mut Report<'_>) -> Result<Option<Evidence>, Reported> {
+    pub(super) fn evidence(&self, report: &mut Report<'_>) -> Result<Option<Evidence>, Reported> {
         let has = ["source", "known", "checked"].iter().any(|key| self.table.get(key).is_some());
         if has { self.required_evidence(report).map(Some) } else { Ok(None) }
     }
@@ -426,9 +436,16 @@ fn read_release(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReleaseRow
     named.table.check_form(report, forms::RELEASE.keys);
     let name = named.table.required(report, "name", "name = \"Ubuntu 24.04\"", line);
     let images = named.table.texts(report, "images", "ubuntu:24.04*", line);
+    let based = named.table.texts(report, "based", "python:*-trixie", line);
     let codename = named.table.optional(report, "codename", line);
     let end = named.table.date(report, "end");
-    Ok(ReleaseRow { name: name?, images: images?, codename: codename?, end: end? })
+    Ok(ReleaseRow {
+        name: name?,
+        images: images?,
+        based: based?,
+        codename: codename?,
+        end: end?,
+    })
 }
 
 fn read_coupling(report: &mut Report<'_>, named: &Named<'_>) -> Result<CouplingRow, Reported> {
@@ -497,7 +514,7 @@ fn patterns(
     items.iter().map(|item| item.any_text(report, line).map(str::to_owned)).collect()
 }
 
-fn line(text: &str) -> Result<String, Wrong> {
+pub(super) fn line(text: &str) -> Result<String, Wrong> {
     match text.chars().count() {
         0..=800 => Ok(text.to_owned()),
         length => {

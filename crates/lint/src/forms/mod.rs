@@ -1,9 +1,11 @@
 //! The form of `versions/lint.toml`.
 
+mod contents;
 mod names;
 
 use pins::form::{Form, Key, Kind};
 
+pub use contents::{CONTENTS, GONE, MODULE, PROGRAM, RELEASE};
 pub use names::{BASE, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
@@ -102,7 +104,35 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
-            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, and those in `without-curl` are patterns of images without curl and wget.",
+            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, those in `externally-managed` are patterns of images whose Python refuses pip, and those in `uid-1000` are patterns of images with a user of that UID.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "contents",
+            Kind::TableByName(&CONTENTS),
+            "Programs that images lack.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "program",
+            Kind::TableByName(&PROGRAM),
+            "The apt packages that bring a program; those in `none` bring none of the programs.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "gone",
+            Kind::TableByName(&GONE),
+            "Packages that some releases of distributions do not have.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "module",
+            Kind::TableByName(&MODULE),
+            "Python packages that contain the same module.",
             "none",
             "",
         ),
@@ -546,35 +576,6 @@ pub const VARIABLE: Form = Form::of(
         ROW,
         EVIDENCE,
     ],
-);
-
-/// A release of a distribution.
-pub const RELEASE: Form = Form::of(
-    "A release of a distribution.",
-    &[&[
-        Key::required("name", Kind::Text, "Its name.", "name = \"Ubuntu 24.04\""),
-        Key::optional(
-            "images",
-            Kind::Texts,
-            "Patterns of images that contain this release, as `PATH:TAG`.",
-            "none",
-            "images = [\"ubuntu:24.04*\"]",
-        ),
-        Key::optional(
-            "codename",
-            Kind::Text,
-            "The release's name in package sources.",
-            "none",
-            "codename = \"noble\"",
-        ),
-        Key::optional(
-            "end",
-            Kind::Date,
-            "The last day on which the release gets updates.",
-            "the release still gets updates",
-            "end = 2025-05-31",
-        ),
-    ]],
 );
 
 /// Releases of torch with other packages.

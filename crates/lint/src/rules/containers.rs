@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{for_gpu, images};
+use super::{for_gpu, images, programs};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
@@ -27,13 +27,21 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         found.add(problem.rule, problem.line, problem.message.as_str());
     }
     group_numbers(facts, found);
-    let mut seen: BTreeSet<(&str, usize, &str)> = BTreeSet::new();
-    for container in &facts.containers {
+    let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
+    for own in &facts.containers {
+        let merged = own.merged();
+        let container = merged.as_ref().unwrap_or(own);
+        images::in_base(facts, container, own, context, found);
+        programs::health_checks(container, found);
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
+            // The base file has its own findings.
+            if own.base.as_ref().is_some_and(|base| broken(base, row).is_some()) {
+                continue;
+            }
             // Several rows can describe the same service.
-            let is_again =
-                row.row.rule == OPEN && !seen.insert((&row.row.rule, option.line, &option.text));
+            let key = (row.row.rule.as_str(), option.line, option.text.clone());
+            let is_again = row.row.rule == OPEN && !seen.insert(key);
             if is_again {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::{Facts, Findings, Kind};
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
         replaced(facts, found);
+        for_ollama(facts, found);
     }
     if facts.kind != Kind::Dockerfile {
         return;
@@ -140,6 +141,38 @@ fn brought(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let message =
             format!("`{}` brings the CUDA build of torch from the default index", package.name);
         found.add("cuda-package", package.line, message);
+    }
+}
+
+/// Packages with the whole of ROCm's libraries or compilers.
+const WHOLE: [&str; 8] = [
+    "rocm",
+    "rocm-dev",
+    "rocm-developer-tools",
+    "rocm-hip-libraries",
+    "rocm-hip-sdk",
+    "rocm-libs",
+    "rocm-ml-sdk",
+    "rocm-opencl-sdk",
+];
+
+/// Checks for ROCm that is installed for Ollama, which brings its own.
+fn for_ollama(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let is_ollama = has(&["ollama.com/install.sh", "ollama-linux-amd64", "from=ollama/ollama"]);
+    // Another program may use it.
+    let has_other = has(&["torch", "llama.cpp", "vllm", "hipcc", "cmake", "go build", "comfyui", "tensorflow", "onnxruntime"]);
+    if !is_ollama || has_other {
+        return;
+    }
+    let whole = facts.commands.iter().find_map(|one| {
+        let is_manager = matches!(one.words[0].text.as_str(), "apt" | "apt-get" | "dnf" | "yum");
+        one.words.iter().filter(|_| is_manager).find(|word| WHOLE.contains(&word.text.as_str()))
+    });
+    if let Some(word) = whole {
+        let message = format!("Ollama brings its own ROCm and does not use `{}`", word.text);
+        found.add("rocm-twice", word.line, message);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{for_gpu, rocm};
 use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
-use crate::facts::Image;
+use crate::facts::{Container, Image};
 use crate::shell::{Scope, Setting, UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Hit, Kind};
 
@@ -233,11 +233,23 @@ pub(super) fn is_floating(reference: &str) -> bool {
     !has_digest && tag.is_none_or(|tag| tag == "latest")
 }
 
+/// Returns a reference as `PATH:TAG`, for the patterns of the data.
+pub(super) fn path_and_tag(reference: &str) -> String {
+    let Parts { path, tag, .. } = parts(reference);
+    format!("{path}:{}", tag.unwrap_or_default())
+}
+
 /// Returns the release of a distribution that an image contains.
 pub(super) fn release(reference: &str) -> Option<&'static ReleaseRow> {
-    let Parts { path, tag, .. } = parts(reference);
-    let image = format!("{path}:{}", tag.unwrap_or_default());
+    let image = path_and_tag(reference);
     data().releases.iter().find(|row| matches_any(&row.images, &image))
+}
+
+/// Returns the release of a distribution that an image contains or is based on.
+pub(super) fn released(reference: &str) -> Option<&'static ReleaseRow> {
+    let image = path_and_tag(reference);
+    let mut rows = data().releases.iter();
+    rows.find(|row| matches_any(&row.images, &image) || matches_any(&row.based, &image))
 }
 
 /// Checks for distributions that no longer get updates.
@@ -264,14 +276,12 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     let tag = tag.unwrap_or_default();
     let is_its = |word: &Word| word.text == *reference && word.line == line;
     let container = facts.containers.iter().find(|one| one.image.as_ref().is_some_and(is_its));
-    let options = container.map_or(&[][..], |one| &one.options);
+    let merged = container.and_then(Container::merged);
+    let options = merged.as_ref().or(container).map_or(&[][..], |one| &one.options);
     for row in &data().images {
-        let has_option = row.option.as_ref().is_none_or(|option| {
-            // A digest alone does not show what the image contains.
-            !is_only_digest && options.iter().any(|given| matches(option, &given.text))
-        });
-        let is_other = row.except_option.as_ref();
-        let is_other = is_other.is_some_and(|one| options.iter().any(|o| matches(one, &o.text)));
+        // A digest alone does not show what the image contains.
+        let is_known = row.option.is_none() || !is_only_digest;
+        let has_option = is_known && is_with_options(row, options);
         let is_variable = |one: &Setting| {
             one.scope == Scope::Image
                 && one.stage == image.stage
@@ -284,7 +294,7 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
                 .any(|release| row.old_rocm.iter().any(|old| old.contains(&release)));
         let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
             && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
-        let is_wanted = has_option && !is_other && has_variable && has_rocm && is_its_build;
+        let is_wanted = has_option && has_variable && has_rocm && is_its_build;
         if !(is_about(row, path, tag) && is_wanted) {
             continue;
         }
@@ -300,6 +310,36 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let message = format!("`{reference}` contains ROCm {release}");
         let named = rocm::Named { release, line, is_series: false, is_word: false, message };
         rocm::judge(named, facts, context, found);
+    }
+}
+
+/// Returns whether a container with these options has what a row needs, and not what it excludes.
+fn is_with_options(row: &ImageRow, options: &[Word]) -> bool {
+    let has = |pattern: &String| options.iter().any(|one| matches(pattern, &one.text));
+    row.option.as_ref().is_none_or(has) && !row.except_option.as_ref().is_some_and(has)
+}
+
+/// Checks a service whose image is named only in the base file, and whose options are not.
+pub(super) fn in_base(
+    facts: &Facts<'_>,
+    merged: &Container,
+    own: &Container,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
+    let (Some(base), None, Some(image)) = (&own.base, &own.image, &merged.image) else { return };
+    let Parts { path, tag, has_digest, .. } = parts(&image.text);
+    let is_only_digest = has_digest && tag.is_none();
+    let rows = data().images.iter().filter(|row| row.option.is_some() && !is_only_digest);
+    for row in rows.filter(|row| is_about(row, path, tag.unwrap_or_default())) {
+        if is_with_options(row, &merged.options) && !is_with_options(row, &base.options) {
+            let message = row.row.message.replace("{image}", &image.text);
+            let sure = facts.target.matches(&row.row.gpus, context);
+            let hit = Hit::new(&row.row.rule, image.line, message).of(&row.row);
+            if let Some(hit) = for_gpu(hit, sure) {
+                found.hit(hit);
+            }
+        }
     }
 }
 

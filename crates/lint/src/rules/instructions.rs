@@ -14,7 +14,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     unknown(&all, found);
     for own in &all {
         list(own, found);
+        shell_in_copy(own, found);
     }
+    frontend(facts, found);
     started(facts, &all, found);
     without_file(facts, &all, found);
 }
@@ -95,6 +97,34 @@ fn list(own: &Instruction, found: &mut Findings<'_>) {
             found.hit(hit.help("write the folders in double quotes: `VOLUME [\"/app\"]`"));
         }
         _ => {}
+    }
+}
+
+/// Words of a shell, which the builder takes as the names of files.
+const OF_SHELL: [&str; 8] = ["&&", "||", "|", ";", "2>/dev/null", ">/dev/null", "2>&1", "&>/dev/null"];
+
+/// Checks for a copy with words of a shell.
+fn shell_in_copy(own: &Instruction, found: &mut Findings<'_>) {
+    let (name, rest) = parts(own);
+    let is_copy = matches!(name.as_str(), "COPY" | "ADD") && !rest.contains("<<");
+    let mut words = rest.split_whitespace().filter(|word| OF_SHELL.contains(word));
+    if let Some(word) = words.next().filter(|_| is_copy) {
+        let message = format!("`{name}` runs no shell, so `{word}` is the name of a file");
+        let hit = Hit::new("missing-file", own.line, message);
+        found.hit(hit.help("a source that may be missing can be written as a pattern: `COPY file* /app/`"));
+    }
+}
+
+/// Checks for the experimental frontend of the builder.
+fn frontend(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for (line, text) in facts.lines().take_while(|(_, text)| text.trim_start().starts_with('#')) {
+        let directive: String = text.split_whitespace().collect();
+        let name = directive.strip_prefix("#syntax=").unwrap_or_default();
+        if name.contains("docker/dockerfile:") && name.contains("experimental") {
+            let message = format!("`{name}` is an old, experimental frontend");
+            let hit = Hit::new("instruction-deprecated", line, message);
+            found.hit(hit.help("write `# syntax=docker/dockerfile:1`: cache mounts are part of it"));
+        }
     }
 }
 

@@ -3,8 +3,7 @@
 
 use super::images;
 use super::traps::{Instruction, instructions};
-use crate::data::{data, matches_any};
-use crate::facts::Package;
+use crate::facts::{Package, Stage};
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -20,7 +19,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         split_argument(instruction, found);
     }
     let stages = last_stages(facts, &all);
-    health_check(facts, &all, &stages, found);
     stale_lists(&all, found);
     without_driver(facts, &stages, found);
     without_target(facts, found);
@@ -53,23 +51,20 @@ pub(super) fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instru
 /// Returns the last stage, and the stages that it is based on.
 pub(super) fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> {
     let mut stages = vec![facts.stages.len()];
-    let bases = all.iter().filter(|one| parts(one).0 == "FROM").map(|one| {
-        let words = one.text.split_whitespace().skip(1);
-        words.filter(|word| !word.starts_with("--")).map(str::to_ascii_lowercase).next()
-    });
-    let bases: Vec<Option<String>> = bases.collect();
-    while let Some(stage) = stages.last().copied().filter(|stage| *stage > 0) {
-        let base = bases.get(stage - 1).cloned().flatten();
-        let is_base = |at: &usize| {
-            let name = facts.stages.get(*at).and_then(|one| one.name.as_ref());
-            name.map(|name| name.to_ascii_lowercase()) == base && base.is_some()
-        };
-        match (0..stage - 1).find(is_base) {
-            Some(earlier) => stages.push(earlier + 1),
-            None => break,
-        }
+    while let Some(earlier) = stages.last().and_then(|stage| parent(facts, all, *stage)) {
+        stages.push(earlier);
     }
     stages
+}
+
+/// Returns the earlier stage that a stage is based on.
+pub(super) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Option<usize> {
+    let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM")?;
+    let mut words = from.text.split_whitespace().skip(1).filter(|word| !word.starts_with("--"));
+    let base = words.next()?;
+    let is_base = |one: &&Stage| one.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(base));
+    let earlier = facts.stages.iter().take(stage - 1);
+    earlier.enumerate().find(|(_, one)| is_base(one)).map(|(at, _)| at + 1)
 }
 
 /// Instructions in which only variables are replaced.
@@ -110,43 +105,6 @@ fn split_argument(instruction: &Instruction, found: &mut Findings<'_>) {
     if name == "ARG" {
         let message = format!("`{first}` is empty, and `{next}` is the name of another argument");
         found.add("argument-split", instruction.line, message);
-    }
-}
-
-/// Checks for a `HEALTHCHECK` whose program is not in the image.
-fn health_check(
-    facts: &Facts<'_>,
-    all: &[Instruction],
-    stages: &[usize],
-    found: &mut Findings<'_>,
-) {
-    let Some(check) = all.iter().rev().find(|one| parts(one).0 == "HEALTHCHECK") else { return };
-    let Some((_, command)) = check.text.split_once("CMD") else { return };
-    let words = command
-        .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | '"' | ',' | '(' | ';'));
-    let mut programs = words.filter(|word| matches!(*word, "curl" | "wget"));
-    let Some(program) = programs.next() else { return };
-    let base = facts.base(*stages.last().unwrap_or(&0)).map(|stage| images::parts(&stage.base));
-    let lacks = base.is_some_and(|base| {
-        let name = format!("{}:{}", base.path, base.tag.unwrap_or_default());
-        matches_any(&data().without_download, &name)
-    });
-    // A script, a list of packages or a copied folder can add the program.
-    let adds = |one: &Instruction| {
-        let text = &one.text;
-        let is_copied = parts(one).0 == "COPY" && text.contains("/usr") && text.contains("--from");
-        let is_script = [".sh", ".txt", "/scripts", "ansible", "<<", "xargs"];
-        let is_run = parts(one).0 == "RUN";
-        let installs_variable = text.contains("install") && text.contains('$');
-        text.contains(program)
-            || is_copied
-            || is_run && (installs_variable || is_script.iter().any(|part| text.contains(part)))
-    };
-    let others = all.iter().filter(|one| stages.contains(&one.stage) && one.line != check.line);
-    if lacks && check.stage == facts.stages.len() && !others.into_iter().any(adds) {
-        let message = format!("the health check calls {program}, which the image does not contain");
-        let hit = Hit::new("healthcheck-fails", check.line, message);
-        found.hit(hit.help(format!("install {program}, or check with a program of the image")));
     }
 }
 

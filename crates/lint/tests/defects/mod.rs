@@ -4,6 +4,7 @@ mod amd;
 mod breadth;
 mod builds;
 mod classes;
+mod contents;
 mod fresh;
 mod heldout;
 mod installs;

@@ -3,6 +3,7 @@
 mod breadth;
 mod builds;
 mod classes;
+mod contents;
 mod dockerfiles;
 mod installs;
 mod layers;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Wrong> {
     [
         breadth::WRONG,
         classes::WRONG,
+        contents::WRONG,
         dockerfiles::WRONG,
         installs::WRONG,
         layers::WRONG,

@@ -1,0 +1,143 @@
+//! Completes an override, such as `docker-compose.rocm.yml`, with the services of the base file that
+//! Compose merges it with.
+
+use std::collections::BTreeSet;
+
+use super::structure::is_override;
+use crate::facts::{Container, Facts, Problem};
+use crate::shell::Word;
+use crate::yaml::{self, Node};
+use crate::Exists;
+
+/// The names of base files, in the order in which Compose looks for them.
+const NAMES: [&str; 4] =
+    ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
+
+/// Adds what the base file in the same folder says about the services of an override.
+pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
+    let own = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    // Such a value replaces the base's instead of being merged with it.
+    let is_replaced = ["!reset", "!override"].iter().any(|tag| facts.text.contains(tag));
+    if NAMES.contains(&own) || is_replaced {
+        return;
+    }
+    let Some(root) = yaml::documents(facts.text).into_iter().next() else { return };
+    let Some(services) = root.get("services") else { return };
+    if !services.entries().iter().any(|(_, service)| is_partial(service)) && !is_override(facts) {
+        return;
+    }
+    let named = named_base(facts.text, own).into_iter();
+    let mut names = named.chain(NAMES.map(str::to_owned));
+    let Some(text) = names.find_map(|name| exists.text(facts.file, &name)) else { return };
+    let base = Facts::read("compose.yml", &text);
+    for container in &mut facts.containers {
+        let is_same = |one: &&Container| {
+            let names = container.service.as_ref().zip(one.service.as_ref());
+            names.is_some_and(|(own, other)| own.text == other.text)
+        };
+        container.base = base.containers.iter().find(is_same).cloned().map(Box::new);
+    }
+    facts.problems.extend(undefined(services, &base));
+    facts.problems.extend(nvidia(&root, services, &text, &base));
+}
+
+/// Returns whether a service is only a part: Compose needs an image or a build.
+fn is_partial(service: &Node) -> bool {
+    ["build", "extends", "image"].iter().all(|key| service.get(key).is_none())
+}
+
+/// Returns the base file that a comment names: `# docker compose -f base.yml -f this.yml up`.
+fn named_base(text: &str, own: &str) -> Option<String> {
+    let comments = text.lines().filter(|line| line.trim_start().starts_with('#'));
+    let mut commands = comments.filter(|line| line.contains(own) && line.matches("-f ").count() > 1);
+    let words: Vec<&str> = commands.next()?.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "-f")?;
+    let name = words.get(at + 1)?.trim_start_matches("./");
+    (name != own).then(|| name.to_owned())
+}
+
+/// Returns the services that have neither an image nor a build in any of the two files.
+fn undefined(services: &Node, base: &Facts<'_>) -> Vec<Problem> {
+    let known: BTreeSet<&str> =
+        base.containers.iter().filter_map(|one| Some(one.service.as_ref()?.text.as_str())).collect();
+    let has_more = base.text.lines().any(|line| line.starts_with("include:"));
+    let parts = services.entries().iter().filter(|(_, service)| is_partial(service) && !has_more);
+    let missing = parts.filter_map(|(name, _)| Some((name.text()?, name.line)));
+    let missing = missing.filter(|(name, _)| !known.contains(name) && *name != "<<");
+    missing
+        .map(|(name, line)| {
+            let message =
+                format!("`{name}` has neither `image` nor `build`, and the base file has no such service");
+            Problem { rule: "compose-reference", line, message }
+        })
+        .collect()
+}
+
+/// Returns the services of the base file that still ask for an NVIDIA GPU, although the override is
+/// for AMD GPUs and does not mention them.
+fn nvidia(root: &Node, own: &Node, text: &str, base: &Facts<'_>) -> Option<Problem> {
+    let documents = yaml::documents(text);
+    let services = documents.first()?.get("services")?;
+    let is_left = |container: &&Container| {
+        let Some(name) = container.service.as_ref() else { return false };
+        let asks = container.options.iter().any(is_nvidia);
+        let service = services.get(&name.text);
+        // A service with a profile starts only if it is asked for.
+        let starts = service.is_some_and(|service| service.get("profiles").is_none());
+        asks && starts && own.get(&name.text).is_none()
+    };
+    let container = base.containers.iter().find(is_left)?;
+    let has_amd = own.entries().iter().any(|(_, service)| {
+        let devices = service.get("devices").map_or(&[][..], Node::items);
+        devices.iter().any(|device| device.text().is_some_and(|text| text.contains("/dev/kfd")))
+    });
+    let name = &container.service.as_ref()?.text;
+    let line = root.entries().iter().find(|(key, _)| key.text() == Some("services"))?.0.line;
+    let message = format!("the service `{name}` of the base file still asks for an NVIDIA GPU");
+    has_amd.then_some(Problem { rule: "nvidia-leftover", line, message })
+}
+
+fn is_nvidia(option: &Word) -> bool {
+    matches!(option.text.as_str(), "--device-driver=nvidia" | "--runtime=nvidia" | "--gpus=all")
+}
+
+/// Options that Compose appends to those of the base file, and does not replace.
+const APPENDED: [&str; 9] = [
+    "--cap-add",
+    "--device",
+    "--device-cgroup-rule",
+    "--device-driver",
+    "--gpus",
+    "--group-add",
+    "--publish",
+    "--security-opt",
+    "--volume",
+];
+
+impl Container {
+    /// Returns the service as Compose runs it, with the options of the base file on the line of
+    /// the service's name.
+    pub(crate) fn merged(&self) -> Option<Self> {
+        let (base, service) = (self.base.as_ref()?, self.service.as_ref()?);
+        let at_name = |word: &Word| Word { text: word.text.clone(), line: service.line };
+        let is_kept = |option: &&Word| {
+            let key = key(&option.text);
+            let is_same = |own: &Word| {
+                own.text == option.text
+                    || !APPENDED.contains(&key) && self::key(&own.text) == key
+            };
+            !self.options.iter().any(is_same)
+        };
+        let added = base.options.iter().filter(is_kept).map(at_name);
+        let options = self.options.iter().cloned().chain(added).collect();
+        let image = self.image.clone().or_else(|| base.image.as_ref().map(at_name));
+        Some(Self { image, options, service: self.service.clone(), base: None })
+    }
+}
+
+/// Returns the part of an option that is the same in an option that replaces it: `--env=NAME` or
+/// `--ipc`.
+fn key(option: &str) -> &str {
+    let start = if option.starts_with("--env=") { "--env=".len() } else { 0 };
+    option[start..].find('=').map_or(option, |at| &option[..start + at])
+}

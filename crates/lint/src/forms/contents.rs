@@ -1,0 +1,117 @@
+//! The forms of the tables about what images, packages and releases of distributions contain.
+
+use pins::form::{Form, Key, Kind};
+
+/// Programs that images lack.
+pub const CONTENTS: Form = Form::of(
+    "Programs that images lack.",
+    &[&[
+        Key::optional(
+            "images",
+            Kind::Texts,
+            "Patterns of the images, as `PATH:TAG`; the longest one that matches an image decides.",
+            "none",
+            "images = [\"ubuntu:*\"]",
+        ),
+        Key::optional("lacks", Kind::Texts, "The programs.", "none", "lacks = [\"git\"]"),
+    ]],
+);
+
+/// Packages that bring a program.
+pub const PROGRAM: Form = Form::of(
+    "The apt packages that bring a program, with their dependencies and recommendations. A package \
+     that is in none of these tables can bring any program.",
+    &[&[Key::optional(
+        "packages",
+        Kind::Texts,
+        "The packages.",
+        "none",
+        "packages = [\"git\"]",
+    )]],
+);
+
+/// Packages that some releases do not have.
+pub const GONE: Form = Form::of(
+    "Packages that some releases of distributions do not have.",
+    &[
+        &[
+            Key::optional(
+                "packages",
+                Kind::Texts,
+                "Patterns of the packages.",
+                "none",
+                "packages = [\"libgl1-mesa-glx\"]",
+            ),
+            Key::optional(
+                "releases",
+                Kind::Texts,
+                "The `name` of each release.",
+                "none",
+                "releases = [\"Debian 13\"]",
+            ),
+            Key::optional(
+                "instead",
+                Kind::Text,
+                "The package to install instead.",
+                "nothing is shown",
+                "instead = \"libgl1\"",
+            ),
+            Key::optional(
+                "elsewhere",
+                Kind::Flag,
+                "Whether other repositories have the packages: the row applies only to files that \
+                 add none, on a distribution's own image.",
+                "`false`",
+                "elsewhere = true",
+            ),
+        ],
+    ],
+);
+
+/// Python packages with the same module.
+pub const MODULE: Form = Form::of(
+    "Python packages that contain the same module. Its name is the table's.",
+    &[&[Key::optional(
+        "packages",
+        Kind::Texts,
+        "The packages.",
+        "none",
+        "packages = [\"onnxruntime\", \"onnxruntime-rocm\"]",
+    )]],
+);
+
+/// A release of a distribution.
+pub const RELEASE: Form = Form::of(
+    "A release of a distribution.",
+    &[&[
+        Key::required("name", Kind::Text, "Its name.", "name = \"Ubuntu 24.04\""),
+        Key::optional(
+            "images",
+            Kind::Texts,
+            "Patterns of images that contain this release, as `PATH:TAG`.",
+            "none",
+            "images = [\"ubuntu:24.04*\"]",
+        ),
+        Key::optional(
+            "based",
+            Kind::Texts,
+            "Patterns of other images that are based on this release.",
+            "none",
+            "based = [\"python:*-trixie\"]",
+        ),
+        Key::optional(
+            "codename",
+            Kind::Text,
+            "The release's name in package sources.",
+            "none",
+            "codename = \"noble\"",
+        ),
+        Key::optional(
+            "end",
+            Kind::Date,
+            "The last day on which the release gets updates.",
+            "the release still gets updates",
+            "end = 2025-05-31",
+        ),
+    ]],
+);

@@ -1,0 +1,56 @@
+//! Programs that a last stage copies from a build without the libraries that they load.
+
+use super::stages::{instruction_of, parts};
+use super::traps::{Instruction, instructions};
+use crate::shell::ShellCommand;
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+/// The start of names of programs that projects with ggml build. By default, the libraries of these
+/// projects are shared.
+const PROGRAMS: [&str; 3] = ["llama-", "rpc-server", "whisper-"];
+
+/// Checks for a copy of programs of llama.cpp or whisper.cpp whose libraries stay in the build.
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let last = facts.stages.len();
+    if facts.kind != Kind::Dockerfile || last < 2 {
+        return;
+    }
+    let all = instructions(facts.text);
+    let lower = facts.code.to_ascii_lowercase();
+    let is_static = ["build_shared_libs=off", "build_shared_libs=0", "ggml_static", "build_shared_libs=false"]
+        .iter()
+        .any(|option| lower.contains(option));
+    let is_build = |one: &ShellCommand| {
+        one.words[0].text == "cmake" && one.words.iter().any(|word| word.text.starts_with("-DGGML_"))
+    };
+    if is_static || !facts.commands.iter().any(is_build) {
+        return;
+    }
+    let copies: Vec<&Instruction> =
+        all.iter().filter(|one| one.stage == last && is_other(one)).collect();
+    // A folder or a pattern can contain the libraries.
+    let Some(first) = copies.first().filter(|_| copies.iter().all(|one| is_program(one))) else { return };
+    let own = all.iter().filter(|one| one.stage == last && parts(one).0 == "RUN");
+    let has_script = own.into_iter().any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));
+    if !has_script {
+        let line = instruction_of(&all, first.line).map_or(first.line, |one| one.line);
+        let message = "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
+        found.hit(Hit::new("library-not-copied", line, message).at_most(Severity::Error));
+    }
+}
+
+/// Returns whether an instruction copies from another stage.
+fn is_other(own: &Instruction) -> bool {
+    parts(own).0 == "COPY" && own.text.contains("--from=")
+}
+
+/// Returns whether an instruction copies only programs.
+fn is_program(own: &Instruction) -> bool {
+    let words: Vec<&str> =
+        parts(own).1.split_whitespace().filter(|word| !word.starts_with("--")).collect();
+    let Some((_, sources)) = words.split_last() else { return false };
+    sources.iter().all(|source| {
+        let name = source.rsplit('/').next().unwrap_or_default();
+        PROGRAMS.iter().any(|start| name.starts_with(start)) && !name.contains('*')
+    })
+}

@@ -1,0 +1,120 @@
+//! Settings of systemd services that hide the GPU or a folder from the program.
+
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+/// A setting of the unit.
+struct Setting<'t> {
+    line: usize,
+    key: &'t str,
+    value: &'t str,
+}
+
+/// Words of programs that use the GPU.
+const PROGRAMS: [&str; 9] =
+    ["comfy", "hip", "hsa_", "llama", "lemonade", "ollama", "rocm", "vllm", "vulkan"];
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Unit {
+        return;
+    }
+    let lines = facts.lines().filter(|(_, text)| !facts.kind.is_comment(text));
+    let settings = lines.filter_map(|(line, text)| {
+        let (key, value) = text.split_once('=')?;
+        Some(Setting { line, key: key.trim(), value: value.trim() })
+    });
+    let settings: Vec<Setting<'_>> = settings.collect();
+    devices(facts, &settings, found);
+    homes(&settings, found);
+    folders(&settings, found);
+}
+
+fn is_on(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "yes" | "true" | "on" | "1")
+}
+
+/// Checks for settings that hide the devices of the GPU.
+fn devices(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let uses_gpu = PROGRAMS.iter().any(|program| lower.contains(program));
+    let allowed: Vec<&str> =
+        settings.iter().filter(|one| one.key == "DeviceAllow").map(|one| one.value).collect();
+    let is_allowed = |name: &str| allowed.iter().any(|value| value.contains(name));
+    let has_gpu = is_allowed("char-drm") || is_allowed("/dev/dri/") || is_allowed("/dev/kfd");
+    for one in settings.iter().filter(|_| uses_gpu) {
+        let path = one.value.split_whitespace().next().unwrap_or_default();
+        let message = match one.key {
+            "PrivateDevices" if is_on(one.value) => {
+                "`PrivateDevices` hides /dev/kfd and /dev/dri from the program".to_owned()
+            }
+            "DevicePolicy" if matches!(one.value, "closed" | "strict") && !has_gpu => {
+                format!("`DevicePolicy={}` denies the devices of the GPU", one.value)
+            }
+            "DeviceAllow" if matches!(path.trim_end_matches('/'), "/dev/dri" | "/dev") => {
+                format!("`{path}` is a folder, and systemd allows only devices")
+            }
+            _ => continue,
+        };
+        let hit = Hit::new("unit-hides-gpu", one.line, message);
+        found.hit(if one.key == "DeviceAllow" {
+            hit.help("write `DeviceAllow=char-drm rw` and `DeviceAllow=/dev/kfd rw`")
+        } else {
+            hit
+        });
+    }
+}
+
+/// Keys of a service whose values are paths that the program needs.
+const PATHS: [&str; 5] =
+    ["Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "WorkingDirectory"];
+
+/// Checks for a home folder that the unit hides and the program needs.
+fn homes(settings: &[Setting<'_>], found: &mut Findings<'_>) {
+    let hides = |one: &&Setting<'_>| {
+        one.key == "ProtectHome" && (is_on(one.value) || one.value == "tmpfs")
+    };
+    let Some(protect) = settings.iter().find(hides) else { return };
+    let is_bound = |one: &Setting<'_>| one.key.starts_with("Bind");
+    let needs = |one: &&Setting<'_>| {
+        let mut words = one.value.split(['=', ' ', '"', ':']);
+        PATHS.contains(&one.key) && words.any(|word| word.starts_with("/home/") || word.starts_with("/root/"))
+    };
+    let needed = settings.iter().find(needs);
+    if let Some(needed) = needed.filter(|_| !settings.iter().any(is_bound)) {
+        let message = format!(
+            "`ProtectHome={}` hides the home folder that `{}` names",
+            protect.value, needed.key
+        );
+        found.add("unit-hides-folder", protect.line, message);
+    }
+}
+
+/// Folders that every system has.
+const SYSTEM: [&str; 9] =
+    ["/dev", "/etc", "/home", "/opt", "/proc", "/run", "/sys", "/tmp", "/var"];
+
+/// Checks for folders that must exist before the unit starts.
+fn folders(settings: &[Setting<'_>], found: &mut Findings<'_>) {
+    let creates = |key: &str| key.ends_with("Directory") && key != "WorkingDirectory";
+    let is_created = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        settings.iter().any(|one| {
+            creates(one.key) && one.value.contains(name)
+                || one.key == "ExecStartPre" && one.value.contains("mkdir")
+        })
+    };
+    for one in settings.iter().filter(|one| matches!(one.key, "ReadWritePaths" | "ReadOnlyPaths")) {
+        let words = one.value.split_whitespace();
+        let mut paths = words.filter(|path| {
+            let is_plain = path.starts_with('/') && !path.contains('%');
+            is_plain && !SYSTEM.contains(&path.trim_end_matches('/')) && !is_created(path)
+        });
+        if let Some(path) = paths.next() {
+            let message = format!("the unit does not start if `{path}` does not exist");
+            let hit = Hit::new("unit-hides-folder", one.line, message);
+            let hit = hit.at_most(Severity::Information);
+            found.hit(hit.help(format!(
+                "write `-{path}`, or let systemd create the folder with `StateDirectory` or `CacheDirectory`"
+            )));
+        }
+    }
+}

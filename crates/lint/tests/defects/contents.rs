@@ -1,0 +1,212 @@
+//! What images, units and distributions contain, and files that are read together.
+
+use lint::{Context, Exists};
+
+use super::{NONE, expect};
+use crate::findings_in;
+
+#[test]
+fn a_program_is_missing_only_if_nothing_can_have_brought_it() {
+    let ubuntu = "FROM docker.io/library/ubuntu:24.04@sha256:1\n";
+    let clone = "RUN git clone https://h.example/a /a\n";
+    for (before, expected) in [
+        ("", &["2 error"][..]),
+        ("RUN apt-get update && apt-get install -y curl\n", &["3 error"]),
+        ("RUN apt-get update && apt-get install -y curl git=1:2\n", &[]),
+        ("RUN apt-get update && apt-get install -y unknown-package\n", &[]),
+        ("RUN apt-get update && apt-get install -y $PACKAGES\n", &[]),
+        ("COPY --from=a /usr/local /usr/local\n", &[]),
+        ("COPY --from=a /git /usr/bin/git\n", &[]),
+        ("COPY setup.sh /\nRUN /setup.sh\n", &[]),
+        ("RUN ln -s /opt/git /usr/bin/git\n", &[]),
+        ("RUN <<END\napt-get install -y git\nEND\n", &[]),
+    ] {
+        let text = format!("{ubuntu}{before}{clone}");
+        expect("program-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    for (run, expected) in [
+        ("RUN if [ -n \"$A\" ]; then git clone https://h.example/a; fi\n", &[][..]),
+        ("RUN command -v git && git clone https://h.example/a\n", &[]),
+        ("RUN git clone https://h.example/a || true\n", &[]),
+        ("RUN apt-key adv --recv-keys A\n", &["2 error"]),
+        ("RUN add-apt-repository ppa:a/b\n", &["2 error"]),
+        ("RUN pip install a==1\n", &["2 error"]),
+        ("RUN ps aux\n", &[]),
+    ] {
+        let text = format!("{ubuntu}{run}");
+        expect("program-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    let whole = format!("FROM docker.io/library/python:3.12@sha256:1\n{clone}");
+    let slim = format!("FROM docker.io/library/python:3.12-slim@sha256:1\n{clone}");
+    expect("program-missing", NONE, &[("Dockerfile", &whole, &[]), ("Dockerfile", &slim, &["2 error"])]);
+}
+
+#[test]
+fn a_health_check_needs_programs_of_the_image() {
+    let check = "HEALTHCHECK CMD pgrep -f python || exit 1\n";
+    for (base, before, expected) in [
+        ("python:3.11-slim", "", &["2 warning"][..]),
+        ("python:3.11-slim", "RUN apt-get update && apt-get install -y procps\n", &[]),
+        ("ubuntu:24.04", "", &[]),
+        ("a/b:1", "", &[]),
+    ] {
+        let text = format!("FROM docker.io/{base}@sha256:1\n{before}{check}");
+        expect("healthcheck-fails", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    for (test, expected) in [
+        ("[\"CMD\", \"curl\", \"-f\", \"http://localhost:11434\"]", &["5 warning"][..]),
+        ("[\"CMD-SHELL\", \"bash -c 'echo > /dev/tcp/localhost/11434'\"]", &[]),
+        ("[\"CMD\", \"ollama\", \"list\"]", &[]),
+    ] {
+        let text = format!(
+            "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    healthcheck:\n      test: {test}\n"
+        );
+        expect("healthcheck-fails", NONE, &[("compose.yml", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_user_exists_only_in_images_that_have_one() {
+    for (base, run, expected) in [
+        ("ubuntu:24.04", "useradd --uid=1000 app", &["2 error"][..]),
+        ("ubuntu:24.04", "groupadd -g 1000 app", &["2 error"]),
+        ("ubuntu:24.04", "useradd -u 1001 app", &[]),
+        ("ubuntu:24.04", "userdel -r ubuntu && useradd -u 1000 app", &[]),
+        ("ubuntu:24.04", "useradd -o -u 1000 app", &[]),
+        ("ubuntu:22.04", "useradd -u 1000 app", &[]),
+        ("node:22-slim", "adduser --uid 1000 app", &["2 error"]),
+    ] {
+        let text = format!("FROM docker.io/library/{base}@sha256:1\nRUN {run}\n");
+        expect("user-exists", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn tags_that_exist_are_not_reported() {
+    for image in [
+        "ollama/ollama:0.30.0-rocm",
+        "ollama/ollama:rocm",
+        "rocm/dev-ubuntu-22.04:6.2.4-complete",
+        "rocm/dev-ubuntu-24.04:7.14.0-full",
+        "rocm/pytorch:rocm7.2_ubuntu24.04_py3.12_pytorch_release_2.9.1",
+        "rocm/pytorch:latest",
+        "rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210",
+        "vllm/vllm-openai-rocm:v0.20.0",
+        "ggml-org/llama.cpp:server-rocm-b9917",
+        "open-webui/open-webui:main",
+        "lmsysorg/sglang:rocm-latest",
+        "localai/localai:latest-gpu-hipblas",
+        "rocm/jax:latest",
+    ] {
+        let text = format!("FROM {image}\n");
+        expect("image-tag-missing", NONE, &[("Dockerfile", &text, &[])]);
+    }
+}
+
+#[test]
+fn a_unit_may_protect_what_its_program_does_not_need() {
+    let unit = |lines: &str| format!("[Service]\nExecStart=/usr/bin/ollama serve\n{lines}");
+    for (lines, expected) in [
+        ("DeviceAllow=char-drm rw\nDeviceAllow=/dev/kfd rw\nDevicePolicy=closed\n", &[][..]),
+        ("PrivateDevices=no\n", &[]),
+        ("DevicePolicy=closed\n", &["3 warning"]),
+    ] {
+        expect("unit-hides-gpu", NONE, &[("a.service", &unit(lines), expected)]);
+    }
+    for (lines, expected) in [
+        ("ProtectHome=true\n", &[][..]),
+        ("ProtectHome=read-only\nWorkingDirectory=/home/u\n", &[]),
+        ("ReadWritePaths=-/srv/a /var\n", &[]),
+        ("ReadWritePaths=/srv/a\n", &["3 information"]),
+        ("CacheDirectory=a\nReadWritePaths=/var/cache/a\n", &[]),
+    ] {
+        expect("unit-hides-folder", NONE, &[("a.service", &unit(lines), expected)]);
+    }
+    let other = "[Service]\nExecStart=/usr/bin/sshd\nPrivateDevices=yes\n";
+    expect("unit-hides-gpu", NONE, &[("a.service", other, &[])]);
+}
+
+#[test]
+fn libraries_can_be_linked_statically_or_copied() {
+    let build = |options: &str| {
+        format!("FROM a/b@sha256:1 AS build\nRUN cmake -B build -DGGML_HIP=ON {options}\nFROM a/c@sha256:1\n")
+    };
+    let program = "COPY --from=build /build/bin/llama-server /usr/bin/\n";
+    let libraries = "COPY --from=build /build/bin/*.so /usr/lib/\n";
+    for (text, expected) in [
+        (format!("{}{program}", build("")), &["4 error"][..]),
+        (format!("{}{program}", build("-DBUILD_SHARED_LIBS=OFF")), &[]),
+        (format!("{}{program}{libraries}", build("")), &[]),
+        (format!("{}COPY --from=build /build/bin /app\n", build("")), &[]),
+    ] {
+        expect("library-not-copied", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+/// A folder with files.
+#[derive(Debug)]
+struct Files(&'static [(&'static str, &'static str)]);
+
+impl Exists for Files {
+    fn exists(&self, _: &str, _: &str) -> Option<bool> {
+        None
+    }
+
+    fn compose_files(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn text(&self, _: &str, path: &str) -> Option<String> {
+        let path = path.trim_start_matches("./");
+        self.0.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())
+    }
+}
+
+/// Returns the findings of a file beside others as `LINE RULE`.
+fn beside(files: &'static [(&'static str, &'static str)], file: &str, text: &str) -> Vec<String> {
+    let exists = Files(files);
+    let context = Context { exists: Some(&exists), ..Context::default() };
+    let found = findings_in(file, text, context);
+    found.iter().map(|one| format!("{} {}", one.line, one.rule.id)).collect()
+}
+
+const NVIDIA: &str = "services:\n  ollama:\n    image: ollama/ollama:latest\n    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              count: all\n              capabilities: [gpu]\n  server:\n    image: ghcr.io/ggml-org/llama.cpp:server-cuda\n    runtime: nvidia\n";
+
+#[test]
+fn an_override_is_read_together_with_its_base() {
+    let rocm = "services:\n  ollama:\n    devices: [/dev/kfd, /dev/dri]\n";
+    let found = beside(&[("docker-compose.yml", NVIDIA)], "docker-compose.rocm.yml", rocm);
+    for expected in ["2 nvidia-leftover", "2 ollama-without-rocm", "1 nvidia-leftover"] {
+        assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
+    }
+    let reset = "services:\n  ollama:\n    image: ollama/ollama:0.30.0-rocm\n    deploy: !reset null\n    devices: [/dev/kfd, /dev/dri]\n";
+    let found = beside(&[("docker-compose.yml", NVIDIA)], "docker-compose.rocm.yml", reset);
+    assert!(!found.iter().any(|one| one.ends_with("nvidia-leftover")), "{found:?}");
+    // The base file gives the devices.
+    let image = "services:\n  a:\n    image: docker.io/rocm/vllm@sha256:1\n";
+    let found = beside(&[("compose.yaml", "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n")], "compose.override.yaml", image);
+    assert!(!found.iter().any(|one| one.ends_with("kfd-missing")), "{found:?}");
+}
+
+#[test]
+fn a_part_of_a_service_needs_the_rest_in_the_base() {
+    let text = "services:\n  olama:\n    devices: [/dev/kfd]\n";
+    let found = beside(&[("docker-compose.yml", NVIDIA)], "docker-compose.amd.yml", text);
+    assert!(found.iter().any(|one| one == "2 compose-reference"), "{found:?}");
+    // Without a base file, nothing is known.
+    let found = beside(&[], "docker-compose.amd.yml", text);
+    assert!(!found.iter().any(|one| one.ends_with("compose-reference")), "{found:?}");
+}
+
+#[test]
+fn lists_of_requirements_are_read_with_the_dockerfile() {
+    let text = "FROM docker.io/rocm/pytorch@sha256:1\nCOPY r.txt .\nRUN pip install -r r.txt\n";
+    let found = beside(
+        &[("r.txt", "--index-url https://download.pytorch.org/whl/rocm6.4\ntorch==2.8.0\n")],
+        "Dockerfile",
+        text,
+    );
+    assert!(found.iter().any(|one| one == "3 rocm-twice"), "{found:?}");
+    let found = beside(&[("r.txt", "numpy==2.0\n")], "Dockerfile", text);
+    assert!(!found.iter().any(|one| one.ends_with("rocm-twice")), "{found:?}");
+}
