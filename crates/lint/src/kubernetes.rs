@@ -275,7 +275,8 @@ const LOADING: u32 = 600;
 fn probe(container: &Node, image: &str, facts: &mut Facts<'_>) {
     let own = container.entries().iter().find(|(key, _)| key.text() == Some("livenessProbe"));
     let loads = LOADERS.iter().any(|name| image.contains(name));
-    let Some((key, probe)) = own.filter(|_| loads && container.get("startupProbe").is_none()) else {
+    let Some((key, probe)) = own.filter(|_| loads && container.get("startupProbe").is_none())
+    else {
         return;
     };
     let number = |name: &str, default: u32| {

@@ -59,7 +59,8 @@ fn sources(text: &str, path: &str) -> Vec<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let copies = text.lines().map(str::trim_start).filter(|line| {
         let start = line.split_whitespace().next().unwrap_or_default();
-        ["COPY", "ADD"].iter().any(|one| start.eq_ignore_ascii_case(one)) && !line.contains("--from=")
+        ["COPY", "ADD"].iter().any(|one| start.eq_ignore_ascii_case(one))
+            && !line.contains("--from=")
     });
     let words = copies.flat_map(str::split_whitespace);
     let copied = words.filter(|word| word.rsplit('/').next() == Some(name)).map(str::to_owned);
@@ -85,7 +86,8 @@ fn words(list: &str) -> Option<String> {
             return line.to_owned();
         }
         // A package with a condition.
-        let (name, condition) = line.split_once(';').map_or((line, ""), |(name, rest)| (name, rest));
+        let (name, condition) =
+            line.split_once(';').map_or((line, ""), |(name, rest)| (name, rest));
         let condition = if condition.is_empty() { "" } else { "; sys_platform" };
         format!("'{}{condition}'", name.trim())
     };

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::structure::is_override;
+use crate::Exists;
 use crate::facts::{Container, Facts, Problem};
 use crate::shell::Word;
 use crate::yaml::{self, Node};
-use crate::Exists;
 
 /// The names of base files, in the order in which Compose looks for them.
 const NAMES: [&str; 4] =
@@ -49,7 +49,8 @@ fn is_partial(service: &Node) -> bool {
 /// Returns the base file that a comment names: `# docker compose -f base.yml -f this.yml up`.
 fn named_base(text: &str, own: &str) -> Option<String> {
     let comments = text.lines().filter(|line| line.trim_start().starts_with('#'));
-    let mut commands = comments.filter(|line| line.contains(own) && line.matches("-f ").count() > 1);
+    let mut commands =
+        comments.filter(|line| line.contains(own) && line.matches("-f ").count() > 1);
     let words: Vec<&str> = commands.next()?.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "-f")?;
     let name = words.get(at + 1)?.trim_start_matches("./");
@@ -58,16 +59,20 @@ fn named_base(text: &str, own: &str) -> Option<String> {
 
 /// Returns the services that have neither an image nor a build in any of the two files.
 fn undefined(services: &Node, base: &Facts<'_>) -> Vec<Problem> {
-    let known: BTreeSet<&str> =
-        base.containers.iter().filter_map(|one| Some(one.service.as_ref()?.text.as_str())).collect();
+    let known: BTreeSet<&str> = base
+        .containers
+        .iter()
+        .filter_map(|one| Some(one.service.as_ref()?.text.as_str()))
+        .collect();
     let has_more = base.text.lines().any(|line| line.starts_with("include:"));
     let parts = services.entries().iter().filter(|(_, service)| is_partial(service) && !has_more);
     let missing = parts.filter_map(|(name, _)| Some((name.text()?, name.line)));
     let missing = missing.filter(|(name, _)| !known.contains(name) && *name != "<<");
     missing
         .map(|(name, line)| {
-            let message =
-                format!("`{name}` has neither `image` nor `build`, and the base file has no such service");
+            let message = format!(
+                "`{name}` has neither `image` nor `build`, and the base file has no such service"
+            );
             Problem { rule: "compose-reference", line, message }
         })
         .collect()
@@ -123,8 +128,7 @@ impl Container {
         let is_kept = |option: &&Word| {
             let key = key(&option.text);
             let is_same = |own: &Word| {
-                own.text == option.text
-                    || !APPENDED.contains(&key) && self::key(&own.text) == key
+                own.text == option.text || !APPENDED.contains(&key) && self::key(&own.text) == key
             };
             !self.options.iter().any(is_same)
         };

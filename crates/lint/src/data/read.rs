@@ -439,13 +439,7 @@ fn read_release(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReleaseRow
     let based = named.table.texts(report, "based", "python:*-trixie", line);
     let codename = named.table.optional(report, "codename", line);
     let end = named.table.date(report, "end");
-    Ok(ReleaseRow {
-        name: name?,
-        images: images?,
-        based: based?,
-        codename: codename?,
-        end: end?,
-    })
+    Ok(ReleaseRow { name: name?, images: images?, based: based?, codename: codename?, end: end? })
 }
 
 fn read_coupling(report: &mut Report<'_>, named: &Named<'_>) -> Result<CouplingRow, Reported> {

@@ -21,51 +21,43 @@ pub const CONTENTS: Form = Form::of(
 pub const PROGRAM: Form = Form::of(
     "The apt packages that bring a program, with their dependencies and recommendations. A package \
      that is in none of these tables can bring any program.",
-    &[&[Key::optional(
-        "packages",
-        Kind::Texts,
-        "The packages.",
-        "none",
-        "packages = [\"git\"]",
-    )]],
+    &[&[Key::optional("packages", Kind::Texts, "The packages.", "none", "packages = [\"git\"]")]],
 );
 
 /// Packages that some releases do not have.
 pub const GONE: Form = Form::of(
     "Packages that some releases of distributions do not have.",
-    &[
-        &[
-            Key::optional(
-                "packages",
-                Kind::Texts,
-                "Patterns of the packages.",
-                "none",
-                "packages = [\"libgl1-mesa-glx\"]",
-            ),
-            Key::optional(
-                "releases",
-                Kind::Texts,
-                "The `name` of each release.",
-                "none",
-                "releases = [\"Debian 13\"]",
-            ),
-            Key::optional(
-                "instead",
-                Kind::Text,
-                "The package to install instead.",
-                "nothing is shown",
-                "instead = \"libgl1\"",
-            ),
-            Key::optional(
-                "elsewhere",
-                Kind::Flag,
-                "Whether other repositories have the packages: the row applies only to files that \
+    &[&[
+        Key::optional(
+            "packages",
+            Kind::Texts,
+            "Patterns of the packages.",
+            "none",
+            "packages = [\"libgl1-mesa-glx\"]",
+        ),
+        Key::optional(
+            "releases",
+            Kind::Texts,
+            "The `name` of each release.",
+            "none",
+            "releases = [\"Debian 13\"]",
+        ),
+        Key::optional(
+            "instead",
+            Kind::Text,
+            "The package to install instead.",
+            "nothing is shown",
+            "instead = \"libgl1\"",
+        ),
+        Key::optional(
+            "elsewhere",
+            Kind::Flag,
+            "Whether other repositories have the packages: the row applies only to files that \
                  add none, on a distribution's own image.",
-                "`false`",
-                "elsewhere = true",
-            ),
-        ],
-    ],
+            "`false`",
+            "elsewhere = true",
+        ),
+    ]],
 );
 
 /// Python packages with the same module.

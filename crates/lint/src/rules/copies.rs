@@ -17,11 +17,15 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = instructions(facts.text);
     let lower = facts.code.to_ascii_lowercase();
-    let is_static = ["build_shared_libs=off", "build_shared_libs=0", "ggml_static", "build_shared_libs=false"]
-        .iter()
-        .any(|option| lower.contains(option));
+    let is_static =
+        ["build_shared_libs=off", "build_shared_libs=0", "ggml_static", "build_shared_libs=false"]
+            .iter()
+            .any(|option| lower.contains(option));
     let is_build = |one: &ShellCommand| {
-        one.words[0].text == "cmake" && one.words.iter().any(|word| word.text.starts_with("-DGGML_"))
+        let is_option = |text: &str| {
+            ["-DGGML_", "-DLLAMA_", "-DWHISPER_"].iter().any(|start| text.starts_with(start))
+        };
+        one.words[0].text == "cmake" && one.words.iter().any(|word| is_option(&word.text))
     };
     if is_static || !facts.commands.iter().any(is_build) {
         return;
@@ -29,12 +33,17 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let copies: Vec<&Instruction> =
         all.iter().filter(|one| one.stage == last && is_other(one)).collect();
     // A folder or a pattern can contain the libraries.
-    let Some(first) = copies.first().filter(|_| copies.iter().all(|one| is_program(one))) else { return };
+    let Some(first) = copies.first().filter(|_| copies.iter().all(|one| is_program(one))) else {
+        return;
+    };
     let own = all.iter().filter(|one| one.stage == last && parts(one).0 == "RUN");
-    let has_script = own.into_iter().any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));
+    let has_script = own
+        .into_iter()
+        .any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));
     if !has_script {
         let line = instruction_of(&all, first.line).map_or(first.line, |one| one.line);
-        let message = "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
+        let message =
+            "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
         found.hit(Hit::new("library-not-copied", line, message).at_most(Severity::Error));
     }
 }
@@ -51,6 +60,9 @@ fn is_program(own: &Instruction) -> bool {
     let Some((_, sources)) = words.split_last() else { return false };
     sources.iter().all(|source| {
         let name = source.rsplit('/').next().unwrap_or_default();
-        PROGRAMS.iter().any(|start| name.starts_with(start)) && !name.contains('*')
+        let is_other_library = name.contains(".so")
+            && !["ggml", "llama", "whisper", "*"].iter().any(|one| name.contains(one));
+        let is_own = PROGRAMS.iter().any(|start| name.starts_with(start)) && !name.contains('*');
+        is_own || is_other_library
     })
 }

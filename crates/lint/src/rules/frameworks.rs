@@ -162,7 +162,17 @@ fn for_ollama(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
     let is_ollama = has(&["ollama.com/install.sh", "ollama-linux-amd64", "from=ollama/ollama"]);
     // Another program may use it.
-    let has_other = has(&["torch", "llama.cpp", "vllm", "hipcc", "cmake", "go build", "comfyui", "tensorflow", "onnxruntime"]);
+    let has_other = has(&[
+        "torch",
+        "llama.cpp",
+        "vllm",
+        "hipcc",
+        "cmake",
+        "go build",
+        "comfyui",
+        "tensorflow",
+        "onnxruntime",
+    ]);
     if !is_ollama || has_other {
         return;
     }

@@ -101,7 +101,8 @@ fn list(own: &Instruction, found: &mut Findings<'_>) {
 }
 
 /// Words of a shell, which the builder takes as the names of files.
-const OF_SHELL: [&str; 8] = ["&&", "||", "|", ";", "2>/dev/null", ">/dev/null", "2>&1", "&>/dev/null"];
+const OF_SHELL: [&str; 8] =
+    ["&&", "||", "|", ";", "2>/dev/null", ">/dev/null", "2>&1", "&>/dev/null"];
 
 /// Checks for a copy with words of a shell.
 fn shell_in_copy(own: &Instruction, found: &mut Findings<'_>) {
@@ -111,7 +112,11 @@ fn shell_in_copy(own: &Instruction, found: &mut Findings<'_>) {
     if let Some(word) = words.next().filter(|_| is_copy) {
         let message = format!("`{name}` runs no shell, so `{word}` is the name of a file");
         let hit = Hit::new("missing-file", own.line, message);
-        found.hit(hit.help("a source that may be missing can be written as a pattern: `COPY file* /app/`"));
+        found.hit(
+            hit.help(
+                "a source that may be missing can be written as a pattern: `COPY file* /app/`",
+            ),
+        );
     }
 }
 
@@ -123,7 +128,8 @@ fn frontend(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if name.contains("docker/dockerfile:") && name.contains("experimental") {
             let message = format!("`{name}` is an old, experimental frontend");
             let hit = Hit::new("instruction-deprecated", line, message);
-            found.hit(hit.help("write `# syntax=docker/dockerfile:1`: cache mounts are part of it"));
+            found
+                .hit(hit.help("write `# syntax=docker/dockerfile:1`: cache mounts are part of it"));
         }
     }
 }

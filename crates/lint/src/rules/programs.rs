@@ -35,7 +35,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let stages = last_stages(facts, &all);
     let check = all.iter().rev().find(|one| parts(one).0 == "HEALTHCHECK");
-    if let Some((check, (_, command))) = check.and_then(|one| Some((one, one.text.split_once("CMD")?))) {
+    if let Some((check, (_, command))) =
+        check.and_then(|one| Some((one, one.text.split_once("CMD")?)))
+    {
         useless(check.line, command, found);
     }
     if let Some((check, end)) = check.zip(ends.last())
@@ -63,11 +65,14 @@ pub(super) fn health_checks(container: &Container, found: &mut Findings<'_>) {
 
 /// Checks for a health check that cannot fail.
 fn useless(line: usize, command: &str, found: &mut Findings<'_>) {
-    let words = command.split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | '"' | '\'' | ','));
+    let words =
+        command.split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | '"' | '\'' | ','));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let programs = called(command);
-    let first = programs.iter().find(|one| !matches!(**one, "sh" | "bash" | "/bin/sh" | "/bin/bash"));
-    let is_idle = matches!(first, Some(&("true" | "echo" | "exit" | ":"))) && !command.contains("||")
+    let first =
+        programs.iter().find(|one| !matches!(**one, "sh" | "bash" | "/bin/sh" | "/bin/bash"));
+    let is_idle = matches!(first, Some(&("true" | "echo" | "exit" | ":")))
+        && !command.contains("||")
         || words.windows(3).any(|all| all == ["kill", "-0", "1"]);
     let is_hidden = matches!(words.as_slice(), [.., "||", "true"] | [.., "||", "exit", "0"]);
     if is_idle || is_hidden {
@@ -92,7 +97,8 @@ fn called(command: &str) -> Vec<&str> {
         if is_first {
             programs.push(word.trim_end_matches(';'));
         }
-        is_first = matches!(word, "||" | "&&" | "|" | "!" | "-c" | ";" | "if") || word.ends_with(';');
+        is_first =
+            matches!(word, "||" | "&&" | "|" | "!" | "-c" | ";" | "if") || word.ends_with(';');
     }
     programs
 }
@@ -100,7 +106,8 @@ fn called(command: &str) -> Vec<&str> {
 /// Returns the programs that an image lacks. The longest pattern that matches it decides.
 fn lacks(image: &str) -> Lacks {
     let name = path_and_tag(image);
-    let patterns = data().contents.iter().flat_map(|row| row.images.iter().map(move |one| (one, row)));
+    let patterns =
+        data().contents.iter().flat_map(|row| row.images.iter().map(move |one| (one, row)));
     let matching = patterns.filter(|(pattern, _)| matches(pattern, &name));
     let row = matching.max_by_key(|(pattern, _)| pattern.len()).map(|(_, row)| row);
     row.map_or_else(Lacks::new, |row| row.lacks.iter().cloned().collect())
@@ -117,16 +124,44 @@ struct Stage<'f> {
 
 /// Programs that run code which is not part of the file, or which install from elsewhere.
 const OPAQUE: [&str; 33] = [
-    ".", "amdgpu-install", "ansible-playbook", "bash", "brew", "cargo", "conda", "cpanm", "dash",
-    "debootstrap", "dpkg", "eval", "gem", "go", "mamba", "micromamba", "nix-env", "npm", "opkg",
-    "pacman", "perl", "pnpm", "rpm", "ruby", "rustup", "sh", "snap", "source", "tdnf", "xargs",
-    "yarn", "zsh", "zypper",
+    ".",
+    "amdgpu-install",
+    "ansible-playbook",
+    "bash",
+    "brew",
+    "cargo",
+    "conda",
+    "cpanm",
+    "dash",
+    "debootstrap",
+    "dpkg",
+    "eval",
+    "gem",
+    "go",
+    "mamba",
+    "micromamba",
+    "nix-env",
+    "npm",
+    "opkg",
+    "pacman",
+    "perl",
+    "pnpm",
+    "rpm",
+    "ruby",
+    "rustup",
+    "sh",
+    "snap",
+    "source",
+    "tdnf",
+    "xargs",
+    "yarn",
+    "zsh",
+    "zypper",
 ];
 
 /// Texts that show that a file adds package sources of its own.
-const OTHER_SOURCES: [&str; 8] = [
-    ".deb", ".sh", "PPA", "add-apt-repository", "extrepo", "ppa:", "setup_", "sources.list",
-];
+const OTHER_SOURCES: [&str; 8] =
+    [".deb", ".sh", "PPA", "add-apt-repository", "extrepo", "ppa:", "setup_", "sources.list"];
 
 /// Programs that pip packages bring.
 const OF_PIP: [&str; 8] = ["clang", "cmake", "ffmpeg", "node", "ninja", "npm", "patch", "uv"];
@@ -157,17 +192,20 @@ impl Stage<'_> {
         let words: Vec<&str> = own.text.split_whitespace().skip(1).collect();
         let is_other = words.iter().any(|word| word.starts_with("--from="));
         let plain: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("--")).collect();
-        let Some((_, sources)) = plain.split_last().filter(|_| is_other) else { return };
+        let Some((target, sources)) = plain.split_last().filter(|_| is_other) else { return };
+        let is_to_programs =
+            target.trim_end_matches('/').ends_with("bin") || target.contains("/bin/");
         for source in sources {
             let name = base_name(source.trim_end_matches(['/', ',', '"']));
-            let folders = ["", "*", ".", "bin", "conda", "lib", "local", "opt", "sbin", "usr"];
-            let starts = ["anaconda", "miniconda", "miniforge", "rocm", "venv", ".venv"];
-            let is_folder =
-                folders.contains(&name) || starts.iter().any(|start| name.starts_with(start));
-            if is_folder || name.contains('$') {
-                self.lacks.clear();
+            let is_file =
+                name.contains('.') && name != "." || is_to_programs && !source.ends_with('/');
+            if self.lacks.remove(name)
+                || is_file && !matches!(name, "bin" | "sbin") && !name.contains(['*', '$'])
+            {
+                continue;
             }
-            self.lacks.remove(name);
+            // A folder can contain any program.
+            self.lacks.clear();
         }
     }
 
@@ -203,10 +241,17 @@ impl Stage<'_> {
         if is_pip(&words) {
             self.lacks.retain(|one| !OF_PIP.contains(&one.as_str()));
         }
+        // A virtual environment has its own `python` and `pip`.
+        if words.iter().any(|word| matches!(*word, "venv" | "virtualenv" | "sync")) {
+            self.lacks.retain(|one| !one.starts_with("python") && !one.starts_with("pip"));
+        }
         let is_build = matches!(program, "make" | "ninja" | "cmake") && command.installs();
-        let has_script = words[0].contains('/') && !is_pip(&words) && !words[0].starts_with("/usr/bin/");
+        let has_script =
+            words[0].contains('/') && !is_pip(&words) && !words[0].starts_with("/usr/bin/");
         let unpacks = matches!(program, "tar" | "unzip")
-            && words.iter().any(|word| *word == "/" || word.starts_with("/usr") || word.starts_with("/opt"));
+            && words
+                .iter()
+                .any(|word| *word == "/" || word.starts_with("/usr") || word.starts_with("/opt"));
         let is_script = program.ends_with(".sh") || program.ends_with(".py");
         if OPAQUE.contains(&program)
             || words[0].contains([UNKNOWN, '$'])
@@ -226,7 +271,9 @@ impl Stage<'_> {
     /// Checks for packages that the distribution does not have.
     fn gone(&self, own: &Instruction, command: &ShellCommand, found: &mut Findings<'_>) {
         let words: Vec<&str> = command.texts();
-        let (Some(release), Some(packages)) = (released(self.base), packages(&words)) else { return };
+        let (Some(release), Some(packages)) = (released(self.base), packages(&words)) else {
+            return;
+        };
         let has = |texts: &[&str]| texts.iter().any(|text| self.facts.code.contains(text));
         if has(&["snapshot.debian", "snapshot.ubuntu"]) || is_conditional(&own.text) {
             return;
@@ -274,13 +321,15 @@ fn is_conditional(text: &str) -> bool {
 /// command. An unknown word is kept, because it may stand for any package.
 fn packages<'w>(words: &[&'w str]) -> Option<Vec<&'w str>> {
     let managers = ["apt", "apt-get", "apk", "aptitude", "dnf", "microdnf", "yum"];
-    let is_install = |word: &&str| matches!(*word, "add" | "build-dep" | "install" | "groupinstall");
+    let is_install =
+        |word: &&str| matches!(*word, "add" | "build-dep" | "install" | "groupinstall");
     let at = words.iter().position(is_install).filter(|_| managers.contains(&words[0]))?;
     let mut packages = Vec::new();
     let mut is_value = false;
     for word in &words[at + 1..] {
         if word.starts_with('-') {
-            is_value = matches!(*word, "-t" | "-o" | "-c" | "--target-release" | "--repository" | "-X");
+            is_value =
+                matches!(*word, "-t" | "-o" | "-c" | "--target-release" | "--repository" | "-X");
         } else if !std::mem::take(&mut is_value) {
             packages.push(word.split(['=', '/', '~', '<', '>']).next().unwrap_or(word));
         }
@@ -302,7 +351,10 @@ mod tests {
             let words: Vec<&str> = text.split_whitespace().collect();
             packages(&words).map(|all| all.join(" "))
         };
-        assert_eq!(read("apt-get install -y -t trixie git=1.2 curl/sid").as_deref(), Some("git curl"));
+        assert_eq!(
+            read("apt-get install -y -t trixie git=1.2 curl/sid").as_deref(),
+            Some("git curl")
+        );
         assert_eq!(read("apk add --no-cache git~2").as_deref(), Some("git"));
         assert_eq!(read("apt-get update"), None);
         assert_eq!(read("pip install git"), None);

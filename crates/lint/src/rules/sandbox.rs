@@ -69,14 +69,14 @@ const PATHS: [&str; 5] =
 
 /// Checks for a home folder that the unit hides and the program needs.
 fn homes(settings: &[Setting<'_>], found: &mut Findings<'_>) {
-    let hides = |one: &&Setting<'_>| {
-        one.key == "ProtectHome" && (is_on(one.value) || one.value == "tmpfs")
-    };
+    let hides =
+        |one: &&Setting<'_>| one.key == "ProtectHome" && (is_on(one.value) || one.value == "tmpfs");
     let Some(protect) = settings.iter().find(hides) else { return };
     let is_bound = |one: &Setting<'_>| one.key.starts_with("Bind");
     let needs = |one: &&Setting<'_>| {
         let mut words = one.value.split(['=', ' ', '"', ':']);
-        PATHS.contains(&one.key) && words.any(|word| word.starts_with("/home/") || word.starts_with("/root/"))
+        PATHS.contains(&one.key)
+            && words.any(|word| word.starts_with("/home/") || word.starts_with("/root/"))
     };
     let needed = settings.iter().find(needs);
     if let Some(needed) = needed.filter(|_| !settings.iter().any(is_bound)) {

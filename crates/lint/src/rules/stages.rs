@@ -62,7 +62,8 @@ pub(super) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Op
     let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM")?;
     let mut words = from.text.split_whitespace().skip(1).filter(|word| !word.starts_with("--"));
     let base = words.next()?;
-    let is_base = |one: &&Stage| one.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(base));
+    let is_base =
+        |one: &&Stage| one.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(base));
     let earlier = facts.stages.iter().take(stage - 1);
     earlier.enumerate().find(|(_, one)| is_base(one)).map(|(at, _)| at + 1)
 }

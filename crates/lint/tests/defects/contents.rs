@@ -31,6 +31,13 @@ fn a_program_is_missing_only_if_nothing_can_have_brought_it() {
         ("RUN apt-key adv --recv-keys A\n", &["2 error"]),
         ("RUN add-apt-repository ppa:a/b\n", &["2 error"]),
         ("RUN pip install a==1\n", &["2 error"]),
+        (
+            "RUN apt-get install -y python3-venv && python3 -m venv /v && python -m pip install a\n",
+            &[],
+        ),
+        ("RUN apt-get install -y python3-minimal && python a.py\n", &["2 error"]),
+        ("COPY --from=b /install /usr/local\nRUN python a.py\n", &[]),
+        ("COPY --from=b /app/bin/server /usr/local/bin/\nRUN python a.py\n", &["3 error"]),
         ("RUN ps aux\n", &[]),
     ] {
         let text = format!("{ubuntu}{run}");
@@ -38,7 +45,11 @@ fn a_program_is_missing_only_if_nothing_can_have_brought_it() {
     }
     let whole = format!("FROM docker.io/library/python:3.12@sha256:1\n{clone}");
     let slim = format!("FROM docker.io/library/python:3.12-slim@sha256:1\n{clone}");
-    expect("program-missing", NONE, &[("Dockerfile", &whole, &[]), ("Dockerfile", &slim, &["2 error"])]);
+    expect(
+        "program-missing",
+        NONE,
+        &[("Dockerfile", &whole, &[]), ("Dockerfile", &slim, &["2 error"])],
+    );
 }
 
 #[test]
@@ -129,7 +140,9 @@ fn a_unit_may_protect_what_its_program_does_not_need() {
 #[test]
 fn libraries_can_be_linked_statically_or_copied() {
     let build = |options: &str| {
-        format!("FROM a/b@sha256:1 AS build\nRUN cmake -B build -DGGML_HIP=ON {options}\nFROM a/c@sha256:1\n")
+        format!(
+            "FROM a/b@sha256:1 AS build\nRUN cmake -B build -DGGML_HIP=ON {options}\nFROM a/c@sha256:1\n"
+        )
     };
     let program = "COPY --from=build /build/bin/llama-server /usr/bin/\n";
     let libraries = "COPY --from=build /build/bin/*.so /usr/lib/\n";
@@ -184,7 +197,11 @@ fn an_override_is_read_together_with_its_base() {
     assert!(!found.iter().any(|one| one.ends_with("nvidia-leftover")), "{found:?}");
     // The base file gives the devices.
     let image = "services:\n  a:\n    image: docker.io/rocm/vllm@sha256:1\n";
-    let found = beside(&[("compose.yaml", "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n")], "compose.override.yaml", image);
+    let found = beside(
+        &[("compose.yaml", "services:\n  a:\n    build: .\n    devices: [/dev/kfd]\n")],
+        "compose.override.yaml",
+        image,
+    );
     assert!(!found.iter().any(|one| one.ends_with("kfd-missing")), "{found:?}");
 }
 

@@ -126,7 +126,12 @@ pub(super) const WRONG: &[Wrong] = &[
     ("kills-others", "setup.sh", 1, "sudo fuser -k /dev/kfd 2>/dev/null\n"),
     ("image-moved", "Dockerfile", 1, "FROM docker.io/condaforge/mambaforge:24.9.2-0 AS build\n"),
     ("image-moved", "Dockerfile", 1, "FROM docker.io/winglian/axolotl-base:main-base\n"),
-    ("image-moved", "compose.yml", 3, "services:\n  a:\n    image: vllm/vllm-openai:latest-rocm\n"),
+    (
+        "image-tag-missing",
+        "compose.yml",
+        3,
+        "services:\n  a:\n    image: vllm/vllm-openai:latest-rocm\n",
+    ),
     (
         "extra-removed",
         "Dockerfile",
