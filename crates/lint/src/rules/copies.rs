@@ -1,9 +1,9 @@
 //! Programs that a last stage copies from a build without the libraries that they load.
 
-use super::stages::{instruction_of, parts};
+use super::stages::parts;
 use super::traps::{Instruction, instructions};
 use crate::shell::ShellCommand;
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::{Facts, Findings, Kind};
 
 /// The start of names of programs that projects with ggml build. By default, the libraries of these
 /// projects are shared.
@@ -27,7 +27,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         one.words[0].text == "cmake" && one.words.iter().any(|word| is_option(&word.text))
     };
-    if is_static || !facts.commands.iter().any(is_build) {
+    if is_static || names_old_build(&lower) || !facts.commands.iter().any(is_build) {
         return;
     }
     let copies: Vec<&Instruction> =
@@ -41,11 +41,19 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         .into_iter()
         .any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));
     if !has_script {
-        let line = instruction_of(&all, first.line).map_or(first.line, |one| one.line);
         let message =
             "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
-        found.hit(Hit::new("library-not-copied", line, message).at_most(Severity::Error));
+        found.add("library-not-copied", first.line, message);
     }
+}
+
+/// Returns whether a text names a build of llama.cpp before June 2024, whose libraries are static:
+/// `b2999`.
+fn names_old_build(lower: &str) -> bool {
+    lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| {
+        let number = word.strip_prefix('b').filter(|rest| rest.len() == 4);
+        number.and_then(|rest| rest.parse::<u32>().ok()).is_some_and(|number| number < 3_240)
+    })
 }
 
 /// Returns whether an instruction copies from another stage.
