@@ -195,6 +195,8 @@ fn object(node: &Node, facts: &mut Facts<'_>) {
 fn pod(node: &Node) -> Option<&Node> {
     let path: &[&str] = match node.get("kind").and_then(Node::text).unwrap_or_default() {
         "Pod" => &["spec"],
+        "ClusterServingRuntime" | "ServingRuntime" => &["spec"],
+        "InferenceService" => &["spec", "predictor"],
         "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
         _ => &["spec", "template", "spec"],
     };

@@ -151,6 +151,12 @@ pub(crate) fn documents(text: &str) -> Vec<Node> {
     all
 }
 
+/// Returns the line of the first error in a text that is not YAML, and what is wrong.
+pub(crate) fn error(text: &str) -> Option<(usize, String)> {
+    let error = Parser::new_from_str(text).find_map(Result::err)?;
+    Some((error.marker().line(), error.info().to_owned()))
+}
+
 /// Adds a complete value to the collection that contains it.
 fn add(parent: &mut Open, done: Rc<Node>) {
     match &mut parent.node.value {

@@ -38,12 +38,17 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
         container.base = base.containers.iter().find(is_same).cloned().map(Box::new);
     }
     facts.problems.extend(undefined(services, &base));
+    facts.problems.extend(built(services, &text));
     facts.problems.extend(nvidia(&root, services, &text, &base));
 }
 
-/// Returns whether a service is only a part: Compose needs an image or a build.
+/// Returns whether a service is only a part: Compose needs an image, or a build with a context.
 fn is_partial(service: &Node) -> bool {
-    ["build", "extends", "image"].iter().all(|key| service.get(key).is_none())
+    let is_build = |build: &Node| {
+        build.text().is_some() || build.get("context").or(build.get("dockerfile_inline")).is_some()
+    };
+    let has_build = service.get("build").is_some_and(is_build);
+    !has_build && ["extends", "image"].iter().all(|key| service.get(key).is_none())
 }
 
 /// Returns the base file that a comment names: `# docker compose -f base.yml -f this.yml up`.
@@ -71,11 +76,29 @@ fn undefined(services: &Node, base: &Facts<'_>) -> Vec<Problem> {
     missing
         .map(|(name, line)| {
             let message = format!(
-                "`{name}` has neither `image` nor `build`, and the base file has no such service"
+                "`{name}` has no image and no context for a build, and the base file has no such service"
             );
             Problem { rule: "compose-reference", line, message }
         })
         .collect()
+}
+
+/// Returns the services whose image is replaced, although the base file builds it.
+fn built(own: &Node, text: &str) -> Vec<Problem> {
+    let documents = yaml::documents(text);
+    let services = documents.first().and_then(|root| root.get("services"));
+    let both = own.entries().iter().filter_map(|(name, service)| {
+        let image = service.get("image")?;
+        let base = services?.get(name.text()?)?;
+        let is_built = base.get("build").is_some() && service.get("build").is_none();
+        is_built.then_some((image.line, image.text()?))
+    });
+    both.map(|(line, image)| {
+        let message =
+            format!("the base file builds this service, and the build gets the name `{image}`");
+        Problem { rule: "image-and-build", line, message }
+    })
+    .collect()
 }
 
 /// Returns the services of the base file that still ask for an NVIDIA GPU, although the override is

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pins::reader::{Report, Reported};
 
-use super::read::{Named, line};
-use super::{ContentsRow, GoneRow, ModuleRow};
+use super::read::{Named, line, lower};
+use super::{ContentsRow, GoneRow, ModuleRow, NeedsRow};
 use crate::forms;
 
 pub(super) fn read_contents(
@@ -66,4 +66,13 @@ pub(super) fn read_module(
     named.table.check_form(report, forms::MODULE.keys);
     let packages = named.table.texts(report, "packages", "onnxruntime", line);
     Ok(ModuleRow { module: named.name.to_owned(), packages: packages? })
+}
+
+pub(super) fn read_needs(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeedsRow, Reported> {
+    named.table.check_form(report, forms::NEEDS.keys);
+    let packages = named.table.texts(report, "packages", "pytesseract", line);
+    let needs = named.table.required(report, "needs", "needs = \"tesseract-ocr\"", line);
+    let unless = named.table.texts(report, "unless", "tesseract", lower);
+    let evidence = named.evidence(report);
+    Ok(NeedsRow { packages: packages?, needs: needs?, unless: unless?, evidence: evidence? })
 }

@@ -137,10 +137,14 @@ pub struct Data {
     pub(crate) brings: BTreeMap<String, BTreeSet<String>>,
     /// Packages that some releases of distributions do not have.
     pub(crate) gone: Vec<GoneRow>,
+    /// Python packages that need programs or libraries of the system.
+    pub(crate) needs: Vec<NeedsRow>,
     /// Python packages that contain the same module.
     pub(crate) modules: Vec<ModuleRow>,
     /// Patterns of images whose Python refuses pip outside virtual environments.
     pub(crate) externally_managed: Vec<String>,
+    /// Patterns of images that contain no package lists of apt.
+    pub(crate) without_lists: Vec<String>,
     /// Patterns of images that have a user with the UID 1000.
     pub(crate) uid_1000: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
@@ -365,6 +369,17 @@ pub(crate) struct GoneRow {
 pub(crate) struct ModuleRow {
     pub(crate) module: String,
     pub(crate) packages: Vec<String>,
+}
+
+/// Python packages that need programs or libraries of the system.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NeedsRow {
+    pub(crate) packages: Vec<String>,
+    /// What they need, for messages.
+    pub(crate) needs: String,
+    /// Texts, in lower case: a file that contains one of them may install it.
+    pub(crate) unless: Vec<String>,
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// A release of a distribution.

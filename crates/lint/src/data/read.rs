@@ -8,7 +8,9 @@ use pins::{Known, ParseError, Releases};
 
 use crate::forms;
 
-use super::contents::{by_package, read_contents, read_gone, read_module, read_program};
+use super::contents::{
+    by_package, read_contents, read_gone, read_module, read_needs, read_program,
+};
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
     NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, ReleaseRow, RocmRow, Row, Rule,
@@ -39,6 +41,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let contents = reader.rows("contents", read_contents);
         let programs = reader.rows("program", read_program);
         let gone = reader.rows("gone", read_gone);
+        let needs = reader.rows("needs", read_needs);
         let modules = reader.rows("module", read_module);
         let releases = reader.rows("release", read_release);
         let couplings = reader.rows("coupling", read_coupling);
@@ -51,7 +54,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
         let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
-        let mut uid_1000 = Vec::new();
+        let (mut uid_1000, mut without_lists) = (Vec::new(), Vec::new());
         let mut publishers = BTreeSet::new();
         let mut externally_managed = Vec::new();
         for (name, repositories) in bases? {
@@ -60,6 +63,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
                 "publishers" => publishers.extend(repositories),
                 "externally-managed" => externally_managed = repositories,
                 "uid-1000" => uid_1000 = repositories,
+                "without-lists" => without_lists = repositories,
                 _ => plain_bases.extend(repositories),
             }
         }
@@ -91,9 +95,11 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             contents: contents?,
             brings: by_package(programs?),
             gone: gone?,
+            needs: needs?,
             modules: modules?,
             externally_managed,
             uid_1000,
+            without_lists,
             official,
             publishers,
             releases: releases?,
@@ -518,7 +524,7 @@ pub(super) fn line(text: &str) -> Result<String, Wrong> {
     }
 }
 
-fn lower(text: &str) -> Result<String, Wrong> {
+pub(super) fn lower(text: &str) -> Result<String, Wrong> {
     if text.chars().any(char::is_uppercase) {
         return Err(wrong(
             format!("{} has capital letters", quote(text)),

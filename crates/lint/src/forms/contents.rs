@@ -2,6 +2,8 @@
 
 use pins::form::{Form, Key, Kind};
 
+use super::EVIDENCE;
+
 /// Programs that images lack.
 pub const CONTENTS: Form = Form::of(
     "Programs that images lack.",
@@ -58,6 +60,31 @@ pub const GONE: Form = Form::of(
             "elsewhere = true",
         ),
     ]],
+);
+
+/// Python packages that need something of the system.
+pub const NEEDS: Form = Form::of(
+    "Python packages that need programs or libraries of the system.",
+    &[
+        &[
+            Key::optional(
+                "packages",
+                Kind::Texts,
+                "The packages.",
+                "none",
+                "packages = [\"pytesseract\"]",
+            ),
+            Key::required("needs", Kind::Text, "What they need.", "needs = \"`tesseract-ocr`\""),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case: the row does not apply to files that contain one of them.",
+                "none",
+                "unless = [\"tesseract\"]",
+            ),
+        ],
+        EVIDENCE,
+    ],
 );
 
 /// Python packages with the same module.

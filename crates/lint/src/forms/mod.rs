@@ -5,7 +5,7 @@ mod names;
 
 use pins::form::{Form, Key, Kind};
 
-pub use contents::{CONTENTS, GONE, MODULE, PROGRAM, RELEASE};
+pub use contents::{CONTENTS, GONE, MODULE, NEEDS, PROGRAM, RELEASE};
 pub use names::{BASE, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
@@ -104,7 +104,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "base",
             Kind::TableByName(&BASE),
-            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, those in `externally-managed` are patterns of images whose Python refuses pip, and those in `uid-1000` are patterns of images with a user of that UID.",
+            "Lists of images: those in `plain` set no variables of their own, those in `official` are Docker Official Images, those in `publishers` are owners on Docker Hub that keep the tags of releases, those in `externally-managed` are patterns of images whose Python refuses pip, those in `uid-1000` are patterns of images with a user of that UID, and those in `without-lists` are patterns of images without apt's package lists.",
             "none",
             "",
         ),
@@ -126,6 +126,13 @@ pub const LINT: Form = Form::of(
             "gone",
             Kind::TableByName(&GONE),
             "Packages that some releases of distributions do not have.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "needs",
+            Kind::TableByName(&NEEDS),
+            "Python packages that need programs or libraries of the system.",
             "none",
             "",
         ),

@@ -1,6 +1,6 @@
 //! Programs that a last stage copies from a build without the libraries that they load.
 
-use super::stages::parts;
+use super::stages::{last_stages, parts};
 use super::traps::{Instruction, instructions};
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Kind};
@@ -30,13 +30,14 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if is_static || names_old_build(&lower) || !facts.commands.iter().any(is_build) {
         return;
     }
+    let stages = last_stages(facts, &all);
     let copies: Vec<&Instruction> =
-        all.iter().filter(|one| one.stage == last && is_other(one)).collect();
+        all.iter().filter(|one| stages.contains(&one.stage) && is_other(one)).collect();
     // A folder or a pattern can contain the libraries.
     let Some(first) = copies.first().filter(|_| copies.iter().all(|one| is_program(one))) else {
         return;
     };
-    let own = all.iter().filter(|one| one.stage == last && parts(one).0 == "RUN");
+    let own = all.iter().filter(|one| stages.contains(&one.stage) && parts(one).0 == "RUN");
     let has_script = own
         .into_iter()
         .any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));

@@ -107,6 +107,10 @@ fn general(
     }
     let has_advice =
         has_advice || tag.is_some_and(|tag| is_release(tag, path) && is_kept(name, path));
+    // Outside a project, the tag of a distribution's or language's release is usual.
+    let is_usual = context.project_gpu.is_none()
+        && tag.is_some_and(|tag| is_official_release(&image.reference, path, tag));
+    let has_advice = has_advice || is_usual;
     // A digest fixes the content, wherever it comes from.
     // Kubernetes takes such an image from Docker Hub. Helm values are text files.
     let is_for_kubernetes = matches!(facts.kind, Kind::Manifest | Kind::Text);
@@ -191,6 +195,16 @@ fn is_release(tag: &str, path: &str) -> bool {
     starts.map(|(at, _)| numbers(&tag[at..])).any(|count| count >= wanted)
         || tag.split(['-', '_']).any(is_build)
         || is_dated(tag)
+}
+
+/// Returns whether a tag names a release of a distribution, or of another Docker Official Image with
+/// two numbers: `ubuntu:24.04`, `python:3.12-slim`.
+fn is_official_release(reference: &str, path: &str, tag: &str) -> bool {
+    let has_two = tag.split(['-', '_']).any(|part| {
+        let numbers = part.split('.').filter(|number| number.parse::<u32>().is_ok());
+        numbers.count() > 1
+    });
+    data().official.contains(path) && (has_two || release(reference).is_some())
 }
 
 /// Returns whether a publisher keeps the tags of releases. A private person on Docker Hub may push

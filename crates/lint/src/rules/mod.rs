@@ -4,6 +4,7 @@
 //! `versions/compat.toml`.
 
 mod access;
+mod apt_lists;
 mod builds;
 mod chips;
 mod commands;
@@ -24,6 +25,7 @@ mod mentions;
 mod modules;
 mod moving;
 mod names;
+mod needs;
 mod ollama;
 mod operators;
 mod packages;
@@ -35,6 +37,7 @@ mod sandbox;
 mod selection;
 mod shells;
 mod stages;
+mod syntax;
 mod targets;
 mod tracks;
 mod traps;
@@ -82,6 +85,9 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     layers::run(facts, found);
     managed::run(facts, found);
     programs::run(facts, found);
+    apt_lists::run(facts, found);
+    syntax::run(facts, found);
+    needs::run(facts, found);
     users::run(facts, found);
     sandbox::run(facts, found);
     modules::run(facts, found);

@@ -51,6 +51,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks the health checks of containers.
 pub(super) fn health_checks(container: &Container, found: &mut Findings<'_>) {
+    entrypoint(container, found);
     let check = container.options.iter().find(|one| one.text.starts_with("--health-cmd="));
     let (Some(image), Some(check)) = (container.image.as_ref(), check) else { return };
     let command = check.text.trim_start_matches("--health-cmd=");
@@ -63,6 +64,23 @@ pub(super) fn health_checks(container: &Container, found: &mut Findings<'_>) {
     }
 }
 
+/// Checks for a program in the entrypoint of a service that its image lacks.
+fn entrypoint(container: &Container, found: &mut Findings<'_>) {
+    let own = container.options.iter().find(|one| one.text.starts_with("--entrypoint="));
+    let (Some(image), Some(own)) = (container.image.as_ref(), own) else { return };
+    let command = own.text.trim_start_matches("--entrypoint=");
+    // The container may install what it needs.
+    if command.contains("install") || command.contains(" add ") {
+        return;
+    }
+    let missing = lacks(&image.text);
+    if let Some(program) = called(command).into_iter().find(|one| missing.contains(*one)) {
+        let message = format!("`{}` has no `{program}`", image.text);
+        let hit = Hit::new("program-missing", own.line, message);
+        found.hit(hit.help("use a program of the image, or build an image with the program"));
+    }
+}
+
 /// Checks for a health check that cannot fail.
 fn useless(line: usize, command: &str, found: &mut Findings<'_>) {
     let words =
@@ -72,7 +90,7 @@ fn useless(line: usize, command: &str, found: &mut Findings<'_>) {
     let first =
         programs.iter().find(|one| !matches!(**one, "sh" | "bash" | "/bin/sh" | "/bin/bash"));
     let is_idle = matches!(first, Some(&("true" | "echo" | "exit" | ":")))
-        && !command.contains("||")
+        && !command.contains(['|', '>'])
         || words.windows(3).any(|all| all == ["kill", "-0", "1"]);
     let is_hidden = matches!(words.as_slice(), [.., "||", "true"] | [.., "||", "exit", "0"]);
     if is_idle || is_hidden {
@@ -97,8 +115,8 @@ fn called(command: &str) -> Vec<&str> {
         if is_first {
             programs.push(word.trim_end_matches(';'));
         }
-        is_first =
-            matches!(word, "||" | "&&" | "|" | "!" | "-c" | ";" | "if") || word.ends_with(';');
+        let starts = ["||", "&&", "|", "!", "-c", ";", "if", "until", "while", "do", "then"];
+        is_first = starts.contains(&word) || word.ends_with(';');
     }
     programs
 }

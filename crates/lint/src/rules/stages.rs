@@ -19,7 +19,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         split_argument(instruction, found);
     }
     let stages = last_stages(facts, &all);
-    stale_lists(&all, found);
     without_driver(facts, &stages, found);
     without_target(facts, found);
     for command in facts.commands.iter().filter(|one| is_own(&all, one)) {
@@ -106,26 +105,6 @@ fn split_argument(instruction: &Instruction, found: &mut Findings<'_>) {
     if name == "ARG" {
         let message = format!("`{first}` is empty, and `{next}` is the name of another argument");
         found.add("argument-split", instruction.line, message);
-    }
-}
-
-/// Checks for `RUN apt-get update` that is cached separately from the installation.
-fn stale_lists(all: &[Instruction], found: &mut Findings<'_>) {
-    let is_update = |one: &&Instruction| {
-        let words: Vec<&str> = one.text.split_whitespace().collect();
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.starts_with('-')).collect();
-        matches!(words.as_slice(), ["RUN" | "run", "apt" | "apt-get", "update"])
-    };
-    let installs = |one: &Instruction| {
-        let text = one.text.to_ascii_lowercase();
-        text.starts_with("run") && text.contains("apt") && text.contains(" install")
-    };
-    for (at, one) in all.iter().enumerate().filter(|(_, one)| is_update(one)) {
-        let mut later = all[at + 1..].iter().take_while(|next| next.stage == one.stage);
-        if later.any(|next| installs(next) && !next.text.contains(" update")) {
-            let message = "the package lists are in an instruction of their own";
-            found.add("package-lists-stale", one.line, message);
-        }
     }
 }
 

@@ -382,7 +382,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
     }
-    if facts.target.is_mixed() && *scope == Scope::Image {
+    if facts.target.is_mixed() && matches!(scope, Scope::Image | Scope::Run) {
         let message = format!("`{name}={value}` is set, and the file names several generations");
         found.add("hsa-override-any-gpu", line, message);
     }

@@ -227,3 +227,100 @@ fn lists_of_requirements_are_read_with_the_dockerfile() {
     let found = beside(&[("r.txt", "numpy==2.0\n")], "Dockerfile", text);
     assert!(!found.iter().any(|one| one.ends_with("rocm-twice")), "{found:?}");
 }
+
+#[test]
+fn package_lists_are_new_old_or_missing() {
+    let ubuntu = "FROM docker.io/library/ubuntu:24.04@sha256:1\n";
+    let update = "RUN apt-get update && apt-get install -y git\n";
+    let install = "RUN apt-get install -y curl\n";
+    for (text, expected) in [
+        (format!("{ubuntu}{install}"), &["2 error"][..]),
+        (format!("{ubuntu}RUN apt-get update && apt-get install -y curl\n"), &[]),
+        (format!("{ubuntu}RUN apt-get install -y ./a.deb\n"), &[]),
+        (format!("{ubuntu}COPY a.sh /\nRUN /a.sh\n{install}"), &[]),
+        (format!("{ubuntu}RUN --mount=type=cache,target=/var/lib/apt apt-get install -y a\n"), &[]),
+        (format!("FROM a/b:1\n{install}"), &[]),
+        (format!("FROM a/b:1\nRUN rm -rf /var/lib/apt/lists/*\n{install}"), &["3 error"]),
+    ] {
+        expect("package-lists-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    for (text, expected) in [
+        (format!("{ubuntu}{update}{install}{install}"), &["3 information"][..]),
+        (format!("{ubuntu}{update}RUN apt-get update && apt-get install -y curl\n"), &[]),
+    ] {
+        expect("package-lists-stale", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_package_may_get_what_it_needs() {
+    let slim = "FROM docker.io/library/python:3.12-slim@sha256:1\n";
+    for (run, expected) in [
+        ("RUN pip install pytesseract==1\n", &["2 warning"][..]),
+        (
+            "RUN apt-get update && apt-get install -y tesseract-ocr && pip install pytesseract==1\n",
+            &[],
+        ),
+        ("RUN ./a.sh && pip install pytesseract==1\n", &[]),
+        ("RUN pip install opencv-python-headless==1\n", &[]),
+    ] {
+        let text = format!("{slim}{run}");
+        expect("package-needs-program", NONE, &[("Dockerfile", &text, expected)]);
+        let other = format!("FROM docker.io/a/b@sha256:1\n{run}");
+        expect("package-needs-program", NONE, &[("Dockerfile", &other, &[])]);
+    }
+}
+
+#[test]
+fn a_user_can_be_used_in_many_ways() {
+    let image = "FROM docker.io/a/b@sha256:1\nRUN useradd -m app\n";
+    for (rest, expected) in [
+        ("CMD [\"a\"]\n", &["2 information"][..]),
+        ("USER app\nCMD [\"a\"]\n", &[]),
+        ("ENTRYPOINT [\"/entrypoint.sh\"]\n", &[]),
+        ("CMD [\"gosu\", \"app\", \"a\"]\n", &[]),
+    ] {
+        let text = format!("{image}{rest}");
+        expect("user-unused", NONE, &[("Dockerfile", &text, expected)]);
+    }
+    let unit = |rest: &str, end: &str| {
+        format!(
+            "[Unit]\n[Service]\nExecStart=/usr/bin/ollama serve\n{rest}[Install]\nWantedBy={end}\n"
+        )
+    };
+    for (rest, end, expected) in [
+        ("", "multi-user.target", &["3 information"][..]),
+        ("User=ollama\n", "multi-user.target", &[]),
+        ("DynamicUser=yes\n", "multi-user.target", &[]),
+        ("", "default.target", &[]),
+    ] {
+        expect("user-unused", NONE, &[("a.service", &unit(rest, end), expected)]);
+    }
+}
+
+#[test]
+fn yaml_is_checked_only_in_files_that_are_no_templates() {
+    let wrong = "services:\n  a:\n    image: a\n   b: 1\n";
+    let template = "services:\n  a:\n    image: {{ a }}\n   b: 1\n";
+    let right = "services:\n  a:\n    image: \"a\"\n    command: |\n      a: [\n";
+    expect(
+        "yaml-invalid",
+        NONE,
+        &[
+            ("compose.yml", wrong, &["4 error"]),
+            ("compose.yml", template, &[]),
+            ("compose.yml", right, &[]),
+        ],
+    );
+}
+
+#[test]
+fn a_service_that_is_built_keeps_its_build_in_an_override() {
+    let base = &[("compose.yml", "services:\n  a:\n    build: .\n")];
+    let own = "services:\n  a:\n    image: docker.io/a/b:rocm\n    devices: [/dev/kfd, /dev/dri]\n";
+    let found = beside(base, "compose.override.yml", own);
+    assert!(found.iter().any(|one| one == "3 image-and-build"), "{found:?}");
+    let part = "services:\n  b:\n    build: { args: { A: \"1\" } }\n";
+    let found = beside(base, "compose.rocm.yml", part);
+    assert!(found.iter().any(|one| one == "2 compose-reference"), "{found:?}");
+}

@@ -1,13 +1,20 @@
 //! Findings that are correct, but hardly worth a line: they are not reported.
 
-use super::{NONE, expect};
+use super::{NONE, PROJECT, expect};
 
 #[test]
 fn a_tag_of_one_release_is_kept_by_its_publisher() {
-    let unpinned = [
+    let usual = [
         "docker.io/library/debian:bookworm-slim",
         "docker.io/library/ubuntu:24.04",
         "docker.io/library/python:3.12-slim",
+    ];
+    for image in usual {
+        let text = format!("FROM {image}\n");
+        expect("image-unpinned", NONE, &[("Dockerfile", &text, &[])]);
+        expect("image-unpinned", PROJECT, &[("Dockerfile", &text, &["1 warning"])]);
+    }
+    let unpinned = [
         "docker.io/library/golang:1-alpine",
         "docker.io/ollama/ollama:rocm",
         "docker.io/rocm/pytorch:rocm",

@@ -13,7 +13,7 @@ pub(super) const WRONG: &[Wrong] = &[
     (
         "package-lists-stale",
         "Dockerfile",
-        2,
+        3,
         "FROM docker.io/a/b@sha256:1\nRUN apt-get update\nRUN apt-get install -y rocblas\n",
     ),
     (

@@ -1,0 +1,116 @@
+//! apt's package lists: commands that install packages without them, or with old ones.
+
+use super::images::path_and_tag;
+use super::stages::{instruction_of, parent, parts};
+use super::traps::{Instruction, instructions};
+use crate::data::{data, matches_any};
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::{Facts, Findings, Kind};
+
+/// The package lists in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    /// Nothing is known about them.
+    Unknown,
+    /// There are none.
+    Missing,
+    /// An earlier instruction fetched them.
+    Old,
+    /// This instruction fetched them.
+    New,
+}
+
+/// Checks for `apt-get install` without package lists.
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile {
+        return;
+    }
+    let all = instructions(facts.text);
+    let mut ends: Vec<Lists> = Vec::new();
+    for stage in 1..=facts.stages.len() {
+        let start = match parent(facts, &all, stage) {
+            Some(earlier) => ends.get(earlier - 1).copied().unwrap_or(Lists::Unknown),
+            None => of_base(facts, stage),
+        };
+        let mut own = Stage { lists: start, is_reported: false };
+        for instruction in all.iter().filter(|one| one.stage == stage && parts(one).0 == "RUN") {
+            own.read(facts, &all, instruction, found);
+        }
+        ends.push(own.lists);
+    }
+}
+
+/// Returns the lists of an image: official images have none.
+fn of_base(facts: &Facts<'_>, stage: usize) -> Lists {
+    let name = facts.base(stage).map(|stage| path_and_tag(&stage.base)).unwrap_or_default();
+    if matches_any(&data().without_lists, &name) { Lists::Missing } else { Lists::Unknown }
+}
+
+/// A stage, up to the instruction that was read last.
+struct Stage {
+    lists: Lists,
+    is_reported: bool,
+}
+
+impl Stage {
+    fn read(
+        &mut self,
+        facts: &Facts<'_>,
+        all: &[Instruction],
+        own: &Instruction,
+        found: &mut Findings<'_>,
+    ) {
+        if self.lists == Lists::New {
+            self.lists = Lists::Old;
+        }
+        let mut script = own.text.contains("<<") || own.text.contains("--mount");
+        let is_own = |one: &&ShellCommand| {
+            instruction_of(all, one.words[0].line).is_some_and(|place| place.line == own.line)
+        };
+        for command in facts.commands.iter().filter(is_own) {
+            let words = command.texts();
+            let program = words[0].rsplit('/').next().unwrap_or_default();
+            let has = |wanted: &str| words.contains(&wanted);
+            match program {
+                "apt" | "apt-get" | "aptitude" if has("update") => self.lists = Lists::New,
+                "apt" | "apt-get" | "aptitude" if has("install") => {
+                    self.installed(command, script, found);
+                }
+                "rm" if words.iter().any(|word| word.starts_with("/var/lib/apt")) => {
+                    self.lists = Lists::Missing;
+                }
+                "add-apt-repository" | "apt-add-repository" => self.lists = Lists::New,
+                "bash" | "sh" | "." | "source" | "eval" | "find" => script = true,
+                _ => script |= words[0].contains(['/', UNKNOWN]) || program.ends_with(".sh"),
+            }
+        }
+        if script && self.lists == Lists::Missing {
+            self.lists = Lists::Unknown;
+        }
+    }
+
+    /// Checks a command that installs packages.
+    fn installed(&mut self, command: &ShellCommand, has_script: bool, found: &mut Findings<'_>) {
+        let words = command.texts();
+        let packages = words.iter().skip_while(|word| **word != "install").skip(1);
+        let named: Vec<&&str> = packages.filter(|word| !word.starts_with('-')).collect();
+        let is_local =
+            named.iter().all(|word| word.contains(['/', UNKNOWN]) || word.ends_with(".deb"));
+        if is_local || has_script || self.is_reported {
+            return;
+        }
+        let line = command.words[0].line;
+        match self.lists {
+            Lists::Missing => {
+                let message = "there are no package lists here, so apt finds no package";
+                found.add("package-lists-missing", line, message);
+            }
+            Lists::Old => {
+                let message = "the package lists are those of an earlier layer";
+                found.add("package-lists-stale", line, message);
+            }
+            Lists::Unknown | Lists::New => return,
+        }
+        self.is_reported = true;
+    }
+}
