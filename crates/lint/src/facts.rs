@@ -138,7 +138,7 @@ pub struct Container {
     /// The name of the service of a compose file.
     pub(crate) service: Option<Word>,
     /// What the base file of a compose file says about the service.
-    pub(crate) base: Option<Box<Container>>,
+    pub(crate) base: Option<Box<Self>>,
 }
 
 impl Container {

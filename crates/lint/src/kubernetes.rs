@@ -270,13 +270,17 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
 /// Parts of the names of servers that load a model before they answer.
 const LOADERS: [&str; 4] = ["llama.cpp", "sglang", "text-generation-inference", "vllm"];
 
+/// Parts of the names of images that belong to such a server, and load no model.
+const NO_LOADERS: [&str; 6] = ["controller", "exporter", "gateway", "operator", "proxy", "router"];
+
 /// The seconds that a server can need to load or download a model.
 const LOADING: u32 = 600;
 
 /// Checks for a liveness probe that ends a server while it loads its model.
 fn probe(container: &Node, image: &str, facts: &mut Facts<'_>) {
     let own = container.entries().iter().find(|(key, _)| key.text() == Some("livenessProbe"));
-    let loads = LOADERS.iter().any(|name| image.contains(name));
+    let has = |names: &[&str]| names.iter().any(|name| image.contains(name));
+    let loads = has(&LOADERS) && !has(&NO_LOADERS);
     let Some((key, probe)) = own.filter(|_| loads && container.get("startupProbe").is_none())
     else {
         return;
@@ -287,7 +291,9 @@ fn probe(container: &Node, image: &str, facts: &mut Facts<'_>) {
     let period = number("periodSeconds", 10).saturating_mul(number("failureThreshold", 3));
     let seconds = number("initialDelaySeconds", 0).saturating_add(period);
     if seconds < LOADING {
-        let message = format!("the pod is restarted if the model is not loaded after {seconds} s");
+        let message = format!(
+            "Kubernetes restarts the container if the model is not loaded after {seconds} s"
+        );
         facts.problems.push(Problem { rule: "kubernetes-probe", line: key.line, message });
     }
 }

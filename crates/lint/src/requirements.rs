@@ -20,9 +20,14 @@ const MOST: usize = 500;
 pub(crate) fn inlined(file: &str, text: &str, exists: &dyn Exists) -> Option<Inlined> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut lists = Vec::new();
+    // The lists can belong to different branches.
+    if ["if [", "case ", "else"].iter().any(|word| text.contains(word)) {
+        return None;
+    }
     for command in commands("Dockerfile", text) {
         for (option, path, line) in options(&command) {
-            let sources = sources(text, &path);
+            let before: Vec<&str> = text.lines().take(line).collect();
+            let sources = sources(&before, &path);
             let mut texts = sources.iter().filter_map(|source| exists.text(file, source));
             let (Some(list), Some(own)) = (texts.next(), lines.get_mut(line - 1)) else { continue };
             if let Some(words) = words(&list) {
@@ -55,9 +60,9 @@ fn options(command: &ShellCommand) -> Vec<(String, String, usize)> {
 }
 
 /// Returns the paths from which a file in the image can be copied.
-fn sources(text: &str, path: &str) -> Vec<String> {
+fn sources(before: &[&str], path: &str) -> Vec<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let copies = text.lines().map(str::trim_start).filter(|line| {
+    let copies = before.iter().rev().map(|line| line.trim_start()).filter(|line| {
         let start = line.split_whitespace().next().unwrap_or_default();
         ["COPY", "ADD"].iter().any(|one| start.eq_ignore_ascii_case(one))
             && !line.contains("--from=")
@@ -69,7 +74,10 @@ fn sources(text: &str, path: &str) -> Vec<String> {
 
 /// Returns the words of a list of requirements for a command line.
 fn words(list: &str) -> Option<String> {
-    let lines = list.lines().map(|line| line.split(" #").next().unwrap_or_default().trim());
+    let lines = list.lines().map(|line| {
+        let line = line.split(" #").next().unwrap_or_default();
+        line.split(" --hash").next().unwrap_or_default().trim()
+    });
     let is_wanted = |line: &&str| {
         let is_other = ["#", "-r", "-c", "--hash", "--requirement", "--constraint", "-e "];
         !line.is_empty() && !is_other.iter().any(|start| line.starts_with(start))

@@ -27,9 +27,9 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     let program = if of("Entrypoint").is_empty() { image.or(started) } else { None };
     let image_line = of("Image").last().filter(|line| line.section == "Container").copied();
     facts.containers.extend(image_line.map(|line| {
-        let image = Word { text: unquoted(&line.value).to_owned(), line: line.number };
+        let reference = Word { text: unquoted(&line.value).to_owned(), line: line.number };
         let options = lines.iter().flat_map(options).chain(rootless(&lines, text)).collect();
-        Container::new(Some(image), options)
+        Container::new(Some(reference), options)
     }));
     facts.unknown_keys.extend(
         lines

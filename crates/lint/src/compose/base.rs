@@ -26,18 +26,22 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     if !services.entries().iter().any(|(_, service)| is_partial(service)) && !is_override(facts) {
         return;
     }
-    let named = named_base(facts.text, own).into_iter();
-    let mut names = named.chain(NAMES.map(str::to_owned));
-    let Some(text) = names.find_map(|name| exists.text(facts.file, &name)) else { return };
+    let named = named_bases(facts.text, own);
+    let is_named = !named.is_empty();
+    let names = if is_named { named } else { NAMES.map(str::to_owned).to_vec() };
+    let mut texts = names.iter().filter_map(|name| exists.text(facts.file, name));
+    let (Some(text), None) = (texts.next(), texts.next().filter(|_| is_named)) else { return };
     let base = Facts::read("compose.yml", &text);
     for container in &mut facts.containers {
         let is_same = |one: &&Container| {
-            let names = container.service.as_ref().zip(one.service.as_ref());
-            names.is_some_and(|(own, other)| own.text == other.text)
+            let both = container.service.as_ref().zip(one.service.as_ref());
+            both.is_some_and(|(name, other)| name.text == other.text)
         };
         container.base = base.containers.iter().find(is_same).cloned().map(Box::new);
     }
-    facts.problems.extend(undefined(services, &base));
+    if is_named || has_profile_name(own) {
+        facts.problems.extend(undefined(services, &base));
+    }
     facts.problems.extend(built(services, &text));
     facts.problems.extend(nvidia(&root, services, &text, &base));
 }
@@ -48,21 +52,28 @@ fn is_partial(service: &Node) -> bool {
         build.text().is_some() || build.get("context").or(build.get("dockerfile_inline")).is_some()
     };
     let has_build = service.get("build").is_some_and(is_build);
-    !has_build && ["extends", "image"].iter().all(|key| service.get(key).is_none())
+    !has_build && ["extends", "image", "provider"].iter().all(|key| service.get(key).is_none())
 }
 
-/// Returns the base file that a comment names: `# docker compose -f base.yml -f this.yml up`.
-fn named_base(text: &str, own: &str) -> Option<String> {
+/// Returns whether the name of an override follows from that of the base file:
+/// `docker-compose.rocm.yml`, and not `docker-compose.dev.rocm.yml`.
+fn has_profile_name(own: &str) -> bool {
+    own.matches('.').count() == 2
+}
+
+/// Returns the base files that a comment names: `# docker compose -f base.yml -f this.yml up`.
+fn named_bases(text: &str, own: &str) -> Vec<String> {
     let comments = text.lines().filter(|line| line.trim_start().starts_with('#'));
     let mut commands =
         comments.filter(|line| line.contains(own) && line.matches("-f ").count() > 1);
-    let words: Vec<&str> = commands.next()?.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "-f")?;
-    let name = words.get(at + 1)?.trim_start_matches("./");
-    (name != own).then(|| name.to_owned())
+    let words: Vec<&str> =
+        commands.next().map_or_else(Vec::new, |line| line.split_whitespace().collect());
+    let named = words.windows(2).filter(|two| two[0] == "-f").map(|two| two[1]);
+    let names = named.map(|path| path.rsplit('/').next().unwrap_or(path));
+    names.filter(|name| *name != own).map(str::to_owned).collect()
 }
 
-/// Returns the services that have neither an image nor a build in any of the two files.
+/// Returns the services that have neither an image nor a build in either of the two files.
 fn undefined(services: &Node, base: &Facts<'_>) -> Vec<Problem> {
     let known: BTreeSet<&str> = base
         .containers
@@ -117,7 +128,7 @@ fn nvidia(root: &Node, own: &Node, text: &str, base: &Facts<'_>) -> Option<Probl
     let container = base.containers.iter().find(is_left)?;
     let has_amd = own.entries().iter().any(|(_, service)| {
         let devices = service.get("devices").map_or(&[][..], Node::items);
-        devices.iter().any(|device| device.text().is_some_and(|text| text.contains("/dev/kfd")))
+        devices.iter().any(|device| device.text().is_some_and(|path| path.contains("/dev/kfd")))
     });
     let name = &container.service.as_ref()?.text;
     let line = root.entries().iter().find(|(key, _)| key.text() == Some("services"))?.0.line;
@@ -125,6 +136,7 @@ fn nvidia(root: &Node, own: &Node, text: &str, base: &Facts<'_>) -> Option<Probl
     has_amd.then_some(Problem { rule: "nvidia-leftover", line, message })
 }
 
+/// Returns whether an option asks for an NVIDIA GPU.
 fn is_nvidia(option: &Word) -> bool {
     matches!(option.text.as_str(), "--device-driver=nvidia" | "--runtime=nvidia" | "--gpus=all")
 }

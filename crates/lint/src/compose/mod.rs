@@ -42,13 +42,13 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
     });
 }
 
-fn service(key: &Node, service: &Node, facts: &mut Facts<'_>) {
-    let name = key.text().unwrap_or_default();
+fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
+    let name = name_node.text().unwrap_or_default();
     let reference = service.get("image").and_then(Node::text).map(interpolated);
     let image = reference.clone().unwrap_or_else(|| name.to_owned());
     let build = service.get("build");
     let mut container = Container::new(None, options(service));
-    container.service = Some(Word { text: name.to_owned(), line: key.line });
+    container.service = Some(Word { text: name.to_owned(), line: name_node.line });
     // A compose file for podman is assumed to be for rootless containers.
     if facts.file.rsplit('/').next().is_some_and(|file| file.contains("podman")) {
         container.options.push(named("--podman", None, 1));

@@ -358,9 +358,9 @@ pub(crate) struct GoneRow {
     pub(crate) packages: Vec<String>,
     /// The names of the releases.
     pub(crate) releases: Vec<String>,
-    /// The package to install instead.
+    /// What to do instead.
     pub(crate) instead: Option<String>,
-    /// Whether other repositories have the packages.
+    /// Whether other repositories have the packages, so that the row applies only to official images.
     pub(crate) is_elsewhere: bool,
 }
 

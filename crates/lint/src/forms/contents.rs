@@ -47,15 +47,15 @@ pub const GONE: Form = Form::of(
         Key::optional(
             "instead",
             Kind::Text,
-            "The package to install instead.",
+            "What to do instead.",
             "nothing is shown",
-            "instead = \"libgl1\"",
+            "instead = \"install `libgl1`\"",
         ),
         Key::optional(
             "elsewhere",
             Kind::Flag,
-            "Whether other repositories have the packages: the row applies only to files that \
-                 add none, on a distribution's own image.",
+            "Whether other repositories have the packages: the row applies only to the \
+                 distribution's own images. No row applies to files that add repositories.",
             "`false`",
             "elsewhere = true",
         ),

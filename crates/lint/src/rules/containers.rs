@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{for_gpu, images, programs};
+use super::{for_gpu, health, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
@@ -28,15 +28,15 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     group_numbers(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
-    for own in &facts.containers {
-        let merged = own.merged();
-        let container = merged.as_ref().unwrap_or(own);
-        images::in_base(facts, container, own, context, found);
-        programs::health_checks(container, found);
+    for single in &facts.containers {
+        let merged = single.merged();
+        let container = merged.as_ref().unwrap_or(single);
+        images::in_base(facts, container, single, context, found);
+        health::of_container(container, found);
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
             // The base file has its own findings.
-            if own.base.as_ref().is_some_and(|base| broken(base, row).is_some()) {
+            if single.base.as_ref().is_some_and(|base| broken(base, row).is_some()) {
                 continue;
             }
             // Several rows can describe the same service.

@@ -17,10 +17,18 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = instructions(facts.text);
     let lower = facts.code.to_ascii_lowercase();
-    let is_static =
-        ["build_shared_libs=off", "build_shared_libs=0", "ggml_static", "build_shared_libs=false"]
-            .iter()
-            .any(|option| lower.contains(option));
+    let options = lower.replace(":bool", "");
+    let is_static = [
+        "build_shared_libs=0",
+        "build_shared_libs=false",
+        "build_shared_libs=n",
+        "build_shared_libs=off",
+        "ggml_static",
+        "llama_cublas",
+        "llama_static",
+    ]
+    .iter()
+    .any(|option| options.contains(option));
     let is_build = |one: &ShellCommand| {
         let is_option = |text: &str| {
             ["-DGGML_", "-DLLAMA_", "-DWHISPER_"].iter().any(|start| text.starts_with(start))
@@ -38,9 +46,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     };
     let own = all.iter().filter(|one| stages.contains(&one.stage) && parts(one).0 == "RUN");
-    let has_script = own
-        .into_iter()
-        .any(|one| one.text.contains("cmake") || one.text.contains("--mount=type=bind"));
+    let has_script =
+        own.into_iter().any(|one| one.text.contains("cmake") || one.text.contains("--mount"));
     if !has_script {
         let message =
             "the program is copied without `libllama.so` and `libggml*.so`, which it loads";

@@ -13,13 +13,13 @@ use crate::{Facts, Findings, Kind};
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
         replaced(facts, found);
-        for_ollama(facts, found);
     }
     if facts.kind != Kind::Dockerfile {
         return;
     }
     brought(facts, found);
     whole(facts, found);
+    for_ollama(facts, found);
 }
 
 /// Packages that require one release of torch.
@@ -145,7 +145,7 @@ fn brought(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Packages with the whole of ROCm's libraries or compilers.
-const WHOLE: [&str; 8] = [
+const ROCM_PACKAGES: [&str; 8] = [
     "rocm",
     "rocm-dev",
     "rocm-developer-tools",
@@ -178,7 +178,10 @@ fn for_ollama(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let whole = facts.commands.iter().find_map(|one| {
         let is_manager = matches!(one.words[0].text.as_str(), "apt" | "apt-get" | "dnf" | "yum");
-        one.words.iter().filter(|_| is_manager).find(|word| WHOLE.contains(&word.text.as_str()))
+        one.words
+            .iter()
+            .filter(|_| is_manager)
+            .find(|word| ROCM_PACKAGES.contains(&word.text.as_str()))
     });
     if let Some(word) = whole {
         let message = format!("Ollama brings its own ROCm and does not use `{}`", word.text);

@@ -309,7 +309,9 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let is_its_build = row.commands.iter().all(|pattern| runs(facts, image.stage, pattern))
             && !row.except_commands.iter().any(|pattern| runs(facts, image.stage, pattern));
         let is_wanted = has_option && has_variable && has_rocm && is_its_build;
-        if !(is_about(row, path, tag) && is_wanted) {
+        // A private registry can have other tags.
+        let is_private = row.row.rule == "image-tag-missing" && !is_public(&image.reference);
+        if !(is_about(row, path, tag) && is_wanted) || is_private {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
@@ -325,6 +327,13 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let named = rocm::Named { release, line, is_series: false, is_word: false, message };
         rocm::judge(named, facts, context, found);
     }
+}
+
+/// Returns whether a reference names a public registry, or none.
+fn is_public(reference: &str) -> bool {
+    let Parts { name, path, has_registry, .. } = parts(reference);
+    let registry = name.strip_suffix(path).unwrap_or_default();
+    !has_registry || ["docker.io/", "ghcr.io/"].iter().any(|one| registry.starts_with(one))
 }
 
 /// Returns whether a container with these options has what a row needs, and not what it excludes.

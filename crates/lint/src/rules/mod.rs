@@ -14,6 +14,8 @@ mod contradictions;
 mod copies;
 mod folder;
 mod frameworks;
+mod gone;
+mod health;
 mod images;
 mod installs;
 mod instructions;
@@ -85,6 +87,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     layers::run(facts, found);
     managed::run(facts, found);
     programs::run(facts, found);
+    gone::run(facts, found);
+    health::run(facts, found);
     apt_lists::run(facts, found);
     syntax::run(facts, found);
     needs::run(facts, found);

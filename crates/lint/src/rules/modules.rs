@@ -6,8 +6,10 @@ use crate::{Facts, Findings, Hit, Kind};
 
 /// Checks for two packages with the same module in one environment.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let is_list = matches!(facts.kind, Kind::Dockerfile | Kind::Requirements | Kind::Shell);
-    if !is_list || facts.code.contains("uninstall") {
+    let is_list = matches!(facts.kind, Kind::Dockerfile | Kind::Requirements);
+    // The two packages can be in different branches or environments.
+    let is_open = ["uninstall", "else", "elif", "case ", "--target"];
+    if !is_list || is_open.iter().any(|text| facts.code.contains(text)) {
         return;
     }
     for row in &data().modules {

@@ -28,7 +28,7 @@ fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let name = facts.base(stage).map(|stage| path_and_tag(&stage.base)).unwrap_or_default();
         matches_any(&data().without_lists, &name)
     });
-    if !is_known || OTHER.iter().any(|text| has(text)) {
+    if !is_known || OTHER.iter().any(has) {
         return;
     }
     for package in &facts.packages {

@@ -9,10 +9,11 @@ struct Setting<'t> {
     value: &'t str,
 }
 
-/// Words of programs that use the GPU.
-const PROGRAMS: [&str; 9] =
-    ["comfy", "hip", "hsa_", "llama", "lemonade", "ollama", "rocm", "vllm", "vulkan"];
+/// Words in the commands of programs that use the GPU.
+const PROGRAMS: [&str; 8] =
+    ["comfy", "koboldcpp", "lemonade", "llama-server", "ollama serve", "rocm", "sglang", "vllm"];
 
+/// Checks the settings of a service.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Unit {
         return;
@@ -28,14 +29,20 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     folders(&settings, found);
 }
 
+/// Returns whether the value of a setting means yes.
 fn is_on(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "yes" | "true" | "on" | "1")
 }
 
 /// Checks for settings that hide the devices of the GPU.
 fn devices(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>) {
-    let lower = facts.code.to_ascii_lowercase();
-    let uses_gpu = PROGRAMS.iter().any(|program| lower.contains(program));
+    let starts = settings.iter().filter(|one| one.key == "ExecStart");
+    let is_program = |one: &Setting<'_>| {
+        let lower = one.value.to_ascii_lowercase();
+        PROGRAMS.iter().any(|program| lower.contains(program))
+    };
+    let uses_gpu = starts.into_iter().any(is_program)
+        || ["HSA_", "HIP_", "ROCR_"].iter().any(|start| facts.code.contains(start));
     let allowed: Vec<&str> =
         settings.iter().filter(|one| one.key == "DeviceAllow").map(|one| one.value).collect();
     let is_allowed = |name: &str| allowed.iter().any(|value| value.contains(name));
@@ -75,7 +82,10 @@ fn homes(settings: &[Setting<'_>], found: &mut Findings<'_>) {
     let is_bound = |one: &Setting<'_>| one.key.starts_with("Bind");
     let needs = |one: &&Setting<'_>| {
         let mut words = one.value.split(['=', ' ', '"', ':']);
+        let is_path = one.value.starts_with("PATH=") || one.value.starts_with("\"PATH=");
         PATHS.contains(&one.key)
+            && !is_path
+            && !one.value.starts_with(['+', '!'])
             && words.any(|word| word.starts_with("/home/") || word.starts_with("/root/"))
     };
     let needed = settings.iter().find(needs);
@@ -89,8 +99,16 @@ fn homes(settings: &[Setting<'_>], found: &mut Findings<'_>) {
 }
 
 /// Folders that every system has.
-const SYSTEM: [&str; 9] =
-    ["/dev", "/etc", "/home", "/opt", "/proc", "/run", "/sys", "/tmp", "/var"];
+const SYSTEM: [&str; 15] = [
+    "/boot", "/dev", "/etc", "/home", "/lib", "/mnt", "/opt", "/proc", "/root", "/run", "/srv",
+    "/sys", "/tmp", "/usr", "/var",
+];
+
+/// Returns whether every system has a folder.
+fn is_system(path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    SYSTEM.contains(&path) || ["/var/cache", "/var/lib", "/var/log", "/var/tmp"].contains(&path)
+}
 
 /// Checks for folders that must exist before the unit starts.
 fn folders(settings: &[Setting<'_>], found: &mut Findings<'_>) {
@@ -106,7 +124,7 @@ fn folders(settings: &[Setting<'_>], found: &mut Findings<'_>) {
         let words = one.value.split_whitespace();
         let mut paths = words.filter(|path| {
             let is_plain = path.starts_with('/') && !path.contains('%');
-            is_plain && !SYSTEM.contains(&path.trim_end_matches('/')) && !is_created(path)
+            is_plain && !is_system(path) && !is_created(path)
         });
         if let Some(path) = paths.next() {
             let message = format!("the unit does not start if `{path}` does not exist");

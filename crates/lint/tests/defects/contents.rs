@@ -20,6 +20,15 @@ fn a_program_is_missing_only_if_nothing_can_have_brought_it() {
         ("COPY setup.sh /\nRUN /setup.sh\n", &[]),
         ("RUN ln -s /opt/git /usr/bin/git\n", &[]),
         ("RUN <<END\napt-get install -y git\nEND\n", &[]),
+        ("COPY rootfs/ /\n", &[]),
+        ("COPY bin/git /usr/local/bin/\n", &[]),
+        ("COPY --from=a /app/.venv /app/.venv\n", &[]),
+        ("COPY --from=a /app/r.txt /app/\n", &["3 error"]),
+        ("COPY . /app\n", &["3 error"]),
+        ("RUN apt-get update && apt-get install -y gh\n", &[]),
+        ("RUN pyenv install 3.12\n", &[]),
+        ("RUN mkdir -p /a && cd /a && echo b > c\n", &["3 error"]),
+        ("RUN --mount=type=bind,from=a,target=/usr/local true\n", &[]),
     ] {
         let text = format!("{ubuntu}{before}{clone}");
         expect("program-missing", NONE, &[("Dockerfile", &text, expected)]);
@@ -28,6 +37,11 @@ fn a_program_is_missing_only_if_nothing_can_have_brought_it() {
         ("RUN if [ -n \"$A\" ]; then git clone https://h.example/a; fi\n", &[][..]),
         ("RUN command -v git && git clone https://h.example/a\n", &[]),
         ("RUN git clone https://h.example/a || true\n", &[]),
+        ("RUN git describe || echo unknown\n", &[]),
+        (
+            "RUN curl -o get-pip.py https://h.example && python3 get-pip.py && pip3 install a\n",
+            &["2 error", "2 error"],
+        ),
         ("RUN apt-key adv --recv-keys A\n", &["2 error"]),
         ("RUN add-apt-repository ppa:a/b\n", &["2 error"]),
         ("RUN pip install a==1\n", &["2 error"]),
@@ -84,6 +98,8 @@ fn a_user_exists_only_in_images_that_have_one() {
         ("ubuntu:24.04", "useradd -u 1001 app", &[]),
         ("ubuntu:24.04", "userdel -r ubuntu && useradd -u 1000 app", &[]),
         ("ubuntu:24.04", "useradd -o -u 1000 app", &[]),
+        ("ubuntu:24.04", "groupadd -f -g 1000 app", &[]),
+        ("ubuntu:24.04", "sed -i /ubuntu/d /etc/passwd && useradd -u 1000 app", &[]),
         ("ubuntu:22.04", "useradd -u 1000 app", &[]),
         ("node:22-slim", "adduser --uid 1000 app", &["2 error"]),
     ] {
@@ -121,6 +137,7 @@ fn a_unit_may_protect_what_its_program_does_not_need() {
         ("DeviceAllow=char-drm rw\nDeviceAllow=/dev/kfd rw\nDevicePolicy=closed\n", &[][..]),
         ("PrivateDevices=no\n", &[]),
         ("DevicePolicy=closed\n", &["3 warning"]),
+        ("PrivateDevices=yes\n", &["3 warning"]),
     ] {
         expect("unit-hides-gpu", NONE, &[("a.service", &unit(lines), expected)]);
     }
@@ -133,7 +150,7 @@ fn a_unit_may_protect_what_its_program_does_not_need() {
     ] {
         expect("unit-hides-folder", NONE, &[("a.service", &unit(lines), expected)]);
     }
-    let other = "[Service]\nExecStart=/usr/bin/sshd\nPrivateDevices=yes\n";
+    let other = "[Unit]\nAfter=ollama.service\n[Service]\nExecStart=/usr/bin/ship\nEnvironment=OLLAMA_BASE_URL=http://a\nPrivateDevices=yes\n";
     expect("unit-hides-gpu", NONE, &[("a.service", other, &[])]);
 }
 
@@ -151,6 +168,14 @@ fn libraries_can_be_linked_statically_or_copied() {
         (format!("{}{program}", build("-DBUILD_SHARED_LIBS=OFF")), &[]),
         (format!("{}{program}{libraries}", build("")), &[]),
         (format!("{}COPY --from=build /build/bin /app\n", build("")), &[]),
+        (format!("{}{program}", build("-DBUILD_SHARED_LIBS:BOOL=OFF")), &[]),
+        (
+            format!(
+                "{} AS base\nCOPY --from=build /lib/ /app\nFROM base\n{program}",
+                build("").trim_end()
+            ),
+            &[],
+        ),
     ] {
         expect("library-not-copied", NONE, &[("Dockerfile", &text, expected)]);
     }
@@ -323,4 +348,80 @@ fn a_service_that_is_built_keeps_its_build_in_an_override() {
     let part = "services:\n  b:\n    build: { args: { A: \"1\" } }\n";
     let found = beside(base, "compose.rocm.yml", part);
     assert!(found.iter().any(|one| one == "2 compose-reference"), "{found:?}");
+}
+
+#[test]
+fn packages_of_other_repositories_and_managers_are_unknown() {
+    let jammy = "FROM docker.io/library/ubuntu:22.04@sha256:1\n";
+    let install = "RUN apt-get update && apt-get install -y libssl1.1\n";
+    let source = "RUN echo 'deb http://security.ubuntu.com/ubuntu focal-security main' > /etc/apt/sources.list.d/a.list\n";
+    expect(
+        "package-gone",
+        NONE,
+        &[
+            ("Dockerfile", &format!("{jammy}{install}"), &["2 error"]),
+            ("Dockerfile", &format!("{jammy}{source}{install}"), &[]),
+        ],
+    );
+    let alma = "FROM docker.io/library/almalinux:9@sha256:1\nRUN dnf install -y gcc && make\n";
+    expect("program-missing", NONE, &[("Dockerfile", alma, &[])]);
+    let old = "FROM docker.io/ollama/ollama:0.3.12-rocm\nRUN curl -o /a https://h.example\n";
+    expect("program-missing", NONE, &[("Dockerfile", old, &[])]);
+}
+
+#[test]
+fn a_health_check_that_can_fail_is_useful() {
+    let service = |test: &str| {
+        format!(
+            "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    healthcheck:\n      test: {test}\n"
+        )
+    };
+    for (test, expected) in [
+        (
+            "[\"CMD-SHELL\", \"bash -c '(echo > /dev/tcp/localhost/6333) >/dev/null 2>&1'\"]",
+            &[][..],
+        ),
+        ("[\"CMD-SHELL\", \"echo ruok | nc localhost 2181 | grep imok\"]", &[]),
+        ("[\"CMD\", \"true\"]", &["5 information"]),
+        ("[\"CMD-SHELL\", \"exit 0\"]", &["5 information"]),
+        ("[\"CMD-SHELL\", \"exit 1\"]", &[]),
+    ] {
+        expect("healthcheck-useless", NONE, &[("compose.yml", &service(test), expected)]);
+    }
+}
+
+#[test]
+fn packages_and_lists_in_branches_are_not_combined() {
+    let text = "FROM docker.io/a/b@sha256:1\nRUN if [ \"$GPU\" = rocm ]; then pip install onnxruntime-rocm; else pip install onnxruntime-gpu; fi\n";
+    expect("packages-same-module", NONE, &[("Dockerfile", text, &[])]);
+    let list = "FROM docker.io/rocm/pytorch@sha256:1\nCOPY r.txt .\nRUN if [ -n \"$A\" ]; then pip install -r r.txt; fi\n";
+    let files =
+        &[("r.txt", "--index-url https://download.pytorch.org/whl/rocm6.4\ntorch==2.8.0\n")];
+    let found = beside(files, "Dockerfile", list);
+    assert!(!found.iter().any(|one| one.ends_with("rocm-twice")), "{found:?}");
+}
+
+#[test]
+fn the_base_file_is_the_one_that_a_comment_names() {
+    let comment = "# docker compose -f docker-compose.e2e.yml -f docker-compose.e2e.rocm.yml up\n";
+    let own = format!("{comment}services:\n  b:\n    devices: [/dev/kfd]\n");
+    // The named file is elsewhere, and the default one has nothing to do with it.
+    let base = &[("docker-compose.yml", "services:\n  a:\n    build: .\n")];
+    let found = beside(base, "docker-compose.e2e.rocm.yml", &own);
+    assert!(!found.iter().any(|one| one.ends_with("compose-reference")), "{found:?}");
+    let base = &[("docker-compose.e2e.yml", "services:\n  a:\n    build: .\n")];
+    let found = beside(base, "docker-compose.e2e.rocm.yml", &own);
+    assert!(found.iter().any(|one| one == "3 compose-reference"), "{found:?}");
+}
+
+#[test]
+fn a_private_registry_can_have_any_tag() {
+    for (image, expected) in [
+        ("registry.example:5000/vllm/vllm-openai:rocm", &[][..]),
+        ("docker.io/vllm/vllm-openai:rocm", &["1 error"]),
+        ("vllm/vllm-openai:rocm", &["1 error"]),
+    ] {
+        let text = format!("FROM {image}\n");
+        expect("image-tag-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
 }
