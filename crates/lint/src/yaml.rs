@@ -151,10 +151,19 @@ pub(crate) fn documents(text: &str) -> Vec<Node> {
     all
 }
 
-/// Returns the line of the first error in a text that is not YAML, and what is wrong.
+/// Errors that every parser of YAML reports. The parser here is stricter than others about the
+/// indentation of brackets.
+const CERTAIN: [&str; 3] = [
+    "did not find expected key",
+    "did not find expected '-' indicator",
+    "mapping values are not allowed in this context",
+];
+
+/// Returns the line of the first error in a text that is certainly not YAML, and what is wrong.
 pub(crate) fn error(text: &str) -> Option<(usize, String)> {
     let error = Parser::new_from_str(text).find_map(Result::err)?;
-    Some((error.marker().line(), error.info().to_owned()))
+    let is_certain = CERTAIN.iter().any(|one| error.info().contains(one));
+    is_certain.then(|| (error.marker().line(), error.info().to_owned()))
 }
 
 /// Adds a complete value to the collection that contains it.

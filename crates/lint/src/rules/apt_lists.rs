@@ -1,7 +1,7 @@
 //! apt's package lists: commands that install packages without them, or with old ones.
 
 use super::images::path_and_tag;
-use super::stages::{instruction_of, parent, parts};
+use super::stages::{fixed_base, instruction_of, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{data, matches_any};
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -30,7 +30,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for stage in 1..=facts.stages.len() {
         let start = match parent(facts, &all, stage) {
             Some(earlier) => ends.get(earlier - 1).copied().unwrap_or(Lists::Unknown),
-            None => of_base(facts, stage),
+            None if is_without_lists(facts, &all, stage) => Lists::Missing,
+            None => Lists::Unknown,
         };
         let mut own = Stage { lists: start, is_reported: false };
         for instruction in all.iter().filter(|one| one.stage == stage && parts(one).0 == "RUN") {
@@ -40,10 +41,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns the lists of an image: official images have none.
-fn of_base(facts: &Facts<'_>, stage: usize) -> Lists {
-    let name = facts.base(stage).map(|stage| path_and_tag(&stage.base)).unwrap_or_default();
-    if matches_any(&data().without_lists, &name) { Lists::Missing } else { Lists::Unknown }
+/// Returns whether a stage starts from an image without lists.
+fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
+    matches_any(&data().without_lists, &path_and_tag(fixed_base(facts, all, stage)))
 }
 
 /// A stage, up to the instruction that was read last.
@@ -72,7 +72,9 @@ impl Stage {
             let program = words[0].rsplit('/').next().unwrap_or_default();
             let has = |wanted: &str| words.contains(&wanted);
             match program {
-                "apt" | "apt-get" | "aptitude" if has("update") => self.lists = Lists::New,
+                "apt" | "apt-get" | "aptitude" if has("update") || has("--update") || has("-U") => {
+                    self.lists = Lists::New;
+                }
                 "apt" | "apt-get" | "aptitude" if has("install") => {
                     self.installed(command, script, found);
                 }

@@ -16,11 +16,10 @@ const OPEN: &str = "service-open";
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
-        let known = data().quadlets.iter().flat_map(|row| row.keys.iter().map(String::as_str));
         let hit = Hit::new("quadlet-key", key.line, format!("`{}` is not a Quadlet key", key.text));
-        found.hit(match ::pins::reader::nearest(&key.text, known) {
-            Some(near) => hit.help(format!("did you mean `{near}`?")),
-            None => hit,
+        found.hit(match similar_keys(&key.text).as_slice() {
+            [] => hit,
+            near => hit.help(format!("did you mean {}?", near.join(" or "))),
         });
     }
     for problem in &facts.problems {
@@ -57,6 +56,18 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 found.hit(hit);
             }
         }
+    }
+}
+
+/// Returns the keys of Quadlet that start with a text, or else the one that is most similar to it.
+fn similar_keys(text: &str) -> Vec<String> {
+    let keys = || data().quadlets.iter().flat_map(|row| row.keys.iter().map(String::as_str));
+    let longer: Vec<String> =
+        keys().filter(|key| key.starts_with(text)).map(|key| format!("`{key}`")).collect();
+    if longer.is_empty() {
+        ::pins::reader::nearest(text, keys()).map(|near| format!("`{near}`")).into_iter().collect()
+    } else {
+        longer
     }
 }
 

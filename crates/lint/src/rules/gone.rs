@@ -2,7 +2,7 @@
 
 use super::images::{parts as parts_of, released};
 use super::programs::{is_conditional, is_part, packages};
-use super::stages::parts;
+use super::stages::{fixed_base, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{GoneRow, data, matches_any};
 use crate::{Facts, Findings, Hit, Kind};
@@ -37,7 +37,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     for own in &all {
-        let base = facts.base(own.stage).map_or("", |stage| &stage.base);
+        let base = fixed_base(facts, &all, own.stage);
         let Some(release) = released(base).filter(|_| !is_conditional(&own.text)) else { continue };
         // An image of somebody else can have sources of its own.
         let has_others = parts_of(base).path.contains('/');

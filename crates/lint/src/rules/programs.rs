@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::images::path_and_tag;
-use super::stages::{instruction_of, parent, parts};
+use super::stages::{fixed_base, instruction_of, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{data, matches};
 use crate::facts::Kind;
@@ -35,7 +35,7 @@ fn each_stage(
 ) -> Vec<Lacks> {
     let mut ends: Vec<Lacks> = Vec::new();
     for number in 1..=facts.stages.len() {
-        let base = facts.base(number).map_or("", |stage| &stage.base);
+        let base = fixed_base(facts, all, number);
         let start = match parent(facts, all, number) {
             Some(earlier) => ends.get(earlier - 1).cloned().unwrap_or_default(),
             None => lacks(base),

@@ -56,6 +56,16 @@ pub(super) fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> 
     stages
 }
 
+/// Returns the image that a stage starts from; an empty text if whoever builds it can choose
+/// another one, as in `FROM ${BASE_IMAGE}`.
+pub(super) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: usize) -> &'f str {
+    let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM");
+    let mut words = from.map_or("", |one| &one.text).split_whitespace().skip(1);
+    let is_chosen =
+        words.find(|word| !word.starts_with("--")).is_some_and(|word| word.starts_with('$'));
+    facts.base(stage).filter(|_| !is_chosen).map_or("", |stage| &stage.base)
+}
+
 /// Returns the earlier stage that a stage is based on.
 pub(super) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Option<usize> {
     let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM")?;

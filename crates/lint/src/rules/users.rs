@@ -2,6 +2,7 @@
 
 use super::images::path_and_tag;
 use super::programs::{is_conditional, is_part};
+use super::stages::fixed_base;
 use super::traps::instructions;
 use crate::data::{data, matches_any};
 use crate::shell::ShellCommand;
@@ -29,7 +30,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = instructions(facts.text);
     for own in all.iter().filter(|own| !is_conditional(&own.text)) {
-        let base = facts.base(own.stage).map_or("", |stage| &stage.base);
+        let base = fixed_base(facts, &all, own.stage);
         if !matches_any(&data().uid_1000, &path_and_tag(base)) {
             continue;
         }

@@ -265,6 +265,8 @@ fn package_lists_are_new_old_or_missing() {
         (format!("{ubuntu}COPY a.sh /\nRUN /a.sh\n{install}"), &[]),
         (format!("{ubuntu}RUN --mount=type=cache,target=/var/lib/apt apt-get install -y a\n"), &[]),
         (format!("FROM a/b:1\n{install}"), &[]),
+        (format!("{ubuntu}RUN apt-get install --update -y curl\n"), &[]),
+        (format!("ARG BASE=ubuntu:24.04\nFROM $BASE\n{install}"), &[]),
         (format!("FROM a/b:1\nRUN rm -rf /var/lib/apt/lists/*\n{install}"), &["3 error"]),
     ] {
         expect("package-lists-missing", NONE, &[("Dockerfile", &text, expected)]);
@@ -327,6 +329,7 @@ fn a_user_can_be_used_in_many_ways() {
 fn yaml_is_checked_only_in_files_that_are_no_templates() {
     let wrong = "services:\n  a:\n    image: a\n   b: 1\n";
     let template = "services:\n  a:\n    image: {{ a }}\n   b: 1\n";
+    let brackets = "services:\n  a:\n    command: [\n      a\n    ]\n";
     let right = "services:\n  a:\n    image: \"a\"\n    command: |\n      a: [\n";
     expect(
         "yaml-invalid",
@@ -335,6 +338,7 @@ fn yaml_is_checked_only_in_files_that_are_no_templates() {
             ("compose.yml", wrong, &["4 error"]),
             ("compose.yml", template, &[]),
             ("compose.yml", right, &[]),
+            ("compose.yml", brackets, &[]),
         ],
     );
 }
