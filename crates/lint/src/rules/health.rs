@@ -62,7 +62,19 @@ fn useless(line: usize, command: &str, found: &mut Findings<'_>) {
     };
     let is_hidden = matches!(words.as_slice(), [.., "||", "true"] | [.., "||", "exit", "0"]);
     if is_idle || is_hidden {
-        found.add("healthcheck-useless", line, "the health check cannot fail");
+        return found.add("healthcheck-useless", line, "the health check cannot fail");
+    }
+    // `curl -f`, `curl -sf`, `curl --fail`
+    let notices = |word: &&str| {
+        word.starts_with("--fail")
+            || word.starts_with('-') && !word.starts_with("--") && word.contains('f')
+    };
+    let plain = command.replace("|| exit 1", "");
+    let looks = plain.contains(['|', '$', '`']) || plain.contains("grep") || plain.contains("%{");
+    if rest.first() == Some(&"curl") && !looks && !rest.iter().any(notices) {
+        let message = "without `--fail`, curl succeeds although the server reports an error";
+        let hit = Hit::new("healthcheck-useless", line, message);
+        found.hit(hit.help("write `curl --fail`"));
     }
 }
 

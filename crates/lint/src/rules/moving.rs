@@ -9,7 +9,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind == Kind::Dockerfile {
         added(facts, found);
     }
-    if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
+    if facts.kind.has_settings() {
         models(facts, found);
     }
 }
@@ -100,5 +100,10 @@ fn models(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 format!("{named} is downloaded without a revision"),
             );
         }
+    }
+    let address = facts.settings.iter().find(|one| one.value.contains(DEFAULT_BRANCH));
+    if let Some(setting) = address {
+        let message = format!("`{}` names a file of the branch `main` of a model", setting.name);
+        found.add("model-unpinned", setting.line, message);
     }
 }

@@ -389,6 +389,9 @@ fn a_health_check_that_can_fail_is_useful() {
         ("[\"CMD\", \"true\"]", &["5 information"]),
         ("[\"CMD-SHELL\", \"exit 0\"]", &["5 information"]),
         ("[\"CMD-SHELL\", \"exit 1\"]", &[]),
+        ("[\"CMD\", \"curl\", \"-sf\", \"http://a\"]", &[]),
+        ("[\"CMD\", \"curl\", \"--fail-with-body\", \"http://a\"]", &[]),
+        ("[\"CMD\", \"curl\", \"-s\", \"http://a\"]", &["5 information"]),
     ] {
         expect("healthcheck-useless", NONE, &[("compose.yml", &service(test), expected)]);
     }
@@ -427,5 +430,20 @@ fn a_private_registry_can_have_any_tag() {
     ] {
         let text = format!("FROM {image}\n");
         expect("image-tag-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_script_may_look_at_the_status_of_its_commands() {
+    let installs =
+        "apt-get update\napt-get install -y git\napt-get install -y cmake\npip install a==1\n";
+    for (first, rest, expected) in [
+        ("#!/bin/bash\n", "", &["1 information"][..]),
+        ("#!/bin/bash\nset -euo pipefail\n", "", &[]),
+        ("#!/bin/sh -e\n", "", &[]),
+        ("#!/bin/bash\n", "[ $? -eq 0 ] || echo failed\n", &[]),
+    ] {
+        let text = format!("{first}{installs}{rest}");
+        expect("errors-ignored", NONE, &[("a.sh", &text, expected)]);
     }
 }

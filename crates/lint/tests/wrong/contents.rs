@@ -204,4 +204,25 @@ pub(super) const WRONG: &[Wrong] = &[
         1,
         "FROM docker.io/rocm/pytorch:rocm6.2_ubuntu22.04_py3.10_pytorch_release-2.3.0\n",
     ),
+    (
+        "errors-ignored",
+        "a.sh",
+        1,
+        "#!/bin/bash\napt-get update\napt-get install -y git\napt-get install -y cmake\npip install a==1\necho done\n",
+    ),
+    (
+        "development-mode",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nCMD [\"uvicorn\", \"main:app\", \"--reload\"]\n",
+    ),
+    ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda install numpy=2.0\n"),
+    ("option-gone", "a.sh", 2, "#!/bin/sh\npip3 install -y numpy==2.0\n"),
+    ("model-unpinned", ".env", 1, "MODEL_URL=https://huggingface.co/a/b/resolve/main/c.gguf\n"),
+    (
+        "healthcheck-useless",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nHEALTHCHECK CMD curl http://localhost:8000/health || exit 1\n",
+    ),
 ];
