@@ -1,7 +1,7 @@
 //! apt's package lists: commands that install packages without them, or with old ones.
 
 use super::images::path_and_tag;
-use super::stages::{fixed_base, instruction_of, parent, parts};
+use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{data, matches_any};
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -26,6 +26,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let all = instructions(facts.text);
+    let commands = by_instruction(facts, &all);
     let mut ends: Vec<Lists> = Vec::new();
     for stage in 1..=facts.stages.len() {
         let start = match parent(facts, &all, stage) {
@@ -35,7 +36,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         let mut own = Stage { lists: start, is_reported: false };
         for instruction in all.iter().filter(|one| one.stage == stage && parts(one).0 == "RUN") {
-            own.read(facts, &all, instruction, found);
+            own.read(commands_of(&commands, instruction), instruction, found);
         }
         ends.push(own.lists);
     }
@@ -53,21 +54,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn read(
-        &mut self,
-        facts: &Facts<'_>,
-        all: &[Instruction],
-        own: &Instruction,
-        found: &mut Findings<'_>,
-    ) {
+    fn read(&mut self, commands: &[&ShellCommand], own: &Instruction, found: &mut Findings<'_>) {
         if self.lists == Lists::New {
             self.lists = Lists::Old;
         }
         let mut script = own.text.contains("<<") || own.text.contains("--mount");
-        let is_own = |one: &&ShellCommand| {
-            instruction_of(all, one.words[0].line).is_some_and(|place| place.line == own.line)
-        };
-        for command in facts.commands.iter().filter(is_own) {
+        for command in commands {
             let words = command.texts();
             let program = words[0].rsplit('/').next().unwrap_or_default();
             let has = |wanted: &str| words.contains(&wanted);

@@ -1,8 +1,8 @@
 //! Packages that the release of the distribution does not have.
 
 use super::images::{parts as parts_of, released};
-use super::programs::{is_conditional, is_part, packages};
-use super::stages::{fixed_base, parts};
+use super::programs::{is_conditional, packages};
+use super::stages::{by_instruction, commands_of, fixed_base, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{GoneRow, data, matches_any};
 use crate::{Facts, Findings, Hit, Kind};
@@ -36,12 +36,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if others.any(adds) {
         return;
     }
+    let commands = by_instruction(facts, &all);
     for own in &all {
         let base = fixed_base(facts, &all, own.stage);
         let Some(release) = released(base).filter(|_| !is_conditional(&own.text)) else { continue };
         // An image of somebody else can have sources of its own.
         let has_others = parts_of(base).path.contains('/');
-        for command in facts.commands.iter().filter(|one| is_part(&all, own, one)) {
+        for command in commands_of(&commands, own) {
             for package in packages(&command.texts()).unwrap_or_default() {
                 let is_about = |row: &&GoneRow| {
                     row.releases.contains(&release.name)

@@ -1,11 +1,9 @@
 //! Rules for the layers of an image: files that a later layer removes, content of volumes, and files
 //! that the base already contains.
 
-use std::collections::BTreeMap;
-
 use super::commands::{cloned_folder, join};
 use super::images;
-use super::stages::{instruction_of, last_stages, parts};
+use super::stages::{ByInstruction, by_instruction, commands_of, last_stages, parts};
 use super::traps::{Instruction, instructions};
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
@@ -16,12 +14,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let all = instructions(facts.text);
-    let mut commands: BTreeMap<usize, Vec<&ShellCommand>> = BTreeMap::new();
-    for command in &facts.commands {
-        if let Some(own) = instruction_of(&all, command.words[0].line) {
-            commands.entry(own.line).or_default().push(command);
-        }
-    }
+    let commands = by_instruction(facts, &all);
     let stages = last_stages(facts, &all);
     let file = File { facts, all: &all, stages: &stages, commands };
     removed_later(&file, found);
@@ -36,12 +29,12 @@ struct File<'f> {
     /// The last stage, and the stages that it is based on.
     stages: &'f [usize],
     /// The commands of each instruction by its line, without those of here documents.
-    commands: BTreeMap<usize, Vec<&'f ShellCommand>>,
+    commands: ByInstruction<'f>,
 }
 
 impl<'f> File<'f> {
     fn commands_of(&self, own: &Instruction) -> &[&'f ShellCommand] {
-        self.commands.get(&own.line).map_or(&[], Vec::as_slice)
+        commands_of(&self.commands, own)
     }
 }
 

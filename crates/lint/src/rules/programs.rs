@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::images::path_and_tag;
-use super::stages::{fixed_base, instruction_of, parent, parts};
+use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{data, matches};
 use crate::facts::Kind;
@@ -33,6 +33,7 @@ fn each_stage(
     all: &[Instruction],
     report: &mut dyn FnMut(usize, String),
 ) -> Vec<Lacks> {
+    let commands = by_instruction(facts, all);
     let mut ends: Vec<Lacks> = Vec::new();
     for number in 1..=facts.stages.len() {
         let base = fixed_base(facts, all, number);
@@ -46,7 +47,7 @@ fn each_stage(
                 "COPY" | "ADD" => contents.copied(own),
                 "RUN" if brings_unknown(&own.text) => contents.lacks.clear(),
                 "RUN" => {
-                    for command in facts.commands.iter().filter(|one| is_part(all, own, one)) {
+                    for command in commands_of(&commands, own) {
                         if let Some(program) = contents.missing(own, command) {
                             let message =
                                 format!("`{base}` has no `{program}`, and nothing installs it");
@@ -68,12 +69,6 @@ fn each_stage(
 fn brings_unknown(text: &str) -> bool {
     text.contains("<<")
         || text.contains("--mount") && (text.contains("from=") || text.contains("bin"))
-}
-
-/// Returns whether a command is part of an instruction.
-pub(super) fn is_part(all: &[Instruction], own: &Instruction, command: &ShellCommand) -> bool {
-    let place = instruction_of(all, command.words[0].line);
-    place.is_some_and(|place| place.line == own.line)
 }
 
 /// Returns the programs that an image lacks. The longest pattern that matches it decides.

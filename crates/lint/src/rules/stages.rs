@@ -1,6 +1,8 @@
 //! Rules for the instructions and stages of Dockerfiles: what the builder does not run, and what the
 //! image contains or lacks.
 
+use std::collections::BTreeMap;
+
 use super::images;
 use super::traps::{Instruction, instructions};
 use crate::facts::{Package, Stage};
@@ -45,6 +47,28 @@ pub(super) fn is_own(all: &[Instruction], command: &ShellCommand) -> bool {
 pub(super) fn instruction_of(all: &[Instruction], line: usize) -> Option<&Instruction> {
     let next = all.partition_point(|one| one.line <= line);
     all.get(next.checked_sub(1)?).filter(|one| line <= one.last)
+}
+
+/// The commands of each instruction by the instruction's line, without those of here documents.
+pub(super) type ByInstruction<'f> = BTreeMap<usize, Vec<&'f ShellCommand>>;
+
+/// Returns the commands of each instruction.
+pub(super) fn by_instruction<'f>(facts: &'f Facts<'_>, all: &[Instruction]) -> ByInstruction<'f> {
+    let mut commands = ByInstruction::new();
+    for command in &facts.commands {
+        if let Some(own) = instruction_of(all, command.words[0].line) {
+            commands.entry(own.line).or_default().push(command);
+        }
+    }
+    commands
+}
+
+/// Returns the commands of one instruction.
+pub(super) fn commands_of<'c, 'f>(
+    commands: &'c ByInstruction<'f>,
+    own: &Instruction,
+) -> &'c [&'f ShellCommand] {
+    commands.get(&own.line).map_or(&[], Vec::as_slice)
 }
 
 /// Returns the last stage, and the stages that it is based on.
@@ -213,6 +237,10 @@ fn looks_for_gpu(
 ) {
     let line = command.words[0].line;
     let Some(own) = instruction_of(all, line).filter(|one| parts(one).0 == "RUN") else { return };
+    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
+    if !TOOLS.contains(&program) && !program.starts_with("python") {
+        return;
+    }
     // The caller can give the build a GPU.
     let is_given = |text: &str| text.contains("build") && text.contains("--device");
     if facts.text.lines().any(is_given)
@@ -221,7 +249,6 @@ fn looks_for_gpu(
     {
         return;
     }
-    let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
     let rest: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
     let is_help = |word: &&str| word.contains("version") || word.contains("help") || *word == "-h";
     if TOOLS.contains(&program) && !rest.iter().any(is_help) {

@@ -1,8 +1,8 @@
 //! Users that the base image already has.
 
 use super::images::path_and_tag;
-use super::programs::{is_conditional, is_part};
-use super::stages::fixed_base;
+use super::programs::is_conditional;
+use super::stages::{by_instruction, commands_of, fixed_base};
 use super::traps::instructions;
 use crate::data::{data, matches_any};
 use crate::shell::ShellCommand;
@@ -29,13 +29,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     let all = instructions(facts.text);
+    let commands = by_instruction(facts, &all);
     for own in all.iter().filter(|own| !is_conditional(&own.text)) {
         let base = fixed_base(facts, &all, own.stage);
         if !matches_any(&data().uid_1000, &path_and_tag(base)) {
             continue;
         }
-        let mut commands = facts.commands.iter().filter(|one| is_part(&all, own, one));
-        if let Some(command) = commands.find(|one| takes_1000(one)) {
+        if let Some(command) = commands_of(&commands, own).iter().find(|one| takes_1000(one)) {
             let message = format!("`{base}` already has a user and a group with the ID 1000");
             found.add("user-exists", command.words[0].line, message);
         }
