@@ -122,7 +122,7 @@ fn together<'a>(
 ) {
     let Some(inlined) = requirements::inlined(file, text, exists) else { return };
     let facts = Facts::read(file, &inlined.text);
-    let mut found = Findings::new(file);
+    let mut found = Findings { only: Some(&TOGETHER), ..Findings::new(file) };
     rules::run(&facts, context, &mut found);
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for list in &inlined.lists {
@@ -134,7 +134,7 @@ fn together<'a>(
     let places = all.places();
     all.all.extend(found.all.into_iter().filter(|one| {
         let rule = one.rule.id.as_str();
-        TOGETHER.contains(&rule) && !known.contains(rule) && !places.contains(&(one.line, rule))
+        !known.contains(rule) && !places.contains(&(one.line, rule))
     }));
 }
 

@@ -105,8 +105,9 @@ fn built(own: &Node, text: &str) -> Vec<Problem> {
         is_built.then_some((image.line, image.text()?))
     });
     both.map(|(line, image)| {
-        let message =
-            format!("the base file builds this service, and the build gets the name `{image}`");
+        let message = format!(
+            "the base file builds this service, so `{image}` is only the name of the build"
+        );
         Problem { rule: "image-and-build", line, message }
     })
     .collect()

@@ -1,9 +1,9 @@
 //! Python packages that need something of the system, and users of images and units.
 
-use super::images::path_and_tag;
+use super::apt_lists::is_without_lists;
 use super::stages::{last_stages, parts};
 use super::traps::instructions;
-use crate::data::{data, matches_any};
+use crate::data::{NeedsRow, data};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -24,15 +24,14 @@ const OTHER: [&str; 7] = [".sh", "conda", "mamba", "ansible", "$(cat", "xargs", 
 fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
     let has = |text: &&str| lower.contains(text);
-    let is_known = (1..=facts.stages.len()).all(|stage| {
-        let name = facts.base(stage).map(|stage| path_and_tag(&stage.base)).unwrap_or_default();
-        matches_any(&data().without_lists, &name)
-    });
+    let all = instructions(facts.text);
+    // Such images contain hardly more than the distribution or Python.
+    let is_known = (1..=facts.stages.len()).all(|stage| is_without_lists(facts, &all, stage));
     if !is_known || OTHER.iter().any(has) {
         return;
     }
     for package in &facts.packages {
-        let is_about = |row: &&crate::data::NeedsRow| row.packages.contains(&package.name);
+        let is_about = |row: &&NeedsRow| row.packages.contains(&package.name);
         let Some(row) = data().needs.iter().find(is_about) else { continue };
         if !row.unless.iter().any(|text| lower.contains(text)) && !package.is_special {
             let message = format!("`{}` needs {}, which nothing installs", package.name, row.needs);

@@ -80,14 +80,18 @@ pub(super) fn last_stages(facts: &Facts<'_>, all: &[Instruction]) -> Vec<usize> 
     stages
 }
 
-/// Returns the image that a stage starts from; an empty text if whoever builds it can choose
-/// another one, as in `FROM ${BASE_IMAGE}`.
+/// Returns the image that a stage starts from, also through earlier stages; an empty text if the
+/// caller can choose another image, as in `FROM ${BASE_IMAGE}`.
 pub(super) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: usize) -> &'f str {
-    let from = all.iter().find(|one| one.stage == stage && parts(one).0 == "FROM");
+    let mut first = stage;
+    while let Some(earlier) = parent(facts, all, first) {
+        first = earlier;
+    }
+    let from = all.iter().find(|one| one.stage == first && parts(one).0 == "FROM");
     let mut words = from.map_or("", |one| &one.text).split_whitespace().skip(1);
     let is_chosen =
         words.find(|word| !word.starts_with("--")).is_some_and(|word| word.starts_with('$'));
-    facts.base(stage).filter(|_| !is_chosen).map_or("", |stage| &stage.base)
+    facts.base(first).filter(|_| !is_chosen).map_or("", |stage| &stage.base)
 }
 
 /// Returns the earlier stage that a stage is based on.
