@@ -91,7 +91,7 @@ pub(super) fn fixed_base<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: u
     let mut words = from.map_or("", |one| &one.text).split_whitespace().skip(1);
     let is_chosen =
         words.find(|word| !word.starts_with("--")).is_some_and(|word| word.starts_with('$'));
-    facts.base(first).filter(|_| !is_chosen).map_or("", |stage| &stage.base)
+    facts.base(first).filter(|_| !is_chosen).map_or("", |own| &own.base)
 }
 
 /// Returns the earlier stage that a stage is based on.
