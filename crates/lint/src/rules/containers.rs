@@ -47,6 +47,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let image = container.image.as_ref().map_or("", |image| &image.text);
             let shown = option.text.replace(UNKNOWN, "…");
             let message = row.row.message.replace("{option}", &shown).replace("{image}", image);
+            let is_of_base = single.base.is_some() && !single.options.contains(option);
+            let message =
+                if is_of_base { format!("{message} (from the base file)") } else { message };
             let sure = facts.target.matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             // Commands in comments are examples; nothing runs them as they are.

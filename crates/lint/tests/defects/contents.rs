@@ -217,6 +217,12 @@ fn an_override_is_read_together_with_its_base() {
     for expected in ["2 nvidia-leftover", "2 ollama-without-rocm", "1 nvidia-leftover"] {
         assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
     }
+    let exists = Files(&[("docker-compose.yml", NVIDIA)]);
+    let context = Context { exists: Some(&exists), ..Context::default() };
+    let all = findings_in("docker-compose.rocm.yml", rocm, context);
+    let from_base =
+        "`--device-driver=nvidia` is set for a container with an AMD GPU (from the base file)";
+    assert!(all.iter().any(|one| one.message == from_base), "{all:#?}");
     let reset = "services:\n  ollama:\n    image: ollama/ollama:0.30.0-rocm\n    deploy: !reset null\n    devices: [/dev/kfd, /dev/dri]\n";
     let found = beside(&[("docker-compose.yml", NVIDIA)], "docker-compose.rocm.yml", reset);
     assert!(!found.iter().any(|one| one.ends_with("nvidia-leftover")), "{found:?}");
