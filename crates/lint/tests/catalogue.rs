@@ -19,7 +19,7 @@ fn compat() -> pins::Compat {
     pins::parse_compat("versions/compat.toml", COMPAT).unwrap()
 }
 
-/// Creates a folder with one Dockerfile.
+/// A folder with one Dockerfile and npm's lock file.
 #[derive(Debug)]
 struct Folder;
 
@@ -29,7 +29,7 @@ impl Exists for Folder {
     }
 
     fn exists(&self, _file: &str, path: &str) -> Option<bool> {
-        Some(path == "Dockerfile.there")
+        Some(matches!(path, "Dockerfile.there" | "./package-lock.json"))
     }
 }
 

@@ -4,7 +4,7 @@ use super::stages::{instruction_of, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::matches;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Kind};
 
 /// The package managers with the names of their lock files.
 const MANAGERS: [(&str, &[&str]); 4] = [
@@ -14,7 +14,7 @@ const MANAGERS: [(&str, &[&str]); 4] = [
     ("bun", &["bun.lock", "bun.lockb"]),
 ];
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_used = |(name, _): &(&str, &[&str])| facts.code.contains(*name);
     if facts.kind != Kind::Dockerfile || !MANAGERS.iter().any(is_used) {
         return;
@@ -26,7 +26,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let own = instruction_of(&all, command.words[0].line);
         if let Some(((name, locks), own)) = manager.zip(own) {
             named(command, found);
-            if !is_based_on_stage(facts, &all, own.stage) {
+            let is_open = is_based_on_stage(facts, &all, own.stage)
+                || lacks_lock(facts, own.stage, locks, context);
+            if !is_open {
                 unlocked(&all, own, command, name, locks, found);
             }
         }
@@ -86,6 +88,24 @@ fn is_based_on_stage(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bo
     let base = words.find(|word| !word.starts_with("--")).unwrap_or_default();
     let is_it = |name: &String| name.eq_ignore_ascii_case(base);
     facts.stages.iter().any(|one| one.name.as_ref().is_some_and(is_it))
+}
+
+/// Returns whether a stage copies `package*.json`, but the folder that the pattern names has no lock
+/// file.
+fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<'_>) -> bool {
+    let Some(files) = context.exists else { return false };
+    let is_missing = |source: &str| {
+        let (folder, file) = source.rsplit_once('/').unwrap_or((".", source));
+        let mut fitting = locks.iter().filter(|lock| file.contains('*') && matches(file, lock));
+        let first = fitting.next();
+        let is_absent =
+            |lock: &&str| files.exists(facts.file, &format!("{folder}/{lock}")) == Some(false);
+        first.is_some_and(|first| is_absent(first) && fitting.all(|lock| is_absent(lock)))
+    };
+    let copies = instructions(facts.text).into_iter().filter(|one| one.stage == stage);
+    copies.filter(|one| parts(one).0 == "COPY").any(|one| {
+        parts(&one).1.split(|c: char| c.is_whitespace() || "[],\"".contains(c)).any(is_missing)
+    })
 }
 
 /// Checks for an installation from `package.json` alone.

@@ -99,7 +99,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     shells::run(facts, context, found);
     folder::run(facts, context, found);
     frameworks::run(facts, found);
-    javascript::run(facts, found);
+    javascript::run(facts, context, found);
     lists::run(facts, found);
     moving::run(facts, found);
     operators::run(facts, found);

@@ -1,6 +1,9 @@
 //! Classes of mistakes that were missed, each with similar files without the mistake.
 
+use lint::{Context, Exists};
+
 use super::{NONE, PROJECT, expect};
+use crate::findings_in;
 
 /// Returns a Dockerfile with some lines after its base.
 fn image(lines: &str) -> String {
@@ -72,6 +75,41 @@ fn lock_files_are_used_strictly() {
     ] {
         let text = image(&format!("RUN {run}"));
         expect("javascript-unpinned", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+/// A folder without other files.
+#[derive(Debug)]
+struct Empty;
+
+impl Exists for Empty {
+    fn exists(&self, _: &str, _: &str) -> Option<bool> {
+        Some(false)
+    }
+
+    fn compose_files(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_pattern_copies_a_lock_file_only_if_there_is_one() {
+    let text = image("COPY package*.json ./\nRUN npm install");
+    let context = Context { exists: Some(&Empty), ..Context::default() };
+    let found = findings_in("Dockerfile", &text, context);
+    assert!(found.iter().all(|one| !one.rule.id.starts_with("lock-file")), "{found:#?}");
+    let named = image("COPY package.json package-lock.json ./\nRUN npm install");
+    let found = findings_in("Dockerfile", &named, context);
+    assert!(found.iter().any(|one| one.rule.id == "lock-file-unused"), "{found:#?}");
+}
+
+#[test]
+fn the_group_render_is_newer_than_ubuntu_18() {
+    for (base, expected) in [("ubuntu:18.04", &[][..]), ("ubuntu:22.04", &["2 warning"])] {
+        let text = format!(
+            "FROM docker.io/library/{base}@sha256:1\nRUN useradd -G video a && ls /opt/rocm\n"
+        );
+        expect("render-group-missing", NONE, &[("Dockerfile", &text, expected)]);
     }
 }
 
