@@ -297,7 +297,8 @@ fn without_heartbeats(stderr: &str) -> String {
 
 #[test]
 fn slow_commands_say_the_same_to_tests() {
-    let said = "· outdated: running for 9 s\nhint: a\n· b: running for 2 min; 1 MB received so far\n";
+    let said =
+        "· outdated: running for 9 s\nhint: a\n· b: running for 2 min; 1 MB received so far\n";
     assert_eq!(without_heartbeats(said), "hint: a\n");
 }
 
