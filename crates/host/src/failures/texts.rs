@@ -17,7 +17,7 @@ const HASH_BITS: u32 = 17;
 const COMMON: &[u8] = b" eatoirnslcdpumhg/.-_0123456789fbvwky:";
 /// How much more common bytes count as for each text that contains them, and for how many texts.
 const COST_OF_TEXT: usize = 10;
-const MOST_TEXTS: usize = 8;
+const MOST_TEXTS: usize = 40;
 
 /// Fixed texts, and what finds them.
 #[derive(Debug)]
