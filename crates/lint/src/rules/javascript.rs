@@ -100,7 +100,7 @@ fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<
         let first = fitting.next();
         let is_absent =
             |lock: &&str| files.exists(facts.file, &format!("{folder}/{lock}")) == Some(false);
-        first.is_some_and(|first| is_absent(first) && fitting.all(|lock| is_absent(lock)))
+        first.is_some_and(|first| is_absent(first) && fitting.all(is_absent))
     };
     let copies = instructions(facts.text).into_iter().filter(|one| one.stage == stage);
     copies.filter(|one| parts(one).0 == "COPY").any(|one| {
