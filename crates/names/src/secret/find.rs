@@ -24,14 +24,19 @@ pub(super) enum Extent {
 
 /// Returns the secret parts of a text in order. They do not overlap and are not empty.
 pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
+    // Every rule needs one of these characters. Most texts of a data file have none.
+    if !text.bytes().any(|byte| b"@:=% ".contains(&byte)) {
+        return Vec::new();
+    }
     let lower = text.to_ascii_lowercase();
     let mut all = bearer(text, &lower);
-    // Every rule below needs one of these characters.
+    // All other rules need one of these.
     if text.contains(['@', ':', '=', '%']) || text.contains("--") {
         tokens(text, extent).into_iter().for_each(|token| addresses(text, token, &mut all));
         all.extend(authorizations(text, &lower));
         // Every name that `says_secret` accepts contains one of these words.
-        let words = ["token", "passw", "passphrase", "secret", "credential", "key"];
+        let words =
+            ["token", "pass", "secret", "cred", "key", "auth", "jwt", "cookie", "_pat", "_pwd"];
         if words.iter().any(|word| lower.contains(word)) {
             all.extend(named_values(text, extent));
         }
@@ -76,6 +81,9 @@ fn tokens(text: &str, extent: Extent) -> Vec<Range<usize>> {
 /// Adds the secret parts of the URLs and addresses in a token to `all`.
 fn addresses(text: &str, token: Range<usize>, all: &mut Vec<Range<usize>>) {
     let word = &text[token.clone()];
+    if !word.bytes().any(|byte| b"@:%".contains(&byte)) {
+        return;
+    }
     let last = last_at(word);
     let mut found = Vec::from_iter(escaped_user(word, last));
     // An `@` without a host after it, as in `a:pw@h/token=x@-y`, does not end user information.
@@ -306,10 +314,15 @@ fn says_secret(name: &str) -> bool {
         "PRIVATE_KEY",
         "AUTH_KEY",
     ];
+    // The last words of variables, such as `DB_PASS` and `GITHUB_PAT`.
+    const LAST: [&str; 7] = ["PASS", "AUTH", "JWT", "CRED", "CREDS", "COOKIE", "TOKEN"];
     let is_variable = !name.contains(|c: char| c.is_ascii_lowercase());
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
+    let last = name.rsplit('_').next().unwrap_or_default();
+    // `PWD` is a folder.
+    let is_last = LAST.contains(&last) || name.ends_with("_PAT") || name.ends_with("_PWD");
     name.trim_end_matches('_').ends_with("TOKEN")
-        || (is_variable && name.split('_').any(|word| word == "TOKEN"))
+        || (is_variable && (is_last || name.split('_').any(|word| word == "TOKEN")))
         || PARTS.iter().any(|part| name.contains(part))
 }
 

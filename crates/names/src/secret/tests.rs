@@ -46,6 +46,9 @@ fn secrets_are_hidden() {
         ("X-Api-Key: abc", "X-Api-Key: ***"),
         ("serve --api-key abc --port 1", "serve --api-key *** --port 1"),
         ("AWS_SECRET_ACCESS_KEY='a b' x", "AWS_SECRET_ACCESS_KEY='***' x"),
+        ("DB_PASS=a GITHUB_PAT=b x", "DB_PASS=*** GITHUB_PAT=*** x"),
+        ("BASIC_AUTH=a JWT=b DB_PWD=c", "BASIC_AUTH=*** JWT=*** DB_PWD=***"),
+        ("AWS_CREDS=a SESSION_COOKIE=b", "AWS_CREDS=*** SESSION_COOKIE=***"),
     ] {
         assert_eq!(mask(text), shown, "{text}");
         assert_eq!(mask(shown), shown, "masking again changes nothing");
@@ -76,6 +79,7 @@ fn what_is_no_secret_stays() {
         "is it https://h.example/a?",
         "--max-tokens=5 skip_special_tokens=True",
         "HF_TOKEN=$HF_TOKEN",
+        "PWD=/root PATH=/bin PASS_THROUGH=1 GIT_AUTHOR=me auth=none",
         "if token == other",
         "the token: it is missing",
         "bearer token is missing",
