@@ -303,11 +303,16 @@ impl<'a> Findings<'a> {
         self.releases.insert(release.to_owned())
     }
 
+    /// Returns whether the caller wants findings of the rule `id`.
+    pub(crate) fn wants(&self, id: &str) -> bool {
+        self.only.is_none_or(|only| only.contains(&id))
+    }
+
     /// Adds a violation. Its rule always exists: the data reader checks the rules in rows, and a
     /// test checks the rules in the code.
     pub(crate) fn hit(&mut self, hit: Hit<'_>) {
         let Hit { rule: id, line, message, help, severity, evidence } = hit;
-        if self.only.is_some_and(|only| !only.contains(&id)) {
+        if !self.wants(id) {
             return;
         }
         let found = rule(id);

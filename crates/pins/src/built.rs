@@ -357,10 +357,10 @@ pub(crate) fn check_pin(
     kinds: &[PinKind],
 ) -> Result<(), Wrong> {
     let Some(pins) = pins else { return Ok(()) };
-    let names = pins.names();
-    if names.get(pin).is_some_and(|kind| kinds.contains(kind)) {
+    if pins.kind(pin).is_some_and(|kind| kinds.contains(&kind)) {
         return Ok(());
     }
+    let names = pins.names();
     let tables = list(kinds.iter().map(|kind| kind.table()));
     let fitting = names.iter().filter(|(_, kind)| kinds.contains(kind));
     let help = match nearest(pin.as_str(), fitting.map(|(name, _)| name.as_str())) {

@@ -35,6 +35,9 @@ fn missing(digits: usize, of: usize) -> String {
 
 /// Reads a commit.
 pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>, Wrong> {
+    if let Ok(commit) = text.parse::<CommitId>() {
+        return Ok(Pinned::Resolved(commit));
+    }
     let Lookup { pin, from, under } = lookup;
     let is_name =
         checks::git_ref(text).is_ok() && !is_hex(text) && unresolved::<()>(text, "").is_none();
@@ -44,9 +47,6 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
-    }
-    if let Ok(commit) = text.parse::<CommitId>() {
-        return Ok(Pinned::Resolved(commit));
     }
     let shape = hex_shape(text, &[40, 64]);
     let message = |why: &str| format!("{} {why}", quote(text));
@@ -88,6 +88,9 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
 
 /// Reads the digest of an image.
 pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, Wrong> {
+    if let Ok(digest) = text.parse::<Digest>() {
+        return Ok(Pinned::Resolved(digest));
+    }
     let Lookup { pin, from, under } = lookup;
     let under = under.unwrap_or("TAG");
     let found = format!(
@@ -95,9 +98,6 @@ pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, W
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
-    }
-    if let Ok(digest) = text.parse::<Digest>() {
-        return Ok(Pinned::Resolved(digest));
     }
     let message = |why: &str| format!("{} {why}", quote(text));
     if let Some((_, digest)) = text.split_once('@') {

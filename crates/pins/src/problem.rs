@@ -4,6 +4,7 @@
 //! while the file is read. Nothing here renders text for terminals: the command line adds colours
 //! and excerpts.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Range;
 
@@ -72,8 +73,8 @@ const MOST_PROBLEMS: usize = 500;
 pub struct Report<'a> {
     file: &'a str,
     text: &'a str,
-    /// The start of each line.
-    lines: Vec<usize>,
+    /// The start of each line. A file without problems does not need it.
+    lines: OnceCell<Vec<usize>>,
     problems: Vec<Problem>,
     /// The number of problems beyond [`MOST_PROBLEMS`].
     dropped: usize,
@@ -82,9 +83,7 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     /// Starts a report on `text`, which messages call `file`.
     pub fn new(file: &'a str, text: &'a str) -> Self {
-        let newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
-        let lines = std::iter::once(0).chain(newlines).collect();
-        Self { file, text, lines, problems: Vec::new(), dropped: 0 }
+        Self { file, text, lines: OnceCell::new(), problems: Vec::new(), dropped: 0 }
     }
 
     /// Returns the text of the file.
@@ -111,7 +110,7 @@ impl<'a> Report<'a> {
         let start = floor_char(self.text, span.start);
         let end = floor_char(self.text, span.end).max(start);
         let line = self.line(start);
-        let before = &self.text[self.lines[line - 1]..start];
+        let before = &self.text[self.lines()[line - 1]..start];
         self.problems.push(Problem {
             span: start..end,
             line,
@@ -124,7 +123,14 @@ impl<'a> Report<'a> {
 
     /// Returns the number of the line that contains the byte `at`, counted from 1.
     pub fn line(&self, at: usize) -> usize {
-        self.lines.partition_point(|start| *start <= at)
+        self.lines().partition_point(|start| *start <= at)
+    }
+
+    fn lines(&self) -> &[usize] {
+        self.lines.get_or_init(|| {
+            let newlines = self.text.match_indices('\n').map(|(newline, _)| newline + 1);
+            std::iter::once(0).chain(newlines).collect()
+        })
     }
 
     /// Ends the report: returns the value if there were no problems.
@@ -174,6 +180,10 @@ pub(crate) fn named(character: char) -> String {
 /// hidden (with the rules of [`names::mask`]), and a long text is shortened.
 pub fn quote(value: &str) -> String {
     const LONGEST: usize = 80;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(&byte);
+    if value.len() <= LONGEST && value.bytes().all(is_name) {
+        return format!("`{value}`");
+    }
     let value = names::mask(value);
     let mut quoted = String::from("`");
     for (index, character) in value.chars().enumerate() {

@@ -59,6 +59,10 @@ pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
             format!("a data file has at most {LONGEST_FILE} bytes (1 MiB); is it the right file?");
         return Err(report.add(&(0..0), wrong(message, help)));
     }
+    if let Some(at) = text.find('\0') {
+        let what = wrong("the file contains the character NUL", "remove it; a data file is text");
+        return Err(report.add(&(at..at + 1), what));
+    }
     let (table, errors) = DeTable::parse_recoverable(text);
     match syntax::add_problems(report, &errors) {
         None => Ok(table.into_inner()),
@@ -397,12 +401,13 @@ impl<'t> Entry<'t> {
     ) -> Result<T, Reported> {
         let key = self.key;
         let text = self.any_text(report, &check)?;
+        let is_ascii_line = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         let problem = if text.is_empty() {
             wrong(format!("`{key}` is empty: `\"\"`"), "write a value, or remove the line")
-        } else if text.contains('\n') {
+        } else if !is_ascii_line && text.contains('\n') {
             let message = format!("`{key}` has more than one line: {}", quote(text));
             wrong(message, "write it on one line")
-        } else if text.contains(is_unprintable) {
+        } else if !is_ascii_line && text.contains(is_unprintable) {
             let message = format!("`{key}` contains an invisible character: {}", quote(text));
             wrong(message, "remove the character that the message shows with a backslash")
         } else if text.trim() != text {

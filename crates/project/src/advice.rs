@@ -50,18 +50,10 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
     if plan.rehearsal {
         return Ok(Vec::new());
     }
-    let (Some(compat), Ok(text)) = (project.compat()?, project.text(FILE)) else {
-        return Ok(Vec::new());
-    };
+    let Ok(text) = project.text(FILE) else { return Ok(Vec::new()) };
     // The data files do not describe a value that was set for this run.
     let used = |name: &str| plan.inputs.contains_key(name) && !plan.overrides.contains_key(name);
     let (_, day) = today()?;
-    let context = lint::Context {
-        compat: Some(&compat),
-        today: Some(&day),
-        project_gpu: Some(&plan.gpu),
-        ..lint::Context::default()
-    };
     let used_pins = Pins {
         sources: of_names(&pins.sources, used),
         archives: of_names(&pins.archives, used),
@@ -69,16 +61,24 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
         releases: of_names(&pins.releases, used),
         ..*pins
     };
+    let compat = if is_in_compat(&used_pins) { project.compat()? } else { None };
+    let context = lint::Context {
+        compat: compat.as_ref(),
+        today: Some(&day),
+        project_gpu: Some(&plan.gpu),
+        ..lint::Context::default()
+    };
     let mut warnings = Vec::new();
     for finding in lint::check_pins(FILE, &text, &used_pins, &QUOTED, context) {
         let message = format!("{}; {}", finding.message, finding.help);
         warnings.push(Warning { rule: finding.rule.id.as_str(), message });
     }
-    for name in pins.sources.keys().filter(|name| used(name.as_str())) {
-        let known = couplings(&compat, pins, name).into_iter();
+    let Some(compat) = &compat else { return Ok(warnings) };
+    for name in used_pins.sources.keys() {
+        let known = couplings(compat, pins, name).into_iter();
         warnings.extend(known.map(|message| Warning { rule: "known-bad-version", message }));
     }
-    for (name, pin) in pins.images.iter().filter(|(name, _)| used(name.as_str())) {
+    for (name, pin) in &used_pins.images {
         let Some(rocm) = &pin.rocm else { continue };
         let on = |is_fixed| compat.kernel_support(&plan.gpu, rocm, is_fixed);
         let (Some((row, fixed)), Some((_, other))) = (on(true), on(false)) else { continue };
@@ -95,6 +95,13 @@ pub fn advise(project: &Project, plan: &Plan, pins: &Pins) -> Result<Vec<Warning
         }
     }
     Ok(warnings)
+}
+
+/// Returns whether the compatibility table can have rows about the pins: it is about sources,
+/// releases, and images with a known ROCm version.
+fn is_in_compat(pins: &Pins) -> bool {
+    let has_rocm = pins.images.values().any(|pin| pin.rocm.is_some());
+    has_rocm || !pins.sources.is_empty() || !pins.releases.is_empty()
 }
 
 /// Returns the entries whose names `is_wanted` accepts.

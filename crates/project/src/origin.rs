@@ -84,7 +84,7 @@ impl OriginReport {
         }
         if let Some(pin) = pin {
             let name = pin_name(pin, pins)?;
-            let kind = pins.names().get(&name).map(|kind| kind.table()).unwrap_or_default();
+            let kind = pins.kind(&name).map(|kind| kind.table()).unwrap_or_default();
             let wanted = format!("{kind}.{name}");
             all.retain(|one| one.file == DATA_FILES[0] && one.row == wanted);
         }

@@ -62,7 +62,9 @@ fn images(
     found: &mut Findings<'_>,
 ) {
     for (name, pin) in &pins.images {
-        if let Some(why) = &pin.discontinued {
+        if let Some(why) = &pin.discontinued
+            && found.wants("pin-discontinued")
+        {
             found.add_with(
                 "pin-discontinued",
                 line(name),
@@ -153,8 +155,8 @@ fn releases(
                 found.add("packages-do-not-match", line(name), format!("pin `{name}`: {message}"));
             }
         }
-        if let Some(hit) = stale_index(&release.index, line(name), context) {
-            found.hit(hit);
+        if let Some(hit) = stale_index(&release.index, 1, context) {
+            found.hit(Hit { line: line(name), ..hit });
         }
         let Some(compat) = context.compat else { continue };
         for (package, version) in &release.packages {

@@ -107,7 +107,7 @@ impl PinChange {
     /// be edited.
     pub fn apply(&self, file: &str, text: &str) -> Result<Changed, ChangeError> {
         let old = parse_versions(file, text).map_err(ChangeError::Parse)?;
-        let kind = old.names().get(&self.pin).copied();
+        let kind = old.kind(&self.pin);
         let kind = kind.ok_or_else(|| ChangeError::NoSuchPin(self.pin.clone()))?;
         let wrong_kind = || ChangeError::Kind { pin: self.pin.clone(), kind };
         let mut new = old.clone();

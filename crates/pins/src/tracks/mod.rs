@@ -548,7 +548,7 @@ pub(crate) fn check_base(name: &PinName, pins: &Pins) -> Result<(), Wrong> {
     if pins.images.contains_key(name) {
         return Ok(());
     }
-    if let Some(kind) = pins.names().get(name) {
+    if let Some(kind) = pins.kind(name) {
         return Err(wrong(
             format!("`{name}` is a pin of kind `{}`, not an image", kind.table()),
             format!("a base is one of {}", list(pins.images.keys().map(PinName::as_str))),

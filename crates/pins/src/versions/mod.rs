@@ -169,6 +169,17 @@ impl Pins {
         sources.chain(archives).chain(images).chain(releases).collect()
     }
 
+    /// Returns the kind of a pin, if there is a pin with that name.
+    pub fn kind(&self, name: &PinName) -> Option<PinKind> {
+        let kinds = [
+            (self.sources.contains_key(name), PinKind::Source),
+            (self.archives.contains_key(name), PinKind::Archive),
+            (self.images.contains_key(name), PinKind::Image),
+            (self.releases.contains_key(name), PinKind::Release),
+        ];
+        kinds.into_iter().find(|(has, _)| *has).map(|(_, kind)| kind)
+    }
+
     /// Returns the facts about a pin, if there is a pin with that name.
     pub fn facts(&self, name: &PinName) -> Option<&Facts> {
         let facts = [
