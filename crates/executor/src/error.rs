@@ -137,6 +137,7 @@ impl ExecuteError {
             | LayoutError::NotAFolder(_)
             | LayoutError::NotArtifacts(_)
             | LayoutError::NotAnArchive(_)
+            | LayoutError::ForeignArchive(_)
             | LayoutError::NotABlob(_)
             | LayoutError::TooMany { .. }
             | LayoutError::Foreign { .. } => ErrorKind::Target,

@@ -43,7 +43,7 @@ pub struct ArchiveWriter {
 }
 
 /// Checks that an archive may be written at `path`: there is nothing yet, or there is an empty file
-/// or an OCI archive, which will be replaced.
+/// or an archive that this tool wrote, which will be replaced.
 ///
 /// # Errors
 /// Fails if there is something else, or if the file cannot be read.
@@ -55,8 +55,8 @@ pub fn check_target(path: &Path) -> Result<(), LayoutError> {
     check_replaced(path)
 }
 
-/// Refuses to replace anything except an OCI archive or an empty file. Links are followed. Devices,
-/// FIFOs and sockets are refused.
+/// Refuses to replace anything except an archive of this tool or an empty file. Links are followed.
+/// Devices, FIFOs and sockets are refused.
 fn check_replaced(path: &Path) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let found = match fs::metadata(path) {
@@ -68,8 +68,11 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
         }
         found => found.map_err(read)?,
     };
-    if found.is_file() && (found.len() == 0 || is_archive(path).map_err(read)?) {
+    if found.is_file() && (found.len() == 0 || is_ours(path).map_err(read)?) {
         return Ok(());
+    }
+    if found.is_file() && is_archive(path).map_err(read)? {
+        return Err(LayoutError::ForeignArchive(path.to_owned()));
     }
     Err(LayoutError::NotAnArchive(path.to_owned()))
 }
@@ -77,9 +80,7 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
 /// Returns whether a file starts with a complete tar block: a header whose checksum is correct, or
 /// zeros, as in an empty tar.
 fn is_tar(path: &Path) -> io::Result<bool> {
-    let mut start = Vec::new();
-    files::open(path)?.take(512).read_to_end(&mut start)?;
-    let Ok(block) = <[u8; 512]>::try_from(start) else { return Ok(false) };
+    let Ok(block) = <[u8; 512]>::try_from(first_block(path)?) else { return Ok(false) };
     let header = tar::Header::from_byte_slice(&block);
     let fields = block.iter().enumerate().map(|(at, byte)| match at {
         148..156 => u32::from(b' '),
@@ -88,11 +89,26 @@ fn is_tar(path: &Path) -> io::Result<bool> {
     Ok(block == [0; 512] || header.cksum().is_ok_and(|sum| sum == fields.sum::<u32>()))
 }
 
+/// Returns whether a file starts like the archives of [`ArchiveWriter`]. Other tools write other
+/// times, owners or orders.
+fn is_ours(path: &Path) -> io::Result<bool> {
+    let header = header_of("oci-layout", MARKER.len() as u64)?;
+    Ok(first_block(path)? == header.as_bytes())
+}
+
+fn first_block(path: &Path) -> io::Result<Vec<u8>> {
+    let mut block = Vec::new();
+    files::open(path)?.take(512).read_to_end(&mut block)?;
+    Ok(block)
+}
+
 /// Returns whether a file starts like an OCI archive: with a ustar header (POSIX.1-1988) for an
 /// entry of an OCI image layout.
-fn is_archive(path: &Path) -> io::Result<bool> {
-    let mut header = Vec::new();
-    files::open(path)?.take(512).read_to_end(&mut header)?;
+///
+/// # Errors
+/// The file cannot be read.
+pub fn is_archive(path: &Path) -> io::Result<bool> {
+    let header = first_block(path)?;
     let starts = [b"oci-layout".as_slice(), b"index.json", b"blobs/"];
     let has_name = starts.iter().any(|start| header.starts_with(start));
     Ok(has_name && header.get(257..262) == Some(b"ustar".as_slice()))

@@ -67,6 +67,9 @@ pub enum LayoutError {
     /// The file is not an OCI archive, so it is not replaced.
     #[error("`{}` exists and is not an OCI archive", .0.display())]
     NotAnArchive(PathBuf),
+    /// The file is an OCI archive of another tool, so it is not replaced.
+    #[error("`{}` is an OCI archive that another tool wrote", .0.display())]
+    ForeignArchive(PathBuf),
     /// The layout contains an image that another tool put there.
     #[error("`{}` contains the image `{image}`, which another tool put there", path.display())]
     Foreign {

@@ -11,7 +11,8 @@ use tempfile::tempdir;
 
 use super::layout::chain;
 use super::support::{Base, layers};
-use crate::archive::{ArchiveWriter, holds, remove_unfinished};
+use crate::archive::{ArchiveWriter, header_of, holds, remove_unfinished};
+use crate::layout::MARKER;
 use crate::{DerivedImage, LayoutError, LayoutImage, Verified, open_part, part_of};
 
 const NAME: &str = "locked-spoof";
@@ -129,13 +130,8 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("x.tar");
     let image = Base::docker().derived();
-    let before = {
-        let mut builder = tar::Builder::new(Vec::new());
-        let mut header = tar::Header::new_ustar();
-        header.set_size(0);
-        builder.append_data(&mut header, "oci-layout", &b""[..]).unwrap();
-        builder.into_inner().unwrap()
-    };
+    let header = header_of("oci-layout", MARKER.len() as u64).unwrap();
+    let before = [header.as_bytes().as_slice(), MARKER.as_bytes()].concat();
     fs::write(&path, &before).unwrap();
     let mut archive = ArchiveWriter::begin(&path, &image, NAME).unwrap();
     archive.begin_layer(&image.layers[0]).unwrap();
@@ -160,6 +156,15 @@ fn nothing_is_at_the_path_before_the_end_and_what_was_there_stays() {
     let error = ArchiveWriter::begin(&other, &image, NAME).unwrap_err();
     assert!(matches!(&error, LayoutError::NotAnArchive(path) if *path == other), "{error:?}");
     assert_eq!(fs::read(&other).unwrap(), b"what was there");
+
+    // Other tools write archives with the time of the run.
+    let foreign = folder.path().join("foreign.tar");
+    let mut header = header_of("oci-layout", MARKER.len() as u64).unwrap();
+    header.set_mtime(1_795_132_800);
+    header.set_cksum();
+    fs::write(&foreign, [header.as_bytes().as_slice(), MARKER.as_bytes()].concat()).unwrap();
+    let error = ArchiveWriter::begin(&foreign, &image, NAME).unwrap_err();
+    assert!(matches!(&error, LayoutError::ForeignArchive(path) if *path == foreign), "{error:?}");
 }
 
 /// Returns the offset and length of an entry's data.
