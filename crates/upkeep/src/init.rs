@@ -181,8 +181,8 @@ fn files(folder: &Path, new: &NewProject) -> Result<Vec<(PathBuf, String)>, Fail
                 .hint(format!("to use that track, leave out `--track`; to make your own, choose another name: `--track my-{track} --from {track}`")));
         }
         let mut table = format!(
-            "# The tracks of this project, in addition to those of build-pipeline. TUTORIAL.md of\n\
-             # build-pipeline explains all keys.\nschema = 1\n\n[{track}]\ntitle = \"{track}\"\n\
+            "# The tracks of this project, in addition to those of build-pipeline.\n\
+             # docs/reference/tracks.md in build-pipeline's repository explains all keys.\nschema = 1\n\n[{track}]\ntitle = \"{track}\"\n\
              description = \"An image of this project.\"\n"
         );
         let start = match &new.start {

@@ -13,8 +13,8 @@ use terminal::output;
 /// Runs the command.
 pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
     let project = global::project()?;
-    let (file, mut pins) = read(&project.root)?;
-    select(&mut pins, &args.pins)?;
+    let (file, own) = read(&project.root)?;
+    let pins = select(&project, &own, &args.pins)?;
     let index = fetch::index(args.index.url.as_deref());
     let clients = Clients {
         // The report lists the hosts that cannot be reached, so retries need no messages.
@@ -27,6 +27,11 @@ pub(crate) fn run(global: &Global, args: &Outdated) -> Result<(), Failure> {
         OutdatedFormat::Json => output::json(&report)?,
         OutdatedFormat::Text => output::page(&report.page())?,
         OutdatedFormat::Github => output::sanitised_result(&report.annotations())?,
+    }
+    if report.pins.is_empty() {
+        output::hint(
+            "neither the project's versions.toml nor its tracks have pins; `build-pipeline outdated PIN` checks a built-in pin",
+        );
     }
     if report.worst >= Class::Unreachable && !report.hosts().is_empty() {
         output::hint(

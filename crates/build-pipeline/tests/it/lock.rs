@@ -271,6 +271,12 @@ fn a_plan_uses_no_stale_lock() {
 fn what_is_not_asked_for_well_is_said() {
     let project = Project::new();
     project.run("lock vulkan --check").expect(0).prints("1 lock matches");
+    let debian = project.read("versions/locks/debian.toml");
+    std::fs::remove_file(project.path("versions/locks/debian.toml")).unwrap();
+    for line in ["lock vulkan --check", "lock --check", "lock vulkan"] {
+        project.run(line).expect(2).says("uses lock `debian`");
+    }
+    project.write("versions/locks/debian.toml", &debian);
     project.run("lock debain").expect(2).says("did you mean `debian`?");
     project.run("lock official").expect(2).says("track `official` uses no lock");
     project.write(PYTHON, &set("\"git+https://h.example/x\"", ""));

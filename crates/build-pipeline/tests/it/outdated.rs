@@ -378,6 +378,22 @@ fn a_host_that_cannot_be_reached_has_one_line() {
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
 }
 
+#[test]
+fn built_in_pins_that_the_projects_tracks_use_are_checked() {
+    let project = Project::empty();
+    project.write("registries.conf", "");
+    project.run("init").expect(0);
+    let unreachable = "outdated --mirror docker.io=127.0.0.1:1";
+    let none = project.run(unreachable).expect(0);
+    none.prints("0 pins").says("`build-pipeline outdated PIN` checks a built-in pin");
+    project.run(&format!("{unreachable} vllm-openai-rocm")).expect(5).prints("1 unreachable");
+    project.write(
+        "versions/tracks.toml",
+        "schema = 1\n[mine]\ntitle = \"t\"\ndescription = \"d\"\ntrack = \"official\"\n",
+    );
+    project.run(unreachable).expect(5).prints("docker.io: 1 pin (vllm-openai-rocm)");
+}
+
 /// Serves pages of an index, each after 40 ms, and counts concurrent requests.
 struct SlowIndex {
     host: String,

@@ -24,15 +24,15 @@ pub fn unresolved(pins: &Pins) -> Vec<(PinName, String)> {
     all.map(|(name, value)| (name.clone(), value)).collect()
 }
 
-/// Returns the unresolved pins in the project's file and those that its tracks use, each with its
-/// recorded tag, branch or version. `own` are the pins in the project's file.
+/// Returns the unresolved pins among [`pins_of`] the project, each with its recorded tag, branch or
+/// version. `own` are the pins in the project's file.
 ///
 /// # Errors
 /// A data file is wrong.
 pub fn wanted_unresolved(project: &Project, own: &Pins) -> Result<Vec<(PinName, String)>, Failure> {
-    let used = used(project)?;
-    let is_wanted = |name: &PinName| own.names().contains_key(name) || used.contains(name);
-    Ok(unresolved(&project.pins()?).into_iter().filter(|(name, _)| is_wanted(name)).collect())
+    let wanted = pins_of(project, own)?;
+    let all = unresolved(&project.pins()?);
+    Ok(all.into_iter().filter(|(name, _)| wanted.contains(name)).collect())
 }
 
 /// Returns all pins that can be bumped, each with the value `latest`.
@@ -42,9 +42,13 @@ pub fn newest(pins: &Pins) -> Vec<(PinName, String)> {
     names.map(|(name, _)| (name.clone(), "latest".to_owned())).collect()
 }
 
-/// Returns the pins that the project's own tracks use.
-fn used(project: &Project) -> Result<BTreeSet<PinName>, Failure> {
-    let (all, own) = (project.tracks()?, project.own_tracks()?);
-    let chains = own.iter().flat_map(|name| all.chain(name));
-    Ok(chains.flat_map(|(_, track)| track.pins()).cloned().collect())
+/// Returns the pins in the project's file, which are `own`, and those that its own tracks use.
+///
+/// # Errors
+/// A data file is wrong.
+pub fn pins_of(project: &Project, own: &Pins) -> Result<BTreeSet<PinName>, Failure> {
+    let (all, tracks) = (project.tracks()?, project.own_tracks()?);
+    let chains = tracks.iter().flat_map(|name| all.chain(name));
+    let used = chains.flat_map(|(_, track)| track.pins());
+    Ok(used.chain(own.names().into_keys()).cloned().collect())
 }

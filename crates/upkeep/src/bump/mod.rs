@@ -28,7 +28,7 @@ use sources::Sources;
 use crate::files::replace;
 
 pub use self::checks::PatchVerdict;
-pub use self::many::{newest, unresolved, wanted_unresolved};
+pub use self::many::{newest, pins_of, unresolved, wanted_unresolved};
 pub use self::report::{Bound, BumpReport};
 pub use self::resolve::{Accepted, Asked};
 
@@ -116,11 +116,11 @@ fn parse(text: &str) -> Result<Pins, Failure> {
 /// Returns the text of a project's file with the table of a pin. If the file lacks the table, adds
 /// the built-in table.
 fn with_table<'a>(own: &'a str, name: &PinName) -> Result<Cow<'a, str>, Failure> {
-    if parse(own)?.names().contains_key(name) {
+    if parse(own)?.kind(name).is_some() {
         return Ok(Cow::Borrowed(own));
     }
     let built_in = built_in::text(FILE).unwrap_or_default();
-    let Some(kind) = parse(built_in)?.names().get(name).copied() else {
+    let Some(kind) = parse(built_in)?.kind(name) else {
         return Ok(Cow::Borrowed(own));
     };
     let head = format!("[{}.{name}", kind.table());

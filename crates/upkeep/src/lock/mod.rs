@@ -35,6 +35,13 @@ pub struct Locks {
     python: pins::PythonSets,
 }
 
+impl Locks {
+    fn has(&self, name: &str) -> bool {
+        self.debian.contains(name)
+            || name.parse::<PinName>().is_ok_and(|name| self.python.contains_key(&name))
+    }
+}
+
 /// How to look up packages.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
@@ -87,17 +94,41 @@ pub fn choose(project: &Project, names: &[String]) -> Result<Locks, Failure> {
     let tracks = project.tracks()?;
     let mut wanted = BTreeSet::new();
     for name in names {
-        let is_lock = all.debian.contains(name)
-            || name.parse::<PinName>().is_ok_and(|name| all.python.contains_key(&name));
         match tracks.find(name) {
-            _ if is_lock => drop(wanted.insert(name.clone())),
-            Some(track) => wanted.extend(of_track(&tracks, track)?),
+            _ if all.has(name) => drop(wanted.insert(name.clone())),
+            Some(track) => {
+                let used = of_track(&tracks, track)?;
+                if let Some(missing) = used.iter().find(|lock| !all.has(lock)) {
+                    return Err(undefined(missing, track));
+                }
+                wanted.extend(used);
+            }
             None => return Err(unknown(name, &all, &tracks)),
         }
     }
     all.debian.retain(|name| wanted.contains(name));
     all.python.retain(|name, _| wanted.contains(name.as_str()));
     Ok(all)
+}
+
+/// Returns the error for a lock that a track uses, but that no file defines.
+fn undefined(name: &str, track: &TrackName) -> Failure {
+    let what = format!(
+        "track `{track}` uses lock `{name}`, but there is neither `{FOLDER}/{name}.toml` nor a table `[{name}]` in `versions/python.toml`"
+    );
+    Failure::new(Kind::Input, what).hint("create it, or restore the file: `git checkout versions`")
+}
+
+/// Refuses locks that a track uses, but that no file defines.
+fn check_defined(project: &Project, locks: &Locks) -> Result<(), Failure> {
+    let tracks = project.tracks()?;
+    for track in tracks.tracks.keys() {
+        let Ok(used) = of_track(&tracks, track) else { continue };
+        if let Some(name) = used.iter().find(|name| !locks.has(name)) {
+            return Err(undefined(name, track));
+        }
+    }
+    Ok(())
 }
 
 fn unknown(name: &str, all: &Locks, tracks: &Tracks) -> Failure {
@@ -204,6 +235,9 @@ pub fn write(
 /// # Errors
 /// A lock or a data file cannot be read or is damaged.
 pub fn check(project: &Project, locks: &Locks, is_named: bool) -> Result<Checked, Failure> {
+    if !is_named {
+        check_defined(project, locks)?;
+    }
     let mut stale = Vec::new();
     for name in &locks.debian {
         stale.extend(debian::stale(project, name)?.map(|why| (name.clone(), why)));

@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 use failure::Failure;
 use names::PinName;
 use pins::{PinKind, Pins};
+use project::Project;
 use project::clock::today;
 use project::pins_file::pin_name;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::bump::pins_of;
 
 pub use self::ask::Clients;
 use self::history::History;
@@ -61,24 +64,27 @@ pub struct PinReport {
     pub now: Option<String>,
     /// The newest release, if it is newer than the pin.
     pub newest: Option<String>,
-    /// The first line of the pin in versions.toml.
+    /// The first line of the pin in the project's versions.toml; 1 for a pin that is not in it.
     pub line: usize,
 }
 
-/// Removes all pins but those with the given names. Without a name, keeps all.
+/// Returns the pins with the given names. Without a name, returns the pins in the project's file,
+/// which are `own`, and those that its own tracks use.
 ///
 /// # Errors
-/// There is no pin with one of the names.
-pub fn select(pins: &mut Pins, names: &[String]) -> Result<(), Failure> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let wanted = names.iter().map(|pin| pin_name(pin, pins)).collect::<Result<Vec<_>, _>>()?;
+/// There is no pin with one of the names, or a data file is wrong.
+pub fn select(project: &Project, own: &Pins, names: &[String]) -> Result<Pins, Failure> {
+    let mut pins = project.pins()?;
+    let wanted = if names.is_empty() {
+        pins_of(project, own)?
+    } else {
+        names.iter().map(|pin| pin_name(pin, &pins)).collect::<Result<_, _>>()?
+    };
     pins.sources.retain(|name, _| wanted.contains(name));
     pins.archives.retain(|name, _| wanted.contains(name));
     pins.images.retain(|name, _| wanted.contains(name));
     pins.releases.retain(|name, _| wanted.contains(name));
-    Ok(())
+    Ok(pins)
 }
 
 /// Looks up the state of every pin. `text` is the text of versions.toml. `warn` gets the name and
@@ -137,7 +143,7 @@ impl LastCheck {
 
     /// Returns the state of a pin, unless it was current or held, or the pin was changed since.
     pub fn outdated(&self, pins: &Pins, name: &PinName) -> Option<Remembered> {
-        let kind = *pins.names().get(name)?;
+        let kind = pins.kind(name)?;
         let (state, since) = self.0.find(&key(pins, name, kind))?;
         let is_good = [Class::Current, Class::Held].iter().any(|class| class.name() == state);
         (!is_good).then(|| Remembered {

@@ -54,7 +54,9 @@ impl OutdatedReport {
             .filter(|class| count(*class) > 0)
             .map(|class| format!("{} {}", count(class), class.name()))
             .collect();
-        page.line(format_args!("{}: {}", counted(self.pins.len(), "pin"), counts.join(", ")));
+        let colon = if counts.is_empty() { "" } else { ": " };
+        let pins = counted(self.pins.len(), "pin");
+        page.line(format_args!("{pins}{colon}{}", counts.join(", ")));
         page
     }
 
