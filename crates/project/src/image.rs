@@ -13,8 +13,8 @@ use oci::client::RegistryClient;
 use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, OCI_MANIFEST};
 use oci::{LayoutError, LayoutImage};
 use pins::Tracks;
-use record::OutputState;
 use record::verify::Documents;
+use record::{BuildRecord, OutputState};
 use seal::SealError;
 
 use crate::folder::Project;
@@ -124,16 +124,26 @@ impl Image {
         if !target.contains('/')
             && let Ok(project) = Project::find(folder)
         {
-            let last = Self::of_last_build(target, &project, client, platform, read).await?;
-            if let Some(image) = last {
+            let last = state::last_build(&project.root, target);
+            if let Some(record) = &last
+                && let Some(image) =
+                    Self::of_record(record, &project, client, platform, read).await?
+            {
                 return Ok(image);
             }
             let built = project.root.join("dist").join(target);
             if built.exists() {
-                return Self::of_layout(&built, read);
+                let image = Self::of_layout(&built, read)?;
+                return match last {
+                    Some(record) if !image.is_of(&record) => Err(not_the_last(&record, &built)),
+                    _ => Ok(image),
+                };
             }
             if let Some(track) = track {
-                return Err(no_image(&track, &project));
+                return Err(last.map_or_else(
+                    || no_image(&track, &project),
+                    |record| not_the_last(&record, &built),
+                ));
             }
         }
         match target.parse::<ImageRef>() {
@@ -145,27 +155,25 @@ impl Image {
         }
     }
 
-    /// Reads the image that the last successful build of this name wrote: from the first output
-    /// that still exists on disk, or else from a registry. `None` if no record names such an
-    /// output.
-    async fn of_last_build(
-        name: &str,
+    /// Reads the image that a build wrote: from the first output that still exists on disk, or else
+    /// from a registry. `None` if there is no such output.
+    async fn of_record(
+        record: &BuildRecord,
         project: &Project,
         client: &RegistryClient,
         platform: Option<&Platform>,
         read: ReadLayout,
     ) -> Result<Option<Self>, Failure> {
-        let Some(record) = state::last_build(&project.root, name) else { return Ok(None) };
         let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
         let written = record.outputs.iter().filter(|one| is_whole(one.state));
         let mut remote = None;
         for outcome in written {
             match place_of(&outcome.output) {
                 Some(NamedPlace::Path(path)) => {
-                    let path = state::output_path(&record, &project.root, path);
+                    let path = state::output_path(record, &project.root, path);
                     if path.exists() {
                         let image = Self::of_layout(&path, read)?;
-                        return Ok(Some(Self { record: Some(record.id), ..image }));
+                        return Ok(Some(Self { record: Some(record.id.clone()), ..image }));
                     }
                 }
                 Some(NamedPlace::Registry(reference)) => {
@@ -182,7 +190,12 @@ impl Image {
         }
         let Some(reference) = remote else { return Ok(None) };
         let image = Self::on_registry(reference, client, platform).await?;
-        Ok(Some(Self { record: Some(record.id), ..image }))
+        Ok(Some(Self { record: Some(record.id.clone()), ..image }))
+    }
+
+    /// Returns whether a build made this image.
+    fn is_of(&self, record: &BuildRecord) -> bool {
+        record.image.as_ref().is_none_or(|image| image.manifest_digest == self.manifest_digest)
     }
 
     /// Reads the image in a layout or archive.
@@ -206,6 +219,14 @@ impl Image {
         let image = read(path).map_err(|error| {
             let code = match &error {
                 LayoutError::Integrity { .. } => Kind::Integrity,
+                // A file that starts as an archive was cut off, or cannot be read at all.
+                LayoutError::Read { source, .. }
+                    if !is_of_machine(source)
+                        && path.is_file()
+                        && oci::archive::is_archive(path).unwrap_or(false) =>
+                {
+                    Kind::Integrity
+                }
                 _ => Kind::Input,
             };
             let told = Failure::from_chain(code, &error);
@@ -452,6 +473,27 @@ impl Image {
         let manifest: serde_json::Value = serde_json::from_slice(&self.manifest).ok()?;
         let annotations = manifest.get("annotations")?;
         annotations.get("org.opencontainers.image.base.name")?.as_str()?.parse().ok()
+    }
+}
+
+/// Returns the error if the last build wrote its image only to places that cannot be read. `folder`
+/// is the folder of the image's name in `dist`, which may contain an older image.
+fn not_the_last(record: &BuildRecord, folder: &Path) -> Failure {
+    let name = &record.plan.name;
+    let outputs: Vec<String> =
+        record.outputs.iter().map(|one| format!("`{}`", one.output)).collect();
+    let what = format!(
+        "the last build of `{name}` wrote its image to {}, and the image cannot be read there",
+        outputs.join(" and ")
+    );
+    let told = Failure::new(Kind::Input, what).hint(format!(
+        "build it again with `--output oci:dist/{name}` as well, which keeps a copy that can be read"
+    ));
+    if folder.exists() {
+        let path = folder.display();
+        told.hint(format!("`{path}` contains a different image; write its path to select it"))
+    } else {
+        told
     }
 }
 

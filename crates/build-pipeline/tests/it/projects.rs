@@ -138,6 +138,13 @@ fn the_image_of_another_project_is_not_started() {
     // Both images can be kept, under two names.
     run("--track mine --output engine:localhost/one/mine:latest --engine docker").expect(0);
     run(&format!("{start} --image localhost/one/mine:latest")).expect(0);
+    // `dist/mine` contains the same image. Without it, there is nothing to read.
+    run("verify mine").expect(0).prints("dist/mine");
+    std::fs::remove_dir_all(project.path("dist/mine")).unwrap();
+    run("verify mine")
+        .expect(2)
+        .says("wrote its image to `engine:localhost/one/mine:latest`")
+        .says("`--output oci:dist/mine`");
     // The same image may come from either.
     project.write("two/versions/tracks.toml", &with("1"));
     run(&format!("-C two {load}")).expect(0);
@@ -214,6 +221,15 @@ fn a_track_is_verified_where_its_last_build_wrote_it() {
     project.run("verify mine").expect(0).prints("/other  sha256:");
     std::fs::remove_dir_all(project.path("other")).unwrap();
     project.run("verify mine").expect(0).prints("dist/mine");
+    // An older image is not taken for that of the last build.
+    project.write("versions/tracks.toml", &format!("{TRACK}env.A = \"1\"\n"));
+    project.run("--track mine --output oci:other").expect(0);
+    std::fs::remove_dir_all(project.path("other")).unwrap();
+    project
+        .run("verify mine")
+        .expect(2)
+        .says("the last build of `mine` wrote its image to `oci:other`")
+        .says("dist/mine` contains a different image");
     project.run("--track mine --output oci:other --rehearse").expect(0);
     project.run("verify rehearsal-mine").expect(0).prints("/other  sha256:");
 }
