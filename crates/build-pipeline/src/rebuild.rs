@@ -92,9 +92,13 @@ pub(crate) async fn carry_out(
     let reporter = Arc::new(Reporter::new(global.progress));
     let found = if needs_engine(plan, &settings) {
         reporter.test_engine(asked);
+        let mut finding = Box::pin(engines::find(asked, store, &output::notice));
         tokio::select! {
-            found = engines::find(asked, store, &output::notice) => Some(found?),
-            code = signals.next() => return Err(interrupted(code)),
+            found = &mut finding => Some(found?),
+            code = signals.next() => {
+                signals.let_end(finding).await;
+                return Err(interrupted(code));
+            }
         }
     } else {
         None

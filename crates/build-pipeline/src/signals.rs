@@ -1,7 +1,13 @@
 //! The signals that stop a run cleanly.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use failure::{Failure, Kind};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a run that a signal stopped waits for the test of its engine to end.
+const END_OF_TEST: Duration = Duration::from_secs(30);
 
 /// Listens for the signals that stop a run cleanly.
 pub(crate) struct Signals(Vec<(tokio::signal::unix::Signal, Kind)>);
@@ -30,6 +36,17 @@ impl Signals {
             std::task::Poll::Pending
         })
         .await
+    }
+}
+
+impl Signals {
+    /// Waits for the test of an engine, which removes its containers and images when it ends. Waits
+    /// only until another signal arrives.
+    pub(crate) async fn let_end<T>(&mut self, test: Pin<Box<impl Future<Output = T>>>) {
+        tokio::select! {
+            _ = tokio::time::timeout(END_OF_TEST, test) => {}
+            _ = self.next() => {}
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `build-pipeline [build] --track …`: plans, builds, records.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -371,9 +372,18 @@ impl Session<'_> {
         beginnings: Vec<Beginning>,
         mut signals: Signals,
     ) -> (Vec<FinishedBuild>, Option<Failure>) {
-        let ready = tokio::select! {
-            ready = self.ready(begun) => ready.map_err(|error| (None, error)),
-            code = signals.next() => Err((Some(code), interrupted(code))),
+        let is_testing = Cell::new(false);
+        let ready = {
+            let mut preparing = Box::pin(self.ready(begun, &is_testing));
+            tokio::select! {
+                ready = &mut preparing => ready.map_err(|error| (None, error)),
+                code = signals.next() => {
+                    if is_testing.get() {
+                        signals.let_end(preparing).await;
+                    }
+                    Err((Some(code), interrupted(code)))
+                }
+            }
         };
         let (_locks, engine) = match ready {
             Ok(ready) => ready,
@@ -411,8 +421,13 @@ impl Session<'_> {
 
     /// Returns the locks, which are held until the plans have run, and the engine, if a plan needs
     /// one. Finds the engine after waiting for other runs, which may have finished the steps that
-    /// need it, and before fetching anything except finished steps.
-    async fn ready(&self, begun: &mut [StartedBuild]) -> Result<(Locks, Option<Engine>), Failure> {
+    /// need it, and before fetching anything except finished steps. `is_testing` becomes true when
+    /// the test of the engine begins.
+    async fn ready(
+        &self,
+        begun: &mut [StartedBuild],
+        is_testing: &Cell<bool>,
+    ) -> Result<(Locks, Option<Engine>), Failure> {
         let outputs = begun.iter().flat_map(|one| &one.settings.outputs);
         let locks = self.take_locks(outputs.collect()).await?;
         for one in begun.iter_mut() {
@@ -432,6 +447,7 @@ impl Session<'_> {
         let store = environment::store_folder()?;
         let engine = self.args.steps.engine;
         self.reporter.test_engine(engine);
+        is_testing.set(true);
         let found = engines::find(engine, &store, &output::notice).await?;
         for one in &mut needing {
             one.record.engine = Some(found.used.clone());

@@ -1,5 +1,6 @@
 //! Signals at any moment, suspended runs and readers that disappear: each run ends cleanly.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -130,6 +131,25 @@ fn a_build_in_an_engine_that_is_interrupted_leaves_nothing_running() {
         }
     }
     gate_passed(GATE, rounds);
+}
+
+#[test]
+fn a_test_of_an_engine_that_is_interrupted_leaves_nothing() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\n");
+    let line = "--track vulkan --variant tiny --engine podman --fresh";
+    let host = shared_registry().host();
+    for (pause, (signal, codes)) in [100, 600, 1500].into_iter().zip(SIGNALS) {
+        let mut child = begin(&mut bench.command_at(line, host));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.by_ref().any(|line| line.contains("testing podman")));
+        std::thread::spawn(move || lines.for_each(drop));
+        std::thread::sleep(Duration::from_millis(pause));
+        send(&child, signal);
+        let code = child.wait().unwrap().code().unwrap();
+        assert!(code == 0 || codes.contains(&code), "{signal}: {code}");
+        let left = ran(bench.command_at("clean --dry-run --engine podman", host).output().unwrap());
+        assert!(!left.expect(0).stdout.contains("probe-"), "{signal}");
+    }
 }
 
 #[test]
