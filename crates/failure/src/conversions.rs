@@ -186,7 +186,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file in the meantime, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
             ExecuteKind::Engine => engine_hints(told),
-            ExecuteKind::Build => told
+            ExecuteKind::Build => without_network(told)
                 .hint("the lines above are the end of the build's log; finished steps are cached")
                 .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
@@ -207,6 +207,23 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
     }
+}
+
+/// Adds a hint if the log of a RUN shows that it looked for a network.
+fn without_network(told: Failure) -> Failure {
+    // apt; apt and pip; curl and git; glibc; Go.
+    const SIGNS: [&str; 5] = [
+        "Unable to locate package",
+        "Temporary failure",
+        "Could not resolve",
+        "Network is unreachable",
+        "no such host",
+    ];
+    let is_sign = |line: &String| SIGNS.iter().any(|sign| line.contains(sign));
+    if !told.log.iter().any(is_sign) {
+        return told;
+    }
+    told.hint("a RUN has no network unless its stage has `network = true`; \"Stages\" in TUTORIAL.md shows how a stage gets locked packages and sources")
 }
 
 /// Adds hints for a Debian package that cannot be fetched.
@@ -465,5 +482,27 @@ fn rule(server: &Asked) -> String {
     match server.url.url().port() {
         None => format!("`--mirror {}=URL`", server.url.server()),
         Some(_) => format!("`--mirror FROM=URL`, where FROM is `{}`,", server.url.server()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_looks_for_a_network_is_told_that_it_has_none() {
+        let hints = |line: &str| {
+            let failure = Failure::new(Kind::Failed, "a RUN failed");
+            without_network(Failure { log: vec![line.to_owned()], ..failure }).hints
+        };
+        for line in [
+            "E: Unable to locate package jq",
+            "Temporary failure resolving 'deb.example.org'",
+            "curl: (6) Could not resolve host: example.org",
+            "dial tcp: lookup example.org: no such host",
+        ] {
+            assert_eq!(hints(line).len(), 1, "{line}");
+        }
+        assert!(hints("make: *** [Makefile:3: all] Error 1").is_empty());
     }
 }

@@ -110,7 +110,7 @@ fn run_all(
         return Ok(());
     }
     let width = wanted.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
-    let mut failed = 0;
+    let mut failed = Vec::new();
     for (name, value) in &wanted {
         if let Some(reason) = own.hold(name).filter(|_| args.many.all) {
             output::sanitised_result(&format!("{:width$}  held: {reason}\n", name.as_str()))?;
@@ -128,19 +128,15 @@ fn run_all(
             }
             Ok(report) => format!("already at {}", report.to.short()),
             Err(error) => {
-                failed += 1;
+                failed.push(error.kind);
                 format!("not bumped: {}", error.lines().join(": "))
             }
         };
         output::sanitised_result(&format!("{:width$}  {line}\n", name.as_str()))?;
     }
-    match failed {
-        0 => Ok(()),
-        _ => {
-            let all = counted(wanted.len(), "pin");
-            let what = format!("not bumped: {failed} of {all}");
-            Err(Failure::new(Kind::Failed, what)
-                .hint("`build-pipeline bump PIN` shows one of them in detail"))
-        }
-    }
+    let Some(first) = failed.first().copied() else { return Ok(()) };
+    let all = counted(wanted.len(), "pin");
+    let what = format!("not bumped: {} of {all}", failed.len());
+    let kind = if failed.iter().all(|kind| *kind == first) { first } else { Kind::Failed };
+    Err(Failure::new(kind, what).hint("`build-pipeline bump PIN` shows one of them in detail"))
 }

@@ -31,6 +31,10 @@ const MOST_DAMAGE: usize = 20;
 pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
     let Some(file) = &args.output else { return check(&args.check) };
     let since = copies::open(&args.since)?;
+    if file.as_os_str() == "-" {
+        return Err(Failure::new(Kind::Input, "a bundle cannot be written to standard output")
+            .hint("write it to a file: `--output FILE`"));
+    }
     let output = Output::Archive { path: file.clone() };
     let subject = named(&args.subject, &args.names, "bundle TRACK -o FILE")?;
     let (collected, bytes) = write(global, &subject, &output, &since)?;

@@ -16,6 +16,11 @@ pub(crate) fn run(global: &Global, args: &Diff) -> Result<(), Failure> {
     let comparison = project::runtime::start()?.block_on(async {
         let left = Image::find(&args.left, &folder, &client).await?;
         let right = Image::find(&args.right, &folder, &client).await?;
+        if left.layers != right.layers {
+            for image in [&left, &right] {
+                image.check_rehearsal("rehearse it again with `--with-layers`")?;
+            }
+        }
         Comparison::of(&left, &right, &client).await
     })?;
     match args.format {
