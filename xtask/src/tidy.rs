@@ -236,7 +236,8 @@ fn uses(package: &Package) -> impl Iterator<Item = &str> {
         .map(|used| used.name.as_str())
 }
 
-/// Checks that the code map of ARCHITECTURE.md names every crate, and no other.
+/// Checks that the code map of ARCHITECTURE.md names every crate, and no other, and that its steps for
+/// a new lint rule name every module with rules.
 fn code_map(breaches: &mut Vec<String>) -> Result<()> {
     let text =
         std::fs::read_to_string(root()?.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
@@ -251,6 +252,13 @@ fn code_map(breaches: &mut Vec<String>) -> Result<()> {
             .difference(&there)
             .map(|name| format!("ARCHITECTURE.md's code map has `{name}`, which is not a crate")),
     );
+    for file in std::fs::read_dir(root()?.join(LINT_RULES)).context(LINT_RULES)? {
+        let path = file?.path();
+        let module = path.file_stem().unwrap_or_default().to_string_lossy();
+        if module != "mod" && !text.contains(&format!("`{module}`")) {
+            breaches.push(format!("ARCHITECTURE.md does not name `{module}` of {LINT_RULES}"));
+        }
+    }
     Ok(())
 }
 

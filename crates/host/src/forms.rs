@@ -194,7 +194,7 @@ pub const SUBJECT: Form = Form::of(
         Key::optional(
             "advice",
             Kind::Texts,
-            "Beginnings of lines of `fix` and `reasons` that are only for such logs. They are left out unless one of `signs` matches or, if there is an `against`, none of its patterns matches.",
+            "Prefixes of the lines of `fix` and `reasons` that apply only to such logs. They are left out unless one of `signs` matches or, if there is an `against`, none of its patterns matches.",
             "none",
             "advice = ['Strix Halo:']",
         ),
@@ -250,7 +250,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "unclear",
             Kind::Flag,
-            "Whether the messages name no certain cause. The failure is reported only if no other failure is at most `within` lines from it. Of two such failures, the first is reported.",
+            "Whether the messages do not identify a definite cause. The failure is reported only if no other failure is at most `within` lines from it. Of two such failures, the first is reported.",
             "`false`",
             "unclear = true",
         ),

@@ -47,14 +47,14 @@ pub fn outline(plan: &Plan, slimmed: Option<SlimmedSizes>) -> Page {
             needs => format!("  (needs {})", needs.join(", ")),
         };
         out.line(format_args!("{branch} {}. {}{needs}", index + 1, step.id));
-        action(&mut out, bar, plan, step, &all_labels);
         if let (Action::SlimImage { .. }, Some(slimmed)) = (&step.action, slimmed) {
             out.line(format_args!(
-                "{bar}└─ last time: {} of layers before, {} after",
+                "{bar}├─ last time: {} of layers before, {} after",
                 size(slimmed.before),
                 size(slimmed.after)
             ));
         }
+        action(&mut out, bar, plan, step, &all_labels);
     }
     out
 }

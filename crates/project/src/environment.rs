@@ -70,7 +70,10 @@ pub const TABLE: [(&str, &str); 34] = [
         "XDG_CACHE_HOME",
         "its build-pipeline/ contains blobs, sources and finished steps, which can be fetched or built again (default ~/.cache); if it is not set, `cache` in config.toml can select another folder",
     ),
-    ("XDG_STATE_HOME", "its build-pipeline/ contains records and locks (default ~/.local/state)"),
+    (
+        "XDG_STATE_HOME",
+        "its build-pipeline/ contains records, locks, the results of `outdated`, the list of checked blobs and, without XDG_RUNTIME_DIR, sockets (default ~/.local/state)",
+    ),
     (
         "XDG_CONFIG_HOME",
         "its containers/ contains auth.json and registries.conf, its build-pipeline/config.toml contains your defaults and mirrors (default ~/.config)",

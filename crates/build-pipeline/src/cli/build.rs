@@ -305,7 +305,7 @@ pub(crate) enum RecordsCommand {
 // Which records to remove.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
-    /// Remove all except the N newest records; not allowed with --older-than
+    /// Remove all except the N newest records; this or --older-than is required
     #[arg(long, value_name = "N", required_unless_present = "older_than")]
     pub(crate) keep: Option<usize>,
     /// Remove records that are older than this many days

@@ -60,24 +60,25 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) subject: Subject,
     /// The store through which jobs share finished steps: registry:HOST/NAME, or dir:PATH if all
-    /// jobs share that folder
+    /// jobs share that folder; required except for bake
     #[arg(long = "store", value_name = "STORE", required_if_eq_any = with_jobs())]
     pub(crate) stores: Vec<Secret>,
     /// Push the images to a registry. {track}, {gpu} and {version} are replaced with the values of
     /// each image, {date} with today's date
     #[arg(long, value_name = "REF")]
     pub(crate) push: Option<Secret>,
-    /// The shell command that installs build-pipeline on a runner
+    /// The shell command that installs build-pipeline on a runner; required except for bake
     #[arg(long, value_name = "COMMAND", required_if_eq_any = with_jobs())]
     pub(crate) install: Option<String>,
     /// Where jobs run: a runner label for GitHub Actions [default: ubuntu-24.04], or a container
     /// image for GitLab and Tekton [default: debian:13]
     #[arg(long, value_name = "WHERE")]
     pub(crate) runs_on: Option<String>,
-    /// Write the workflow to this file [default: print it]; for bake, write to this folder
+    /// Write the workflow to this file [default: print it]; for bake, write to this folder, which is
+    /// required
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Check that the file is up to date, and write nothing
+    /// Check that the file exists and is up to date, and write nothing
     #[arg(long, requires = "output")]
     pub(crate) check: bool,
 }

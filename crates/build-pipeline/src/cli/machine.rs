@@ -160,8 +160,8 @@ pub(crate) enum LevelChoice {
     after_help = "Removes only containers and images that this tool's runs left in engines, and files in the tool's own folders. Images that you named are kept. Running builds are not touched. If podman keeps layers of a killed build, build-pipeline creates an image for them, with the label `io.github.build-pipeline.adopted`. `clean` removes this image when it is an hour old; until then, another program may be about to use the layers. The exit code is 0 if everything was removed or nothing was left, and 1 if something could not be removed or an engine did not answer."
 )]
 pub(crate) struct Clean {
-    /// List what would be removed, without removing it. Images that a killed podman did not finish
-    /// are removed all the same, because podman may be unable to list anything while they exist
+    /// List what would be removed, without removing it. Exception: unfinished images of a killed
+    /// podman are removed even so, because podman may be unable to list anything while they exist
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Also remove cached blobs, sources, finished steps, compiler caches, and the uv that `lock`
@@ -264,7 +264,7 @@ pub(crate) enum EnvFormat {
 // Find known failures in a log
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none. The known failures are in versions/failures.toml."
+    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none or only harmless ones. The known failures are in versions/failures.toml."
 )]
 pub(crate) struct Diagnose {
     /// The log of a build or a run; `-` for standard input

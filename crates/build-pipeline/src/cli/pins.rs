@@ -26,7 +26,7 @@ pub(crate) struct Bump {
     /// Print the diff and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write nothing, and report only through the exit code whether the bump would succeed
+    /// Write nothing and print no report; the exit code shows whether the bump would succeed
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) check: bool,
     /// Copy the pinned input to registry:HOST/NAME or dir:PATH, so that it stays available if
@@ -232,8 +232,8 @@ pub(crate) struct Lint {
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
     pub(crate) format: LintFormat,
-    /// Check all files against the rules for this GPU target [default: the one that a file names,
-    /// or the project's]
+    /// Check all files against the rules for this GPU target [default: the one that a file names;
+    /// for a file in the project's folder that names none, the project's]
     #[arg(long, value_name = "GFX")]
     pub(crate) gpu: Option<String>,
     /// Treat warnings as errors

@@ -40,7 +40,7 @@ pub(crate) type AskedEngine = Option<EngineKind>;
 pub(crate) fn engine_names() -> impl TypedValueParser<Value = AskedEngine> {
     let order = EngineKind::ALL.map(EngineKind::as_str).join(", else ");
     let auto = PossibleValue::new("auto").help(format!(
-        "The engine from CONTAINER_HOST, DOCKER_HOST or a similar variable, else {order}"
+        "The engine from CONTAINER_HOST, DOCKER_HOST or a similar variable, podman's default connection or docker's context, else {order}"
     ));
     let kinds = EngineKind::ALL.map(|kind| PossibleValue::new(kind.as_str()).help(kind.as_str()));
     PossibleValuesParser::new([auto].into_iter().chain(kinds)).map(|text| text.parse().ok())

@@ -19,10 +19,10 @@ pub const CONTENTS: Form = Form::of(
     ]],
 );
 
-/// Packages that bring a program.
+/// Packages that provide a program.
 pub const PROGRAM: Form = Form::of(
-    "The apt packages that bring a program, with their dependencies and recommendations. A package \
-     that is in none of these tables can bring any program.",
+    "The apt packages that provide a program, with their dependencies and recommendations. A package \
+     that is in none of these tables may provide any program.",
     &[&[Key::optional("packages", Kind::Texts, "The packages.", "none", "packages = [\"git\"]")]],
 );
 

@@ -118,7 +118,7 @@ pub const LINT: Form = Form::of(
         Key::optional(
             "program",
             Kind::TableByName(&PROGRAM),
-            "The apt packages that bring a program; those in `none` bring none of the programs.",
+            "The apt packages that provide a program; those in `none` provide none of these programs.",
             "none",
             "",
         ),
