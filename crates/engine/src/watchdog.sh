@@ -35,6 +35,21 @@ end_runtimes() {
     [ -n "$runtimes" ] && { kill -KILL $runtimes || true; }
 }
 
+# Ends the services on SOCKET. Rootless podman runs its service in a second process; if the first one
+# ends early, it cannot pass the signal on. Fails if there is none.
+end_services() {
+    services=
+    for file in $(grep -lsF "unix://$socket" /proc/[0-9]*/cmdline); do
+        # This shell and `grep`, which has ended, have the socket on their command lines too.
+        name_of_program=$(tr '\0' '\n' <"$file" | head -n 1)
+        [ "${name_of_program:-sh}" = sh ] && continue
+        process=${file%/cmdline}
+        services="$services ${process#/proc/}"
+    done
+    # shellcheck disable=SC2086 # Each word is one number.
+    [ -n "$services" ] && { kill -KILL $services || true; }
+}
+
 # Makes the OCI runtime delete the containers that it could not remove, and their cgroups.
 forget_containers() {
     user=${XDG_RUNTIME_DIR:-/run}
@@ -78,7 +93,7 @@ status=0
 [ $# -eq 0 ] || run "$@"
 exec 2>/dev/null
 patience=200
-while { end_runs || end_runtimes; } && [ $patience -gt 0 ]; do
+while { end_services || end_runs || end_runtimes; } && [ $patience -gt 0 ]; do
     sleep 0.05
     patience=$((patience - 1))
 done

@@ -300,3 +300,44 @@ fn temporary_files_of_killed_runs_are_removed_when_they_are_old() {
     }
     assert_eq!(project.read(&record), "whole");
 }
+
+/// Returns the IDs and command lines of a user's processes.
+fn processes_of(user: &str) -> Vec<(String, String)> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let of_user = |entry: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let is_of_user = ids.split_whitespace().next() == Some(user);
+        is_of_user.then(|| (entry.file_name().to_string_lossy().into_owned(), line))
+    };
+    all.filter_map(of_user).collect()
+}
+
+/// Without `XDG_RUNTIME_DIR` and without a pause process, rootless podman runs its service in a
+/// second process, and looks for its state in `TMPDIR`.
+#[test]
+fn a_service_of_rootless_podman_leaves_nothing() {
+    const USER: &str = "65433";
+    let project = Project::new();
+    let program = project.path("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_build-pipeline"), &program).unwrap();
+    let owned = Command::new("chown").args(["-R", USER]).arg(project.path("")).status();
+    assert!(owned.unwrap().success());
+    for _ in 0..2 {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]).arg(&program);
+        command.args(["clean", "--dry-run", "--engine", "podman"]).current_dir(project.path(""));
+        command.env_remove("XDG_RUNTIME_DIR").env("HOME", project.path("home"));
+        ran(command.output().unwrap()).expect(0).prints("nothing to remove (in podman program");
+    }
+    let left = processes_of(USER);
+    // podman's own pause process may stay.
+    for (process, _) in &left {
+        drop(Command::new("kill").arg(process).status());
+    }
+    drop(std::fs::remove_dir_all(std::env::temp_dir().join(format!("podman-run-{USER}"))));
+    assert!(left.iter().all(|(_, line)| !line.contains("service")), "{left:?}");
+    let work = std::fs::read_dir(project.path("home/.cache/build-pipeline/store/work")).unwrap();
+    assert_eq!(work.count(), 0, "the folder of a service is left");
+}
