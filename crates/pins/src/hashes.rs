@@ -43,7 +43,7 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
         checks::git_ref(text).is_ok() && !is_hex(text) && unresolved::<()>(text, "").is_none();
     let under = under.unwrap_or(if is_name { text } else { "TAG" });
     let found = format!(
-        "`git ls-remote {from} {under} '{under}^{{}}'` prints it (use the last line), and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "`git ls-remote {from} {under} '{under}^{{}}'` prints it (use the last line); with `\"unresolved\"` in its place, `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
@@ -60,7 +60,7 @@ pub(crate) fn commit(text: &str, lookup: Lookup<'_>) -> Result<Pinned<CommitId>,
             wrong(
                 message(&why),
                 format!(
-                    "`git rev-parse {whole}` in a clone of {from} prints the full commit, and `build-pipeline bump {pin} {under}` writes it"
+                    "`git rev-parse {whole}` in a clone of {from} prints the full commit; with `\"unresolved\"` in its place, `build-pipeline bump {pin} {under}` looks it up and writes it"
                 ),
             )
         }
@@ -94,7 +94,7 @@ pub(crate) fn digest(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Digest>, W
     let Lookup { pin, from, under } = lookup;
     let under = under.unwrap_or("TAG");
     let found = format!(
-        "`skopeo inspect docker://{from}:{under}` prints it, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "`skopeo inspect docker://{from}:{under}` prints it; with `\"unresolved\"` in its place, `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;
@@ -133,7 +133,7 @@ pub(crate) fn sha256(text: &str, lookup: Lookup<'_>) -> Result<Pinned<Sha256>, W
     let Lookup { pin, from, under } = lookup;
     let under = under.unwrap_or("VERSION");
     let found = format!(
-        "the index shows it next to the archive of {from} {under}, and `build-pipeline bump {pin} {under}` looks it up and writes it"
+        "the index shows it next to the archive of {from} {under}; with `\"unresolved\"` in its place, `build-pipeline bump {pin} {under}` looks it up and writes it"
     );
     if let Some(result) = unresolved(text, &found) {
         return result;

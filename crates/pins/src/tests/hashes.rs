@@ -70,7 +70,7 @@ fn a_commit_that_is_cut_long_or_in_upper_case_is_not_completed() {
             digits(39),
             "is a short commit; 1 of 40 digits is missing",
             format!(
-                "`git rev-parse {}` in a clone of https://a/b prints the full commit, and `build-pipeline bump p v1` writes it",
+                "`git rev-parse {}` in a clone of https://a/b prints the full commit; with `\"unresolved\"` in its place, `build-pipeline bump p v1` looks it up and writes it",
                 digits(39)
             ),
         ),

@@ -207,7 +207,7 @@ fn a_version_must_be_the_one_that_its_ref_names() {
         told(&text),
         (
             "version `1.3` and ref `v1.2` are not the same release".to_owned(),
-            "correct one of them, and check that `commit` belongs to it; `build-pipeline bump code v1.2` writes all three".to_owned()
+            "correct one of them, and check that `commit` belongs to it: `git ls-remote https://h.example/a/b v1.2 'v1.2^{}'` prints it".to_owned()
         )
     );
     assert!(parse_versions("f", &text.replace("ref = \"v1.2\"\n", "")).is_ok());

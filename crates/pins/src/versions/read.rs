@@ -187,8 +187,9 @@ fn read_source(
         && let Some(entry) = table.get("version")
     {
         let message = format!("version `{version}` and ref `{git_ref}` are not the same release");
+        let from = url.as_deref().unwrap_or("URL");
         let help = format!(
-            "correct one of them, and check that `commit` belongs to it; `build-pipeline bump {name} {git_ref}` writes all three"
+            "correct one of them, and check that `commit` belongs to it: `git ls-remote {from} {git_ref} '{git_ref}^{{}}'` prints it"
         );
         report.add(&entry.span, wrong(message, help));
     }
