@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +65,8 @@ pub struct ServiceSettings {
     pub scratch: PathBuf,
     /// This tool's folder for caches of `RUN --mount=type=cache`, which persist between builds.
     pub caches: PathBuf,
+    /// podman's folder for its own state (`XDG_RUNTIME_DIR`), if it would put it into `TMPDIR`.
+    pub state: Option<PathBuf>,
 }
 
 /// A running service. Dropping it stops it; [`Service::stop`] also waits for the end.
@@ -99,7 +100,7 @@ impl Service {
         let idle = if purpose == Purpose::Build { "60" } else { "0" };
         command.args(["system", "service", "--time", idle]);
         command.arg(format!("unix://{}", place.socket.display()));
-        if let Some(folder) = runtime_folder() {
+        if let Some(folder) = &settings.state {
             command.env("XDG_RUNTIME_DIR", folder);
         }
         command.env("TMPDIR", &place.folder);
@@ -180,21 +181,6 @@ impl Drop for Service {
         drop(self.input.take());
         drop(std::fs::remove_file(&self.socket));
     }
-}
-
-/// Returns the folder that rootless podman would use for its state without `XDG_RUNTIME_DIR`, if it
-/// would look for it in `TMPDIR`. podman writes its path into its database and keeps a process that
-/// uses it, so it must outlive the service.
-fn runtime_folder() -> Option<PathBuf> {
-    let user = rustix::process::getuid();
-    let is_set = std::env::var_os("XDG_RUNTIME_DIR").is_some_and(|value| !value.is_empty());
-    if user.is_root() || is_set || Path::new(&format!("/run/user/{}", user.as_raw())).exists() {
-        return None;
-    }
-    let folder = std::env::temp_dir().join(format!("podman-run-{}", user.as_raw()));
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    let found = fs::symlink_metadata(&folder).ok()?;
-    (made.is_ok() && found.is_dir() && found.uid() == user.as_raw()).then_some(folder)
 }
 
 /// Keeps the end of a service's output.

@@ -195,6 +195,7 @@ pub fn service(program: PathBuf, sockets: PathBuf, store: &Path) -> ServiceSetti
         sockets,
         scratch: store.join("work"),
         caches: store.join("caches"),
+        state: environment::podman_state(),
     }
 }
 

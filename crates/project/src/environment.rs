@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -184,6 +186,21 @@ pub fn socket_folder() -> Result<PathBuf, Failure> {
         Some(folder) => Ok(folder.join("build-pipeline")),
         None => Ok(state_folder()?.join("sockets")),
     }
+}
+
+/// Returns the folder that rootless podman uses for its state without `XDG_RUNTIME_DIR`, if it
+/// would look for it below `TMPDIR`. podman writes its path into its database, and keeps a process
+/// that uses it, so it must outlive any folder of this tool.
+pub fn podman_state() -> Option<PathBuf> {
+    let user = rustix::process::getuid();
+    let usual = format!("/run/user/{}", user.as_raw());
+    if user.is_root() || variable("XDG_RUNTIME_DIR").is_some() || Path::new(&usual).exists() {
+        return None;
+    }
+    let folder = env::temp_dir().join(format!("podman-run-{}", user.as_raw()));
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    let found = fs::symlink_metadata(&folder).ok()?;
+    (made.is_ok() && found.is_dir() && found.uid() == user.as_raw()).then_some(folder)
 }
 
 /// Returns apt's configuration folder.

@@ -151,6 +151,7 @@ async fn the_tool_that_is_killed() {
         sockets: folder.join("s"),
         scratch: folder.join("t"),
         caches: folder.join("c"),
+        state: None,
     });
     build(&engine, &request("killed", &base), &[("data", DATA)]).await.0.unwrap();
 }

@@ -13,5 +13,6 @@ pub(crate) fn settings(store: &PodmanStore) -> ServiceSettings {
         sockets: store.sockets(),
         scratch: store.scratch(),
         caches: store.caches(),
+        state: None,
     }
 }
