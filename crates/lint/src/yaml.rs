@@ -153,10 +153,18 @@ pub(crate) fn documents(text: &str) -> Vec<Node> {
 
 /// Errors that every parser of YAML reports. The parser here is stricter than others about the
 /// indentation of brackets.
-const CERTAIN: [&str; 3] = [
+const CERTAIN: [&str; 11] = [
     "did not find expected key",
     "did not find expected '-' indicator",
+    "did not find expected ',' or",
+    "did not find expected node content",
     "mapping values are not allowed in this context",
+    "tabs disallowed within this context",
+    "found unexpected end of stream",
+    "invalid trailing content after",
+    "misplaced bracket",
+    "unexpected character",
+    "unknown anchor",
 ];
 
 /// Returns the line of the first error in a text that is certainly not YAML, and what is wrong.

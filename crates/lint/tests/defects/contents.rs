@@ -345,6 +345,16 @@ fn yaml_is_checked_only_in_files_that_are_no_templates() {
             ("compose.yml", template, &[]),
             ("compose.yml", right, &[]),
             ("compose.yml", brackets, &[]),
+            ("compose.yml", "services:\n\ta:\n\t\timage: b\n", &["2 error"]),
+            ("compose.yml", "services:\n  a:\n    image: \"b\n", &["3 error"]),
+            ("compose.yml", "services:\n  a: [\n", &["3 error"]),
+            ("compose.yml", "services:\n  a: {b: c\n", &["3 error"]),
+            ("compose.yml", "services:\n  a:\n    image: @b\n", &["3 error"]),
+            ("compose.yml", "services:\n  a: *b\n", &["2 error"]),
+            ("compose.yml", "services:\n  a:\n    command: 'it's'\n", &["3 error"]),
+            ("compose.yml", "services:\n  a: {image: b}}\n", &["2 error"]),
+            // Blank lines and comments with tabs are not refused by every program.
+            ("compose.yml", "services:\n\t# a\n  a:\n    image: b\n\t\n", &[]),
         ],
     );
 }
