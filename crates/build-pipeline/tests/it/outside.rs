@@ -43,7 +43,7 @@ fn no_file_of_a_project_is_behind_a_link_that_leads_out_of_it() {
         ("versions/versions.toml", vec![PLAN, "pins show", "bump vllm", "outdated", "lint"]),
         ("versions/tracks.toml", vec![PLAN, "status", "lint"]),
         ("versions/gpus.toml", vec![PLAN]),
-        ("versions/compat.toml", vec![PLAN]),
+        ("versions/compat.toml", vec!["plan trainer"]),
         ("versions/python.toml", vec!["lock --check", "lint"]),
         ("versions/run.toml", vec!["run official --print shell"]),
         ("versions/failures.toml", vec!["diagnose registries.conf"]),

@@ -216,10 +216,10 @@ fn check_opened(project: &Project, line: &str, files: &[&str], times: usize) {
 #[test]
 fn each_file_is_read_once_and_files_of_others_are_not_read() {
     let project = Project::new();
-    // A rehearsal needs no facts about its pins.
-    let real = [DATA.as_slice(), &["versions/compat.toml"]].concat();
+    // The table of what works together is about sources, releases and known versions of ROCm.
+    let with_rocm = [DATA.as_slice(), &["versions/compat.toml"]].concat();
     let vulkan = ["dockerfiles/vulkan/debian.Dockerfile", PATCH, "versions/locks/debian.toml"];
-    let vulkan = [real.as_slice(), &vulkan].concat();
+    let vulkan = [DATA.as_slice(), &vulkan].concat();
     // The home screen plans every track.
     let others = [
         "dockerfiles/llama-rocm/debian.Dockerfile",
@@ -235,9 +235,11 @@ fn each_file_is_read_once_and_files_of_others_are_not_read() {
         "versions/locks/pylock.flash-attention.toml",
         "versions/locks/rocm.toml",
     ];
-    let all = [vulkan.as_slice(), &others].concat();
+    let all = [vulkan.as_slice(), &["versions/compat.toml"], &others].concat();
     for (line, files) in [
-        ("plan --track locked-spoof --format json", real.as_slice()),
+        ("plan --track locked-spoof --format json", DATA.as_slice()),
+        ("plan --track trainer --format json", &with_rocm),
+        ("plan --track trainer --rehearse", &DATA),
         ("plan --track vulkan --format json", &vulkan),
         ("plan --track vulkan,locked-spoof", &vulkan),
         ("build --track locked-spoof --rehearse", &DATA),
