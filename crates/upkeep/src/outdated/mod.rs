@@ -72,11 +72,12 @@ pub struct PinReport {
 /// which are `own`, and those that its own tracks use.
 ///
 /// # Errors
-/// There is no pin with one of the names, or a data file is wrong.
+/// There is no pin with one of the names, or the pins are wrong.
 pub fn select(project: &Project, own: &Pins, names: &[String]) -> Result<Pins, Failure> {
     let mut pins = project.pins()?;
     let wanted = if names.is_empty() {
-        pins_of(project, own)?
+        // The pins can be checked even if the tracks are wrong, which `plan` reports.
+        pins_of(project, own).unwrap_or_else(|_| own.names().into_keys().cloned().collect())
     } else {
         names.iter().map(|pin| pin_name(pin, &pins)).collect::<Result<_, _>>()?
     };
