@@ -328,3 +328,25 @@ fn a_folder_in_place_of_a_blob_is_named_before_anything_is_fetched() {
     project.run(&line).expect(2).says("is a folder, expected a blob").says(layer.hex());
     assert_eq!(proxy.count("GET", layer.as_str()), before);
 }
+
+#[test]
+fn damage_and_missing_content_have_their_own_exit_codes() {
+    let project = Project::new();
+    project.run("--track ollama --rehearse --output oci-archive:a.tar").expect(0);
+    let archive = std::fs::read(project.path("a.tar")).unwrap();
+    std::fs::write(project.path("a.tar"), &archive[..9000]).unwrap();
+    project.run("verify a.tar").expect(6).says("hint: ");
+    project.run("bundle ollama --rehearse -o -").expect(2).says("standard output");
+    // The stand-ins of two rehearsals have different layers, which are on no registry.
+    project.run("--track ollama,locked-spoof --rehearse").expect(0);
+    let stand_in = "does not contain the layers of its stand-in";
+    project.run("diff rehearsal-ollama rehearsal-locked-spoof").expect(2).says(stand_in);
+    let pins = project.read("versions/versions.toml");
+    project.write("versions/versions.toml", &format!("{pins}# a\0\n"));
+    let line = pins.lines().count() + 1;
+    let place = format!("versions.toml:{line}:4");
+    project.run("plan ollama").expect(2).says("NUL").says(&place);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut help = project.command(&["--help"]);
+    assert_eq!(help.stdout(full).status().unwrap().code(), Some(3));
+}
