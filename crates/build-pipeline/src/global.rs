@@ -105,6 +105,12 @@ pub(crate) fn warn_of_mirrors(global: &Global) {
 /// Opens the shared stores that the command line specifies.
 pub(crate) fn shared_stores(global: &Global, args: &StoreArgs) -> Result<SharedStores, Failure> {
     let named = stores::parse(&args.named, &global.mirror)?;
+    if named.is_empty() && args.store_verify.is_some() {
+        let what = "`--store-verify` needs a store to compare with";
+        return Err(Failure::new(Kind::Input, what).hint(
+            "name one with `--store`, or in `store` of ~/.config/build-pipeline/config.toml",
+        ));
+    }
     let results = args.results.iter().map(|text| result(text)).collect::<Result<_, _>>()?;
     let shared = stores::open(registry(global)?, named)?;
     Ok(shared.verifying(args.store_verify.unwrap_or(0)).with_results(results))

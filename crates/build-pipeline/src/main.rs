@@ -16,10 +16,12 @@ mod refusal;
 mod signals;
 mod typed;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::builder::Resettable;
+use clap::{Arg, CommandFactory as _, FromArgMatches as _};
 use failure::{Failure, Kind};
 use names::Secret;
 use project::config::Config;
+use project::environment;
 use terminal::exit_code::code_of;
 use terminal::reporter::Reporter;
 use terminal::{heartbeat, output};
@@ -59,6 +61,17 @@ fn main() -> std::process::ExitCode {
     }
 }
 
+/// Makes empty variables the same as variables that are not set, as other programs do.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    if !environment::has_empty() {
+        return command;
+    }
+    let is_empty = |arg: &Arg| arg.get_env().is_some_and(environment::is_empty);
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(without_empty_variables)
+}
+
 /// Parses the command line. Prints clap's own output (help, errors).
 fn parse() -> Result<Cli, std::process::ExitCode> {
     let told = |error: &clap::Error, command: &clap::Command| {
@@ -80,7 +93,7 @@ fn parse() -> Result<Cli, std::process::ExitCode> {
     };
     // An invalid config file is an error only if the command uses it.
     let config = project::config::read();
-    let mut command = Cli::command();
+    let mut command = without_empty_variables(Cli::command());
     if let Some(engine) = config.as_ref().ok().and_then(|config| config.engine) {
         command.build();
         command = with_engine(command, engine);

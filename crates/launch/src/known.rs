@@ -16,6 +16,9 @@ pub struct DiagnoseReport {
     bytes: u64,
     /// The failures in the log, in order of appearance.
     failures: Vec<Known>,
+    /// The failures that it shows if it comes from a machine with an AMD GPU. Only if nothing in the
+    /// log names a GPU, and if it shows no other failure.
+    possible: Vec<Known>,
     /// What the log states as errors, if it shows no failure, or only harmless ones.
     errors: StatedErrors,
 }
@@ -87,9 +90,32 @@ impl From<&Diagnosis<'_>> for Known {
 impl From<&Diagnoses<'_>> for DiagnoseReport {
     fn from(found: &Diagnoses<'_>) -> Self {
         let failures = found.found.iter().map(Known::from).collect();
+        let possible = found.possible.iter().map(Known::from).collect();
         let lines = found.errors.lines.iter().map(Line::from).collect();
         let errors = StatedErrors { count: found.errors.count, lines };
-        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures, errors }
+        Self { schema: 1, lines: found.lines, bytes: found.bytes, failures, possible, errors }
+    }
+}
+
+impl Known {
+    /// Adds it to a page.
+    fn add_to(&self, page: &mut Page) {
+        let Self { name, cause, known, evidence, checked, count, lines, .. } = self;
+        let harmless = if self.harmless { " (harmless)" } else { "" };
+        page.line(format_args!("{name}{harmless}: {cause}"));
+        for line in lines {
+            page.line(format_args!("  line {}: {}", line.number, line.text));
+        }
+        if *count > lines.len() as u64 {
+            page.line(format_args!("  in {}", counted(*count, "line")));
+        }
+        for (index, fix) in self.fix.iter().enumerate() {
+            let head = if index == 0 { "fix" } else { "" };
+            page.line(format_args!("  {head:7} {fix}"));
+        }
+        page.line(format_args!("  known   {known}"));
+        let read = checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
+        page.line(format_args!("  source  {evidence}{read}\n"));
     }
 }
 
@@ -97,29 +123,18 @@ impl DiagnoseReport {
     /// Returns the report as text.
     pub fn page(&self) -> Page {
         let mut page = Page::default();
-        for one in &self.failures {
-            let Known { name, cause, known, evidence, checked, count, lines, .. } = one;
-            let harmless = if one.harmless { " (harmless)" } else { "" };
-            page.line(format_args!("{name}{harmless}: {cause}"));
-            for line in lines {
-                page.line(format_args!("  line {}: {}", line.number, line.text));
-            }
-            if *count > lines.len() as u64 {
-                page.line(format_args!("  in {}", counted(*count, "line")));
-            }
-            for (index, fix) in one.fix.iter().enumerate() {
-                let head = if index == 0 { "fix" } else { "" };
-                page.line(format_args!("  {head:7} {fix}"));
-            }
-            page.line(format_args!("  known   {known}"));
-            let read = checked.as_ref().map_or_else(String::new, |day| format!(" ({day})"));
-            page.line(format_args!("  source  {evidence}{read}\n"));
-        }
+        self.failures.iter().for_each(|one| one.add_to(&mut page));
         let lines = counted(self.lines, "line");
         match self.failures.iter().filter(|one| !one.harmless).count() {
-            0 => page.line(format_args!("no known failure in {lines}")),
+            0 if self.possible.is_empty() => {
+                page.line(format_args!("no known failure in {lines}"));
+            }
+            0 => page.line(format_args!(
+                "no known failure in {lines}, but nothing in them names a GPU; from a machine with an AMD GPU, they show:\n"
+            )),
             count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
         }
+        self.possible.iter().for_each(|one| one.add_to(&mut page));
         match self.errors.count {
             0 => {}
             1 => page.line(format_args!("1 line states an error:")),

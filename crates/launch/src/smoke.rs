@@ -235,7 +235,8 @@ impl Session<'_> {
         // A failure in the kernel log counts even if the program did not notice it.
         let is_good = *ending == Ending::Good && !driver.has_failure();
         let own = failures.diagnose(said).map_err(unread)?;
-        let known = own.found.iter().filter(|_| !is_good).chain(&driver.found);
+        let own = own.found.iter().chain(&own.possible);
+        let known = own.filter(|_| !is_good).chain(&driver.found);
         let text = String::from_utf8_lossy(said);
         let lines: Vec<&str> = text.lines().collect();
         Ok(Tried {

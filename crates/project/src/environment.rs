@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -111,6 +111,17 @@ pub const TABLE: [(&str, &str); 34] = [
 /// Returns a variable if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns whether a variable is set and empty.
+pub fn is_empty(name: &OsStr) -> bool {
+    env::var_os(name).is_some_and(|value| value.is_empty())
+}
+
+/// Returns whether a variable of this program is set and empty.
+pub fn has_empty() -> bool {
+    let mut own = TABLE.iter().filter(|(name, _)| name.starts_with("BUILD_PIPELINE_"));
+    own.any(|(name, _)| is_empty(name.as_ref()))
 }
 
 /// Returns the ID of the user who called sudo, if this program runs under it.

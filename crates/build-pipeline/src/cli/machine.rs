@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
+};
 use clap::{Args, ValueEnum};
 use names::{EngineKind, Secret};
 
@@ -85,7 +87,7 @@ pub(crate) struct Given {
     /// The image to run, by its name in the engine [default:
     /// localhost/build-pipeline/TRACK:latest, or TRACK-GFX:latest if --gpu is not the project's
     /// default target]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) image: Option<String>,
     /// The GPU target [default: this machine's, else the one in tracks.toml]
     #[arg(long, value_name = "GFX")]
@@ -264,7 +266,7 @@ pub(crate) enum EnvFormat {
 // Find known failures in a log
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none or only harmless ones. The known failures are in versions/failures.toml."
+    after_help = "The exit code is 1 if the log shows a known failure, and 0 if it shows none, only harmless ones, or only ones that need an AMD GPU while nothing in the log names a GPU. The known failures are in versions/failures.toml."
 )]
 pub(crate) struct Diagnose {
     /// The log of a build or a run; `-` for standard input

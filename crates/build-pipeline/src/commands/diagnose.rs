@@ -36,9 +36,11 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
     if found.has_failure() { Err(Failure::told(Kind::Failed)) } else { Ok(()) }
 }
 
-/// Prints the known failures in the output of another command, if there are any.
+/// Prints the known failures in the output of another command, if there are any. The commands of
+/// this program are about AMD GPUs, whether their output names one or not.
 pub(crate) fn offer(found: &Diagnoses<'_>) {
     let failures = found.found.iter().filter(|one| !one.failure.is_harmless);
+    let failures = failures.chain(&found.possible);
     for Diagnosis { failure, cause, fix, lines, .. } in failures {
         output::known_failure(&failure.name, cause, lines.first().map(|line| line.text.as_str()));
         fix.iter().for_each(|one| output::advise(one));

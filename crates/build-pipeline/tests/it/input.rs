@@ -182,6 +182,30 @@ fn a_value_of_a_variable_is_named_with_the_variable() {
 }
 
 #[test]
+fn an_empty_variable_is_the_same_as_none() {
+    let project = Project::new();
+    let names = ["DIRECTORY", "MIRROR", "MIRROR_ONLY", "PROGRESS", "COLOR", "LOCK_TIMEOUT"];
+    let mut command = project.command(&["plan", "official"]);
+    for name in names.into_iter().chain(["ENGINE", "HOST", "INDEX"]) {
+        command.env(format!("BUILD_PIPELINE_{name}"), "");
+    }
+    let empty = crate::dsl::ran(command.output().unwrap()).expect(0);
+    assert_eq!(empty.stdout, project.run("plan official").expect(0).stdout);
+    let mut wrong = project.command(&["plan", "official", "--mirror", ""]);
+    wrong.env("BUILD_PIPELINE_MIRROR", "");
+    crate::dsl::ran(wrong.output().unwrap()).expect(2);
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let project = Project::new();
+    let verify = project.run("build official --store-verify 5").expect(2);
+    verify.says("`--store-verify` needs a store to compare with");
+    let image = project.command(&["run", "official", "--image", "", "--print"]).output().unwrap();
+    crate::dsl::ran(image).expect(2).says("--image");
+}
+
+#[test]
 fn clap_refuses_what_it_does_not_know() {
     let project = Project::new();
     project.run("--track locked-spof").expect(2).says("did you mean `locked-spoof`?");

@@ -379,6 +379,18 @@ fn logs_are_read_from_files_and_from_standard_input() {
     project.run("diagnose unknown.log").expect(0).prints("no known failure in 4 lines").prints(
         "2 lines state errors:\n  line 2: ValueError: no\n  line 4: RuntimeError: see above",
     );
+    // An excerpt that names no GPU: a known failure only if the GPU is AMD's.
+    let excerpt = "    torch._C._cuda_init()\nRuntimeError: No CUDA GPUs are available\n";
+    project.write("excerpt.log", excerpt);
+    let told = project.run("diagnose excerpt.log").expect(0);
+    told.prints("no known failure in 2 lines, but nothing in them names a GPU; ")
+        .prints("  line 2: RuntimeError: No CUDA GPUs are available");
+    let told = json(&project.run("diagnose excerpt.log --format json").expect(0));
+    assert_eq!(told["failures"].as_array().unwrap().len(), 0);
+    assert_eq!(told["possible"][0]["lines"][0]["number"], 2);
+    project.write("foreign.log", &format!("NVIDIA GeForce RTX 4090\n{excerpt}"));
+    let told = json(&project.run("diagnose foreign.log --format json").expect(0));
+    assert_eq!(told["possible"].as_array().unwrap().len(), 0);
     // Standard input is empty here.
     project.run("diagnose").expect(0).prints("no known failure in 0 lines");
 }

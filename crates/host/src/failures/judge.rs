@@ -168,30 +168,52 @@ impl<'f> Judge<'f> {
         });
     }
 
-    /// Returns the failures that the log shows, in order of their first line, and what it states if
-    /// these are harmless.
-    pub(super) fn finish(self) -> (Vec<Diagnosis<'f>>, StatedErrors) {
+    /// Returns what the log shows.
+    pub(super) fn finish(self) -> Verdict<'f> {
         let Self { failures, traces, subjects, errors, .. } = self;
-        let is_about = |about: Option<usize>, trace: &Trace| {
-            about.is_none_or(|subject| {
-                let seen = &subjects[subject];
+        let (mut shown, mut possible) = (Vec::new(), Vec::new());
+        for (failure, trace) in failures.all.iter().zip(traces) {
+            let about =
+                failure.proof.about.map(|index| (&failures.subjects[index], &subjects[index]));
+            let fits = about.is_none_or(|(_, seen)| {
                 seen.sign.is_some() && (trace.is_near || !seen.is_doubtful)
-            })
-        };
-        let shown = failures.all.iter().zip(traces).filter_map(|(failure, trace)| {
-            let fits = is_about(failure.proof.about, &trace);
-            let lines = trace.confirmed.or(trace.pending).filter(|_| fits)?;
+            });
+            let may_fit = about.is_some_and(|(subject, seen)| seen.is_open(subject));
+            let Some(lines) = trace.confirmed.or(trace.pending) else { continue };
             let (cause, fix) = told(failure, &failures.subjects, &subjects);
-            Some(Diagnosis { failure, cause, fix, lines, count: trace.count })
-        });
-        let shown: Vec<Diagnosis<'_>> = shown.collect();
-        let is_consequence = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
-        let mut found: Vec<Diagnosis<'_>> =
-            shown.iter().filter(|one| !is_consequence(one)).cloned().collect();
-        found.sort_by_key(|one| one.lines.first().map(|line| line.number));
-        let is_explained = found.iter().any(|one| !one.failure.is_harmless);
-        (found, if is_explained { StatedErrors::default() } else { errors })
+            let one = Diagnosis { failure, cause, fix, lines, count: trace.count };
+            if fits {
+                shown.push(one);
+            } else if may_fit && !failure.is_harmless {
+                possible.push(one);
+            }
+        }
+        let found = causes(shown);
+        if found.iter().any(|one| !one.failure.is_harmless) {
+            return Verdict { found, possible: Vec::new(), errors: StatedErrors::default() };
+        }
+        Verdict { found, possible: causes(possible), errors }
     }
+}
+
+/// What a log shows.
+#[derive(Debug)]
+pub(super) struct Verdict<'f> {
+    /// The failures, in order of their first line.
+    pub(super) found: Vec<Diagnosis<'f>>,
+    /// Failures for which the log lacks a sign of their subject, if it shows no other failure.
+    pub(super) possible: Vec<Diagnosis<'f>>,
+    /// What the log states, if it shows no failure, or only harmless ones.
+    pub(super) errors: StatedErrors,
+}
+
+/// Returns the failures that are no consequence of another one, in order of their first line.
+fn causes(shown: Vec<Diagnosis<'_>>) -> Vec<Diagnosis<'_>> {
+    let is_consequence = |one: &Diagnosis<'_>| shown.iter().any(|other| other.explains(one));
+    let mut found: Vec<Diagnosis<'_>> =
+        shown.iter().filter(|one| !is_consequence(one)).cloned().collect();
+    found.sort_by_key(|one| one.lines.first().map(|line| line.number));
+    found
 }
 
 impl StatedErrors {
@@ -237,7 +259,12 @@ impl Seen {
     /// Returns whether the log may come from the subject: a sign matched, or the subject has
     /// patterns for other logs, and none of them matched.
     fn may_be(&self, subject: &Subject) -> bool {
-        self.sign.is_some() || !(self.is_doubtful || subject.against.is_empty())
+        self.sign.is_some() || self.is_open(subject)
+    }
+
+    /// Returns whether nothing in the log says that it comes from the subject or from another one.
+    fn is_open(&self, subject: &Subject) -> bool {
+        self.sign.is_none() && !(self.is_doubtful || subject.against.is_empty())
     }
 }
 

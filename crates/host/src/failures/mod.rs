@@ -6,6 +6,7 @@
 //! that belong together must be close, counter-evidence cancels them, and the log must show a sign
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
+//! If nothing in a log names a GPU, failures of AMD GPUs are only possible.
 //! `read` reads the catalogue. Nothing is guessed: if a log shows no known failure, only the lines
 //! that themselves state an error are shown.
 
@@ -182,6 +183,9 @@ pub struct StatedErrors {
 pub struct Diagnoses<'a> {
     /// The failures in the log, in order of their first appearance.
     pub found: Vec<Diagnosis<'a>>,
+    /// Failures that the log shows if it comes from a machine with an AMD GPU. Only for a log in
+    /// which nothing names a GPU, and which shows no other failure.
+    pub possible: Vec<Diagnosis<'a>>,
     /// What the log states, if it shows no failure, or only harmless ones.
     pub errors: StatedErrors,
     /// The number of lines.

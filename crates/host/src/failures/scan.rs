@@ -7,7 +7,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use super::judge::Judge;
+use super::judge::{Judge, Verdict};
 use super::texts::TextHit;
 use super::{Diagnoses, Failures};
 
@@ -57,8 +57,8 @@ impl Failures {
             (filled, searched) = (filled - kept, whole - kept);
         }
         let lines = scan.lines + u64::from(scan.is_in_line);
-        let (found, errors) = scan.judge.finish();
-        Ok(Diagnoses { found, errors, lines, bytes })
+        let Verdict { found, possible, errors } = scan.judge.finish();
+        Ok(Diagnoses { found, possible, errors, lines, bytes })
     }
 }
 
