@@ -194,6 +194,8 @@ fn is_release(tag: &str, path: &str) -> bool {
     };
     starts.map(|(at, _)| numbers(&tag[at..])).any(|count| count >= wanted)
         || tag.split(['-', '_']).any(is_build)
+        // The second in which it was built, as in the tags of Red Hat's images.
+        || tag.split(['-', '.']).any(|part| part.len() == 10 && numbers(part) == 1)
         || is_dated(tag)
 }
 

@@ -177,7 +177,17 @@ fn without_driver(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>)
         let text = one.words.iter().map(|word| word.text.as_str());
         stages.contains(&one.stage) && text.into_iter().any(|word| word.ends_with(".sh"))
     });
-    if let Some(command) = facts.commands.iter().find(is_build).filter(|_| !has_script) {
+    // Debian's loader and its tools recommend the driver.
+    let is_recommended = facts.commands.iter().any(|one| {
+        let words = one.texts();
+        let has = |wanted: &str| words.iter().any(|word| word.starts_with(wanted));
+        stages.contains(&one.stage)
+            && has("apt")
+            && (has("vulkan-tools") || has("libvulkan"))
+            && !has("--no-install-recommends")
+    });
+    let build = facts.commands.iter().find(is_build);
+    if let Some(command) = build.filter(|_| !(has_script || is_recommended)) {
         let line = command.words[0].line;
         let message = "a program is built for Vulkan, but the file installs no Vulkan driver";
         found.add("vulkan-driver-missing", line, message);

@@ -76,6 +76,14 @@ fn what_a_later_instruction_or_stage_settles_is_not_reported() {
 }
 
 #[test]
+fn what_names_one_build_or_asks_for_the_program_is_fixed() {
+    let tag = "FROM registry.access.redhat.com/ubi9/python-311:1-77.1726664316\n";
+    innocent("image-unpinned", &[("Dockerfile", tag)]);
+    let either = "#!/bin/sh\nif command -v hf; then a; else\n  huggingface-cli download a/b\nfi\n";
+    innocent("command-renamed", &[("setup.sh", either)]);
+}
+
+#[test]
 fn a_driver_or_target_can_come_from_elsewhere() {
     let build = "RUN cmake -B build -DGGML_VULKAN=ON\n";
     innocent(
@@ -87,6 +95,7 @@ fn a_driver_or_target_can_come_from_elsewhere() {
                 &format!("FROM ubuntu:24.04\nRUN apt-get install -y mesa-vulkan-drivers\n{build}"),
             ),
             ("Dockerfile", &format!("FROM ubuntu:24.04\nRUN ./install.sh\n{build}")),
+            ("Dockerfile", &format!("FROM debian:13\nRUN apt install -y libvulkan-dev\n{build}")),
             ("Dockerfile", "FROM ubuntu:24.04\nRUN cmake -B build -DGGML_VULKAN=OFF\n"),
         ],
     );

@@ -38,7 +38,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "vulkan-driver-missing",
         "Dockerfile",
         3,
-        "FROM docker.io/library/ubuntu:24.04@sha256:1\nRUN apt-get update && apt-get install -y cmake libvulkan-dev glslc\nRUN cmake -B build -DGGML_VULKAN=ON\n",
+        "FROM docker.io/library/ubuntu:24.04@sha256:1\nRUN apt-get update && apt-get install -y --no-install-recommends cmake libvulkan-dev glslc\nRUN cmake -B build -DGGML_VULKAN=ON\n",
     ),
     (
         "gpu-target-missing",
