@@ -186,7 +186,9 @@ pub fn built(record: &BuildRecord, image: &ImageSummary, outputs: &[Output], pat
                 && output.to_string() == outcome.output
         });
         let layers = match (outcome.layers_copied, outcome.layers_mounted) {
-            (0, 0) if is_thin => layers_left_at_the_registry(record, image),
+            (0, 0) if is_thin && outcome.state != OutputState::UpToDate => {
+                layers_left_at_the_registry(record, image)
+            }
             _ => moved(outcome),
         };
         text.add(format_args!("  output    {} (", outcome.output));

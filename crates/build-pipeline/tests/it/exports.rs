@@ -91,6 +91,27 @@ fn a_pipeline_of_gitlab_passes_digests_from_job_to_job() {
     assert_eq!(project.read(".gitlab-ci.yml"), text);
 }
 
+#[test]
+fn an_exported_file_contains_no_secret() {
+    let (project, _) = tiny_project(TEXT);
+    let line = "export gitlab vulkan --variant tiny --store registry:registry.example.org/steps \
+                --output .gitlab-ci.yml --install";
+    let line: Vec<&str> = line.split_whitespace().collect();
+    for (install, code) in [
+        ("cargo install --git https://me:hunter2hunter2@example.org/x build-pipeline", 2),
+        ("curl -H 'PRIVATE-TOKEN: glpat-abcdefghijklmnopqrst' -o b https://example.org/b", 2),
+        ("cargo install --git https://me:$TOKEN@example.org/x build-pipeline", 0),
+        ("cargo install --git https://me:${{ secrets.TOKEN }}@example.org/x build-pipeline", 0),
+        ("TOKEN=$CI_JOB_TOKEN ./install", 0),
+    ] {
+        let words = [line.as_slice(), &[install]].concat();
+        let refused = ran(project.command(&words).output().unwrap());
+        if refused.expect(code).stderr.contains("secret") {
+            assert_eq!(code, 2, "{install}");
+        }
+    }
+}
+
 /// A job of an exported file.
 #[derive(Debug, Default)]
 struct Job {

@@ -63,17 +63,39 @@ pub enum InstallError {
     /// It contains a control character other than a newline or tab.
     #[error("contains the control character U+{:04X}", u32::from(*.0))]
     Control(char),
+    /// It contains a password or token.
+    #[error("contains a secret, which the file would show to everybody who can read it")]
+    Secret,
+}
+
+/// Returns a command without the words that contain a variable, such as `$TOKEN` or
+/// `${{ secrets.TOKEN }}`.
+fn without_variables(command: &str) -> String {
+    let mut text = String::new();
+    let mut rest = command;
+    while let Some((before, after)) = rest.split_once("${{") {
+        text.push_str(before);
+        text.push('$');
+        rest = after.split_once("}}").map_or("", |(_, last)| last);
+    }
+    text.push_str(rest);
+    let words = text.split_inclusive(char::is_whitespace);
+    words.filter(|word| !word.contains('$')).collect()
 }
 
 impl Install {
     /// Takes a command of one or more lines.
     ///
     /// # Errors
-    /// It is empty, or contains a control character other than a newline or tab.
+    /// It is empty, or contains a secret, or a control character other than a newline or tab.
     pub fn new(command: &str) -> Result<Self, InstallError> {
         let command = command.trim();
         if command.is_empty() {
             return Err(InstallError::Empty);
+        }
+        let fixed = without_variables(command);
+        if names::mask(&fixed) != fixed {
+            return Err(InstallError::Secret);
         }
         match command.chars().find(|one| one.is_control() && !['\n', '\t'].contains(one)) {
             Some(one) => Err(InstallError::Control(one)),

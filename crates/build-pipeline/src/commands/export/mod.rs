@@ -52,8 +52,11 @@ pub(crate) fn run(global: &Global, args: &Export) -> Result<(), Failure> {
 /// Checks the value of `--install`.
 pub(crate) fn install(command: &str) -> Result<Install, Failure> {
     Install::new(command).map_err(|error: InstallError| {
-        Failure::new(Kind::Input, format!("the command of `--install` {error}"))
-            .hint("for example `--install 'cargo install --locked --git URL build-pipeline'`")
+        let hint = match error {
+            InstallError::Secret => "use a variable of the CI system, such as `$TOKEN`",
+            _ => "for example `--install 'cargo install --locked --git URL build-pipeline'`",
+        };
+        Failure::new(Kind::Input, format!("the command of `--install` {error}")).hint(hint)
     })
 }
 
