@@ -29,20 +29,20 @@ pub(crate) fn read(text: &str) -> Option<Project> {
     let root = Table::root(&mut report, &entries).ok()?;
     let project = table(&root, "project")?;
     let is_dynamic = |name: &str| texts(project.get("dynamic")).iter().any(|one| one == name);
-    let extras = table(&project, "optional-dependencies");
-    let names = extras.into_iter().flat_map(|table| table.entries()).map(|entry| normal(entry.key));
+    let own = table(&project, "optional-dependencies");
+    let names = own.into_iter().flat_map(|table| table.entries()).map(|entry| normal(entry.key));
     let tool = table(&root, "tool");
     let poetry = tool.and_then(|tool| table(&tool, "poetry"));
     let of_poetry = poetry.and_then(|poetry| table(&poetry, "extras"));
     let of_poetry = of_poetry.into_iter().flat_map(|table| table.entries());
     let extras = names.chain(of_poetry.map(|entry| normal(entry.key))).collect();
-    let text = |key: &str| project.get(key).and_then(|entry| entry.text());
-    let readme = text("readme").or_else(|| table(&project, "readme")?.get("file")?.text());
+    let value = |key: &str| project.get(key).and_then(|entry| entry.text());
+    let readme = value("readme").or_else(|| table(&project, "readme")?.get("file")?.text());
     let backend = table(&root, "build-system").and_then(|one| one.get("build-backend")?.text());
     Some(Project {
         dependencies: texts(project.get("dependencies")),
         extras: (!is_dynamic("optional-dependencies")).then_some(extras),
-        python: text("requires-python").map(str::to_owned),
+        python: value("requires-python").map(str::to_owned),
         readme: readme.map(str::to_owned),
         backend: backend.map(str::to_owned),
         has_uv: tool.is_some_and(|tool| tool.get("uv").is_some()),
@@ -77,8 +77,8 @@ mod tests {
         assert_eq!(project.readme.as_deref(), Some("README.md"));
         assert_eq!(project.backend.as_deref(), Some("hatchling.build"));
         assert!(project.has_uv);
-        let text = "[project]\ndynamic = [\"optional-dependencies\"]\n";
-        assert_eq!(read(text).and_then(|one| one.extras), None);
+        let dynamic = "[project]\ndynamic = [\"optional-dependencies\"]\n";
+        assert_eq!(read(dynamic).and_then(|one| one.extras), None);
         assert_eq!(read("[tool.poetry]\nname = \"a\"\n"), None);
         assert_eq!(read("[project\n"), None);
     }

@@ -30,9 +30,8 @@ pub(crate) fn installed(
             continue;
         }
         let sources = sources(&before, &path);
-        if let Some(text) = sources.iter().find_map(|source| exists.in_context(file, source)) {
-            lists.push(List { path, line, text });
-        }
+        let found = sources.iter().find_map(|source| exists.in_context(file, source));
+        lists.extend(found.map(|own| List { path, line, text: own }));
     }
     lists
 }
@@ -204,10 +203,9 @@ mod tests {
 
     #[test]
     fn a_copy_can_have_another_name() {
-        let text = ["FROM a", "COPY r-rocm.txt ./r.txt"];
-        assert_eq!(sources(&text, "r.txt"), ["r-rocm.txt"]);
-        let text = ["FROM a", "COPY docker/r.txt /tmp/"];
-        assert_eq!(sources(&text, "/tmp/r.txt"), ["docker/r.txt", "/tmp/r.txt", "r.txt"]);
+        assert_eq!(sources(&["FROM a", "COPY r-rocm.txt ./r.txt"], "r.txt"), ["r-rocm.txt"]);
+        let same = ["FROM a", "COPY docker/r.txt /tmp/"];
+        assert_eq!(sources(&same, "/tmp/r.txt"), ["docker/r.txt", "/tmp/r.txt", "r.txt"]);
         for (text, expected) in [
             (vec!["COPY . /app"], true),
             (vec!["COPY [\"r.txt\", \"/app/\"]"], true),

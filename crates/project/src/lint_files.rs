@@ -149,7 +149,8 @@ impl Folder<'_> {
         let path = Path::new(path);
         let is_inside =
             |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        let is_relative = path.components().all(|one| is_inside(one) || one == Component::ParentDir);
+        let is_relative =
+            path.components().all(|one| is_inside(one) || one == Component::ParentDir);
         let full = folder.join(path);
         let is_known = path.components().all(is_inside) || is_below(self.top(folder), &full);
         let bytes = read_bytes(&full).ok().filter(|_| is_relative && is_known)?;
@@ -165,7 +166,8 @@ fn compose_files_in(folder: &Path) -> Vec<String> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let all: BTreeSet<String> = names.filter(|name| is_compose(name)).collect();
-    let texts = all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&folder.join(name)).ok());
+    let texts =
+        all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&folder.join(name)).ok());
     texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         let Some(build) = service.get("build").filter(|_| service.get("extends").is_none()) else {
             continue;
         };
-        let before = base.as_ref().and_then(|root| root.get("services"));
+        let before = base.as_ref().and_then(|other| other.get("services"));
         let before = before.and_then(|all| all.get(name.text()?)?.get("build"));
         let Some(path) = path(build, before) else { continue };
         let Some(text) = exists.text(facts.file, &path) else { continue };
@@ -107,8 +107,8 @@ fn arguments(build: &Node, path: &str, text: &str, problems: &mut Vec<Problem>) 
     });
     let named = args.entries().iter().filter_map(|(name, _)| Some((name.text()?, name.line)));
     let listed = args.items().iter().filter_map(|item| {
-        let text = item.text()?;
-        Some((text.split('=').next().unwrap_or(text), item.line))
+        let word = item.text()?;
+        Some((word.split('=').next().unwrap_or(word), item.line))
     });
     let is_unknown = |name: &str| {
         !declared.contains(&name)

@@ -142,9 +142,16 @@ fn published<'n>(root: &'n Node, values: &BTreeMap<&str, &str>) -> Vec<Published
             let mut parts = plain.rsplitn(3, ':').skip(1);
             let Some(port) = parts.next().and_then(|port| port.parse().ok()) else { continue };
             let address = parts.next().unwrap_or("0.0.0.0").to_owned();
-            let service = name.text().unwrap_or_default();
+            let own_name = name.text().unwrap_or_default();
             let protocol = protocol.to_owned();
-            all.push(Published { service, text, line: item.line, address, port, protocol });
+            all.push(Published {
+                service: own_name,
+                text,
+                line: item.line,
+                address,
+                port,
+                protocol,
+            });
         }
     }
     all
@@ -358,7 +365,7 @@ fn described(text: &str, facts: &Facts<'_>, found: &mut Findings<'_>) {
         let lines: Vec<(usize, &str)> = facts.lines().collect();
         let sets = |(_, line): &(usize, &str)| {
             let line = line.trim_start().trim_start_matches(['#', ' ']);
-            line.strip_prefix(one.name).is_some_and(|rest| rest.starts_with('='))
+            line.strip_prefix(one.name).is_some_and(|after| after.starts_with('='))
         };
         let Some(at) = lines.iter().position(sets) else { continue };
         let above = lines[..at].iter().rev().take_while(|(_, line)| facts.kind.is_comment(line));

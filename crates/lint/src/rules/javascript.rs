@@ -194,7 +194,7 @@ fn unlocked(
     let creates: &[&str] = if is_javascript {
         &["clone", "curl", "wget", "lock", "npm init"]
     } else {
-        &["clone", "lock", "rsync"]
+        &["clone", "rsync"]
     };
     let (mut has_list, mut has_lock, mut may_create) = (false, false, false);
     for one in before {

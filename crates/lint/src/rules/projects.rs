@@ -25,7 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let Some(install) = install(command) else { continue };
         let own = instruction_of(&all, command.words[0].line);
         let Some(own) = own.filter(|own| !own.text.contains("cd ")) else { continue };
-        let Some(copied) = copied(&all, own, &install.target) else { continue };
+        let Some(copied) = copied(&all, own, install.target) else { continue };
         let Some(text) = exists.in_context(facts.file, &copied.path) else { continue };
         let Some(project) = pyproject::read(&text) else { continue };
         let place = Place { facts, all: &all, command, own };
@@ -263,8 +263,8 @@ fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
     let is_missing = exists.exists(facts.file, ".dockerignore") == Some(false);
     let is_copied = ignored.map_or(is_missing, |text| !ignores(&text, ".env"));
     let has_secret = |text: &str| {
-        let names = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
-        names.into_iter().any(|name| SECRET.iter().any(|part| name.contains(part)))
+        let names = text.lines().filter_map(|line| line.split_once('=')).map(|(own, _)| own);
+        names.into_iter().any(|own| SECRET.iter().any(|part| own.contains(part)))
     };
     let file = EXAMPLES
         .iter()

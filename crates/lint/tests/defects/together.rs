@@ -192,7 +192,10 @@ fn python_projects_have_lock_files() {
         ),
         ("COPY pyproject.toml poetry.lock* ./\nRUN poetry install\n", &[]),
         ("COPY . .\nRUN uv sync\n", &[]),
-        ("COPY pyproject.toml ./\nRUN uv lock && uv sync\n", &[]),
+        (
+            "COPY pyproject.toml ./\nRUN uv lock && uv sync\n",
+            &["4 `uv` installs without `uv.lock`, which is not copied"],
+        ),
         ("COPY pyproject.toml ./\nRUN uv pip install -e .\n", &[]),
         ("RUN --mount=type=bind,source=uv.lock,target=uv.lock uv sync\n", &[]),
     ] {
