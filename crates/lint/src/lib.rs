@@ -19,12 +19,14 @@ pub mod data;
 mod facts;
 pub mod forms;
 mod kubernetes;
+mod pyproject;
 mod python;
 pub mod report;
 mod requirements;
 mod rules;
 pub mod sarif;
 pub mod shell;
+mod specifier;
 mod target;
 mod tracks;
 mod units;
@@ -90,10 +92,16 @@ pub trait Exists: std::fmt::Debug {
     /// Returns the texts of the compose files in the folder of `file`.
     fn compose_files(&self, file: &str) -> Vec<String>;
 
-    /// Returns the text of the file `path` in the folder of `file` or below it; `None` if it cannot
-    /// be read.
+    /// Returns the text of the file `path`, which is relative to the folder of `file`; `None` if it
+    /// cannot be read.
     fn text(&self, _file: &str, _path: &str) -> Option<String> {
         None
+    }
+
+    /// Returns the text of the file `path` of the build context of the Dockerfile `file`: the folder
+    /// of the Dockerfile, or a folder above it.
+    fn in_context(&self, file: &str, path: &str) -> Option<String> {
+        self.text(file, path)
     }
 }
 
@@ -102,6 +110,7 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let mut facts = Facts::read(file, text);
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
         compose::complete(&mut facts, exists);
+        compose::check_images(&mut facts, exists);
     }
     let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);
@@ -139,9 +148,10 @@ fn together<'a>(
 }
 
 /// The rules about packages that depend on the image or on other packages.
-const TOGETHER: [&str; 9] = [
+const TOGETHER: [&str; 10] = [
     "cpu-package",
     "cuda-package",
+    "package-needs-program",
     "packages-do-not-match",
     "packages-same-module",
     "package-other-system",

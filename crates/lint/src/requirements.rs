@@ -1,8 +1,78 @@
-//! Reads the lists of requirements that a Dockerfile installs, as if they were written in its
+//! Reads the lists of requirements that a Dockerfile installs, also as if they were written in its
 //! commands.
 
 use crate::Exists;
 use crate::shell::{ShellCommand, commands};
+
+/// A list of requirements that a command of a Dockerfile installs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    /// Its path, as the command names it.
+    pub(crate) path: String,
+    /// The line of the option.
+    pub(crate) line: usize,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// Returns the lists in the folder of a Dockerfile that it copies into the image, and that a command
+/// installs.
+pub(crate) fn installed(
+    file: &str,
+    text: &str,
+    command: &ShellCommand,
+    exists: &dyn Exists,
+) -> Vec<List> {
+    let mut lists = Vec::new();
+    for (_, path, line) in options(command) {
+        let before: Vec<&str> = text.lines().take(line).collect();
+        if !is_copied(&before, &path) {
+            continue;
+        }
+        let sources = sources(&before, &path);
+        let found = sources.iter().find_map(|source| exists.in_context(file, source));
+        lists.extend(found.map(|own| List { path, line, text: own }));
+    }
+    lists
+}
+
+/// Returns whether a file of an image certainly comes from the folder of the Dockerfile: the lines
+/// before copy it by its name, or copy the whole folder, and clone nothing that can contain a file
+/// with this name.
+fn is_copied(before: &[&str], path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    // The newest file with this name counts.
+    for line in before.iter().rev() {
+        if line.contains("git clone") || line.contains("ADD http") {
+            return false;
+        }
+        let words = copy(line);
+        let Some((_, sources)) = words.split_last() else { continue };
+        let is_whole = |source: &&str| matches!(*source, "." | "./" | "/");
+        if words.iter().any(|word| word.rsplit('/').next() == Some(name))
+            || sources.iter().any(|source| is_whole(source) || path.starts_with(*source))
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the words of `COPY` and `ADD`, without options; none for other lines, and for copies from
+/// another stage.
+fn copy<'t>(line: &'t str) -> Vec<&'t str> {
+    let words: Vec<&'t str> = line
+        .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
+        .filter(|word| !word.is_empty() && *word != "\\")
+        .collect();
+    let is_copy = words
+        .first()
+        .is_some_and(|first| ["COPY", "ADD"].iter().any(|one| first.eq_ignore_ascii_case(one)));
+    if !is_copy || line.contains("--from=") {
+        return Vec::new();
+    }
+    words.into_iter().skip(1).filter(|word| !word.starts_with("--")).collect()
+}
 
 /// A Dockerfile with its lists of requirements.
 pub(crate) struct Inlined {
@@ -28,7 +98,7 @@ pub(crate) fn inlined(file: &str, text: &str, exists: &dyn Exists) -> Option<Inl
         for (option, path, line) in options(&command) {
             let before: Vec<&str> = text.lines().take(line).collect();
             let sources = sources(&before, &path);
-            let mut texts = sources.iter().filter_map(|source| exists.text(file, source));
+            let mut texts = sources.iter().filter_map(|source| exists.in_context(file, source));
             let (Some(list), Some(own)) = (texts.next(), lines.get_mut(line - 1)) else { continue };
             if let Some(words) = words(&list) {
                 *own = own.replacen(&option, &words, 1);
@@ -62,14 +132,21 @@ fn options(command: &ShellCommand) -> Vec<(String, String, usize)> {
 /// Returns the paths from which a file in the image can be copied.
 fn sources(before: &[&str], path: &str) -> Vec<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let copies = before.iter().rev().map(|line| line.trim_start()).filter(|line| {
-        let start = line.split_whitespace().next().unwrap_or_default();
-        ["COPY", "ADD"].iter().any(|one| start.eq_ignore_ascii_case(one))
-            && !line.contains("--from=")
-    });
-    let words = copies.flat_map(str::split_whitespace);
-    let copied = words.filter(|word| word.rsplit('/').next() == Some(name)).map(str::to_owned);
-    copied.chain([path.to_owned(), name.to_owned()]).collect()
+    let is_named = |word: &str| word.rsplit('/').next() == Some(name);
+    let mut found = Vec::new();
+    for words in before.iter().rev().map(|line| copy(line)) {
+        // The copy can have another name.
+        if let [source, target] = words.as_slice()
+            && is_named(target)
+            && !is_named(source)
+            && source.contains('.')
+        {
+            return vec![(*source).to_owned()];
+        }
+        found.extend(words.into_iter().filter(|word| is_named(word)).map(str::to_owned));
+    }
+    found.extend([path.to_owned(), name.to_owned()]);
+    found
 }
 
 /// Returns the words of a list of requirements for a command line.
@@ -121,6 +198,22 @@ mod tests {
         fn text(&self, _: &str, path: &str) -> Option<String> {
             let text = "# a list\n--extra-index-url https://x/whl\ntorch==2.9.1 # new\nb>=1; python_version < \"3.9\"\n";
             (path == "docker/r.txt").then(|| text.to_owned())
+        }
+    }
+
+    #[test]
+    fn a_copy_can_have_another_name() {
+        assert_eq!(sources(&["FROM a", "COPY r-rocm.txt ./r.txt"], "r.txt"), ["r-rocm.txt"]);
+        let same = ["FROM a", "COPY docker/r.txt /tmp/"];
+        assert_eq!(sources(&same, "/tmp/r.txt"), ["docker/r.txt", "/tmp/r.txt", "r.txt"]);
+        for (text, expected) in [
+            (vec!["COPY . /app"], true),
+            (vec!["COPY [\"r.txt\", \"/app/\"]"], true),
+            (vec!["COPY --from=a /r.txt /r.txt"], false),
+            (vec!["COPY a.txt /app/"], false),
+            (vec!["COPY . /app", "RUN git clone b"], false),
+        ] {
+            assert_eq!(is_copied(&text, "r.txt"), expected, "{text:?}");
         }
     }
 

@@ -19,7 +19,7 @@ fn compat() -> pins::Compat {
     pins::parse_compat("versions/compat.toml", COMPAT).unwrap()
 }
 
-/// A folder with one Dockerfile and npm's lock file.
+/// A folder with one Dockerfile, npm's lock file and a Python project.
 #[derive(Debug)]
 struct Folder;
 
@@ -30,6 +30,11 @@ impl Exists for Folder {
 
     fn exists(&self, _file: &str, path: &str) -> Option<bool> {
         Some(matches!(path, "Dockerfile.there" | "./package-lock.json"))
+    }
+
+    fn text(&self, _: &str, path: &str) -> Option<String> {
+        (path == "project/pyproject.toml")
+            .then(|| "[project]\nrequires-python = \">=3.13\"\n".to_owned())
     }
 }
 

@@ -116,28 +116,62 @@ impl Exists for Folder<'_> {
     fn compose_files(&self, file: &str) -> Vec<String> {
         let file = self.here.join(file);
         let beside = file.parent().unwrap_or(self.here);
-        let names = std::fs::read_dir(beside).into_iter().flatten().flatten();
-        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        let all: BTreeSet<String> = names.filter(|name| is_compose(name)).collect();
-        let texts =
-            all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&beside.join(name)).ok());
-        texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+        let texts = compose_files_in(beside);
+        if !texts.is_empty() {
+            return texts;
+        }
+        COMPOSE_FOLDERS.iter().flat_map(|name| compose_files_in(&beside.join(name))).collect()
     }
 
     fn text(&self, file: &str, path: &str) -> Option<String> {
+        let file = self.here.join(file);
+        self.read_in(file.parent().unwrap_or(self.here), path)
+    }
+
+    fn in_context(&self, file: &str, path: &str) -> Option<String> {
+        let full = self.here.join(file);
+        let beside = full.parent().unwrap_or(self.here);
+        let top = self.top(beside);
+        let above = beside.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
+        self.text(file, path).or_else(|| above.into_iter().find_map(|one| self.read_in(one, path)))
+    }
+}
+
+impl Folder<'_> {
+    /// Returns the folder above which no file is read: the repository, or the folder in which the
+    /// program was started.
+    fn top<'p>(&'p self, beside: &'p Path) -> &'p Path {
+        beside.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(self.here)
+    }
+
+    /// Returns the text of a file, if its path leads to no place above the repository.
+    fn read_in(&self, folder: &Path, path: &str) -> Option<String> {
+        let path = Path::new(path);
         let is_inside =
             |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        let path = Path::new(path);
-        if !path.components().all(is_inside) {
-            return None;
-        }
-        let file = self.here.join(file);
-        let bytes = read_bytes(&file.parent().unwrap_or(self.here).join(path)).ok()?;
+        let is_relative =
+            path.components().all(|one| is_inside(one) || one == Component::ParentDir);
+        let full = folder.join(path);
+        let is_known = path.components().all(is_inside) || is_below(self.top(folder), &full);
+        let bytes = read_bytes(&full).ok().filter(|_| is_relative && is_known)?;
         String::from_utf8(bytes).ok()
     }
 }
 
-/// The maximum number of compose files that are read beside an environment file.
+/// Folders in which the compose files for an environment file often are.
+const COMPOSE_FOLDERS: [&str; 3] = ["compose", "deploy", "docker"];
+
+/// Returns the texts of the compose files in a folder.
+fn compose_files_in(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let all: BTreeSet<String> = names.filter(|name| is_compose(name)).collect();
+    let texts =
+        all.iter().take(MOST_COMPOSE).filter_map(|name| read_bytes(&folder.join(name)).ok());
+    texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+}
+
+/// The maximum number of compose files that are read in a folder.
 const MOST_COMPOSE: usize = 20;
 
 /// Returns whether a file has the name of a compose file, for example `docker-compose.rocm.yml`.

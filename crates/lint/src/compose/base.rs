@@ -10,7 +10,7 @@ use crate::shell::Word;
 use crate::yaml::{self, Node};
 
 /// The names of base files, in the order in which Compose looks for them.
-const NAMES: [&str; 4] =
+pub(super) const NAMES: [&str; 4] =
     ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
 
 /// Adds what the base file in the same folder says about the services of an override.

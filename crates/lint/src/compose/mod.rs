@@ -3,11 +3,13 @@
 
 mod base;
 mod builds;
+mod images;
 mod structure;
 
 use std::collections::BTreeSet;
 
 pub(crate) use base::complete;
+pub(crate) use images::check as check_images;
 
 use crate::containers::{self, named};
 use crate::facts::{Container, Facts, Image};

@@ -73,6 +73,13 @@ pub(super) fn read_needs(report: &mut Report<'_>, named: &Named<'_>) -> Result<N
     let packages = named.table.texts(report, "packages", "pytesseract", line);
     let needs = named.table.required(report, "needs", "needs = \"tesseract-ocr\"", line);
     let unless = named.table.texts(report, "unless", "tesseract", lower);
+    let images = named.table.texts(report, "images", "rocm/pytorch:*", line);
     let evidence = named.evidence(report);
-    Ok(NeedsRow { packages: packages?, needs: needs?, unless: unless?, evidence: evidence? })
+    Ok(NeedsRow {
+        packages: packages?,
+        needs: needs?,
+        unless: unless?,
+        images: images?,
+        evidence: evidence?,
+    })
 }

@@ -379,6 +379,8 @@ pub(crate) struct NeedsRow {
     pub(crate) needs: String,
     /// Texts, in lower case: a file that contains one of them may install it.
     pub(crate) unless: Vec<String>,
+    /// Patterns of `PATH:TAG`: more base images that do not contain it.
+    pub(crate) images: Vec<String>,
     pub(crate) evidence: Option<Evidence>,
 }
 

@@ -82,6 +82,13 @@ pub const NEEDS: Form = Form::of(
                 "none",
                 "unless = [\"tesseract\"]",
             ),
+            Key::optional(
+                "images",
+                Kind::Texts,
+                "Base images, besides plain distributions and Python, that certainly do not contain it.",
+                "none",
+                "images = [\"rocm/pytorch:*\"]",
+            ),
         ],
         EVIDENCE,
     ],

@@ -361,7 +361,7 @@ pub(super) fn join(folder: &str, next: &str) -> String {
 }
 
 /// Returns a path without `.` and `..`.
-fn plain(path: &str) -> String {
+pub(super) fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

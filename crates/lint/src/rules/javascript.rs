@@ -1,4 +1,5 @@
-//! Rules for JavaScript packages in images: versions and lock files.
+//! Rules for the packages of a project in an image: versions of JavaScript packages, and the lock
+//! files of JavaScript and Python projects.
 
 use super::stages::{instruction_of, parts};
 use super::traps::{Instruction, instructions};
@@ -6,30 +7,81 @@ use crate::data::matches;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Context, Facts, Findings, Kind};
 
-/// The package managers with the names of their lock files.
-const MANAGERS: [(&str, &[&str]); 4] = [
-    ("npm", &["package-lock.json", "npm-shrinkwrap.json", "yarn.lock"]),
-    ("pnpm", &["pnpm-lock.yaml"]),
-    ("yarn", &["yarn.lock"]),
-    ("bun", &["bun.lock", "bun.lockb"]),
+/// A package manager with the files that it reads.
+#[derive(Debug, Clone, Copy)]
+struct Manager {
+    name: &'static str,
+    /// The file that names the packages.
+    list: &'static str,
+    /// The files with their versions.
+    locks: &'static [&'static str],
+    /// The command that installs the packages of a project.
+    install: &'static [&'static str],
+}
+
+/// The list of JavaScript packages.
+const PACKAGES: &str = "package.json";
+
+/// The package managers.
+const MANAGERS: [Manager; 8] = [
+    Manager {
+        name: "npm",
+        list: PACKAGES,
+        locks: &["package-lock.json", "npm-shrinkwrap.json", "yarn.lock"],
+        install: &["install", "i"],
+    },
+    Manager {
+        name: "pnpm",
+        list: PACKAGES,
+        locks: &["pnpm-lock.yaml"],
+        install: &["install", "i"],
+    },
+    Manager { name: "yarn", list: PACKAGES, locks: &["yarn.lock"], install: &["install", "i"] },
+    Manager {
+        name: "bun",
+        list: PACKAGES,
+        locks: &["bun.lock", "bun.lockb"],
+        install: &["install", "i"],
+    },
+    Manager {
+        name: "poetry",
+        list: "pyproject.toml",
+        locks: &["poetry.lock"],
+        install: &["install", "sync"],
+    },
+    Manager { name: "uv", list: "pyproject.toml", locks: &["uv.lock"], install: &["sync"] },
+    Manager {
+        name: "pdm",
+        list: "pyproject.toml",
+        locks: &["pdm.lock"],
+        install: &["install", "sync"],
+    },
+    Manager {
+        name: "pipenv",
+        list: "Pipfile",
+        locks: &["Pipfile.lock"],
+        install: &["install", "sync"],
+    },
 ];
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let is_used = |(name, _): &(&str, &[&str])| facts.code.contains(*name);
+    let is_used = |manager: &Manager| facts.code.contains(manager.name);
     if facts.kind != Kind::Dockerfile || !MANAGERS.iter().any(is_used) {
         return;
     }
     let all = instructions(facts.text);
     for command in &facts.commands {
         let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
-        let manager = MANAGERS.iter().find(|(name, _)| *name == program);
+        let manager = MANAGERS.iter().find(|one| one.name == program);
         let own = instruction_of(&all, command.words[0].line);
-        if let Some(((name, locks), own)) = manager.zip(own) {
-            named(command, found);
+        if let Some((manager, own)) = manager.zip(own) {
+            if manager.list == PACKAGES {
+                named(command, found);
+            }
             let is_open = is_based_on_stage(facts, &all, own.stage)
-                || lacks_lock(facts, own.stage, locks, context);
+                || lacks_lock(facts, own.stage, manager.locks, context);
             if !is_open {
-                unlocked(&all, own, command, name, locks, found);
+                unlocked(&all, own, command, manager, found);
             }
         }
     }
@@ -108,21 +160,22 @@ fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<
     })
 }
 
-/// Checks for an installation from `package.json` alone.
+/// Checks for an installation from the list of packages alone.
 fn unlocked(
     all: &[Instruction],
     own: &Instruction,
     command: &ShellCommand,
-    name: &str,
-    locks: &[&str],
+    manager: &Manager,
     found: &mut Findings<'_>,
 ) {
+    let Manager { name, list, locks, install } = *manager;
     let words: Vec<&str> = command.words[1..].iter().map(|word| word.text.as_str()).collect();
     let plain: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let is_install = match plain.as_slice() {
         [] => name == "yarn" && words.is_empty(),
-        [only] => matches!(**only, "install" | "i"),
-        _ => false,
+        [only] => install.contains(only),
+        // The options of the others are followed by names of groups.
+        [first, ..] => list != PACKAGES && install.contains(first),
     };
     let is_other = words.iter().any(|word| {
         matches!(*word, "-g" | "--global" | "-C" | "--dir" | "--prefix" | "--cwd")
@@ -136,13 +189,19 @@ fn unlocked(
     }
     let before: Vec<&Instruction> =
         all.iter().filter(|one| one.stage == own.stage && one.line < own.line).collect();
+    let is_javascript = list == PACKAGES;
+    // Managers of Python packages are often downloaded themselves.
+    let creates: &[&str] = if is_javascript {
+        &["clone", "curl", "wget", "lock", "npm init"]
+    } else {
+        &["clone", "rsync"]
+    };
     let (mut has_list, mut has_lock, mut may_create) = (false, false, false);
     for one in before {
         let (instruction, rest) = parts(one);
         let is_copy = matches!(instruction.as_str(), "COPY" | "ADD");
         if !is_copy {
             // Other commands can fetch or create the lock file.
-            let creates = ["clone", "curl", "wget", "lock", "npm init"];
             may_create |= instruction == "RUN" && creates.iter().any(|word| rest.contains(word));
             continue;
         }
@@ -158,11 +217,12 @@ fn unlocked(
         let Some((_, sources)) = sources.split_last() else { return };
         for source in sources {
             let file = source.rsplit('/').next().unwrap_or(source);
-            let is_list = matches("package*.json", file) || matches(file, "package.json");
+            let is_list = matches(file, list) || is_javascript && matches("package*.json", file);
             let may_have_lock = locks.iter().any(|lock| matches(file, lock));
-            // Anything else can be a folder with all files.
+            // Anything else can be a folder with all files; `src` of a Python project is not.
             let is_file = file.contains('.') && file.len() > 2 && !source.ends_with('/');
-            if !may_have_lock && !is_list && !is_file {
+            let is_part = !is_javascript && source.starts_with(|c: char| c.is_ascii_alphabetic());
+            if !may_have_lock && !is_list && !is_file && !is_part {
                 return;
             }
             has_list |= is_list;

@@ -1,9 +1,10 @@
 //! Python packages that need something of the system, and users of images and units.
 
 use super::apt_lists::is_without_lists;
-use super::stages::{last_stages, parts};
+use super::images::path_and_tag;
+use super::stages::{fixed_base, last_stages, parts};
 use super::traps::instructions;
-use crate::data::{NeedsRow, data};
+use crate::data::{NeedsRow, data, matches_any};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -25,15 +26,21 @@ fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
     let has = |text: &&str| lower.contains(text);
     let all = instructions(facts.text);
-    // Such images contain hardly more than the distribution or Python.
-    let is_known = (1..=facts.stages.len()).all(|stage| is_without_lists(facts, &all, stage));
-    if !is_known || OTHER.iter().any(has) {
+    if OTHER.iter().any(has) {
         return;
     }
+    // Such images contain hardly more than the distribution or Python.
+    let is_small = |stage: usize| is_without_lists(facts, &all, stage);
+    let lacks = |row: &NeedsRow| {
+        let is_listed =
+            |stage: usize| matches_any(&row.images, &path_and_tag(fixed_base(facts, &all, stage)));
+        (1..=facts.stages.len()).all(|stage| is_small(stage) || is_listed(stage))
+    };
     for package in &facts.packages {
         let is_about = |row: &&NeedsRow| row.packages.contains(&package.name);
         let Some(row) = data().needs.iter().find(is_about) else { continue };
-        if !row.unless.iter().any(|text| lower.contains(text)) && !package.is_special {
+        let is_there = row.unless.iter().any(|text| lower.contains(text)) || !lacks(row);
+        if !is_there && !package.is_special {
             let message = format!("`{}` needs {}, which nothing installs", package.name, row.needs);
             let hit = Hit::new("package-needs-program", package.line, message);
             found.hit(hit.evidence(row.evidence.as_ref()));

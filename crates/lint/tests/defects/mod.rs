@@ -16,6 +16,7 @@ mod probed;
 mod readers;
 mod rows;
 mod structure;
+mod together;
 mod unseen;
 mod worth;
 

@@ -13,6 +13,7 @@ mod rows;
 mod scripts;
 mod services;
 mod stages;
+mod together;
 
 /// The rule, the file's name, the line, the text.
 pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         stages::WRONG,
         rows::WRONG,
         builds::WRONG,
+        together::WRONG,
     ]
     .concat()
 }
