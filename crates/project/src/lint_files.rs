@@ -153,8 +153,10 @@ impl Folder<'_> {
             path.components().all(|one| is_inside(one) || one == Component::ParentDir);
         let full = folder.join(path);
         let is_known = path.components().all(is_inside) || is_below(self.top(folder), &full);
-        let bytes = read_bytes(&full).ok().filter(|_| is_relative && is_known)?;
-        String::from_utf8(bytes).ok()
+        if !(is_relative && is_known) {
+            return None;
+        }
+        String::from_utf8(read_bytes(&full).ok()?).ok()
     }
 }
 
@@ -261,4 +263,30 @@ fn of_project(project: &Project) -> Read {
     names.sort();
     let read = read(&project.root, &names);
     Read { failed: failed.or(read.failed), ..read }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_up_to_the_top_of_the_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path().join("repository");
+        fs::create_dir_all(here.join("docker")).unwrap();
+        fs::create_dir_all(here.join(".git")).unwrap();
+        fs::write(folder.path().join("outside.txt"), "outside").unwrap();
+        fs::write(here.join("list.txt"), "inside").unwrap();
+        let read = Folder { here: &here, root: &here, has_built_in: true };
+        let inside = Some("inside".to_owned());
+        assert_eq!(read.text("docker/Dockerfile", "../list.txt"), inside);
+        assert_eq!(read.in_context("docker/Dockerfile", "list.txt"), inside);
+        for outside in ["../../outside.txt", "/etc/hostname", "../docker/../../outside.txt"] {
+            assert_eq!(read.text("docker/Dockerfile", outside), None, "{outside}");
+            assert_eq!(read.in_context("docker/Dockerfile", outside), None, "{outside}");
+        }
+        assert_eq!(read.in_context("docker/Dockerfile", "outside.txt"), None);
+    }
 }
