@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 
 use super::images::{self, Parts};
 use super::packages::names_rocm;
+use super::pythons::installed_project;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
 use super::traps::instructions;
 use crate::facts::Package;
+use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Kind};
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
         replaced(facts, found);
     }
     if facts.kind != Kind::Dockerfile {
         return;
     }
+    outgrown(facts, context, found);
     brought(facts, found);
     whole(facts, found);
     for_ollama(facts, found);
@@ -106,6 +109,62 @@ fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
             return found.add("torch-replaced", package.line, message);
         }
     }
+}
+
+/// Checks for a requirement that the torch of a rocm/pytorch image does not meet.
+fn outgrown(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    if SETTINGS.iter().any(|one| facts.text.contains(one)) || facts.code.contains("/whl/") {
+        return;
+    }
+    let all = instructions(facts.text);
+    for (at, stage) in facts.stages.iter().enumerate() {
+        let base = stage.base.as_str();
+        let is_rocm = images::parts(base).path == "rocm/pytorch" && !base.contains(UNKNOWN);
+        let Some(own) = images::release_of(base, "pytorch").filter(|_| is_rocm) else { continue };
+        let is_open = |one: &&ShellCommand| {
+            one.stage == at + 1 && is_pip(&one.texts()) && is_plain(one) && !one.is_for_other
+        };
+        let words = facts.commands.iter().filter(is_open).flat_map(|one| &one.words);
+        let mut wanted = words.filter_map(|word| Some((word.line, unmet(&word.text, own)?)));
+        let project = installed_project(facts, &all, at + 1, context);
+        let project = project.filter(|(command, _)| is_plain(command)).and_then(|(command, text)| {
+            let limit = dependencies(&text).find_map(|one| unmet(one, own))?;
+            Some((command.words[0].line, limit))
+        });
+        if let Some((line, limit)) = wanted.next().or(project) {
+            let message = format!(
+                "pip replaces the torch {own} of `{base}`, because torch{limit} is required"
+            );
+            return found.add("torch-replaced", line, message);
+        }
+    }
+}
+
+/// Returns the requirements of a project that are always installed.
+fn dependencies(pyproject: &str) -> impl Iterator<Item = &str> {
+    let list = pyproject.split_once("\ndependencies").map_or("", |(_, rest)| rest);
+    let list = list.split("\n]").next().unwrap_or_default();
+    list.split(['"', '\'']).map(str::trim)
+}
+
+/// Returns the limit of a requirement for torch that a release does not meet: `>=2.4`.
+fn unmet(requirement: &str, own: &str) -> Option<String> {
+    let rest = requirement.strip_prefix("torch").map(str::trim_start)?;
+    let operator = ["==", ">=", "~="].into_iter().find(|one| rest.starts_with(one))?;
+    let version = rest[operator.len()..].trim_start();
+    let end = version.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(version.len());
+    // The stamp of a build, or a pattern.
+    if version[end..].starts_with(['+', '*']) || version[..end].ends_with('.') {
+        return None;
+    }
+    let numbers = |text: &str| -> Option<[u32; 3]> {
+        let parts: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
+        let parts = parts.filter(|parts| (2..=3).contains(&parts.len()))?;
+        Some([parts[0], parts[1], parts.get(2).copied().unwrap_or(0)])
+    };
+    let (wanted, own) = (numbers(&version[..end])?, numbers(own)?);
+    let is_unmet = wanted > own || operator == "==" && wanted < own;
+    is_unmet.then(|| format!("{operator}{}", &version[..end]))
 }
 
 /// Returns whether a script creates several Python environments, so that packages may be in

@@ -55,6 +55,9 @@ fn each_stage(
                         }
                         contents.after(command);
                     }
+                    if let Some(line) = contents.missing_sudo(own, facts) {
+                        report(line, format!("`{base}` has no `sudo`, and nothing installs it"));
+                    }
                 }
                 _ => {}
             }
@@ -87,6 +90,9 @@ struct Contents {
     /// The programs that were reported, so that each is reported once.
     reported: BTreeSet<String>,
 }
+
+/// The program that starts another one as root.
+const SUDO: &str = "sudo";
 
 /// Endings of files that contain no programs.
 const NO_PROGRAMS: [&str; 12] = [
@@ -130,6 +136,21 @@ impl Contents {
         };
         let is_missing = self.lacks.contains(program) && !is_conditional(&own.text);
         (is_missing && self.reported.insert(program.to_owned())).then(|| program.to_owned())
+    }
+
+    /// Returns the line with `sudo`, if it is missing and a `RUN` calls it. Commands do not contain the
+    /// word, because it only starts another command.
+    fn missing_sudo(&mut self, own: &Instruction, facts: &Facts<'_>) -> Option<usize> {
+        let is_missing = self.lacks.contains(SUDO) && !is_conditional(&own.text);
+        let is_call = |text: &str| {
+            let text = text.trim_start();
+            let text = ["RUN ", "run "].iter().find_map(|run| text.strip_prefix(run)).unwrap_or(text);
+            let mut commands = text.split(['&', ';', '|', '(']).map(str::trim_start);
+            !text.starts_with('#') && commands.any(|one| one.starts_with("sudo "))
+        };
+        let mut lines = facts.lines().skip(own.line - 1).take(own.last + 1 - own.line);
+        let (line, _) = lines.find(|(_, text)| is_call(text)).filter(|_| is_missing)?;
+        self.reported.insert(SUDO.to_owned()).then_some(line)
     }
 
     /// Reads what a command brings.

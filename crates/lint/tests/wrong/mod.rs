@@ -8,6 +8,7 @@ mod dockerfiles;
 mod installs;
 mod layers;
 mod moving;
+mod origins;
 mod readers;
 mod rows;
 mod scripts;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         stages::WRONG,
         rows::WRONG,
         builds::WRONG,
+        origins::WRONG,
     ]
     .concat()
 }
