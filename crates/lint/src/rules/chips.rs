@@ -82,7 +82,8 @@ fn explained(lower: &str) -> Option<String> {
             let (target, between) = after.split_at(end);
             let Ok(target) = target.parse::<GpuTarget>() else { continue };
             let is_sign = between.trim_start().starts_with(['=', '(', ':']);
-            let mut words = between.split(|c: char| " =(:".contains(c)).filter(|one| !one.is_empty());
+            let mut words =
+                between.split(|c: char| " =(:".contains(c)).filter(|one| !one.is_empty());
             let is_name = is_sign && words.all(|one| BRANDS.contains(&one));
             // A list of targets before the sign, or an assignment, says nothing about the name.
             let is_list = before[..at].ends_with(['/', ',', ';', '=', '"']);

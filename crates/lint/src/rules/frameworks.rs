@@ -127,10 +127,11 @@ fn outgrown(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         let words = facts.commands.iter().filter(is_open).flat_map(|one| &one.words);
         let mut wanted = words.filter_map(|word| Some((word.line, unmet(&word.text, own)?)));
         let project = installed_project(facts, &all, at + 1, context);
-        let project = project.filter(|(command, _)| is_plain(command)).and_then(|(command, text)| {
-            let limit = dependencies(&text).find_map(|one| unmet(one, own))?;
-            Some((command.words[0].line, limit))
-        });
+        let project =
+            project.filter(|(command, _)| is_plain(command)).and_then(|(command, text)| {
+                let limit = dependencies(&text).find_map(|one| unmet(one, own))?;
+                Some((command.words[0].line, limit))
+            });
         if let Some((line, limit)) = wanted.next().or(project) {
             let message = format!(
                 "pip replaces the torch {own} of `{base}`, because torch{limit} is required"

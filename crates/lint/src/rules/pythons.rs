@@ -82,7 +82,8 @@ fn python<'f>(facts: &'f Facts<'_>, all: &[Instruction], stage: usize) -> Option
     };
     let is_set = facts.settings.iter().any(|one| {
         let is_python = one.name.contains("PYTHON") || one.name.starts_with("PY");
-        is_python && version_in(&one.value).is_some_and(|other| other != version)
+        is_python
+            && version_in(&one.value).is_some_and(|other| other != version)
             && !one.value.contains('/')
     });
     let is_changed = all.iter().filter(|one| stages.contains(&one.stage)).any(is_other);
@@ -162,7 +163,8 @@ fn index(
     let Some(row) = data().indexes.iter().find(is_its) else { return };
     let version = package.version.as_deref().and_then(|version| version.split('+').next());
     let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let version = version.filter(|text| package.name == "torch" && is_number(text));
+    let version =
+        version.filter(|text| package.name == "torch" && text.contains('.') && is_number(text));
     if let Some(version) = version
         && !row.torch.is_empty()
         && !row.torch.iter().any(|one| one.contains(version))
@@ -237,8 +239,7 @@ fn paths(own: &Instruction, python: Python<'_>, found: &mut Findings<'_>) {
 
 /// Returns whether the Python of an image is in /usr/local, and not that of the distribution.
 fn is_local(python: Python<'_>) -> bool {
-    images::parts(python.base).path == "python"
-        || images::parts(python.base).path == "astral-sh/uv"
+    images::parts(python.base).path == "python" || images::parts(python.base).path == "astral-sh/uv"
 }
 
 /// Checks for a virtual environment that is copied from a stage with another Python.
@@ -321,7 +322,8 @@ pub(super) fn installed_project<'f>(
         let words = one.texts();
         let own = instruction_of(all, one.words[0].line);
         // The folder can be another one.
-        let is_here = own.is_some_and(|own| !own.text.contains("cd ") && !own.text.contains("git "));
+        let is_here =
+            own.is_some_and(|own| !own.text.contains("cd ") && !own.text.contains("git "));
         one.stage == stage
             && is_here
             && is_pip(&words)
