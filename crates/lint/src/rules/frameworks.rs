@@ -7,9 +7,10 @@ use super::packages::names_rocm;
 use super::pythons::installed_project;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
 use super::traps::instructions;
+use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::is_pip;
-use crate::shell::{ShellCommand, UNKNOWN};
+use crate::shell::{ShellCommand, UNKNOWN, Word};
 use crate::{Context, Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -124,7 +125,12 @@ fn outgrown(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         let is_open = |one: &&ShellCommand| {
             one.stage == at + 1 && is_pip(&one.texts()) && is_plain(one) && !one.is_for_other
         };
-        let words = facts.commands.iter().filter(is_open).flat_map(|one| &one.words);
+        let open = || facts.commands.iter().filter(is_open);
+        if let Some(word) = open().find_map(upgraded) {
+            let message = format!("`--upgrade` replaces the torch {own} of `{base}`");
+            return found.add("torch-replaced", word.line, message);
+        }
+        let words = open().flat_map(|one| &one.words);
         let mut wanted = words.filter_map(|word| Some((word.line, unmet(&word.text, own)?)));
         let project = installed_project(facts, &all, at + 1, context);
         let project =
@@ -133,12 +139,18 @@ fn outgrown(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
                 Some((command.words[0].line, limit))
             });
         if let Some((line, limit)) = wanted.next().or(project) {
-            let message = format!(
-                "pip replaces the torch {own} of `{base}`, because torch{limit} is required"
-            );
+            let message =
+                format!("pip replaces the torch {own} of `{base}`, because {limit} is required");
             return found.add("torch-replaced", line, message);
         }
     }
+}
+
+/// Returns the torch in a command that upgrades it.
+fn upgraded(command: &ShellCommand) -> Option<&Word> {
+    let options = ["--force-reinstall", "--upgrade", "-U"];
+    let is_upgrade = command.words.iter().any(|word| options.contains(&word.text.as_str()));
+    command.words.iter().find(|word| word.text == "torch").filter(|_| is_upgrade)
 }
 
 /// Returns the requirements of a project that are always installed.
@@ -148,8 +160,18 @@ fn dependencies(pyproject: &str) -> impl Iterator<Item = &str> {
     list.split(['"', '\'']).map(str::trim)
 }
 
-/// Returns the limit of a requirement for torch that a release does not meet: `>=2.4`.
+/// Returns a requirement that a release of torch does not meet: `torch>=2.4`.
 fn unmet(requirement: &str, own: &str) -> Option<String> {
+    for name in ["torchaudio", "torchvision"] {
+        let version = requirement.strip_prefix(name).and_then(|rest| rest.strip_prefix("=="));
+        let Some(version) = version.filter(|version| !version.contains('+')) else { continue };
+        let is_its =
+            |row: &&CouplingRow| row.with.get(name).is_some_and(|one| one.contains(version));
+        let mut rows = data().couplings.iter().filter(is_its).peekable();
+        let is_known = rows.peek().is_some();
+        let meets = rows.any(|row| row.releases.iter().any(|one| one.contains(own)));
+        return (is_known && !meets).then(|| format!("the torch of {name} {version}"));
+    }
     let rest = requirement.strip_prefix("torch").map(str::trim_start)?;
     let operator = ["==", ">=", "~="].into_iter().find(|one| rest.starts_with(one))?;
     let version = rest[operator.len()..].trim_start();
@@ -165,7 +187,7 @@ fn unmet(requirement: &str, own: &str) -> Option<String> {
     };
     let (wanted, own) = (numbers(&version[..end])?, numbers(own)?);
     let is_unmet = wanted > own || operator == "==" && wanted < own;
-    is_unmet.then(|| format!("{operator}{}", &version[..end]))
+    is_unmet.then(|| format!("torch{operator}{}", &version[..end]))
 }
 
 /// Returns whether a script creates several Python environments, so that packages may be in

@@ -1,7 +1,7 @@
 //! Programs that come from a stage with a newer C library.
 
 use super::images::released;
-use super::stages::{fixed_base, last_stages, parts};
+use super::stages::{copied_from, fixed_base, last_stages};
 use super::traps::{Instruction, instructions};
 use crate::data::ReleaseRow;
 use crate::shell::ShellCommand;
@@ -50,19 +50,12 @@ const OTHER: [&str; 5] = [".local", "dist-packages", "node_modules", "site-packa
 
 /// Returns the stage from which an instruction copies compiled programs.
 fn source(facts: &Facts<'_>, own: &Instruction) -> Option<usize> {
-    let (name, rest) = parts(own);
-    let (_, from) = rest.split_once("--from=").filter(|_| name == "COPY")?;
-    let mut words = from.split_whitespace();
-    let from = words.next()?;
-    let words: Vec<&str> = words.filter(|word| !word.starts_with("--")).collect();
-    let (_, sources) = words.split_last()?;
+    let (stage, paths) = copied_from(facts, own)?;
+    let (_, sources) = paths.split_last()?;
     let has = |texts: &[&str]| {
         sources.iter().any(|source| texts.iter().any(|text| source.contains(text)))
     };
-    let is_its = |name: &String| name.eq_ignore_ascii_case(from);
-    let at = facts.stages.iter().position(|one| one.name.as_ref().is_some_and(is_its));
-    let at = at.or_else(|| from.parse().ok()).filter(|at| *at < facts.stages.len());
-    at.filter(|_| has(&COMPILED) && !has(&OTHER)).map(|at| at + 1)
+    (has(&COMPILED) && !has(&OTHER)).then_some(stage)
 }
 
 /// Returns whether a stage compiles programs.

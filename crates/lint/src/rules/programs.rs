@@ -132,9 +132,17 @@ impl Contents {
             if !is_known && !is_own {
                 self.lacks.clear();
             }
-            self.lacks.remove(name);
+            self.remove(name);
         }
-        self.lacks.remove(base_name(target));
+        self.remove(base_name(target));
+    }
+
+    /// Removes a program that is brought in another way than by a package. That way can bring
+    /// certificates too.
+    fn remove(&mut self, program: &str) {
+        if self.lacks.remove(program) {
+            self.lacks.remove(CERTIFICATES);
+        }
     }
 
     /// Returns the program that a command calls, if it is missing.
@@ -219,10 +227,7 @@ impl Contents {
         }
         // `ln -s /usr/bin/python3 /usr/bin/python`, `curl -o /usr/local/bin/jq`
         for word in &words[1..] {
-            // Whatever brings a program in another way can bring certificates too.
-            if self.lacks.remove(base_name(word)) {
-                self.lacks.remove(CERTIFICATES);
-            }
+            self.remove(base_name(word));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::images::{self, released};
 use super::packages::python_of;
-use super::stages::{command_of, fixed_base, instruction_of, parent, parts};
+use super::stages::{command_of, copied_from, fixed_base, instruction_of, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{IndexRow, data};
 use crate::facts::Package;
@@ -33,7 +33,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     for (at, own) in pythons.iter().enumerate() {
         let Some(own) = own else { continue };
         wheels(facts, at + 1, *own, found);
-        project(facts, &all, (at + 1, *own), context, found);
+        project(facts, &all, at + 1, context, found);
         for one in all.iter().filter(|one| one.stage == at + 1) {
             paths(one, *own, found);
             environment(facts, &all, one, &pythons, found);
@@ -180,14 +180,14 @@ fn index(
     }
     let own = command_of(facts, package).and_then(python_of);
     let wanted = python.filter(|python| own.is_none_or(|own| own == python.version));
-    if let Some(Python { version, base }) = wanted
+    if let Some(used) = wanted
         && !row.python.is_empty()
-        && !row.python.iter().any(|one| one.contains(version))
+        && !row.python.iter().any(|one| one.contains(used.version))
         && !found.places().contains(&(package.line, "wheel-python"))
     {
         let message = format!(
-            "PyTorch's index `{name}` has no `{}` for Python {version}, which `{base}` has",
-            package.name
+            "PyTorch's index `{name}` has no `{}` for Python {}, which `{}` has",
+            package.name, used.version, used.base
         );
         found.add("wheel-python", package.line, message);
     }
@@ -250,17 +250,11 @@ fn environment(
     pythons: &[Option<Python<'_>>],
     found: &mut Findings<'_>,
 ) {
-    let (name, rest) = parts(own);
-    let Some((_, from)) = rest.split_once("--from=").filter(|_| name == "COPY") else { return };
-    let mut words = from.split_whitespace();
-    let stage = words.next().and_then(|from| {
-        let is_its = |name: &String| name.eq_ignore_ascii_case(from);
-        facts.stages.iter().position(|one| one.name.as_ref().is_some_and(is_its))
-    });
-    let source = words.find(|word| !word.starts_with("--")).unwrap_or_default();
+    let Some((stage, paths)) = copied_from(facts, own) else { return };
+    let source = paths.first().copied().unwrap_or_default();
     let folder = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let is_environment = folder.contains("venv") && !source.contains("site-packages");
-    let builder = stage.and_then(|stage| pythons.get(stage).copied().flatten());
+    let builder = pythons.get(stage - 1).copied().flatten();
     let target = pythons.get(own.stage - 1).copied().flatten();
     let (Some(builder), Some(target)) = (builder.filter(|_| is_environment), target) else {
         return;
@@ -296,10 +290,11 @@ fn environment(
 fn project(
     facts: &Facts<'_>,
     all: &[Instruction],
-    (stage, python): (usize, Python<'_>),
+    stage: usize,
     context: Context<'_>,
     found: &mut Findings<'_>,
 ) {
+    let Some(python) = python(facts, all, stage) else { return };
     let Some((command, text)) = installed_project(facts, all, stage, context) else { return };
     let Some(wanted) = required(&text) else { return };
     let Python { version, base } = python;

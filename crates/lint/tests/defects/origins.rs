@@ -101,6 +101,9 @@ fn an_index_of_pytorch_has_these_packages() {
         "pip install 'torch>=2.4' -c constraints.txt",
         "pip install --no-deps 'torch>=2.4'",
         "pip install torchmetrics==1.4",
+        "pip install torchvision==0.18.0",
+        "pip install --upgrade pip torchmetrics",
+        "pip install --upgrade torch --index-url https://download.pytorch.org/whl/rocm6.2",
         "pip install torch==2.4.0+rocm6.2 -f https://repo.radeon.com/a/",
     ] {
         fine("torch-replaced", &[&install(image, words)]);

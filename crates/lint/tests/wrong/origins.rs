@@ -178,4 +178,23 @@ pub(super) const WRONG: &[Wrong] = &[
         2,
         "FROM rocm/pytorch:latest\nRUN apt-get update && apt-get install -y libgl1-mesa-glx\n",
     ),
+    (
+        "torch-replaced",
+        "Dockerfile",
+        2,
+        "FROM rocm/pytorch:rocm6.3.2_ubuntu22.04_py3.10_pytorch_release_2.4.0\nRUN pip install --upgrade torch\n",
+    ),
+    (
+        "torch-replaced",
+        "Dockerfile",
+        2,
+        "FROM rocm/pytorch:rocm6.3.2_ubuntu22.04_py3.10_pytorch_release_2.4.0\nRUN pip install torchvision==0.20.1\n",
+    ),
+    (
+        "package-gone",
+        "Dockerfile",
+        2,
+        "FROM docker.io/library/fedora:44@sha256:1\nRUN dnf install -y build-essential\n",
+    ),
+    ("package-gone", "a.sh", 2, "set -e\napt-get install -y python3-devel\n"),
 ];
