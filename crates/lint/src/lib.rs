@@ -148,9 +148,10 @@ fn together<'a>(
 }
 
 /// The rules about packages that depend on the image or on other packages.
-const TOGETHER: [&str; 10] = [
+const TOGETHER: [&str; 11] = [
     "cpu-package",
     "cuda-package",
+    "no-such-version",
     "package-needs-program",
     "packages-do-not-match",
     "packages-same-module",

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pins::reader::{Report, Reported};
 
-use super::read::{Named, line, lower};
-use super::{ContentsRow, GoneRow, ModuleRow, NeedsRow};
+use super::read::{Named, line, lower, releases};
+use super::{ContentsRow, GoneRow, IndexRow, ModuleRow, NeedsRow, ReleaseRow};
 use crate::forms;
 
 pub(super) fn read_contents(
@@ -66,6 +66,37 @@ pub(super) fn read_module(
     named.table.check_form(report, forms::MODULE.keys);
     let packages = named.table.texts(report, "packages", "onnxruntime", line);
     Ok(ModuleRow { module: named.name.to_owned(), packages: packages? })
+}
+
+pub(super) fn read_index(report: &mut Report<'_>, named: &Named<'_>) -> Result<IndexRow, Reported> {
+    named.table.check_form(report, forms::INDEX.keys);
+    let names = named.table.texts(report, "names", "rocm6.2.4", line);
+    let torch = named.table.texts(report, "torch", "2.6 to 2.7", releases);
+    let python = named.table.texts(report, "python", "3.9 to 3.13", releases);
+    Ok(IndexRow { names: names?, torch: torch?, python: python? })
+}
+
+pub(super) fn read_release(
+    report: &mut Report<'_>,
+    named: &Named<'_>,
+) -> Result<ReleaseRow, Reported> {
+    named.table.check_form(report, forms::RELEASE.keys);
+    let name = named.table.required(report, "name", "name = \"Ubuntu 24.04\"", line);
+    let images = named.table.texts(report, "images", "ubuntu:24.04*", line);
+    let based = named.table.texts(report, "based", "python:*-trixie", line);
+    let codename = named.table.optional(report, "codename", line);
+    let python = named.table.optional(report, "python", line);
+    let glibc = named.table.optional(report, "glibc", line);
+    let end = named.table.date(report, "end");
+    Ok(ReleaseRow {
+        name: name?,
+        images: images?,
+        based: based?,
+        codename: codename?,
+        python: python?,
+        glibc: glibc?,
+        end: end?,
+    })
 }
 
 pub(super) fn read_needs(report: &mut Report<'_>, named: &Named<'_>) -> Result<NeedsRow, Reported> {

@@ -141,6 +141,8 @@ pub struct Data {
     pub(crate) needs: Vec<NeedsRow>,
     /// Python packages that contain the same module.
     pub(crate) modules: Vec<ModuleRow>,
+    /// PyTorch's indexes for ROCm.
+    pub(crate) indexes: Vec<IndexRow>,
     /// Patterns of images whose Python refuses pip outside virtual environments.
     pub(crate) externally_managed: Vec<String>,
     /// Patterns of images that contain no package lists of apt.
@@ -371,6 +373,16 @@ pub(crate) struct ModuleRow {
     pub(crate) packages: Vec<String>,
 }
 
+/// An index of PyTorch for a release of ROCm.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct IndexRow {
+    pub(crate) names: Vec<String>,
+    /// The releases of torch; empty if they are unknown.
+    pub(crate) torch: Vec<Releases>,
+    /// The versions of Python; empty if they are unknown.
+    pub(crate) python: Vec<Releases>,
+}
+
 /// Python packages that need programs or libraries of the system.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NeedsRow {
@@ -393,6 +405,10 @@ pub(crate) struct ReleaseRow {
     /// Patterns of images that are based on the release's image.
     pub(crate) based: Vec<String>,
     pub(crate) codename: Option<String>,
+    /// The version of `python3`.
+    pub(crate) python: Option<String>,
+    /// The version of the C library.
+    pub(crate) glibc: Option<String>,
     /// The last day with updates, `YYYY-MM-DD`.
     pub(crate) end: Option<String>,
 }

@@ -9,12 +9,13 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::contents::{
-    by_package, read_contents, read_gone, read_module, read_needs, read_program,
+    by_package, read_contents, read_gone, read_index, read_module, read_needs, read_program,
+    read_release,
 };
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
-    NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, ReleaseRow, RocmRow, Row, Rule,
-    SectionRow, Severity, VariableRow, WheelRow, WordRow,
+    NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, RocmRow, Row, Rule, SectionRow,
+    Severity, VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -43,6 +44,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let gone = reader.rows("gone", read_gone);
         let needs = reader.rows("needs", read_needs);
         let modules = reader.rows("module", read_module);
+        let indexes = reader.rows("index", read_index);
         let releases = reader.rows("release", read_release);
         let couplings = reader.rows("coupling", read_coupling);
         let gpus = reader.rows("gpu", read_gpu);
@@ -97,6 +99,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             gone: gone?,
             needs: needs?,
             modules: modules?,
+            indexes: indexes?,
             externally_managed,
             uid_1000,
             without_lists,
@@ -438,16 +441,6 @@ fn read_base(
     Ok((named.name.to_owned(), named.table.texts(report, "repositories", "debian", line)?))
 }
 
-fn read_release(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReleaseRow, Reported> {
-    named.table.check_form(report, forms::RELEASE.keys);
-    let name = named.table.required(report, "name", "name = \"Ubuntu 24.04\"", line);
-    let images = named.table.texts(report, "images", "ubuntu:24.04*", line);
-    let based = named.table.texts(report, "based", "python:*-trixie", line);
-    let codename = named.table.optional(report, "codename", line);
-    let end = named.table.date(report, "end");
-    Ok(ReleaseRow { name: name?, images: images?, based: based?, codename: codename?, end: end? })
-}
-
 fn read_coupling(report: &mut Report<'_>, named: &Named<'_>) -> Result<CouplingRow, Reported> {
     named.table.check_form(report, forms::COUPLING.keys);
     let of_torch = named.releases(report);
@@ -591,7 +584,7 @@ fn package_releases(text: &str) -> Result<(String, Releases), Wrong> {
     Ok((package.to_owned(), releases(range)?))
 }
 
-fn releases(text: &str) -> Result<Releases, Wrong> {
+pub(super) fn releases(text: &str) -> Result<Releases, Wrong> {
     text.parse().map_err(|_| {
         wrong(
             format!("{} is not a range of releases", quote(text)),

@@ -106,6 +106,28 @@ pub const MODULE: Form = Form::of(
     )]],
 );
 
+/// An index of PyTorch.
+pub const INDEX: Form = Form::of(
+    "An index of PyTorch for a release of ROCm. Its name is in `names`.",
+    &[&[
+        Key::optional("names", Kind::Texts, "The names.", "none", "names = [\"rocm6.2.4\"]"),
+        Key::optional(
+            "torch",
+            Kind::Texts,
+            "The releases of torch that it has.",
+            "any",
+            "torch = [\"2.6 to 2.7\"]",
+        ),
+        Key::optional(
+            "python",
+            Kind::Texts,
+            "The versions of Python that it has wheels for.",
+            "any",
+            "python = [\"3.9 to 3.13\"]",
+        ),
+    ]],
+);
+
 /// A release of a distribution.
 pub const RELEASE: Form = Form::of(
     "A release of a distribution.",
@@ -124,6 +146,20 @@ pub const RELEASE: Form = Form::of(
             "Patterns of other images that are based on this release.",
             "none",
             "based = [\"python:*-trixie\"]",
+        ),
+        Key::optional(
+            "python",
+            Kind::Text,
+            "The version of Python that the release calls `python3`.",
+            "none",
+            "python = \"3.12\"",
+        ),
+        Key::optional(
+            "glibc",
+            Kind::Text,
+            "The version of its C library.",
+            "none",
+            "glibc = \"2.39\"",
         ),
         Key::optional(
             "codename",

@@ -5,7 +5,7 @@ mod names;
 
 use pins::form::{Form, Key, Kind};
 
-pub use contents::{CONTENTS, GONE, MODULE, NEEDS, PROGRAM, RELEASE};
+pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, RELEASE};
 pub use names::{BASE, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
@@ -140,6 +140,13 @@ pub const LINT: Form = Form::of(
             "module",
             Kind::TableByName(&MODULE),
             "Python packages that contain the same module.",
+            "none",
+            "",
+        ),
+        Key::optional(
+            "index",
+            Kind::TableByName(&INDEX),
+            "PyTorch's indexes for ROCm.",
             "none",
             "",
         ),

@@ -10,7 +10,8 @@ use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for (line, text) in facts.lines() {
-        if let Some(message) = mixed_up(&text.to_ascii_lowercase()) {
+        let lower = text.to_ascii_lowercase();
+        if let Some(message) = mixed_up(&lower).or_else(|| explained(&lower)) {
             found.add("silicon-mixup", line, message);
         }
     }
@@ -52,6 +53,42 @@ fn mixed_up(lower: &str) -> Option<String> {
             let has = |one: &&str| start.contains(one) || rest_of.contains(one);
             let is_treated = TREATED.iter().any(has);
             if is_name && !is_treated && !has_other && is_known && target != row.target {
+                return Some(format!("`{word}` is {}, not {target}", row.target));
+            }
+        }
+    }
+    None
+}
+
+/// Words that can stand between a target and the name of its GPU.
+const BRANDS: [&str; 5] = ["amd", "radeon", "rx", "gpu", "the"];
+
+/// Returns the problem if a line in lower case explains a target with the name of another GPU:
+/// `gfx1200 = RX 9070`, `gfx1200 (Radeon RX 9070 XT)`.
+fn explained(lower: &str) -> Option<String> {
+    if !lower.contains("gfx") || TREATED.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    for row in &data().gpus {
+        for word in &row.words {
+            let Some((before, rest)) = lower.split_once(word.as_str()) else { continue };
+            // The RX 6800M is another GPU than the RX 6800.
+            if rest.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+                continue;
+            }
+            let Some(at) = before.rfind("gfx") else { continue };
+            let after = &before[at..];
+            let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+            let (target, between) = after.split_at(end);
+            let Ok(target) = target.parse::<GpuTarget>() else { continue };
+            let is_sign = between.trim_start().starts_with(['=', '(', ':']);
+            let mut words =
+                between.split(|c: char| " =(:".contains(c)).filter(|one| !one.is_empty());
+            let is_name = is_sign && words.all(|one| BRANDS.contains(&one));
+            // A list of targets before the sign, or an assignment, says nothing about the name.
+            let is_list = before[..at].ends_with(['/', ',', ';', '=', '"']);
+            let is_known = data().gpus.iter().any(|one| one.target == target);
+            if is_name && is_known && !is_list && target != row.target {
                 return Some(format!("`{word}` is {}, not {target}", row.target));
             }
         }
@@ -118,6 +155,21 @@ fn single(facts: &Facts<'_>, found: &mut Findings<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_is_explained_with_its_own_name() {
+        for (text, expected) in [
+            ("#   gfx1200 = rx 9070/xt      (rdna4)", Some("`rx 9070` is gfx1201, not gfx1200")),
+            ("# gfx1201 (radeon rx 9060 xt)", Some("`rx 9060` is gfx1200, not gfx1201")),
+            ("#   gfx1100 = rx 7900 xtx     (rdna3)", None),
+            ("# gfx1031: rx 6800m", None),
+            ("# gfx1030 = rx 6800, rx 6700 xt with an override", None),
+            ("-e arch=gfx1030,gfx1031 (rx 6800)", None),
+            ("gfx1030: also for the rx 6700 xt", None),
+        ] {
+            assert_eq!(explained(text).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn names_belong_to_their_targets() {

@@ -6,8 +6,11 @@ use super::images::{self, Parts};
 use super::packages::names_rocm;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
 use super::traps::instructions;
+use crate::data::{CouplingRow, data};
 use crate::facts::Package;
-use crate::shell::{ShellCommand, UNKNOWN};
+use crate::python::is_pip;
+use crate::shell::{ShellCommand, UNKNOWN, Word};
+use crate::specifier::requirement;
 use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -17,6 +20,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
+    outgrown(facts, found);
     brought(facts, found);
     whole(facts, found);
     for_ollama(facts, found);
@@ -106,6 +110,57 @@ fn replaced(facts: &Facts<'_>, found: &mut Findings<'_>) {
             return found.add("torch-replaced", package.line, message);
         }
     }
+}
+
+/// Checks for a requirement that the torch of a rocm/pytorch image does not meet.
+fn outgrown(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if SETTINGS.iter().any(|one| facts.text.contains(one)) || facts.code.contains("/whl/") {
+        return;
+    }
+    for (at, stage) in facts.stages.iter().enumerate() {
+        let base = stage.base.as_str();
+        let is_rocm = images::parts(base).path == "rocm/pytorch" && !base.contains(UNKNOWN);
+        let Some(own) = images::release_of(base, "pytorch").filter(|_| is_rocm) else { continue };
+        let is_open = |one: &&ShellCommand| {
+            one.stage == at + 1 && is_pip(&one.texts()) && is_plain(one) && !one.is_for_other
+        };
+        let open = || facts.commands.iter().filter(is_open);
+        if let Some(word) = open().find_map(upgraded) {
+            let message = format!("`--upgrade` replaces the torch {own} of `{base}`");
+            return found.add("torch-replaced", word.line, message);
+        }
+        let words = open().flat_map(|one| &one.words);
+        let mut wanted = words.filter_map(|word| Some((word.line, unmet(&word.text, own)?)));
+        if let Some((line, limit)) = wanted.next() {
+            let message =
+                format!("pip replaces the torch {own} of `{base}`, because {limit} is required");
+            return found.add("torch-replaced", line, message);
+        }
+    }
+}
+
+/// Returns the torch in a command that upgrades it.
+fn upgraded(command: &ShellCommand) -> Option<&Word> {
+    let options = ["--force-reinstall", "--upgrade", "-U"];
+    let is_upgrade = command.words.iter().any(|word| options.contains(&word.text.as_str()));
+    command.words.iter().find(|word| word.text == "torch").filter(|_| is_upgrade)
+}
+
+/// Returns a requirement that a release of torch does not meet: `torch>=2.4`.
+fn unmet(text: &str, own: &str) -> Option<String> {
+    for name in ["torchaudio", "torchvision"] {
+        let version = text.strip_prefix(name).and_then(|rest| rest.strip_prefix("=="));
+        let Some(version) = version.filter(|version| !version.contains('+')) else { continue };
+        let is_its =
+            |row: &&CouplingRow| row.with.get(name).is_some_and(|one| one.contains(version));
+        let mut rows = data().couplings.iter().filter(is_its).peekable();
+        let is_known = rows.peek().is_some();
+        let meets = rows.any(|row| row.releases.iter().any(|one| one.contains(own)));
+        return (is_known && !meets).then(|| format!("the torch of {name} {version}"));
+    }
+    let torch = requirement(text).filter(|one| one.name == "torch" && !one.is_special)?;
+    let is_unmet = !torch.specifier.contains('+') && torch.allows(own) == Some(false);
+    is_unmet.then(|| format!("torch{}", torch.specifier))
 }
 
 /// Returns whether a script creates several Python environments, so that packages may be in

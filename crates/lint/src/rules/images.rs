@@ -6,7 +6,7 @@ use super::{for_gpu, rocm};
 use crate::data::{ImageRow, ReleaseRow, data, matches, matches_any};
 use crate::facts::{Container, Image};
 use crate::shell::{Scope, Setting, UNKNOWN, Word};
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// The parts of a reference that the rules need.
 #[derive(Debug)]
@@ -294,10 +294,13 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
     let container = facts.containers.iter().find(|one| one.image.as_ref().is_some_and(is_its));
     let merged = container.and_then(Container::merged);
     let options = merged.as_ref().or(container).map_or(&[][..], |one| &one.options);
-    for row in &data().images {
+    for row in data().images.iter().filter(|row| is_about(row, path, tag)) {
         // A digest alone does not show what the image contains.
         let is_known = row.option.is_none() || !is_only_digest;
-        let has_option = is_known && is_with_options(row, options);
+        let is_certain = is_with_options(row, options);
+        let is_given =
+            is_certain || is_without_rocm(row) && container.is_some() && is_for_amd(facts);
+        let has_option = is_known && is_given && !has_other_option(row, options);
         let is_variable = |one: &Setting| {
             one.scope == Scope::Image
                 && one.stage == image.stage
@@ -313,12 +316,14 @@ fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Fin
         let is_wanted = has_option && has_variable && has_rocm && is_its_build;
         // A private registry can have other tags.
         let is_private = row.row.rule == "image-tag-missing" && !is_public(&image.reference);
-        if !(is_about(row, path, tag) && is_wanted) || is_private {
+        if !is_wanted || is_private {
             continue;
         }
         let message = row.row.message.replace("{image}", reference);
         let sure = facts.target.matches(&row.row.gpus, context);
-        if let Some(hit) = for_gpu(Hit::new(&row.row.rule, line, message).of(&row.row), sure) {
+        let hit = Hit::new(&row.row.rule, line, message).of(&row.row);
+        let hit = if is_certain { hit } else { hit.at_most(Severity::Warning) };
+        if let Some(hit) = for_gpu(hit, sure) {
             found.hit(hit);
         }
     }
@@ -342,6 +347,33 @@ fn is_public(reference: &str) -> bool {
 fn is_with_options(row: &ImageRow, options: &[Word]) -> bool {
     let has = |pattern: &String| options.iter().any(|one| matches(pattern, &one.text));
     row.option.as_ref().is_none_or(has) && !row.except_option.as_ref().is_some_and(has)
+}
+
+/// Returns whether the container has an option with which a row does not apply.
+fn has_other_option(row: &ImageRow, options: &[Word]) -> bool {
+    let has = |pattern: &String| options.iter().any(|one| matches(pattern, &one.text));
+    row.except_option.as_ref().is_some_and(has)
+}
+
+/// Returns whether a row is about images that cannot use /dev/kfd.
+fn is_without_rocm(row: &ImageRow) -> bool {
+    matches!(row.row.rule.as_str(), "image-without-rocm" | "ollama-without-rocm")
+        && row.option.is_some()
+}
+
+/// Returns whether the name of a compose file says that it is for AMD GPUs, although the file passes
+/// none to its containers.
+fn is_for_amd(facts: &Facts<'_>) -> bool {
+    let name = facts.file.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_named = words.any(|word| matches!(word, "amd" | "amdgpu" | "rocm"));
+    if facts.kind != Kind::Compose || !is_named {
+        return false;
+    }
+    let passes = ["/dev/kfd", "/dev/dri", "privileged", "devices:", "extends:"]
+        .iter()
+        .any(|text| facts.code.contains(text));
+    !passes
 }
 
 /// Checks a service whose image is named only in the base file, and whose options are not.

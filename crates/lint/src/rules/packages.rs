@@ -188,7 +188,8 @@ fn wheels(facts: &Facts<'_>, package: &Package, found: &mut Findings<'_>) {
     }
 }
 
-fn python_of(command: &ShellCommand) -> Option<&str> {
+/// Returns the Python that a command names.
+pub(super) fn python_of(command: &ShellCommand) -> Option<&str> {
     let words: Vec<&str> = command.texts();
     let asked = words.windows(2).find(|two| matches!(two[0], "--python" | "-p")).map(|two| two[1]);
     let named = words.iter().find(|word| word.starts_with("--python="));

@@ -55,6 +55,9 @@ fn each_stage(
                         }
                         contents.after(command);
                     }
+                    if let Some(line) = contents.missing_sudo(own, facts) {
+                        report(line, format!("`{base}` has no `sudo`, and nothing installs it"));
+                    }
                 }
                 _ => {}
             }
@@ -88,6 +91,15 @@ struct Contents {
     reported: BTreeSet<String>,
 }
 
+/// The program that starts another one as root.
+const SUDO: &str = "sudo";
+
+/// The package that Python's module `venv` needs on Debian and Ubuntu.
+const VENV: &str = "python3-venv";
+
+/// The package with the certificates of authorities.
+const CERTIFICATES: &str = "ca-certificates";
+
 /// Endings of files that contain no programs.
 const NO_PROGRAMS: [&str; 12] = [
     ".conf", ".crt", ".env", ".ini", ".json", ".list", ".md", ".pem", ".toml", ".txt", ".whl",
@@ -98,6 +110,9 @@ impl Contents {
     /// Reads what a copy can bring: any program, if it copies a folder or an archive.
     fn copied(&mut self, own: &Instruction) {
         let is_other = own.text.contains("--from=");
+        if is_other {
+            self.lacks.remove(CERTIFICATES);
+        }
         let words = own.text.split_whitespace().skip(1).filter(|word| !word.starts_with("--"));
         let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '[', ']', ','])).collect();
         let Some((target, sources)) = words.split_last() else { return };
@@ -117,19 +132,72 @@ impl Contents {
             if !is_known && !is_own {
                 self.lacks.clear();
             }
-            self.lacks.remove(name);
+            self.remove(name);
         }
-        self.lacks.remove(base_name(target));
+        self.remove(base_name(target));
+    }
+
+    /// Removes a program that is brought in another way than by a package. That way can bring
+    /// certificates too.
+    fn remove(&mut self, program: &str) {
+        if self.lacks.remove(program) {
+            self.lacks.remove(CERTIFICATES);
+        }
     }
 
     /// Returns the program that a command calls, if it is missing.
     fn missing(&mut self, own: &Instruction, command: &ShellCommand) -> Option<String> {
         let program = match command.words[0].text.as_str() {
             "apt-key" => "gpg",
+            _ if self.makes_broken_environment(command) => VENV,
+            program if self.cannot_verify(program, command) => CERTIFICATES,
             program => program,
         };
         let is_missing = self.lacks.contains(program) && !is_conditional(&own.text);
         (is_missing && self.reported.insert(program.to_owned())).then(|| program.to_owned())
+    }
+
+    /// Returns whether a command makes a virtual environment without the package that it needs on
+    /// Debian and Ubuntu.
+    fn makes_broken_environment(&self, command: &ShellCommand) -> bool {
+        let words = command.texts();
+        let is_module = words.windows(2).any(|two| two == ["-m", "venv"]);
+        let is_python = base_name(words[0]).starts_with("python3");
+        is_python
+            && is_module
+            && !words.contains(&"--without-pip")
+            && !self.lacks.contains("python3")
+    }
+
+    /// Returns whether a program downloads over HTTPS without the certificates of authorities.
+    fn cannot_verify(&self, program: &str, command: &ShellCommand) -> bool {
+        let has = |wanted: &[&str]| {
+            command.words.iter().any(|word| wanted.iter().any(|one| word.text.starts_with(one)))
+        };
+        let is_short =
+            |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains('k');
+        let is_open = has(&["--insecure", "--no-check-certificate", "http.sslVerify", "--cacert"])
+            || program == "curl" && command.words.iter().any(|word| is_short(&word.text));
+        matches!(program, "curl" | "git" | "wget")
+            && has(&["https://"])
+            && !is_open
+            && !self.lacks.contains(program)
+    }
+
+    /// Returns the line with `sudo`, if it is missing and a `RUN` calls it. Commands do not contain the
+    /// word, because it only starts another command.
+    fn missing_sudo(&mut self, own: &Instruction, facts: &Facts<'_>) -> Option<usize> {
+        let is_missing = self.lacks.contains(SUDO) && !is_conditional(&own.text);
+        let is_call = |text: &str| {
+            let text = text.trim_start();
+            let text =
+                ["RUN ", "run "].iter().find_map(|run| text.strip_prefix(run)).unwrap_or(text);
+            let mut commands = text.split(['&', ';', '|', '(']).map(str::trim_start);
+            !text.starts_with('#') && commands.any(|one| one.starts_with("sudo "))
+        };
+        let mut lines = facts.lines().skip(own.line - 1).take(own.last + 1 - own.line);
+        let (line, _) = lines.find(|(_, text)| is_call(text)).filter(|_| is_missing)?;
+        self.reported.insert(SUDO.to_owned()).then_some(line)
     }
 
     /// Reads what a command brings.
@@ -137,6 +205,10 @@ impl Contents {
         let words: Vec<&str> = command.texts();
         let program = base_name(words[0]);
         if let Some(packages) = packages(&words) {
+            // Recommendations bring the certificates with nearly every package.
+            if !words.iter().any(|word| word.to_ascii_lowercase().contains("install-recommends")) {
+                self.lacks.remove(CERTIFICATES);
+            }
             // The dependencies are known only for the packages of Debian and Ubuntu.
             let is_apt = program.starts_with("apt");
             for package in packages {
@@ -155,7 +227,7 @@ impl Contents {
         }
         // `ln -s /usr/bin/python3 /usr/bin/python`, `curl -o /usr/local/bin/jq`
         for word in &words[1..] {
-            self.lacks.remove(base_name(word));
+            self.remove(base_name(word));
         }
     }
 }

@@ -193,6 +193,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     mixed(facts, found);
     repeated(facts, found);
     repeated_base(facts, found);
+    installers(facts, found);
     let mut seen = BTreeSet::new();
     for (url, line, stage) in urls(facts) {
         let Some(release) = &release_in(url) else { continue };
@@ -206,6 +207,22 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let is_series = url.contains(PYTORCH);
             let named = Named { release, line, is_series, is_word: false, message };
             judge(named, facts, context, found);
+        }
+    }
+}
+
+/// Checks for an installer of another release than that of its folder.
+fn installers(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for (url, line, _) in urls(facts) {
+        let Some((_, rest)) = url.split_once("repo.radeon.com/amdgpu-install/") else { continue };
+        let folder = rest.split('/').next().and_then(release);
+        let file = rest.rsplit(INSTALLER).next().filter(|_| rest.contains(INSTALLER));
+        let (Some(folder), Some(file)) = (folder, file.and_then(installed)) else { continue };
+        // Older folders have the release of the driver: `22.40`.
+        let is_rocm = folder.split('.').next().is_some_and(|major| major.len() == 1);
+        if is_rocm && file.trim_end_matches(".0") != folder.trim_end_matches(".0") {
+            let message = format!("the installer of ROCm {file} is not in the folder `{folder}`");
+            found.add("rocm-package-gone", line, message);
         }
     }
 }

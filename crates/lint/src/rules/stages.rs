@@ -105,6 +105,22 @@ pub(super) fn parent(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> Op
     earlier.enumerate().find(|(_, one)| is_base(one)).map(|(at, _)| at + 1)
 }
 
+/// Returns the earlier stage from which an instruction copies, and the paths: the sources, and the
+/// target.
+pub(super) fn copied_from<'i>(
+    facts: &Facts<'_>,
+    own: &'i Instruction,
+) -> Option<(usize, Vec<&'i str>)> {
+    let (instruction, rest) = parts(own);
+    let (_, options) = rest.split_once("--from=").filter(|_| instruction == "COPY")?;
+    let mut words = options.split_whitespace();
+    let from = words.next()?;
+    let is_its = |name: &String| name.eq_ignore_ascii_case(from);
+    let named = facts.stages.iter().position(|one| one.name.as_ref().is_some_and(is_its));
+    let at = named.or_else(|| from.parse().ok()).filter(|at| at + 1 < own.stage)?;
+    Some((at + 1, words.filter(|word| !word.starts_with("--")).collect()))
+}
+
 /// Instructions in which only variables are replaced.
 const NOT_RUN: [&str; 5] = ["ARG", "ENV", "EXPOSE", "USER", "WORKDIR"];
 

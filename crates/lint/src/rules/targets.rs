@@ -3,6 +3,7 @@
 
 use ::names::GpuTarget;
 
+use super::stages::HIP_OPTIONS;
 use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -43,8 +44,37 @@ const BUILDS: [&str; 24] = [
     "tensorflow",
 ];
 
+/// Checks for the list of targets of a build with CMake, which does not read the environment.
+fn for_cmake(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
+    let Setting { name, line, scope, .. } = setting;
+    let is_wanted = matches!(name.as_str(), "AMDGPU_TARGETS" | "GPU_TARGETS");
+    if !is_wanted || *scope != Scope::Image {
+        return;
+    }
+    let is_used = [format!("${name}"), format!("${{{name}"), format!("-D{name}")]
+        .iter()
+        .any(|text| facts.code.contains(text));
+    let is_hip = |command: &ShellCommand| {
+        let is_option = |text: &str| {
+            let lower = text.to_ascii_lowercase();
+            HIP_OPTIONS.iter().any(|option| lower.starts_with(option))
+        };
+        command.words[0].text == "cmake" && command.words.iter().any(|word| is_option(&word.text))
+    };
+    let lower = facts.code.to_ascii_lowercase();
+    // A script can pass it on.
+    let has_other =
+        [".sh", "hip_architectures", "makefile"].iter().any(|text| lower.contains(text));
+    if !is_used && !has_other && facts.commands.iter().any(is_hip) {
+        let message = format!("CMake does not read `{name}` from the environment");
+        let hit = Hit::new("variable-without-effect", *line, message);
+        found.hit(hit.help(format!("pass it to cmake: `-D{name}=${name}`")));
+    }
+}
+
 /// Checks for a build variable in an image that compiles nothing.
 pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
+    for_cmake(facts, setting, found);
     let Setting { name, line, scope, .. } = setting;
     let is_wanted = BUILD_ONLY.contains(&name.as_str()) && *scope == Scope::Image;
     if facts.kind != Kind::Dockerfile || !is_wanted {

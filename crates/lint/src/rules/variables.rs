@@ -9,6 +9,7 @@ use super::{for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
+use crate::target::Match;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -74,9 +75,13 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);
-        let sure = facts.target.matches(&row.row.gpus, context);
+        let sure = match facts.target.matches(&row.row.gpus, context) {
+            // An override imitates a GPU of the same family.
+            Match::Unknown if facts.target.names(&row.row.gpus) => Match::Possible,
+            sure => sure,
+        };
         // If no GPU is known, a row about one GPU does not apply.
-        let is_sure = sure != crate::target::Match::Unknown;
+        let is_sure = sure != Match::Unknown;
         let hit = Hit::new(&row.row.rule, *line, message).of(&row.row);
         if let Some(hit) = for_gpu(hit, sure).filter(|_| is_sure) {
             found.hit(hit);
@@ -389,7 +394,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
         let sure = facts.target.matches(&row.row.gpus, context);
-        if !is_listed || sure == crate::target::Match::Unknown {
+        if !is_listed || sure == Match::Unknown {
             continue;
         }
         let message = row.row.message.replace("{name}", name).replace("{value}", value);

@@ -12,6 +12,7 @@ mod labelled;
 mod layers;
 mod measured;
 mod moving;
+mod origins;
 mod probed;
 mod readers;
 mod rows;

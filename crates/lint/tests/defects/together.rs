@@ -138,18 +138,18 @@ const PROJECT: Texts = &[
 fn a_project_is_compared_with_the_image() {
     let python = "FROM docker.io/library/python:3.10-slim@sha256:1\nWORKDIR /app\n";
     let rocm = "FROM docker.io/rocm/pytorch:rocm6.2_ubuntu22.04_py3.12_pytorch_release_2.3.0@sha256:1\nWORKDIR /app\n";
-    let refused = "4 the base image has Python 3.10, and `pyproject.toml` needs `>=3.11,<3.14`";
+    let refused = "4 `pyproject.toml` needs Python >=3.11,<3.14, but `docker.io/library/python:3.10-slim@sha256:1` has Python 3.10";
     let torch = "4 `torch>=2.4` in `pyproject.toml` does not allow the torch 2.3.0 of the base image, so pip replaces it with the CUDA build";
     for (rule, base, lines, expected) in [
-        ("python-refused", python, "COPY . .\nRUN pip install .\n", &[refused][..]),
-        ("python-refused", rocm, "COPY . .\nRUN pip install .\n", &[]),
+        ("python-other", python, "COPY . .\nRUN pip install .\n", &[refused][..]),
+        ("python-other", rocm, "COPY . .\nRUN pip install .\n", &[]),
         (
-            "python-refused",
+            "python-other",
             python,
             "COPY . .\nRUN apt-get install -y python3.12 && pip install .\n",
             &[],
         ),
-        ("python-refused", python, "COPY . /other\nRUN pip install .\n", &[]),
+        ("python-other", python, "COPY . /other\nRUN pip install .\n", &[]),
         ("extra-removed", rocm, "COPY . .\nRUN pip install -e .[dev]\n", &[]),
         (
             "extra-removed",

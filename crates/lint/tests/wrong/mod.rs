@@ -8,6 +8,7 @@ mod dockerfiles;
 mod installs;
 mod layers;
 mod moving;
+mod origins;
 mod readers;
 mod rows;
 mod scripts;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         rows::WRONG,
         builds::WRONG,
         together::WRONG,
+        origins::WRONG,
     ]
     .concat()
 }

@@ -4,7 +4,7 @@ use super::Wrong;
 
 pub(super) const WRONG: &[Wrong] = &[
     (
-        "python-refused",
+        "python-other",
         "Dockerfile",
         4,
         "FROM docker.io/library/python:3.11-slim@sha256:1\nWORKDIR /app\nCOPY project/pyproject.toml .\nRUN pip install --no-cache-dir .\n",
