@@ -1,7 +1,7 @@
 //! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
 use crate::facts::{Container, Facts, Image, Kind};
-use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
+use crate::shell::{self, EMPTY, Scope, Script, Setting, ShellCommand, Word};
 
 /// Marks an interactive container.
 pub(crate) const SESSION: &str = "--session";
@@ -293,14 +293,7 @@ pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
     if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
         words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
     }
-    let command = ShellCommand {
-        words,
-        folder: String::new(),
-        stage: 0,
-        is_piped: false,
-        is_saved: false,
-        is_for_other: false,
-    };
+    let command = ShellCommand { words, ..EMPTY };
     facts.script(Script { commands: vec![command], ..Script::default() });
 }
 

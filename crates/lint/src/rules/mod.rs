@@ -12,6 +12,8 @@ mod containers;
 mod contents;
 mod contradictions;
 mod copies;
+mod development;
+mod failures;
 mod folder;
 mod frameworks;
 mod gone;
@@ -91,12 +93,13 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     health::run(facts, found);
     apt_lists::run(facts, found);
     syntax::run(facts, found);
-    needs::run(facts, found);
+    needs::run(facts, context, found);
     users::run(facts, found);
     sandbox::run(facts, found);
     modules::run(facts, found);
     copies::run(facts, found);
     shells::run(facts, context, found);
+    development::run(facts, found);
     folder::run(facts, context, found);
     frameworks::run(facts, found);
     javascript::run(facts, context, found);
@@ -108,6 +111,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);
+    failures::run(facts, found);
     contradictions::run(facts, found);
     mentions::run(facts, context, found);
 }
