@@ -83,6 +83,25 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     (is_named && has_gpu).then(|| named(NAMED, None, line))
 }
 
+/// Names of variables for the key of the service itself.
+const OWN_KEYS: [&str; 5] = ["API_KEY", "API_TOKEN", "AUTH_TOKEN", "API_AUTH_TOKEN", "SERVER_API_KEY"];
+
+/// Returns the marker for a service whose own key is empty: `API_KEY`, or a variable that starts with
+/// the name of the service.
+pub(crate) fn empty_key(names: &str, options: &[Word]) -> Option<Word> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let names = plain(names);
+    let is_own = |variable: &str| {
+        let start = OWN_KEYS.iter().find_map(|end| variable.strip_suffix(end));
+        start.is_some_and(|start| start.is_empty() || start.len() > 3 && names.contains(&plain(start)))
+    };
+    let found = options.iter().find_map(|one| {
+        let variable = one.text.strip_prefix("--env=")?.strip_suffix('=')?;
+        is_own(variable).then_some((variable, one.line))
+    });
+    found.map(|(variable, line)| named("--empty-key", Some(variable), line))
+}
+
 /// Marks a container that can open all devices, and has variables for ROCm.
 const GPU: &str = "--gpu";
 

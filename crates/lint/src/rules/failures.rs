@@ -17,14 +17,17 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             }
             documents(facts, &all, found);
             endless(facts, found);
+            asleep(facts, found);
         }
         Kind::Shell => {
             let all: Vec<&ShellCommand> = facts.commands.iter().collect();
             if let Some((line, program)) = hidden_chain(&all, &["true", ":"]) {
                 hides(line, &program, found);
             }
+            silent(facts, &all, found);
             goes_on(facts, found);
             endless(facts, found);
+            asleep(facts, found);
             overwrites(facts, found);
         }
         _ => {}
@@ -149,6 +152,24 @@ fn is_condition(command: &ShellCommand) -> bool {
     last.is_some_and(|word| matches!(word, "if" | "elif" | "while" | "until"))
 }
 
+/// Checks a script for an installation whose messages and failure are both hidden.
+fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
+    for at in (0..all.len()).filter(|at| forgives(all, *at, &["true", ":", "echo"])) {
+        let (first, last) = (all[at].words[0].line, all[at + 1].words[0].line);
+        let mut lines = facts.lines().skip(first - 1).take(last + 1 - first);
+        let is_silent = lines.any(|(_, text)| {
+            text.split("||").next().is_some_and(|own| own.contains("/dev/null"))
+        });
+        let program = step(all[at]).filter(|program| program.contains("install"));
+        // A row about words reports those in one line.
+        if let Some(program) = program.filter(|_| is_silent && last > first) {
+            let message = format!("the script hides that `{program}` has failed, and why");
+            let hit = Hit::new("build-status-lost", last, message);
+            found.hit(hit.at_most(Severity::Information));
+        }
+    }
+}
+
 /// Returns the line and the name of a step that may fail.
 fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
     (0..commands.len()).filter(|at| forgives(commands, *at, &["true", ":", "echo"])).find_map(
@@ -242,6 +263,16 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         found.add("errors-ignored", 1, message);
     }
+    let restarts = facts.commands.iter().find(|one| {
+        let texts = one.texts();
+        matches!(texts.as_slice(), ["reboot", ..] | ["systemctl", "reboot", ..] | ["shutdown", "-r", ..])
+            && !is_start(one)
+    });
+    let asks = facts.commands.iter().any(|one| one.words[0].text == "sleep") || facts.code.contains("read ");
+    if let Some(command) = restarts.filter(|_| installs >= 1 && !asks) {
+        let message = "the script restarts the machine without asking, also after a failed installation";
+        found.add("errors-ignored", command.words[0].line, message);
+    }
 }
 
 /// Programs that ask whether a server answers.
@@ -281,7 +312,38 @@ fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
             rest.take(end + 1).any(|(_, text)| ENDS.iter().any(|word| text.contains(word)));
         if !has_end {
             let message = "the loop never ends if the server that the script started has ended";
-            found.add("wait-endless", *line, message);
+            found.add("server-wait", *line, message);
+        }
+    }
+}
+
+/// Checks for a fixed time after which a script takes for granted that its server answers.
+fn asleep(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_server = |one: &ShellCommand| {
+        one.operator == Operator::Background
+            && one.words.iter().any(|word| {
+                let name = word.text.rsplit('/').next().unwrap_or_default();
+                matches!(name, "serve" | "dockerd" | "llama-server" | "main.py" | "api_server")
+            })
+    };
+    let own: Vec<&ShellCommand> =
+        facts.commands.iter().filter(|one| !one.is_message()).collect();
+    for three in own.windows(3) {
+        let [server, sleep, next] = [three[0], three[1], three[2]];
+        let texts = next.texts();
+        let asks = match texts[0].rsplit('/').next() {
+            Some("ollama") => {
+                matches!(texts.get(1), Some(&"pull" | &"run" | &"create" | &"cp" | &"push"))
+            }
+            Some("curl" | "wget") => {
+                texts.iter().any(|word| word.contains("localhost") || word.contains("127.0.0.1"))
+            }
+            _ => false,
+        };
+        let is_plain = !is_start(next) && next.operator != Operator::Or;
+        if is_server(server) && sleep.words[0].text == "sleep" && asks && is_plain {
+            let message = "the server can need longer than this, and the next command then fails";
+            found.add("server-wait", sleep.words[0].line, message);
         }
     }
 }

@@ -41,6 +41,7 @@ mod sandbox;
 mod selection;
 mod shells;
 mod stages;
+mod surroundings;
 mod syntax;
 mod targets;
 mod tracks;
@@ -112,6 +113,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     words::run(facts, context, found);
     readers::run(facts, context, found);
     failures::run(facts, found);
+    surroundings::run(facts, found);
     contradictions::run(facts, found);
     mentions::run(facts, context, found);
 }

@@ -172,7 +172,7 @@ fn is_strict_option(word: &str) -> bool {
 }
 
 /// Returns the lines outside here documents, with their numbers.
-fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut document: Option<&str> = None;
     crate::facts::numbered(text).filter(move |(_, line)| {
         let Some(end) = document else {
