@@ -252,7 +252,7 @@ fn no_instance(line: &Line, place: &str, text: &str) -> Option<Problem> {
     let name = ["%i", "%I"].into_iter().find(|name| line.value.contains(name))?;
     let message = format!("`{name}` is empty, because the unit is not a template");
     let problem = Problem { rule: "unit-variable", line: line.number, message };
-    (is_unit && !is_template && line.key != "Description").then_some(problem)
+    (is_unit && !is_template && line.key.starts_with("Exec")).then_some(problem)
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.

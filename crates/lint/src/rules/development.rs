@@ -2,7 +2,7 @@
 
 use super::stages::{last_stages, parts};
 use super::traps::instructions;
-use crate::shell::Scope;
+use crate::shell::{Scope, Setting};
 use crate::{Facts, Findings, Kind};
 
 /// The rule.
@@ -18,19 +18,30 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !kinds.contains(&facts.kind) || is_for_developers {
         return;
     }
-    settings(facts, found);
+    let first = first(facts);
+    if let Some((line, message)) = first {
+        found.add(RULE, line, message);
+    }
+}
+
+/// Returns the first sign of development mode.
+fn first(facts: &Facts<'_>) -> Option<(usize, String)> {
+    let mut found: Vec<(usize, String)> = settings(facts);
     if facts.kind == Kind::Dockerfile {
         let all = instructions(facts.text);
         let stages = last_stages(facts, &all);
         let starts = all.iter().filter(|one| stages.contains(&one.stage));
-        for own in starts.filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT")) {
-            started(own.line, &own.text.replace(['[', ']', '"', ','], " "), found);
-        }
-        return;
+        let starts = starts.filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT"));
+        found.extend(starts.filter_map(|own| {
+            let text = own.text.replace(['[', ']', '"', ','], " ");
+            Some((own.line, started(&text)?))
+        }));
+    } else {
+        found.extend(facts.commands.iter().filter_map(|command| {
+            Some((command.words[0].line, started(&command.texts().join(" "))?))
+        }));
     }
-    for command in &facts.commands {
-        started(command.words[0].line, &command.texts().join(" "), found);
-    }
+    found.into_iter().min_by_key(|(line, _)| *line)
 }
 
 /// Variables that switch a framework to development mode, and their values in lower case.
@@ -43,23 +54,23 @@ const VARIABLES: [(&str, &[&str]); 6] = [
     ("NODE_ENV", &["development"]),
 ];
 
-fn settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
+/// Returns the variables that are set for every start.
+fn settings(facts: &Facts<'_>) -> Vec<(usize, String)> {
     let last = facts.stages.len();
-    for setting in &facts.settings {
-        let is_kept = match setting.scope {
-            Scope::Run => true,
-            Scope::Image => setting.stage == last,
-            _ => false,
-        };
-        let value = setting.value.to_ascii_lowercase();
-        let is_on = |(name, values): &(&str, &[&str])| {
-            *name == setting.name && values.contains(&value.as_str())
-        };
-        if is_kept && VARIABLES.iter().any(is_on) {
-            let message = format!("`{}={}` is set for every start", setting.name, setting.value);
-            found.add(RULE, setting.line, message);
-        }
-    }
+    let is_on = |one: &Setting| {
+        let value = one.value.to_ascii_lowercase();
+        VARIABLES.iter().any(|(name, values)| *name == one.name && values.contains(&&*value))
+    };
+    let is_kept = |one: &Setting| match one.scope {
+        Scope::Run => true,
+        Scope::Image => one.stage == last,
+        _ => false,
+    };
+    // LocalAI only logs more.
+    let is_log = |one: &Setting| one.program.as_ref().is_some_and(|name| name.contains("localai"));
+    let set = facts.settings.iter().filter(|one| is_kept(one) && is_on(one) && !is_log(one));
+    set.map(|one| (one.line, format!("`{}={}` is set for every start", one.name, one.value)))
+        .collect()
 }
 
 /// Servers, and their options for development.
@@ -76,15 +87,14 @@ const SERVERS: [(&str, &str); 10] = [
     ("flask", "--reload"),
 ];
 
-fn started(line: usize, command: &str, found: &mut Findings<'_>) {
+/// Returns the message for a command that starts a server in development mode.
+fn started(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let is_server = |server: &&(&str, &str)| {
         let (program, option) = **server;
         let at = words.iter().position(|word| word.rsplit('/').next() == Some(program));
         at.is_some_and(|at| words[at + 1..].contains(&option))
     };
-    if let Some((program, option)) = SERVERS.iter().find(is_server) {
-        let message = format!("`{program}` runs in development mode: `{option}`");
-        found.add(RULE, line, message);
-    }
+    let (program, option) = SERVERS.iter().find(is_server)?;
+    Some(format!("`{program}` runs in development mode: `{option}`"))
 }

@@ -2,7 +2,7 @@
 //! loops that wait for a server which has ended.
 
 use super::stages::{by_instruction, commands_of, parts};
-use super::traps::{Instruction, instructions};
+use super::traps::{Instruction, instructions, is_for_source};
 use crate::python::is_pip;
 use crate::shell::{Operator, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -174,9 +174,12 @@ fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
 fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
     (0..commands.len()).filter(|at| forgives(commands, *at, &["true", ":", "echo"])).find_map(
         |at| {
-            let command = commands[at];
+            let (command, next) = (commands[at], commands[at + 1]);
             let program = step(command).or_else(|| fetches_model(command))?;
-            (!is_condition(command)).then(|| (commands[at + 1].words[0].line, program))
+            let said = next.texts().join(" ").to_ascii_lowercase();
+            let is_meant = ["optional", "skip"].iter().any(|word| said.contains(word));
+            // In a branch or in parentheses, this is meant.
+            (!is_start(command) && !is_meant).then(|| (next.words[0].line, program))
         },
     )
 }
@@ -197,7 +200,8 @@ fn ignored<'c>(commands: &[&'c ShellCommand]) -> Option<&'c ShellCommand> {
         let command = commands[*at];
         let next = commands.get(at + 1);
         let goes_on = next.is_some_and(|next| {
-            let is_branch = next.keywords.starts_with("el") || next.keywords.starts_with('}');
+            let is_branch =
+                ["do", "el", "then", "}"].iter().any(|word| next.keywords.starts_with(word));
             !is_branch && !ends.contains(&next.words[0].text.as_str())
         });
         command.operator == Operator::End
@@ -247,7 +251,14 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_option = |line: &str| line.trim().starts_with("set -") && is_strict(line.trim());
     let is_strict = facts.text.lines().any(is_option)
         || first.starts_with("#!") && first.split_whitespace().any(|word| word == "-e");
-    if is_strict || CHECKS.iter().any(|text| facts.code.contains(text)) {
+    // Another file can set the option.
+    let loads = facts.commands.iter().any(|one| {
+        let file = one.words.get(1).map_or("", |word| word.text.as_str());
+        matches!(&*one.words[0].text, "source" | ".")
+            && !["activate", "bashrc", "profile", "os-release", ".env"].iter().any(|end| file.ends_with(end))
+    });
+    let checks = CHECKS.iter().any(|text| facts.code.contains(text));
+    if is_strict || loads || checks || is_for_source(facts) {
         return;
     }
     // A chain of `&&` stops at an error, and `||` handles it.

@@ -2,7 +2,7 @@
 
 use super::stages::{last_stages, parts};
 use super::traps::{instructions, own_lines};
-use crate::shell::ShellCommand;
+use crate::shell::{Scope, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -36,9 +36,18 @@ fn start_file(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if has(&INTERACTIVE) || is_image && !has(&RETURNS) {
         return;
     }
+    // Other commands can be part of a file that the script writes.
+    let own: Vec<usize> = own_lines(facts.text)
+        .filter(|(_, text)| {
+            let start = text.trim_start().trim_start_matches("RUN ").trim_start_matches("&& ");
+            ["source ", ". "].iter().any(|word| start.starts_with(word))
+        })
+        .map(|(line, _)| line)
+        .collect();
     let is_loaded = |one: &&ShellCommand| {
         let words: Vec<&str> = one.texts();
-        matches!(words.as_slice(), ["source" | ".", file] if file.ends_with("/.bashrc"))
+        own.contains(&one.words[0].line)
+            && matches!(words.as_slice(), ["source" | ".", file] if file.ends_with("/.bashrc"))
     };
     let Some(command) = facts.commands.iter().find(is_loaded) else { return };
     let line = command.words[0].line;
@@ -98,7 +107,8 @@ const ASKS: [&str; 6] =
 fn release(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
     let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-    let is_for_machine = has(&["sudo ", "euid", "id -u", "systemctl"]);
+    let is_for_machine =
+        has(&["sudo ", "euid", "id -u", "systemctl"]) && !facts.file.contains("docker");
     let is_said = facts.lines().any(|(_, text)| says_release(text)) || says_release(facts.file);
     if has(&ASKS) || !is_for_machine || is_said {
         return;
@@ -107,7 +117,12 @@ fn release(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let own = text.to_ascii_lowercase();
         let mut words = own.split(|c: char| !c.is_ascii_alphanumeric());
         let name = words.find(|word| RELEASES.contains(word));
-        let Some(name) = name.filter(|_| own.contains("repo.radeon.com/")) else { continue };
+        // A message names commands; `echo` with a pipe writes a file.
+        let is_message = ["echo", "print"].iter().any(|word| own.contains(word))
+            && !own.contains(['|', '>'])
+            && !own.trim_end().ends_with('\\');
+        let is_source = own.contains("repo.radeon.com/") && !is_message;
+        let Some(name) = name.filter(|_| is_source) else { continue };
         if found.places().contains(&(line, "other-distribution")) {
             return;
         }
@@ -159,9 +174,13 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let target = PROFILES.iter().find(|file| {
                 text.split('>').skip(1).any(|rest| rest.split(['"', '\'', ' ', ';']).any(|word| word.contains(**file)))
             });
-            let is_setting = text.contains("export ") && text.contains('=');
+            let name = text.split_once("export ").and_then(|(_, rest)| rest.split_once('='));
+            let name = name.map(|(name, _)| name.trim_start_matches(['"', '\'']));
+            let is_setting = name.is_some_and(|name| {
+                !facts.settings.iter().any(|one| one.name == name && one.scope == Scope::Image)
+            });
             if let Some(file) = target.filter(|_| is_setting && text.contains("echo")) {
-                let name = file.trim_start_matches('/');
+                let name = file.strip_prefix("/.").map_or_else(|| (*file).to_owned(), |name| format!("~/.{name}"));
                 let message = format!("the program of the image does not read `{name}`, only a shell does");
                 let hit = Hit::new("variable-without-effect", line, message);
                 return found.hit(hit.at_most(Severity::Information).help("write `ENV`"));

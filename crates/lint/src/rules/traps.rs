@@ -47,7 +47,7 @@ const LOADED: [&str; 9] =
     ["activate", "common", "config", "env", "func", "init", "lib", "profile", "source"];
 
 /// Returns whether a file is made to be loaded by a shell: its name or its text says so.
-fn is_for_source(facts: &Facts<'_>) -> bool {
+pub(super) fn is_for_source(facts: &Facts<'_>) -> bool {
     let path = facts.file.rsplit('/').take(2);
     let is_loaded = |part: &str| {
         let lower = part.to_ascii_lowercase();

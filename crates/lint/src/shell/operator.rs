@@ -5,8 +5,10 @@ use super::ShellCommand;
 /// What follows a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
-    /// The end of the line, `;`, a parenthesis, or nothing.
+    /// The end of the line, `;`, or nothing.
     End,
+    /// `)`
+    Close,
     /// `&&`
     And,
     /// `||`
@@ -25,6 +27,7 @@ impl Operator {
             ('|', Some('|')) => Self::Or,
             ('|', _) => Self::Pipe,
             ('&', _) => Self::Background,
+            (')', _) => Self::Close,
             _ => Self::End,
         }
     }
@@ -76,7 +79,7 @@ mod tests {
             "|b|Or",
             "|true|End",
             "(|c|Pipe",
-            "|d|End",
+            "|d|Close",
             "if !|e|End",
             "then|f|End",
             "else|g|End",

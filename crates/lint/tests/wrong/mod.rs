@@ -5,6 +5,7 @@ mod builds;
 mod classes;
 mod contents;
 mod dockerfiles;
+mod failures;
 mod installs;
 mod layers;
 mod moving;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         stages::WRONG,
         rows::WRONG,
         builds::WRONG,
+        failures::WRONG,
     ]
     .concat()
 }
