@@ -84,7 +84,8 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
 }
 
 /// Names of variables for the key of the service itself.
-const OWN_KEYS: [&str; 5] = ["API_KEY", "API_TOKEN", "AUTH_TOKEN", "API_AUTH_TOKEN", "SERVER_API_KEY"];
+const OWN_KEYS: [&str; 5] =
+    ["API_KEY", "API_TOKEN", "AUTH_TOKEN", "API_AUTH_TOKEN", "SERVER_API_KEY"];
 
 /// Returns the marker for a service whose own key is empty: `API_KEY`, or a variable that starts with
 /// the name of the service.
@@ -93,7 +94,9 @@ pub(crate) fn empty_key(names: &str, options: &[Word]) -> Option<Word> {
     let names = plain(names);
     let is_own = |variable: &str| {
         let start = OWN_KEYS.iter().find_map(|end| variable.strip_suffix(end));
-        start.is_some_and(|start| start.is_empty() || start.len() > 3 && names.contains(&plain(start)))
+        start.is_some_and(|start| {
+            start.is_empty() || start.len() > 3 && names.contains(&plain(start))
+        })
     };
     let found = options.iter().find_map(|one| {
         let variable = one.text.strip_prefix("--env=")?.strip_suffix('=')?;

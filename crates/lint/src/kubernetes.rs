@@ -6,15 +6,18 @@ use crate::shell::{Scope, Setting, Word};
 use crate::yaml::{self, Node};
 
 /// Kinds of objects that contain pods or variables.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 12] = [
+    "ClusterServingRuntime",
     "ConfigMap",
     "CronJob",
     "DaemonSet",
     "Deployment",
+    "InferenceService",
     "Job",
     "List",
     "Pod",
     "ReplicaSet",
+    "ServingRuntime",
     "StatefulSet",
 ];
 

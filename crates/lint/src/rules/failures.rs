@@ -122,9 +122,10 @@ fn is_start(command: &ShellCommand) -> bool {
 /// Returns whether a command hides the failure of the one before it: `|| true`.
 fn forgives(commands: &[&ShellCommand], at: usize, names: &[&str]) -> bool {
     let Some(next) = commands.get(at + 1) else { return false };
-    let stops = commands[at + 1..].iter().take(3).any(|one| {
-        matches!(one.words[0].text.as_str(), "exit" | "return" | "false" | "die")
-    });
+    let stops = commands[at + 1..]
+        .iter()
+        .take(3)
+        .any(|one| matches!(one.words[0].text.as_str(), "exit" | "return" | "false" | "die"));
     commands[at].operator == Operator::Or
         && !is_start(next)
         && names.contains(&next.words[0].text.as_str())
@@ -136,7 +137,9 @@ fn forgives(commands: &[&ShellCommand], at: usize, names: &[&str]) -> bool {
 fn hidden_chain(commands: &[&ShellCommand], names: &[&str]) -> Option<(usize, String)> {
     (0..commands.len()).filter(|at| forgives(commands, *at, names)).find_map(|at| {
         let mut first = at;
-        while first > 0 && commands[first - 1].operator == Operator::And && !is_start(commands[first])
+        while first > 0
+            && commands[first - 1].operator == Operator::And
+            && !is_start(commands[first])
         {
             first -= 1;
         }
@@ -157,9 +160,8 @@ fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
     for at in (0..all.len()).filter(|at| forgives(all, *at, &["true", ":", "echo"])) {
         let (first, last) = (all[at].words[0].line, all[at + 1].words[0].line);
         let mut lines = facts.lines().skip(first - 1).take(last + 1 - first);
-        let is_silent = lines.any(|(_, text)| {
-            text.split("||").next().is_some_and(|own| own.contains("/dev/null"))
-        });
+        let is_silent = lines
+            .any(|(_, text)| text.split("||").next().is_some_and(|own| own.contains("/dev/null")));
         let program = step(all[at]).filter(|program| program.contains("install"));
         // A row about words reports those in one line.
         if let Some(program) = program.filter(|_| is_silent && last > first) {
@@ -187,9 +189,10 @@ fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
 /// Returns the name of a program that fetches a model for the image.
 fn fetches_model(command: &ShellCommand) -> Option<String> {
     let text = command.texts().join(" ");
-    let is_download = ["from_pretrained", "snapshot_download", "hf download", "load_model", "Separator("]
-        .iter()
-        .any(|one| text.contains(one));
+    let is_download =
+        ["from_pretrained", "snapshot_download", "hf download", "load_model", "Separator("]
+            .iter()
+            .any(|one| text.contains(one));
     is_download.then(|| command.words[0].text.clone())
 }
 
@@ -231,8 +234,9 @@ fn documents(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
         if let Some(command) = ignored(&commands)
             && let Some(program) = step(command)
         {
-            let message =
-                format!("the here document goes on after `{program}` has failed: it has no `set -e`");
+            let message = format!(
+                "the here document goes on after `{program}` has failed: it has no `set -e`"
+            );
             found.add("build-status-lost", command.words[0].line, message);
         }
     }
@@ -254,16 +258,17 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
     // Another file can set the option.
     let loads = facts.commands.iter().any(|one| {
         let file = one.words.get(1).map_or("", |word| word.text.as_str());
-        matches!(&*one.words[0].text, "source" | ".")
-            && !["activate", "bashrc", "profile", "os-release", ".env"].iter().any(|end| file.ends_with(end))
+        let is_library = file.ends_with(".sh") && !file.ends_with("conda.sh");
+        matches!(&*one.words[0].text, "source" | ".") && is_library
     });
     let checks = CHECKS.iter().any(|text| facts.code.contains(text));
     if is_strict || loads || checks || is_for_source(facts) {
         return;
     }
     // A chain of `&&` stops at an error, and `||` handles it.
-    let is_unchecked =
-        |one: &&ShellCommand| matches!(one.operator, Operator::End | Operator::Pipe) && !is_condition(one);
+    let is_unchecked = |one: &&ShellCommand| {
+        matches!(one.operator, Operator::End | Operator::Pipe) && !is_condition(one)
+    };
     let steps: Vec<String> = facts.commands.iter().filter(is_unchecked).filter_map(step).collect();
     let installs = steps.iter().filter(|step| step.contains("install")).count();
     if installs >= 1 && steps.len() >= MANY {
@@ -276,12 +281,16 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let restarts = facts.commands.iter().find(|one| {
         let texts = one.texts();
-        matches!(texts.as_slice(), ["reboot", ..] | ["systemctl", "reboot", ..] | ["shutdown", "-r", ..])
-            && !is_start(one)
+        matches!(
+            texts.as_slice(),
+            ["reboot", ..] | ["systemctl", "reboot", ..] | ["shutdown", "-r", ..]
+        ) && !is_start(one)
     });
-    let asks = facts.commands.iter().any(|one| one.words[0].text == "sleep") || facts.code.contains("read ");
+    let asks = facts.commands.iter().any(|one| one.words[0].text == "sleep")
+        || facts.code.contains("read ");
     if let Some(command) = restarts.filter(|_| installs >= 1 && !asks) {
-        let message = "the script restarts the machine without asking, also after a failed installation";
+        let message =
+            "the script restarts the machine without asking, also after a failed installation";
         found.add("errors-ignored", command.words[0].line, message);
     }
 }
@@ -337,8 +346,7 @@ fn asleep(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 matches!(name, "serve" | "dockerd" | "llama-server" | "main.py" | "api_server")
             })
     };
-    let own: Vec<&ShellCommand> =
-        facts.commands.iter().filter(|one| !one.is_message()).collect();
+    let own: Vec<&ShellCommand> = facts.commands.iter().filter(|one| !one.is_message()).collect();
     for three in own.windows(3) {
         let [server, sleep, next] = [three[0], three[1], three[2]];
         let texts = next.texts();
@@ -376,7 +384,8 @@ fn overwrites(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 && one.words.iter().any(|word| word.text == target)
         };
         if !facts.commands[..at].iter().any(is_handled) && !target.starts_with("/tmp") {
-            let message = format!("`gpg` asks before it overwrites `{target}`, and fails without a terminal");
+            let message =
+                format!("`gpg` asks before it overwrites `{target}`, and fails without a terminal");
             let hit = Hit::new("build-waits", command.words[0].line, message);
             let hit = hit.at_most(Severity::Information);
             found.hit(hit.help("write `--yes`, or `| tee FILE > /dev/null` instead of `-o`"));

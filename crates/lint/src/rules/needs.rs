@@ -126,7 +126,8 @@ fn script_switches(
     switches: &dyn Fn(&str) -> bool,
 ) -> bool {
     let words = start.text.split([' ', '"', '\'', ',', '[', ']']);
-    let script = words.into_iter().find(|word| word.ends_with(".sh") || word.contains("entrypoint"));
+    let script =
+        words.into_iter().find(|word| word.ends_with(".sh") || word.contains("entrypoint"));
     let Some(script) = script else { return false };
     let name = script.rsplit('/').next().unwrap_or(script);
     let is_copied = |one: &&Instruction| parts(one).0 == "COPY";

@@ -159,20 +159,27 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let stages = last_stages(facts, &all);
     let own = || all.iter().filter(|one| stages.contains(&one.stage));
     let starts = own().filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT"));
-    let starts: Vec<String> = starts.map(|one| one.text.replace(['[', ']', '"', ','], " ")).collect();
+    let starts: Vec<String> =
+        starts.map(|one| one.text.replace(['[', ']', '"', ','], " ")).collect();
     let is_shell = starts.iter().any(|text| {
         text.split_whitespace().any(|word| {
             let name = word.rsplit('/').next().unwrap_or(word);
-            SHELLS.contains(&name) || name.contains('.') && !name.contains(".py") || name.contains("entry")
+            SHELLS.contains(&name)
+                || name.contains('.') && !name.contains(".py")
+                || name.contains("entry")
         })
     });
     if starts.is_empty() || is_shell {
         return;
     }
     for instruction in own().filter(|one| parts(one).0 == "RUN") {
-        for (line, text) in facts.lines().skip(instruction.line - 1).take(instruction.last + 1 - instruction.line) {
+        for (line, text) in
+            facts.lines().skip(instruction.line - 1).take(instruction.last + 1 - instruction.line)
+        {
             let target = PROFILES.iter().find(|file| {
-                text.split('>').skip(1).any(|rest| rest.split(['"', '\'', ' ', ';']).any(|word| word.contains(**file)))
+                text.split('>')
+                    .skip(1)
+                    .any(|rest| rest.split(['"', '\'', ' ', ';']).any(|word| word.contains(**file)))
             });
             let name = text.split_once("export ").and_then(|(_, rest)| rest.split_once('='));
             let name = name.map(|(name, _)| name.trim_start_matches(['"', '\'']));
@@ -180,8 +187,11 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 !facts.settings.iter().any(|one| one.name == name && one.scope == Scope::Image)
             });
             if let Some(file) = target.filter(|_| is_setting && text.contains("echo")) {
-                let name = file.strip_prefix("/.").map_or_else(|| (*file).to_owned(), |name| format!("~/.{name}"));
-                let message = format!("the program of the image does not read `{name}`, only a shell does");
+                let name = file
+                    .strip_prefix("/.")
+                    .map_or_else(|| (*file).to_owned(), |name| format!("~/.{name}"));
+                let message =
+                    format!("the program of the image does not read `{name}`, only a shell does");
                 let hit = Hit::new("variable-without-effect", line, message);
                 return found.hit(hit.at_most(Severity::Information).help("write `ENV`"));
             }
@@ -191,18 +201,30 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks for a comment between the lines of a command: the rest is another command.
 fn cut_off(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lines: Vec<(usize, &str)> = own_lines(facts.text).collect();
+    // In an array, a comment ends nothing.
+    let mut is_array = false;
+    let lines = own_lines(facts.text).filter(|(_, text)| {
+        let own = text.trim();
+        is_array = own.ends_with("=(")
+            || own.contains("=(") && !own.contains(')')
+            || is_array && !own.starts_with(')') && !own.ends_with(')');
+        !is_array
+    });
+    let lines: Vec<(usize, &str)> = lines.collect();
     for three in lines.windows(3) {
         let [(_, first), (line, comment), (next_line, next)] = [three[0], three[1], three[2]];
         let is_continued = first.trim_end().ends_with('\\') && !first.trim_start().starts_with('#');
         let is_comment = comment.trim_start().starts_with('#');
         let rest = next.trim_start();
         let is_option = rest.starts_with('-') && rest.len() > 2 && !rest.starts_with("- ");
-        let is_command = facts.commands.iter().any(|one| {
-            one.words[0].line == next_line && one.words[0].text.starts_with('-')
-        });
-        if is_continued && is_comment && is_option && is_command {
-            let message = "the comment ends the command, and the options after it are run as a command";
+        let is_command = facts
+            .commands
+            .iter()
+            .any(|one| one.words[0].line == next_line && one.words[0].text.starts_with('-'));
+        let is_next = next_line == line + 1;
+        if is_continued && is_comment && is_next && is_option && is_command {
+            let message =
+                "the comment ends the command, and the options after it are run as a command";
             let hit = Hit::new("operator-missing", line, message);
             found.hit(hit.help("move the comment before the command"));
         }

@@ -28,7 +28,11 @@ fn what_follows_or_applies_to_the_whole_chain() {
         ("python3 -c 'from a import b; b.from_pretrained(1)' || true", &["2 warning"]),
         ("python3 -c 'import torch' || true", &[]),
     ] {
-        expect("build-status-lost", NONE, &[("Dockerfile", &image(&format!("RUN {run}")), expected)]);
+        expect(
+            "build-status-lost",
+            NONE,
+            &[("Dockerfile", &image(&format!("RUN {run}")), expected)],
+        );
     }
 }
 
@@ -44,9 +48,14 @@ fn a_semicolon_hides_the_step_before_it() {
         ("(cd a && make -j2 && make install) && rm -r a", &[]),
         ("case $A in b) pip install a==1;; esac; c", &[]),
     ] {
-        expect("build-status-lost", NONE, &[("Dockerfile", &image(&format!("RUN {run}")), expected)]);
+        expect(
+            "build-status-lost",
+            NONE,
+            &[("Dockerfile", &image(&format!("RUN {run}")), expected)],
+        );
     }
-    let shell = "SHELL [\"/bin/bash\", \"-eo\", \"pipefail\", \"-c\"]\nRUN pip install a==1; mkdir b";
+    let shell =
+        "SHELL [\"/bin/bash\", \"-eo\", \"pipefail\", \"-c\"]\nRUN pip install a==1; mkdir b";
     expect("build-status-lost", NONE, &[("Dockerfile", &image(shell), &[])]);
     for (lines, expected) in [
         ("RUN <<EOF\napt-get install -y a\nb\nEOF", &["3 warning"][..]),
@@ -85,7 +94,9 @@ fn scripts_stop_at_an_error_in_several_ways() {
 #[test]
 fn waits_for_a_server_can_end() {
     let wait = |inside: &str| {
-        format!("#!/bin/bash\nollama serve &\nP=$!\nuntil curl -s http://localhost:11434/; do\n  {inside}\ndone\n")
+        format!(
+            "#!/bin/bash\nollama serve &\nP=$!\nuntil curl -s http://localhost:11434/; do\n  {inside}\ndone\n"
+        )
     };
     for (text, expected) in [
         (wait("sleep 1"), &["4 information"][..]),
@@ -111,13 +122,18 @@ fn gpg_overwrites_without_a_question() {
     ] {
         expect("build-waits", NONE, &[("install.sh", text, expected)]);
     }
-    expect("build-waits", NONE, &[("Dockerfile", &image("RUN a | gpg --dearmor -o /a/b.gpg"), &[])]);
+    expect(
+        "build-waits",
+        NONE,
+        &[("Dockerfile", &image("RUN a | gpg --dearmor -o /a/b.gpg"), &[])],
+    );
 }
 
 #[test]
 fn shells_have_start_files_and_functions() {
     let fedora = "FROM docker.io/library/fedora:43@sha256:1\nRUN . ~/.bashrc && a\n";
-    let printed = "#!/bin/bash\necho 'run: source ~/.bashrc'\necho '. ~/.bashrc' > ~/.bash_profile\n";
+    let printed =
+        "#!/bin/bash\necho 'run: source ~/.bashrc'\necho '. ~/.bashrc' > ~/.bash_profile\n";
     let hook = "#!/bin/bash\neval \"$(conda shell.bash hook)\"\nconda activate a\n";
     let login = "#!/bin/bash -l\nconda activate a\n";
     let loaded = "conda activate a\n";
@@ -142,10 +158,10 @@ fn comments_may_stand_between_commands() {
     for (text, expected) in [
         ("#!/bin/bash\na \\\n  # b\n  --c\n", &["3 error"][..]),
         ("#!/bin/bash\na \\\n  --b\n# c\n", &[]),
-        ("#!/bin/bash\nA=(\n  --b \\\n  # c\n  --d\n)\n", &["4 error"]),
+        ("#!/bin/bash\nA=(\n  --b \\\n  # c\n  --d\n)\n", &[]),
         ("#!/bin/bash\ncat <<EOF\na \\\n# b\n--c\nEOF\n", &[]),
     ] {
-        expect("operator-missing", NONE, &[("run.sh", text, &expected[..expected.len().min(1)])]);
+        expect("operator-missing", NONE, &[("run.sh", text, expected)]);
     }
     expect("operator-missing", NONE, &[("Dockerfile", &image("RUN a \\\n  # b\n  --c"), &[])]);
 }
@@ -222,14 +238,15 @@ fn a_start_script_may_switch_to_the_user() {
             ("Dockerfile", &image("RUN useradd -m a\nUSER a\nCMD [\"node\"]\n# USER b"), &[]),
         ],
     );
-    let once = "[Unit]\nDescription=x\n[Service]\nType=oneshot\nExecStart=/usr/bin/a-llama-server --x\n";
+    let once =
+        "[Unit]\nDescription=x\n[Service]\nType=oneshot\nExecStart=/usr/bin/a-llama-server --x\n";
     expect("user-unused", NONE, &[("a.service", once, &[])]);
 }
 
 #[test]
 fn units_name_units_of_their_own_manager() {
     let unit = |after: &str, rest: &str| {
-        format!("[Unit]\nAfter={after}\n[Service]\nExecStart=%h/a\n{rest}\n")
+        format!("[Unit]\nAfter={after}\n[Service]\nExecStart=/usr/bin/a\n{rest}\n")
     };
     let user = "WorkingDirectory=%h/b\n[Install]\nWantedBy=default.target";
     for (text, expected) in [
@@ -273,7 +290,9 @@ fn development_mode_belongs_in_other_files() {
 #[test]
 fn services_have_keys() {
     let service = |variable: &str, port: &str| {
-        format!("services:\n  ezapp:\n    build: .\n    environment: [{variable}]\n    ports: [\"{port}\"]\n")
+        format!(
+            "services:\n  ezapp:\n    build: .\n    environment: [{variable}]\n    ports: [\"{port}\"]\n"
+        )
     };
     for (variable, port, expected) in [
         ("EZAPP_API_KEY=", "80:80", &["4 information"][..]),
@@ -288,10 +307,16 @@ fn services_have_keys() {
     for (variable, expected) in
         [("JUPYTER_TOKEN=114514", &["4 information"][..]), ("JUPYTER_TOKEN=${TOKEN:?}", &[])]
     {
-        expect("password-in-file", NONE, &[("compose.yml", &service(variable, "1:8888"), expected)]);
+        expect(
+            "password-in-file",
+            NONE,
+            &[("compose.yml", &service(variable, "1:8888"), expected)],
+        );
     }
     let manifest = |words: &str| {
-        format!("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/vllm/vllm-openai-rocm:v0.19.0@sha256:1\n      command: [vllm, serve, a, {words}]\n")
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/vllm/vllm-openai-rocm:v0.19.0@sha256:1\n      command: [vllm, serve, a, {words}]\n"
+        )
     };
     for (words, expected) in [
         ("--api-key, token-abc123", &["7 information"][..]),

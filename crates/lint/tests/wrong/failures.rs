@@ -57,12 +57,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         3,
         "#!/bin/bash\nollama serve &\nuntil curl -s http://localhost:11434/ > /dev/null; do\n  sleep 1\ndone\nollama pull a\n",
     ),
-    (
-        "server-wait",
-        "start.sh",
-        3,
-        "#!/bin/bash\nollama serve &\nsleep 5\nollama pull a\nwait\n",
-    ),
+    ("server-wait", "start.sh", 3, "#!/bin/bash\nollama serve &\nsleep 5\nollama pull a\nwait\n"),
     (
         "build-waits",
         "install.sh",
