@@ -279,16 +279,23 @@ fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         found.add("errors-ignored", 1, message);
     }
-    let restarts = facts.commands.iter().find(|one| {
+    if installs >= 1 {
+        restarts(facts, found);
+    }
+}
+
+/// Checks a script that goes on after an error for a restart of the machine.
+fn restarts(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_restart = |one: &&ShellCommand| {
         let texts = one.texts();
-        matches!(
-            texts.as_slice(),
-            ["reboot", ..] | ["systemctl", "reboot", ..] | ["shutdown", "-r", ..]
-        ) && !is_start(one)
-    });
-    let asks = facts.commands.iter().any(|one| one.words[0].text == "sleep")
-        || facts.code.contains("read ");
-    if let Some(command) = restarts.filter(|_| installs >= 1 && !asks) {
+        let words = texts.as_slice();
+        matches!(words, ["reboot", ..] | ["systemctl", "reboot", ..] | ["shutdown", "-r", ..])
+            && !is_start(one)
+    };
+    let waits = facts.commands.iter().any(|one| one.words[0].text == "sleep");
+    let asks = facts.code.contains("read ");
+    let restart = facts.commands.iter().find(is_restart).filter(|_| !waits && !asks);
+    if let Some(command) = restart {
         let message =
             "the script restarts the machine without asking, also after a failed installation";
         found.add("errors-ignored", command.words[0].line, message);
@@ -312,8 +319,8 @@ const LONGEST: usize = 20;
 fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lines: Vec<(usize, &str)> = facts.lines().collect();
     let mut is_started = false;
-    for (at, (line, text)) in lines.iter().enumerate() {
-        let own = text.trim();
+    for (at, (line, first)) in lines.iter().enumerate() {
+        let own = first.trim();
         if own.starts_with('#') {
             continue;
         }
@@ -323,14 +330,12 @@ fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if !is_started || !is_loop || !asks {
             continue;
         }
-        let rest = lines[at..].iter().take(LONGEST);
-        let end = rest.clone().position(|(_, text)| {
-            text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == "done")
-        });
-        let Some(end) = end else { continue };
-        let has_end =
-            rest.take(end + 1).any(|(_, text)| ENDS.iter().any(|word| text.contains(word)));
-        if !has_end {
+        let rest = || lines[at..].iter().take(LONGEST).map(|(_, text)| *text);
+        let is_done =
+            |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == "done");
+        let Some(end) = rest().position(is_done) else { continue };
+        let has_end = |text: &str| ENDS.iter().any(|word| text.contains(word));
+        if !rest().take(end + 1).any(has_end) {
             let message = "the loop never ends if the server that the script started has ended";
             found.add("server-wait", *line, message);
         }

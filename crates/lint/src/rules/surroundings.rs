@@ -2,7 +2,7 @@
 
 use super::stages::{last_stages, parts};
 use super::traps::{instructions, own_lines};
-use crate::shell::{Scope, ShellCommand};
+use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -158,45 +158,45 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let all = instructions(facts.text);
     let stages = last_stages(facts, &all);
     let own = || all.iter().filter(|one| stages.contains(&one.stage));
-    let starts = own().filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT"));
-    let starts: Vec<String> =
-        starts.map(|one| one.text.replace(['[', ']', '"', ','], " ")).collect();
-    let is_shell = starts.iter().any(|text| {
-        text.split_whitespace().any(|word| {
-            let name = word.rsplit('/').next().unwrap_or(word);
-            SHELLS.contains(&name)
-                || name.contains('.') && !name.contains(".py")
-                || name.contains("entry")
-        })
-    });
-    if starts.is_empty() || is_shell {
+    let mut starts = own().filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT")).peekable();
+    if starts.peek().is_none() || starts.any(|one| may_read(&one.text)) {
         return;
     }
     for instruction in own().filter(|one| parts(one).0 == "RUN") {
-        for (line, text) in
-            facts.lines().skip(instruction.line - 1).take(instruction.last + 1 - instruction.line)
-        {
-            let target = PROFILES.iter().find(|file| {
-                text.split('>')
-                    .skip(1)
-                    .any(|rest| rest.split(['"', '\'', ' ', ';']).any(|word| word.contains(**file)))
-            });
-            let name = text.split_once("export ").and_then(|(_, rest)| rest.split_once('='));
-            let name = name.map(|(name, _)| name.trim_start_matches(['"', '\'']));
-            let is_setting = name.is_some_and(|name| {
-                !facts.settings.iter().any(|one| one.name == name && one.scope == Scope::Image)
-            });
-            if let Some(file) = target.filter(|_| is_setting && text.contains("echo")) {
-                let name = file
+        let lines = facts.lines().skip(instruction.line - 1);
+        for (line, text) in lines.take(instruction.last + 1 - instruction.line) {
+            if let Some(file) = written_profile(facts, text) {
+                let shown = file
                     .strip_prefix("/.")
-                    .map_or_else(|| (*file).to_owned(), |name| format!("~/.{name}"));
+                    .map_or_else(|| file.to_owned(), |rest| format!("~/.{rest}"));
                 let message =
-                    format!("the program of the image does not read `{name}`, only a shell does");
+                    format!("the program of the image does not read `{shown}`, only a shell does");
                 let hit = Hit::new("variable-without-effect", line, message);
                 return found.hit(hit.at_most(Severity::Information).help("write `ENV`"));
             }
         }
     }
+}
+
+/// Returns whether the command that starts a container may read such a file.
+fn may_read(start: &str) -> bool {
+    let text = start.replace(['[', ']', '"', ','], " ");
+    text.split_whitespace().any(|word| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let is_script = name.contains('.') && !name.contains(".py") || name.contains("entry");
+        SHELLS.contains(&name) || is_script
+    })
+}
+
+/// Returns the file to which a line writes a variable that the image does not have otherwise.
+fn written_profile(facts: &Facts<'_>, text: &str) -> Option<&'static str> {
+    let (before, rest) = text.split_once("export ")?;
+    let name = rest.split_once('=')?.0.trim_start_matches(['"', '\'']);
+    let is_set = |one: &Setting| one.name == name && one.scope == Scope::Image;
+    let targets = rest.split('>').skip(1);
+    let mut targets = targets.flat_map(|one| one.split(['"', '\'', ' ', ';']));
+    let file = targets.find_map(|word| PROFILES.into_iter().find(|file| word.contains(file)));
+    file.filter(|_| before.contains("echo") && !facts.settings.iter().any(is_set))
 }
 
 /// Checks for a comment between the lines of a command: the rest is another command.
