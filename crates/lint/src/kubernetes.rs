@@ -332,6 +332,8 @@ fn shared(pod: &Node) -> Vec<Word> {
         Some(named(option, None, node.line))
     });
     let mut options: Vec<Word> = set.collect();
+    let runtime = pod.get("runtimeClassName");
+    options.extend(runtime.map(|node| named("--runtime", node.text(), node.line)));
     let groups = pod.get("securityContext").map(|context| {
         let lists = context.get("supplementalGroups").map_or(&[][..], Node::items).iter();
         let one = context.get("fsGroup").into_iter();

@@ -25,10 +25,15 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 hides(line, &program, found);
             }
             silent(facts, &all, found);
+            piped(facts, &all, found);
             goes_on(facts, found);
             endless(facts, found);
             asleep(facts, found);
             overwrites(facts, found);
+        }
+        Kind::Compose | Kind::Manifest => {
+            endless(facts, found);
+            asleep(facts, found);
         }
         _ => {}
     }
@@ -80,6 +85,13 @@ fn in_build(
     if let Some((line, program)) = single {
         let message = format!("the build continues if `{program}` fails");
         found.add("build-status-lost", line, message);
+    }
+    if let Some(command) = thrown_away(facts, commands).filter(|_| !is_strict(&own.text)) {
+        let program = &command.words[0].text;
+        let message =
+            format!("`2>/dev/null;` hides that `{program}` has failed, and the build continues");
+        let hit = Hit::new("build-status-lost", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
     }
     let has_case = own.text.contains("case ") || own.text.contains(" -c ");
     let is_safe = is_strict(&own.text) || has_case || is_strict_shell(facts);
@@ -170,6 +182,47 @@ fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
             found.hit(hit.at_most(Severity::Information));
         }
     }
+}
+
+/// Checks a script for a test of `curl … | bash`, whose status is that of `bash`.
+fn piped(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
+    if facts.code.contains("pipefail") {
+        return;
+    }
+    for two in all.windows(2) {
+        let [download, shell] = [two[0], two[1]];
+        let name = |one: &ShellCommand| {
+            let first = one.words[0].text.as_str();
+            first.rsplit('/').next().unwrap_or(first).to_owned()
+        };
+        let is_pipe = matches!(name(download).as_str(), "curl" | "wget") && download.is_piped;
+        let is_shell = matches!(name(shell).as_str(), "bash" | "sh");
+        let is_tested = is_condition(download) || shell.operator == Operator::Or;
+        if is_pipe && is_shell && is_tested {
+            let message =
+                "this tests the status of the shell, which is 0 also if the download fails";
+            let line = shell.words[0].line;
+            found.hit(Hit::new("build-status-lost", line, message).at_most(Severity::Information));
+        }
+    }
+}
+
+/// Returns the first command that copies files, and whose messages and status are both thrown away.
+fn thrown_away<'c>(facts: &Facts<'_>, commands: &[&'c ShellCommand]) -> Option<&'c ShellCommand> {
+    let copies = |one: &ShellCommand| {
+        matches!(one.words[0].text.as_str(), "cp" | "mv" | "tar" | "unzip")
+            && one.operator == Operator::End
+    };
+    let is_thrown = |two: &&[&ShellCommand]| {
+        let (first, last) = (two[0].words[0].line, two[1].words[0].line);
+        let mut lines = facts.lines().skip(first - 1).take(last + 1 - first);
+        let is_end = !["fi", "done", "esac", "}"].contains(&two[1].words[0].text.as_str());
+        let is_silent = lines.any(|(_, text)| {
+            text.replace("2> ", "2>").contains("2>/dev/null;") || text.contains("2>/dev/null ;")
+        });
+        copies(two[0]) && !is_condition(two[0]) && is_end && is_silent
+    };
+    commands.windows(2).find(is_thrown).map(|two| two[0])
 }
 
 /// Returns the line and the name of a step that may fail.
@@ -303,8 +356,7 @@ fn restarts(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Programs that ask whether a server answers.
-const ASKS: [&str; 8] =
-    ["curl", "wget", "nc -", "/dev/tcp", "pg_isready", "redis-cli", "ollama list", "ollama ps"];
+const ASKS: [&str; 6] = ["curl", "nc", "ollama", "pg_isready", "redis-cli", "wget"];
 
 /// Texts of loops that come to an end.
 const ENDS: [&str; 19] = [
@@ -312,33 +364,28 @@ const ENDS: [&str; 19] = [
     "max", "MAX", "retr", "RETR", "attempt", "count", "tries", "expr",
 ];
 
-/// The number of lines in which a loop must end.
-const LONGEST: usize = 20;
-
 /// Checks for loops that wait for a server of the same script, which may have ended.
 fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lines: Vec<(usize, &str)> = facts.lines().collect();
     let mut is_started = false;
-    for (at, (line, first)) in lines.iter().enumerate() {
-        let own = first.trim();
-        if own.starts_with('#') {
-            continue;
+    for (at, command) in facts.commands.iter().enumerate() {
+        let first = command.words[0].text.as_str();
+        let words: Vec<&str> = command.keywords.split(' ').collect();
+        let is_loop = words.contains(&"until") || words.ends_with(&["while", "!"]);
+        let asks = ASKS.contains(&first.rsplit('/').next().unwrap_or(first));
+        let mut later = facts.commands[at..].iter();
+        if is_started
+            && is_loop
+            && asks
+            && let Some(end) = later.find(|one| one.words[0].text == "done")
+        {
+            let (start, last) = (command.words[0].line, end.words[0].line);
+            let mut lines = facts.lines().skip(start - 1).take(last + 1 - start);
+            if !lines.any(|(_, text)| ENDS.iter().any(|word| text.contains(word))) {
+                let message = "the loop never ends if the server that the script started has ended";
+                found.add("server-wait", start, message);
+            }
         }
-        is_started |= own.ends_with('&') && !own.ends_with("&&");
-        let is_loop = own.starts_with("until ") || own.starts_with("while !");
-        let asks = ASKS.iter().any(|program| own.contains(program));
-        if !is_started || !is_loop || !asks {
-            continue;
-        }
-        let rest = || lines[at..].iter().take(LONGEST).map(|(_, text)| *text);
-        let is_done =
-            |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == "done");
-        let Some(end) = rest().position(is_done) else { continue };
-        let has_end = |text: &str| ENDS.iter().any(|word| text.contains(word));
-        if !rest().take(end + 1).any(has_end) {
-            let message = "the loop never ends if the server that the script started has ended";
-            found.add("server-wait", *line, message);
-        }
+        is_started |= command.operator == Operator::Background;
     }
 }
 

@@ -178,7 +178,17 @@ fn as_root(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let is_container = ["docker", "podman", "compose"].iter().any(|one| lower.contains(one));
         let has_section = facts.lines().any(|(_, text)| text.trim() == "[Unit]");
         if is_server && !is_container && has_section {
-            let hit = Hit::new("user-unused", line, "without `User=`, the server runs as root");
+            let is_user = |text: &str| {
+                let text = text.trim_start().trim_start_matches('#').trim_start();
+                text.starts_with("User=") && text.len() > "User=".len()
+            };
+            let commented = facts.lines().find(|(_, text)| is_user(text)).map(|(at, _)| at);
+            let message = if commented.is_some() {
+                "`User=` is commented out, so the server runs as root"
+            } else {
+                "without `User=`, the server runs as root"
+            };
+            let hit = Hit::new("user-unused", commented.unwrap_or(line), message);
             let hit = hit.at_most(Severity::Information);
             found.hit(hit.help("write `User=` and `SupplementaryGroups=render`"));
         }

@@ -109,6 +109,19 @@ fn waits_for_a_server_can_end() {
     ] {
         expect("server-wait", NONE, &[("start.sh", &text, expected)]);
     }
+    for (script, expected) in [
+        (
+            "ollama serve & until ollama list; do sleep 1; done; ollama pull a; wait",
+            &["4 information"][..],
+        ),
+        ("ollama serve & sleep 5; ollama pull a; wait", &["4 information"]),
+        ("until ollama list; do sleep 1; done; ollama pull a", &[]),
+    ] {
+        let text = format!(
+            "services:\n  a:\n    image: docker.io/ollama/ollama:rocm@sha256:1\n    entrypoint: [\"/bin/sh\", \"-c\", \"{script}\"]\n"
+        );
+        expect("server-wait", NONE, &[("compose.yml", &text, expected)]);
+    }
 }
 
 #[test]
@@ -351,5 +364,75 @@ fn some_folders_are_open_to_all() {
     ] {
         let text = image(&format!("RUN {run}"));
         expect("programs-writable", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
+
+#[test]
+fn a_pipeline_has_the_status_of_its_last_command() {
+    for (text, expected) in [
+        ("if curl -fsS https://h.example/a | bash; then a; fi\n", &["1 information"][..]),
+        ("curl -fsS https://h.example/a | sh || exit 1\n", &["1 information"]),
+        ("curl -fsS https://h.example/a | sh\n", &[]),
+        ("set -o pipefail\nif curl -fsS https://h.example/a | bash; then a; fi\n", &[]),
+        ("if curl -fsS https://h.example/a | grep b; then a; fi\n", &[]),
+    ] {
+        expect("build-status-lost", NONE, &[("install.sh", text, expected)]);
+    }
+    for (run, expected) in [
+        ("cp a b 2>/dev/null; c", &["2 information"][..]),
+        ("cp a b; c", &[]),
+        ("rm a 2>/dev/null; c", &[]),
+        ("for a in b c; do cp $a d 2>/dev/null; done", &[]),
+    ] {
+        expect(
+            "build-status-lost",
+            NONE,
+            &[("Dockerfile", &image(&format!("RUN {run}")), expected)],
+        );
+    }
+}
+
+/// A folder with a base file.
+#[derive(Debug)]
+struct Base;
+
+impl Exists for Base {
+    fn exists(&self, _: &str, _: &str) -> Option<bool> {
+        None
+    }
+
+    fn compose_files(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn text(&self, _: &str, path: &str) -> Option<String> {
+        let text = "services:\n  init:\n    image: docker.io/ollama/ollama:latest\n";
+        (path == "docker-compose.yml").then(|| text.to_owned())
+    }
+}
+
+#[test]
+fn the_entrypoint_of_an_override_runs_in_the_image_of_the_base_file() {
+    for (program, expected) in [("curl -sf http://a", 1), ("ollama list", 0)] {
+        let text = format!(
+            "services:\n  init:\n    entrypoint: sh -c \"until {program}; do sleep 3; done\"\n"
+        );
+        let context = Context { exists: Some(&Base), ..Context::default() };
+        let found = findings_in("docker-compose.amd.yml", &text, context);
+        let count = found.iter().filter(|one| one.rule.id == "program-missing").count();
+        assert_eq!(count, expected, "{program}");
+    }
+}
+
+#[test]
+fn a_pod_can_have_the_runtime_of_another_vendor() {
+    let pod = |runtime: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n{runtime}  containers:\n    - name: a\n      image: docker.io/a/b:1@sha256:1\n      env:\n        - {{ name: NVIDIA_VISIBLE_DEVICES, value: all }}\n"
+        )
+    };
+    for (runtime, expected) in [("", &["8 information"][..]), ("  runtimeClassName: nvidia\n", &[])]
+    {
+        expect("variable-without-effect", NONE, &[("a.yaml", &pod(runtime), expected)]);
     }
 }

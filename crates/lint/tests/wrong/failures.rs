@@ -220,4 +220,22 @@ pub(crate) const WRONG: &[Wrong] = &[
         5,
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nspec:\n  values:\n    url: https://huggingface.co/a/b/resolve/main/c.gguf\n",
     ),
+    (
+        "build-status-lost",
+        "install.sh",
+        2,
+        "#!/bin/bash\nif curl -fsS https://h.example/a.sh | sudo bash -s; then\n  echo done\nfi\n",
+    ),
+    (
+        "build-status-lost",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN cp -r /opt/a/lib*.so /b/ 2>/dev/null; mkdir /c\n",
+    ),
+    (
+        "user-unused",
+        "llama.service",
+        4,
+        "[Unit]\nDescription=x\n[Service]\n# User=llama\nExecStart=/usr/bin/llama-server --port 1\n[Install]\nWantedBy=multi-user.target\n",
+    ),
 ];
