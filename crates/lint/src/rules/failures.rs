@@ -17,6 +17,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             }
             documents(facts, &all, found);
             endless(facts, found);
+            endless_in_documents(facts, found);
             asleep(facts, found);
         }
         Kind::Shell => {
@@ -28,6 +29,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             piped(facts, &all, found);
             goes_on(facts, found);
             endless(facts, found);
+            endless_in_documents(facts, found);
             asleep(facts, found);
             overwrites(facts, found);
         }
@@ -364,6 +366,13 @@ const ENDS: [&str; 19] = [
     "max", "MAX", "retr", "RETR", "attempt", "count", "tries", "expr",
 ];
 
+/// What a loop without an end is reported with.
+const ENDLESS: &str = "the loop never ends if the server that the script started has ended";
+
+fn may_end(text: &str) -> bool {
+    ENDS.iter().any(|word| text.contains(word))
+}
+
 /// Checks for loops that wait for a server of the same script, which may have ended.
 fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut is_started = false;
@@ -380,12 +389,40 @@ fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
         {
             let (start, last) = (command.words[0].line, end.words[0].line);
             let mut lines = facts.lines().skip(start - 1).take(last + 1 - start);
-            if !lines.any(|(_, text)| ENDS.iter().any(|word| text.contains(word))) {
-                let message = "the loop never ends if the server that the script started has ended";
-                found.add("server-wait", start, message);
+            if !lines.any(|(_, text)| may_end(text)) {
+                found.add("server-wait", start, ENDLESS);
             }
         }
         is_started |= command.operator == Operator::Background;
+    }
+}
+
+/// The number of lines in which a loop must end.
+const LONGEST: usize = 20;
+
+/// Checks for such loops also in here documents, whose commands are not read.
+fn endless_in_documents(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lines: Vec<(usize, &str)> = facts.lines().collect();
+    let mut is_started = false;
+    for (at, (line, first)) in lines.iter().enumerate() {
+        let own = first.trim();
+        if own.starts_with('#') {
+            continue;
+        }
+        is_started |= own.ends_with('&') && !own.ends_with("&&");
+        let is_loop = own.starts_with("until ") || own.starts_with("while ! ");
+        let mut words = own.split(' ').skip(1).filter(|word| *word != "!");
+        let asks = words.next().is_some_and(|program| ASKS.contains(&program));
+        if !is_started || !is_loop || !asks {
+            continue;
+        }
+        let rest = || lines[at..].iter().take(LONGEST).map(|(_, text)| *text);
+        let is_done =
+            |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == "done");
+        let Some(end) = rest().position(is_done) else { continue };
+        if !rest().take(end + 1).any(may_end) {
+            found.add("server-wait", *line, ENDLESS);
+        }
     }
 }
 

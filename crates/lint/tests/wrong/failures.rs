@@ -238,4 +238,10 @@ pub(crate) const WRONG: &[Wrong] = &[
         4,
         "[Unit]\nDescription=x\n[Service]\n# User=llama\nExecStart=/usr/bin/llama-server --port 1\n[Install]\nWantedBy=multi-user.target\n",
     ),
+    (
+        "server-wait",
+        "Dockerfile",
+        5,
+        "FROM docker.io/a/b@sha256:1\nRUN cat > /start.sh << 'EOF'\n#!/bin/bash\npython3 main.py &\nuntil curl -s http://127.0.0.1:8188/ > /dev/null; do\n  sleep 1\ndone\nEOF\n",
+    ),
 ];
