@@ -201,14 +201,8 @@ fn for_system(line: &Line, place: &str) -> Option<Problem> {
 const OTHER_UNITS: [&str; 6] = ["After", "BindsTo", "PartOf", "Requires", "Requisite", "Wants"];
 
 /// Units that only the system manager has.
-const OF_SYSTEM: [&str; 6] = [
-    "docker.service",
-    "graphical.target",
-    "multi-user.target",
-    "network-online.target",
-    "network.target",
-    "podman.socket",
-];
+const OF_SYSTEM: [&str; 4] =
+    ["graphical.target", "multi-user.target", "network-online.target", "network.target"];
 
 /// Units that only a user's manager has.
 const OF_USER: [&str; 6] = [
@@ -231,8 +225,8 @@ fn of_other_manager(lines: &[Line], place: &str, text: &str) -> Option<Problem> 
     let is_user = (is_there || is_said) && !has_user;
     let is_system = has_user || of("WantedBy", "multi-user.target");
     let (units, manager) = match (is_user, is_system) {
-        (true, false) => (&OF_SYSTEM, "a user's manager"),
-        (false, true) => (&OF_USER, "the system manager"),
+        (true, false) => (&OF_SYSTEM[..], "a user's manager"),
+        (false, true) => (&OF_USER[..], "the system manager"),
         _ => return None,
     };
     let named = lines.iter().filter(|line| OTHER_UNITS.contains(&line.key.as_str()));

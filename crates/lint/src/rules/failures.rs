@@ -8,6 +8,7 @@ use crate::shell::{Operator, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    pulls(facts, found);
     match facts.kind {
         Kind::Dockerfile => {
             let all = instructions(facts.text);
@@ -53,7 +54,8 @@ fn step(command: &ShellCommand) -> Option<String> {
         "conda" | "mamba" | "micromamba" => has(&["install", "create", "update"]),
         "git" => has(&["clone"]),
         "dpkg" => has(&["-i", "--install"]),
-        "amdgpu-install" | "curl" | "wget" | "make" | "ninja" => !has(&["clean", "--version"]),
+        "amdgpu-install" | "curl" | "wget" => !has(&["--version"]),
+        "make" | "ninja" => !has(&["check", "clean", "distclean", "test", "uninstall"]),
         "cmake" => !has(&["--version", "--install-prefix"]),
         "cargo" | "go" => has(&["build", "install"]),
         "npm" | "pnpm" | "yarn" => has(&["ci", "install", "build"]),
@@ -173,7 +175,8 @@ fn is_condition(command: &ShellCommand) -> bool {
 fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
     for at in (0..all.len()).filter(|at| forgives(all, *at, &["true", ":", "echo"])) {
         let (first, last) = (all[at].words[0].line, all[at + 1].words[0].line);
-        let mut lines = facts.lines().skip(first - 1).take(last + 1 - first);
+        let mut lines =
+            facts.lines().skip(first.saturating_sub(1)).take((last + 1).saturating_sub(first));
         let is_silent = lines
             .any(|(_, text)| text.split("||").next().is_some_and(|own| own.contains("/dev/null")));
         let program = step(all[at]).filter(|program| program.contains("install"));
@@ -217,7 +220,8 @@ fn thrown_away<'c>(facts: &Facts<'_>, commands: &[&'c ShellCommand]) -> Option<&
     };
     let is_thrown = |two: &&[&ShellCommand]| {
         let (first, last) = (two[0].words[0].line, two[1].words[0].line);
-        let mut lines = facts.lines().skip(first - 1).take(last + 1 - first);
+        let mut lines =
+            facts.lines().skip(first.saturating_sub(1)).take((last + 1).saturating_sub(first));
         let is_end = !["fi", "done", "esac", "}"].contains(&two[1].words[0].text.as_str());
         let is_silent = lines.any(|(_, text)| {
             text.replace("2> ", "2>").contains("2>/dev/null;") || text.contains("2>/dev/null ;")
@@ -388,7 +392,8 @@ fn endless(facts: &Facts<'_>, found: &mut Findings<'_>) {
             && let Some(end) = later.find(|one| one.words[0].text == "done")
         {
             let (start, last) = (command.words[0].line, end.words[0].line);
-            let mut lines = facts.lines().skip(start - 1).take(last + 1 - start);
+            let mut lines =
+                facts.lines().skip(start.saturating_sub(1)).take((last + 1).saturating_sub(start));
             if !lines.any(|(_, text)| may_end(text)) {
                 found.add("server-wait", start, ENDLESS);
             }
@@ -452,6 +457,28 @@ fn asleep(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if is_server(server) && sleep.words[0].text == "sleep" && asks && is_plain {
             let message = "the server can need longer than this, and the next command then fails";
             found.add("server-wait", sleep.words[0].line, message);
+        }
+    }
+}
+
+/// Checks for a pull of a model that succeeds even if Ollama answers with an error.
+fn pulls(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for command in facts.commands.iter().filter(|one| one.words[0].text == "curl") {
+        let has = |is: &dyn Fn(&str) -> bool| command.words.iter().any(|word| is(&word.text));
+        let is_pull = has(&|word| word.contains("/api/pull") || word.contains("/api/create"));
+        let notices = has(&|word| {
+            let letters = word.strip_prefix('-').unwrap_or_default();
+            let is_short =
+                !letters.starts_with('-') && letters.bytes().all(|b| b.is_ascii_alphabetic());
+            word.starts_with("--fail")
+                || word == "--write-out"
+                || is_short && letters.contains(['f', 'w'])
+        });
+        if is_pull && !notices && !command.is_piped {
+            let message =
+                "without `--fail`, curl succeeds even if the server refuses to pull the model";
+            let hit = Hit::new("errors-ignored", command.words[0].line, message);
+            found.hit(hit.help("write `curl --fail`"));
         }
     }
 }

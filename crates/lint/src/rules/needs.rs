@@ -86,10 +86,6 @@ fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>
             && (is_plain || !one.words.iter().any(is_system))
     });
     let Some(command) = creates else { return };
-    if let Some(line) = commented_user(facts, command.words[0].line) {
-        let message = "`USER` is commented out, so the user is made, but never used";
-        return found.add("user-unused", line, message);
-    }
     let lower = facts.code.to_ascii_lowercase();
     let switches = |text: &str| SWITCHES.iter().any(|program| text.contains(program));
     // The one who starts an image without a command can switch.
@@ -97,8 +93,16 @@ fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>
         let last = one.text.trim_end_matches([']', '"', '\'', ' ']).rsplit(['/', '"', ' ']).next();
         matches!(last, Some("bash" | "sh" | "zsh" | "fish" | "tail" | "infinity"))
     });
-    let may_switch = starts.iter().any(|one| script_switches(facts, context, &all, one, &switches));
-    if !switches(&lower) && !is_shell && !may_switch {
+    if switches(&lower)
+        || starts.iter().any(|one| script_switches(facts, context, &all, one, &switches))
+    {
+        return;
+    }
+    if let Some(line) = commented_user(facts, command.words[0].line) {
+        let message = "`USER` is commented out, so the user is made, but never used";
+        return found.add("user-unused", line, message);
+    }
+    if !is_shell {
         let message = "the image creates a user, but its program runs as root";
         found.add("user-unused", command.words[0].line, message);
     }

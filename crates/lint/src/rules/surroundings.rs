@@ -163,8 +163,8 @@ fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     for instruction in own().filter(|one| parts(one).0 == "RUN") {
-        let lines = facts.lines().skip(instruction.line - 1);
-        for (line, text) in lines.take(instruction.last + 1 - instruction.line) {
+        let lines = facts.lines().skip(instruction.line.saturating_sub(1));
+        for (line, text) in lines.take((instruction.last + 1).saturating_sub(instruction.line)) {
             if let Some(file) = written_profile(facts, text) {
                 let shown = file
                     .strip_prefix("/.")

@@ -125,6 +125,18 @@ fn waits_for_a_server_can_end() {
 }
 
 #[test]
+fn curl_fails_only_if_it_is_asked_to() {
+    for (text, expected) in [
+        ("curl http://a:11434/api/pull -d '{}'\n", &["1 information"][..]),
+        ("curl -fsS http://a:11434/api/pull -d '{}'\n", &[]),
+        ("curl http://a:11434/api/pull -d '{}' | grep -q success\n", &[]),
+        ("curl http://a:11434/api/tags\n", &[]),
+    ] {
+        expect("errors-ignored", NONE, &[("pull.sh", text, expected)]);
+    }
+}
+
+#[test]
 fn gpg_overwrites_without_a_question() {
     for (text, expected) in [
         ("gpg --dearmor -o /a/b.gpg\n", &["1 information"][..]),
