@@ -1,7 +1,7 @@
 //! Reads `podman run` and similar commands: images, devices, and variables for the container.
 
 use crate::facts::{Container, Facts, Image, Kind};
-use crate::shell::{self, Scope, Script, Setting, ShellCommand, Word};
+use crate::shell::{self, EMPTY, Scope, Script, Setting, ShellCommand, Word};
 
 /// Marks an interactive container.
 pub(crate) const SESSION: &str = "--session";
@@ -81,6 +81,28 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let is_named = NAMES.iter().any(|name| lower.replace("ollama", "").contains(name));
     let line = options.first().map_or(1, |one| one.line);
     (is_named && has_gpu).then(|| named(NAMED, None, line))
+}
+
+/// Names of variables for the key of the service itself.
+const OWN_KEYS: [&str; 5] =
+    ["API_KEY", "API_TOKEN", "AUTH_TOKEN", "API_AUTH_TOKEN", "SERVER_API_KEY"];
+
+/// Returns the marker for a service whose own key is empty: `API_KEY`, or a variable that starts with
+/// the name of the service.
+pub(crate) fn empty_key(names: &str, options: &[Word]) -> Option<Word> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let names = plain(names);
+    let is_own = |variable: &str| {
+        let start = OWN_KEYS.iter().find_map(|end| variable.strip_suffix(end));
+        start.is_some_and(|start| {
+            start.is_empty() || start.len() > 3 && names.contains(&plain(start))
+        })
+    };
+    let found = options.iter().find_map(|one| {
+        let variable = one.text.strip_prefix("--env=")?.strip_suffix('=')?;
+        is_own(variable).then_some((variable, one.line))
+    });
+    found.map(|(variable, line)| named("--empty-key", Some(variable), line))
 }
 
 /// Marks a container that can open all devices, and has variables for ROCm.
@@ -293,14 +315,7 @@ pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
     if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {
         words.insert(0, Word { text: "llama-server".to_owned(), line: first.line });
     }
-    let command = ShellCommand {
-        words,
-        folder: String::new(),
-        stage: 0,
-        is_piped: false,
-        is_saved: false,
-        is_for_other: false,
-    };
+    let command = ShellCommand { words, ..EMPTY };
     facts.script(Script { commands: vec![command], ..Script::default() });
 }
 

@@ -6,15 +6,18 @@ use crate::shell::{Scope, Setting, Word};
 use crate::yaml::{self, Node};
 
 /// Kinds of objects that contain pods or variables.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 12] = [
+    "ClusterServingRuntime",
     "ConfigMap",
     "CronJob",
     "DaemonSet",
     "Deployment",
+    "InferenceService",
     "Job",
     "List",
     "Pod",
     "ReplicaSet",
+    "ServingRuntime",
     "StatefulSet",
 ];
 
@@ -232,6 +235,10 @@ fn surges(deployment: &Node) -> bool {
     kind != Some("Recreate") && !matches!(surge, Some("0" | "0%")) && replicas == "1"
 }
 
+/// Variables with tokens, which belong in a Secret.
+const TOKENS: [&str; 4] =
+    ["HF_TOKEN", "HUGGINGFACE_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY"];
+
 fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     let name = node.get("name").and_then(Node::text).unwrap_or_default();
     let image = node.get("image").and_then(|image| Some((image.text()?, image.line)));
@@ -244,6 +251,10 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
         };
         let (Some(key_text), Some(text)) = (key.text(), value.text()) else { continue };
         typed(key_text, value, facts);
+        if TOKENS.contains(&key_text) && !text.is_empty() && !text.contains("$(") {
+            let message = format!("the value of `{key_text}` is in the manifest, not in a Secret");
+            facts.problems.push(Problem { rule: "password-in-file", line: value.line, message });
+        }
         options.push(named("--env", Some(&format!("{key_text}={text}")), key.line));
         let setting = Setting::new(key_text, text, key.line, Scope::Run);
         facts.settings.push(Setting { program: program.clone(), ..setting });
@@ -321,6 +332,8 @@ fn shared(pod: &Node) -> Vec<Word> {
         Some(named(option, None, node.line))
     });
     let mut options: Vec<Word> = set.collect();
+    let runtime = pod.get("runtimeClassName");
+    options.extend(runtime.map(|node| named("--runtime", node.text(), node.line)));
     let groups = pod.get("securityContext").map(|context| {
         let lists = context.get("supplementalGroups").map_or(&[][..], Node::items).iter();
         let one = context.get("fsGroup").into_iter();

@@ -39,6 +39,8 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     );
     facts.problems.extend(lines.iter().filter_map(misplaced));
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
+    facts.problems.extend(of_other_manager(&lines, place, text));
+    facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));
     // Other images can run without a GPU, or with one of another vendor.
     let is_rocm = of("Image").last().is_some_and(|line| line.value.contains("rocm"));
     facts.problems.extend(lines.iter().filter(|_| is_rocm).filter_map(optional));
@@ -193,6 +195,58 @@ fn for_system(line: &Line, place: &str) -> Option<Problem> {
     })?;
     let message = format!("`{target}` is a target of the system manager, not of a user's");
     (is_install && is_user).then_some(Problem { rule: "user-target", line: line.number, message })
+}
+
+/// Keys that name other units.
+const OTHER_UNITS: [&str; 6] = ["After", "BindsTo", "PartOf", "Requires", "Requisite", "Wants"];
+
+/// Units that only the system manager has.
+const OF_SYSTEM: [&str; 4] =
+    ["graphical.target", "multi-user.target", "network-online.target", "network.target"];
+
+/// Units that only a user's manager has.
+const OF_USER: [&str; 6] = [
+    "graphical-session.target",
+    "pipewire-pulse.service",
+    "pipewire.service",
+    "pipewire.socket",
+    "pulseaudio.service",
+    "wireplumber.service",
+];
+
+/// Returns the problem if a unit depends on one that only the other manager has.
+fn of_other_manager(lines: &[Line], place: &str, text: &str) -> Option<Problem> {
+    let of = |key: &str, value: &str| lines.iter().any(|one| one.key == key && one.value == value);
+    let has_user = lines.iter().any(|line| line.key == "User" && line.section == "Service");
+    let is_there = USER_FOLDERS.iter().any(|folder| place.contains(folder));
+    // The file itself says for whom it is.
+    let says = ["systemctl --user", ".config/systemd/user", "=%h/"];
+    let is_said = of("WantedBy", "default.target") && says.iter().any(|one| text.contains(one));
+    let is_user = (is_there || is_said) && !has_user;
+    let is_system = has_user || of("WantedBy", "multi-user.target");
+    let (units, manager) = match (is_user, is_system) {
+        (true, false) => (&OF_SYSTEM[..], "a user's manager"),
+        (false, true) => (&OF_USER[..], "the system manager"),
+        _ => return None,
+    };
+    let named = lines.iter().filter(|line| OTHER_UNITS.contains(&line.key.as_str()));
+    let mut found = named.filter_map(|line| {
+        let unit = line.value.split_whitespace().find(|unit| units.contains(unit))?;
+        Some((line.number, unit))
+    });
+    let (line, unit) = found.next()?;
+    let message = format!("{manager} does not have `{unit}`");
+    Some(Problem { rule: "unit-of-other-manager", line, message })
+}
+
+/// Returns the problem if a line uses the instance of a unit that is not a template.
+fn no_instance(line: &Line, place: &str, text: &str) -> Option<Problem> {
+    let is_unit = place.trim_end_matches(['"', '\'']).ends_with(".service");
+    let is_template = place.contains('@') || text.contains("@.service") || text.contains("@%i");
+    let name = ["%i", "%I"].into_iter().find(|name| line.value.contains(name))?;
+    let message = format!("`{name}` is empty, because the unit is not a template");
+    let problem = Problem { rule: "unit-variable", line: line.number, message };
+    (is_unit && !is_template && line.key.starts_with("Exec")).then_some(problem)
 }
 
 /// Returns the service that a drop-in is for: `ollama` for `…/ollama.service.d/override.conf`.

@@ -3,7 +3,7 @@
 
 use crate::containers;
 use crate::facts::{Facts, Image};
-use crate::shell::{self, ShellCommand, UNKNOWN, Word};
+use crate::shell::{self, EMPTY, ShellCommand, UNKNOWN, Word};
 use crate::yaml::{self, Node};
 
 /// The number of scripts that are read.
@@ -114,14 +114,7 @@ fn started(image: &Node, options: Option<&Node>, facts: &mut Facts<'_>) {
     }
     let name = known.unwrap_or(&unknown);
     words.push(Word { text: name.to_owned(), line: image.line });
-    let command = ShellCommand {
-        words,
-        folder: String::new(),
-        stage: 0,
-        is_piped: false,
-        is_saved: false,
-        is_for_other: false,
-    };
+    let command = ShellCommand { words, ..EMPTY };
     containers::read(&command, facts);
 }
 

@@ -81,6 +81,7 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
     container.options.extend(build.map(dockerfile));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
+    container.options.extend(containers::empty_key(&format!("{name} {image}"), &container.options));
     facts.containers.push(container);
     started(service, &image, facts);
     // If the service overrides the entrypoint, another program may read the variables.

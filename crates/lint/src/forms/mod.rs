@@ -6,7 +6,7 @@ mod names;
 use pins::form::{Form, Key, Kind};
 
 pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, RELEASE};
-pub use names::{BASE, KNOWN_NAMES, OLLAMA, READER, SECTION};
+pub use names::{BASE, GPU, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
@@ -612,18 +612,6 @@ pub const COUPLING: Form = Form::of(
             "torchaudio = \"2.8\"",
         ),
     ]],
-);
-
-/// Words about a GPU.
-pub const GPU: Form = Form::of(
-    "Words that show that a file targets this GPU.",
-    &[&[Key::optional(
-        "words",
-        Kind::Texts,
-        "The words, in lower case.",
-        "none",
-        "words = [\"strix halo\"]",
-    )]],
 );
 
 /// A row about words.

@@ -109,3 +109,15 @@ pub const BASE: Form = Form::of(
         "repositories = [\"debian\"]",
     )]],
 );
+
+/// Words about a GPU.
+pub const GPU: Form = Form::of(
+    "Words that show that a file targets this GPU.",
+    &[&[Key::optional(
+        "words",
+        Kind::Texts,
+        "The words, in lower case.",
+        "none",
+        "words = [\"strix halo\"]",
+    )]],
+);

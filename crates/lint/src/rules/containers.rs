@@ -79,7 +79,7 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for container in &facts.containers {
         let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
         let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
-        for option in container.options.iter().filter(|_| is_gpu && !has("--privileged")) {
+        for option in container.options.iter().filter(|_| is_gpu) {
             let group = option.text.strip_prefix("--group-add=");
             // Debian and Ubuntu choose the GIDs from 100 to 999 when a group is created.
             let is_chosen = |gid: &&str| {

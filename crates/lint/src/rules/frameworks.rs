@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::images::{self, Parts};
 use super::packages::names_rocm;
+use super::requirements::torch_of_base;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
 use super::traps::instructions;
 use crate::data::{CouplingRow, data};
@@ -122,7 +123,11 @@ fn outgrown(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let is_rocm = images::parts(base).path == "rocm/pytorch" && !base.contains(UNKNOWN);
         let Some(own) = images::release_of(base, "pytorch").filter(|_| is_rocm) else { continue };
         let is_open = |one: &&ShellCommand| {
-            one.stage == at + 1 && is_pip(&one.texts()) && is_plain(one) && !one.is_for_other
+            one.stage == at + 1
+                && is_pip(&one.texts())
+                && is_plain(one)
+                && !one.is_for_other
+                && torch_of_base(facts, one).is_some()
         };
         let open = || facts.commands.iter().filter(is_open);
         if let Some(word) = open().find_map(upgraded) {

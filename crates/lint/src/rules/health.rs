@@ -25,7 +25,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 
 /// Checks the health check and the entrypoint of a container.
 pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
-    let Some(image) = container.image.as_ref() else { return };
+    let base = container.base.as_ref().and_then(|base| base.image.as_ref());
+    let Some(image) = container.image.as_ref().or(base) else { return };
     let option = |start: &str| {
         container.options.iter().find_map(|one| Some((one.line, one.text.strip_prefix(start)?)))
     };

@@ -12,7 +12,9 @@ mod containers;
 mod contents;
 mod contradictions;
 mod copies;
+mod development;
 mod environment;
+mod failures;
 mod folder;
 mod frameworks;
 mod gone;
@@ -44,6 +46,7 @@ mod sandbox;
 mod selection;
 mod shells;
 mod stages;
+mod surroundings;
 mod syntax;
 mod targets;
 mod tracks;
@@ -96,7 +99,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     health::run(facts, found);
     apt_lists::run(facts, found);
     syntax::run(facts, found);
-    needs::run(facts, found);
+    needs::run(facts, context, found);
     users::run(facts, found);
     sandbox::run(facts, found);
     modules::run(facts, found);
@@ -104,6 +107,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     origins::run(facts, found);
     copies::run(facts, found);
     shells::run(facts, context, found);
+    development::run(facts, found);
     folder::run(facts, context, found);
     frameworks::run(facts, found);
     javascript::run(facts, context, found);
@@ -118,6 +122,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);
+    failures::run(facts, found);
+    surroundings::run(facts, found);
     contradictions::run(facts, found);
     mentions::run(facts, context, found);
 }

@@ -11,6 +11,19 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     if facts.kind.has_settings() {
         models(facts, found);
+    } else if facts.file.ends_with(".yaml") || facts.file.ends_with(".yml") {
+        addresses(facts, found);
+    }
+}
+
+/// Checks a YAML file of another kind, for example a HelmRelease, for a model from a branch.
+fn addresses(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_checked = ["sha256", "shasum", "checksum"].iter().any(|text| facts.code.contains(text));
+    let mut lines = facts.lines().filter(|(_, text)| !text.trim_start().starts_with('#'));
+    let first =
+        lines.find(|(_, text)| text.contains("huggingface.co/") && text.contains(DEFAULT_BRANCH));
+    if let Some((line, _)) = first.filter(|_| !is_checked) {
+        found.add("model-unpinned", line, "a file comes from the branch `main` of a model");
     }
 }
 

@@ -3,15 +3,16 @@
 use super::apt_lists::is_without_lists;
 use super::images::path_and_tag;
 use super::stages::{fixed_base, last_stages, parts};
-use super::traps::instructions;
+use super::traps::{Instruction, instructions};
 use crate::data::{NeedsRow, data, matches_any};
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::shell::Word;
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Dockerfile => {
             packages(facts, found);
-            unused_user(facts, found);
+            unused_user(facts, context, found);
         }
         Kind::Unit => as_root(facts, found),
         _ => {}
@@ -49,38 +50,122 @@ fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Programs that switch to another user.
-const SWITCHES: [&str; 10] =
-    ["gosu", "su-exec", "runuser", "setpriv", "sudo", "su ", "su-", "sshd", "chroot", "s6-"];
+const SWITCHES: [&str; 13] = [
+    "chroot",
+    "gosu",
+    "runuser",
+    "s6-",
+    "setpriv",
+    "setuidgid",
+    "sshd",
+    "su ",
+    "su-exec",
+    "sudo -",
+    "sudo $",
+    "supervisord",
+    "start-stop-daemon",
+];
+
+/// Programs that do not switch to another user themselves.
+const PLAIN: [&str; 8] =
+    ["gunicorn", "jupyter", "llama-server", "node", "ollama", "python", "streamlit", "uvicorn"];
 
 /// Checks for a user that the last stage creates and never switches to.
-fn unused_user(facts: &Facts<'_>, found: &mut Findings<'_>) {
+fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let all = instructions(facts.text);
     let stages = last_stages(facts, &all);
     let own = || all.iter().filter(|one| stages.contains(&one.stage));
-    let lower = facts.code.to_ascii_lowercase();
-    // A start script, or the one who starts the container, can switch.
-    let switches = SWITCHES.iter().any(|program| lower.contains(program));
-    let has_script = own().any(|one| {
-        let name = parts(one).0;
-        matches!(name.as_str(), "ENTRYPOINT" | "CMD") && one.text.contains(".sh")
-    });
-    if switches || has_script || own().any(|one| parts(one).0 == "USER") {
+    let is_root = |one: &&Instruction| {
+        let user = parts(one).1.split([' ', ':']).next().unwrap_or_default();
+        matches!(user, "root" | "0")
+    };
+    if own().any(|one| parts(one).0 == "USER" && !is_root(&one)) {
         return;
     }
+    let starts: Vec<&Instruction> =
+        own().filter(|one| matches!(&*parts(one).0, "ENTRYPOINT" | "CMD")).collect();
+    let is_plain = starts.iter().any(|one| PLAIN.iter().any(|name| one.text.contains(name)));
+    let is_system =
+        |word: &Word| matches!(word.text.as_str(), "-r" | "--system" | "-S" | "-rm" | "-mr");
     let creates = facts.commands.iter().find(|one| {
         stages.contains(&one.stage)
             && matches!(one.words[0].text.as_str(), "useradd" | "adduser")
-            && !one.words.iter().any(|word| matches!(word.text.as_str(), "-r" | "--system" | "-S"))
+            && (is_plain || !one.words.iter().any(is_system))
     });
-    if let Some(command) = creates {
+    let Some(command) = creates else { return };
+    let lower = facts.code.to_ascii_lowercase();
+    let switches = |text: &str| SWITCHES.iter().any(|program| text.contains(program));
+    // The one who starts an image without a command can switch.
+    let is_shell = starts.iter().all(|one| {
+        let last = one.text.trim_end_matches([']', '"', '\'', ' ']).rsplit(['/', '"', ' ']).next();
+        matches!(last, Some("bash" | "sh" | "zsh" | "fish" | "tail" | "infinity"))
+    });
+    if switches(&lower)
+        || starts.iter().any(|one| script_switches(facts, context, &all, one, &switches))
+    {
+        return;
+    }
+    if let Some(line) = commented_user(facts, command.words[0].line) {
+        let message = "`USER` is commented out, so the user is made, but never used";
+        return found.add("user-unused", line, message);
+    }
+    if !is_shell {
         let message = "the image creates a user, but its program runs as root";
         found.add("user-unused", command.words[0].line, message);
     }
 }
 
+/// Returns the line of a `USER` that is a comment, after the line that makes the user.
+fn commented_user(facts: &Facts<'_>, made: usize) -> Option<usize> {
+    let mut later = facts.lines().skip(made);
+    let is_user = |text: &str| {
+        let rest = text.trim_start().strip_prefix('#')?.trim_start().strip_prefix("USER ")?;
+        let mut words = rest.split_whitespace();
+        let name = words.next()?;
+        (!matches!(name, "root" | "0") && words.next().is_none()).then_some(())
+    };
+    later.find(|(_, text)| is_user(text).is_some()).map(|(line, _)| line)
+}
+
+/// Returns whether the script that an instruction starts may switch to another user. A script that
+/// cannot be read may do so.
+fn script_switches(
+    facts: &Facts<'_>,
+    context: Context<'_>,
+    all: &[Instruction],
+    start: &Instruction,
+    switches: &dyn Fn(&str) -> bool,
+) -> bool {
+    let words = start.text.split([' ', '"', '\'', ',', '[', ']']);
+    let script =
+        words.into_iter().find(|word| word.ends_with(".sh") || word.contains("entrypoint"));
+    let Some(script) = script else { return false };
+    let name = script.rsplit('/').next().unwrap_or(script);
+    let is_copied = |one: &&Instruction| parts(one).0 == "COPY";
+    let sources = all.iter().filter(is_copied).flat_map(|one| one.text.split_whitespace());
+    let is_same = |word: &&str| word.rsplit('/').next() == Some(name);
+    let named: Vec<&str> = sources.filter(is_same).collect();
+    let Some(files) = context.exists else { return true };
+    let texts = named.iter().chain([&name]).filter_map(|path| files.text(facts.file, path));
+    let texts: Vec<String> = texts.collect();
+    texts.is_empty() || texts.iter().any(|text| switches(text))
+}
+
 /// Servers that need no rights of root.
-const SERVERS: [&str; 8] =
-    ["comfy", "koboldcpp", "lemonade", "llama-server", "ollama", "sglang", "uvicorn", "vllm"];
+const SERVERS: [&str; 12] = [
+    "comfy",
+    "gunicorn",
+    "koboldcpp",
+    "lemonade",
+    "llama-server",
+    "ollama",
+    "sglang",
+    "streamlit",
+    "uvicorn",
+    "vllm",
+    " --host",
+    " serve ",
+];
 
 /// Checks for a unit that starts a server as root.
 fn as_root(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -91,19 +176,30 @@ fn as_root(facts: &Facts<'_>, found: &mut Findings<'_>) {
             "User" | "DynamicUser" => return,
             // A unit of the user manager runs as that user.
             "WantedBy" if value.contains("default.target") => return,
+            "Type" if value.trim() == "oneshot" => return,
             "ExecStart" if start.is_none() => start = Some((line, value)),
             _ => {}
         }
     }
     let is_user_unit = facts.file.contains("/user/") || facts.code.contains("%h");
     if let Some((line, value)) = start.filter(|_| !is_user_unit) {
-        let lower = value.to_ascii_lowercase();
+        let lower = format!("{} ", value.to_ascii_lowercase());
         let is_server = SERVERS.iter().any(|server| lower.contains(server));
         // The container has its own user.
-        let is_container = lower.contains("docker ") || lower.contains("podman ");
+        let is_container = ["docker", "podman", "compose"].iter().any(|one| lower.contains(one));
         let has_section = facts.lines().any(|(_, text)| text.trim() == "[Unit]");
         if is_server && !is_container && has_section {
-            let hit = Hit::new("user-unused", line, "without `User=`, the server runs as root");
+            let is_user = |text: &str| {
+                let text = text.trim_start().trim_start_matches('#').trim_start();
+                text.starts_with("User=") && text.len() > "User=".len()
+            };
+            let commented = facts.lines().find(|(_, text)| is_user(text)).map(|(at, _)| at);
+            let message = if commented.is_some() {
+                "`User=` is commented out, so the server runs as root"
+            } else {
+                "without `User=`, the server runs as root"
+            };
+            let hit = Hit::new("user-unused", commented.unwrap_or(line), message);
             let hit = hit.at_most(Severity::Information);
             found.hit(hit.help("write `User=` and `SupplementaryGroups=render`"));
         }

@@ -1,8 +1,7 @@
-//! Rules for what a shell makes of a script: escapes in `echo`, names of commands that are taken for
-//! variables, and errors that stop nothing.
+//! Rules for what a shell makes of a script: escapes in `echo`, and names of commands that are taken
+//! for variables.
 
 use super::traps::instructions;
-use crate::python::is_pip;
 use crate::shell::ShellCommand;
 use crate::{Context, Facts, Findings, Kind};
 
@@ -10,41 +9,6 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if matches!(facts.kind, Kind::Dockerfile | Kind::Shell) {
         jobs(facts, context, found);
         escapes(facts, found);
-    }
-    if facts.kind == Kind::Shell {
-        goes_on(facts, found);
-    }
-}
-
-/// The number of installations from which a script should stop at an error.
-const MANY: usize = 3;
-
-/// Texts of scripts that look at the status of their commands.
-const CHECKS: [&str; 7] = ["errexit", "$?", "|| exit", "|| return", "|| die", "|| {", "trap "];
-
-/// Checks for a script that installs software and goes on after an error.
-fn goes_on(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let is_option = |line: &str| {
-        let flags = line.trim().strip_prefix("set -").and_then(|rest| rest.split(' ').next());
-        flags.is_some_and(|flags| flags.contains('e'))
-    };
-    let is_strict = facts.text.lines().any(is_option)
-        || facts
-            .text
-            .lines()
-            .next()
-            .is_some_and(|first| first.starts_with("#!") && first.contains(" -e"));
-    let checks = CHECKS.iter().any(|text| facts.code.contains(text));
-    let installs = |one: &&ShellCommand| {
-        let words: Vec<&str> = one.texts();
-        let is_manager =
-            matches!(words[0], "apt" | "apt-get" | "dnf" | "pacman" | "yum" | "zypper");
-        (is_manager || is_pip(&words)) && words.iter().any(|word| matches!(*word, "install" | "-S"))
-    };
-    let count = facts.commands.iter().filter(installs).count();
-    if count >= MANY && !is_strict && !checks {
-        let message = "the script goes on after a failed installation";
-        found.add("errors-ignored", 1, message);
     }
 }
 

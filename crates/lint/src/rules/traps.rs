@@ -47,7 +47,7 @@ const LOADED: [&str; 9] =
     ["activate", "common", "config", "env", "func", "init", "lib", "profile", "source"];
 
 /// Returns whether a file is made to be loaded by a shell: its name or its text says so.
-fn is_for_source(facts: &Facts<'_>) -> bool {
+pub(super) fn is_for_source(facts: &Facts<'_>) -> bool {
     let path = facts.file.rsplit('/').take(2);
     let is_loaded = |part: &str| {
         let lower = part.to_ascii_lowercase();
@@ -172,7 +172,7 @@ fn is_strict_option(word: &str) -> bool {
 }
 
 /// Returns the lines outside here documents, with their numbers.
-fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut document: Option<&str> = None;
     crate::facts::numbered(text).filter(move |(_, line)| {
         let Some(end) = document else {

@@ -7,6 +7,7 @@
 mod branches;
 mod documents;
 mod nested;
+mod operator;
 mod scan;
 mod stages;
 mod variables;
@@ -16,6 +17,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::documents::{Delimiter, end_of_document, here_documents};
+pub(crate) use self::operator::EMPTY;
+pub use self::operator::Operator;
 use self::scan::Scanner;
 use self::stages::Scopes;
 
@@ -37,6 +40,10 @@ pub struct ShellCommand {
     pub is_saved: bool,
     /// Whether it runs only for the GPUs of another vendor, or for none.
     pub is_for_other: bool,
+    /// What follows it.
+    pub operator: Operator,
+    /// The words of the shell before it: `if`, `then`, `until !`, `(`; empty if there are none.
+    pub keywords: String,
 }
 
 impl ShellCommand {
@@ -180,6 +187,8 @@ struct Reader {
     is_fallback: bool,
     /// The words of the arrays.
     arrays: BTreeMap<String, Vec<Word>>,
+    /// The words of the shell before the current command.
+    keywords: String,
 }
 
 /// The number of unterminated here documents after which no more here documents are looked for.
@@ -379,6 +388,8 @@ impl Reader {
                     }
                 }
                 '#' => at = end_of_line(chars, at),
+                // `&>` redirects the output.
+                '&' if chars.get(at + 1).is_some_and(|next| next.0 == '>') => at += 1,
                 ';' | '&' | '|' | '(' | ')' => {
                     if let ([name], '(') = (words.as_slice(), c) {
                         self.array(&name.text, chars, at + 1);
@@ -388,14 +399,12 @@ impl Reader {
                         self.branches.pattern(&pattern.text);
                     }
                     self.end_command(std::mem::take(&mut words));
-                    let is_pipe = c == '|'
-                        && chars.get(at + 1).is_none_or(|next| next.0 != '|')
-                        && at.checked_sub(1).is_none_or(|last| chars[last].0 != '|');
-                    let last = self.script.commands[before..].last_mut();
-                    if let Some(last) = last.filter(|_| is_pipe) {
-                        last.is_piped = true;
+                    operator::group(c, &mut self.keywords);
+                    if let Some(last) = self.script.commands[before..].last_mut() {
+                        last.operator = Operator::of(c, chars.get(at + 1).map(|next| next.0));
+                        last.is_piped = last.operator == Operator::Pipe;
                         let written = last.words.clone();
-                        if written[0].text == "echo" {
+                        if last.is_piped && written[0].text == "echo" {
                             self.written_lines(&written[1..]);
                         }
                     }
@@ -477,6 +486,7 @@ impl Reader {
                 || wrappers::is_option_of_run(&first.text)
             {
                 self.branches.word(&first.text);
+                operator::add(&first.text, &mut self.keywords);
                 words.remove(0);
             } else if !wrappers::unwrap(&mut words) {
                 break;
@@ -540,8 +550,9 @@ impl Reader {
         self.branches.command(&words);
         let is_for_other = self.branches.is_for_other();
         let (folder, stage) = (self.folder.clone(), self.stage);
+        let keywords = std::mem::take(&mut self.keywords);
         let command =
-            ShellCommand { words, folder, stage, is_piped: false, is_saved, is_for_other };
+            ShellCommand { words, folder, stage, is_saved, is_for_other, keywords, ..EMPTY };
         self.script.commands.push(command);
     }
 }

@@ -5,6 +5,7 @@ mod breadth;
 mod builds;
 mod classes;
 mod contents;
+mod failures;
 mod fresh;
 mod heldout;
 mod installs;

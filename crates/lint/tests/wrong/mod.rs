@@ -5,6 +5,7 @@ mod builds;
 mod classes;
 mod contents;
 mod dockerfiles;
+mod failures;
 mod installs;
 mod layers;
 mod moving;
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         builds::WRONG,
         together::WRONG,
         origins::WRONG,
+        failures::WRONG,
     ]
     .concat()
 }
