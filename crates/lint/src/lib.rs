@@ -192,6 +192,13 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     let is_image = |one: &&Finding| one.rule.id.starts_with("image-") && one.rule.id != SHORT_NAME;
     let images: BTreeSet<usize> = found.iter().filter(is_image).map(|one| one.line).collect();
     found.retain(|one| one.rule.id != SHORT_NAME || !images.contains(&one.line));
+    // Whether PyTorch reads an option does not matter if it conflicts with another one.
+    let conflicts: Vec<usize> = found
+        .iter()
+        .filter(|one| one.rule.id == "allocator-conflict")
+        .map(|one| one.line)
+        .collect();
+    found.retain(|one| one.rule.id != "variable-without-effect" || !conflicts.contains(&one.line));
     let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.message.clone(), one.severity);
     found.sort_by_key(key);
     found.dedup_by(|one, other| {

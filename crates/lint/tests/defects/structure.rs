@@ -84,6 +84,30 @@ fn what_names_one_build_or_asks_for_the_program_is_fixed() {
 }
 
 #[test]
+fn a_build_has_what_it_needs() {
+    let build = "RUN cmake -B build -DGGML_VULKAN=ON -DGGML_BLAS_VENDOR=OpenBLAS\n";
+    let packages = "cmake glslc spirv-headers libopenblas-dev libvulkan-dev";
+    innocent(
+        "build-needs-package",
+        &[
+            ("Dockerfile", &format!("FROM debian:13\nRUN apt-get install -y {packages}\n{build}")),
+            (
+                "Dockerfile",
+                &format!("FROM a/vulkan-sdk\nRUN apt-get install -y libopenblas-dev\n{build}"),
+            ),
+            ("Dockerfile", &format!("FROM debian:13\nCOPY . .\n{build}")),
+            (
+                "Dockerfile",
+                "FROM debian:13\nRUN apt-get install -y glslc && git clone --branch b5000 https://github.com/ggml-org/llama.cpp && cmake -DGGML_VULKAN=ON\n",
+            ),
+        ],
+    );
+    let tag = "FROM docker.io/rocm/pytorch:rocm6.3.1_ubuntu22.04_py3.10_pytorch\n";
+    innocent("image-tag-missing", &[("Dockerfile", tag)]);
+    innocent("image-tag-scheme", &[("Dockerfile", tag)]);
+}
+
+#[test]
 fn a_driver_or_target_can_come_from_elsewhere() {
     let build = "RUN cmake -B build -DGGML_VULKAN=ON\n";
     innocent(
