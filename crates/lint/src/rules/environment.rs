@@ -2,6 +2,7 @@
 //! replaces, names that no compose file reads, and ports that two services publish.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use crate::shell::{Setting, UNKNOWN};
 use crate::yaml::{self, Node};
@@ -122,7 +123,7 @@ struct Published<'n> {
     /// As the compose file writes it.
     text: &'n str,
     line: usize,
-    address: String,
+    address: Option<String>,
     port: u16,
     protocol: String,
 }
@@ -141,7 +142,8 @@ fn published<'n>(root: &'n Node, values: &BTreeMap<&str, &str>) -> Vec<Published
             let (plain, protocol) = plain.split_once('/').unwrap_or((&plain, "tcp"));
             let mut parts = plain.rsplitn(3, ':').skip(1);
             let Some(port) = parts.next().and_then(|port| port.parse().ok()) else { continue };
-            let address = parts.next().unwrap_or("0.0.0.0").to_owned();
+            let is_fixed = |one: &&str| one.parse::<Ipv4Addr>() != Ok(Ipv4Addr::UNSPECIFIED);
+            let address = parts.next().filter(is_fixed).map(str::to_owned);
             let own_name = name.text().unwrap_or_default();
             let protocol = protocol.to_owned();
             all.push(Published {
@@ -158,13 +160,20 @@ fn published<'n>(root: &'n Node, values: &BTreeMap<&str, &str>) -> Vec<Published
 }
 
 /// Parts of the names of services of which people start only one.
-const VARIANTS: [&str; 11] =
-    ["amd", "cpu", "cuda", "dev", "gpu", "intel", "nvidia", "prod", "rocm", "test", "vulkan"];
+const VARIANTS: [&str; 10] =
+    ["amd", "cpu", "cuda", "dev", "gpu", "intel", "nvidia", "prod", "rocm", "test"];
 
 /// Returns whether the name of a service is that of a variant: `app-rocm`.
 fn is_variant(service: &str) -> bool {
     let lower = service.to_ascii_lowercase();
     VARIANTS.iter().any(|one| lower.contains(one))
+}
+
+/// Returns whether people may start only one of two services: `app-rocm` or `app-cpu`.
+fn are_variants(first: &str, second: &str) -> bool {
+    let mut words = first.split(['-', '_']);
+    is_variant(first) && is_variant(second)
+        || words.any(|word| second.split(['-', '_']).any(|other| other == word))
 }
 
 /// Checks for two services that publish the same port of the host. Without settings, the defaults of
@@ -176,9 +185,10 @@ fn twice(root: &Node, settings: &[Setting], found: &mut Findings<'_>) {
     for (at, second) in all.iter().enumerate() {
         let is_same = |first: &&Published<'_>| {
             let is_address = first.address == second.address
-                || [&first.address, &second.address].iter().any(|one| *one == "0.0.0.0");
+                || first.address.is_none()
+                || second.address.is_none();
             first.port == second.port
-                && !(is_variant(first.service) && is_variant(second.service))
+                && !are_variants(first.service, second.service)
                 && first.protocol == second.protocol
                 && first.service != second.service
                 && is_address

@@ -449,7 +449,7 @@ fn asleep(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 matches!(texts.get(1), Some(&"pull" | &"run" | &"create" | &"cp" | &"push"))
             }
             Some("curl" | "wget") => {
-                texts.iter().any(|word| word.contains("localhost") || word.contains("127.0.0.1"))
+                texts.iter().any(|word| word.contains("localhost") || word.contains("//127."))
             }
             _ => false,
         };
