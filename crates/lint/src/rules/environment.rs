@@ -45,7 +45,7 @@ fn substituted(facts: &Facts<'_>, files: &[String], found: &mut Findings<'_>) {
         };
         let is_variable = inside.len() > 1 && is_constant(inside);
         if is_variable || !is_for_shell && !files.is_empty() {
-            let message = format!("`{}` gets the text `$({inside})` itself", name.trim());
+            let message = format!("`{}` gets the text `$({inside})` unchanged", name.trim());
             let hit = Hit::new("value-not-replaced", line, message);
             found.hit(if is_variable { hit.help(format!("write `${{{inside}}}`")) } else { hit });
         }

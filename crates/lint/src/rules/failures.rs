@@ -102,7 +102,7 @@ fn in_build(
     if let Some(command) = ignored(commands).filter(|_| !is_safe)
         && let Some(program) = step(command)
     {
-        let message = format!("after `;`, the build continues also if `{program}` has failed");
+        let message = format!("after `;`, the build continues even if `{program}` has failed");
         let hit = Hit::new("build-status-lost", command.words[0].line, message);
         found.hit(hit.at_most(Severity::Information).help("write `&&`, or `set -e` at the start"));
     }
@@ -124,7 +124,7 @@ fn is_strict_shell(facts: &Facts<'_>) -> bool {
 /// Reports the `|| true` after a chain.
 fn hides(line: usize, program: &str, found: &mut Findings<'_>) {
     let message = format!(
-        "this applies to the whole chain of `&&`, so it also hides that `{program}` has failed"
+        "this `||` applies to the whole chain of `&&`, so it also hides a failure of `{program}`"
     );
     let help = "write parentheses around the command that may fail: `a && (b || true) && c`";
     found.hit(Hit::new("build-status-lost", line, message).help(help));
@@ -205,7 +205,7 @@ fn piped(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
         let is_tested = is_condition(download) || shell.operator == Operator::Or;
         if is_pipe && is_shell && is_tested {
             let message =
-                "this tests the status of the shell, which is 0 also if the download fails";
+                "this tests the status of the shell, which is 0 even if the download fails";
             let line = shell.words[0].line;
             found.hit(Hit::new("build-status-lost", line, message).at_most(Severity::Information));
         }
@@ -476,9 +476,9 @@ fn pulls(facts: &Facts<'_>, found: &mut Findings<'_>) {
         });
         if is_pull && !notices && !command.is_piped {
             let message =
-                "without `--fail`, curl succeeds even if the server refuses to pull the model";
+                "without `--fail` and `\"stream\": false`, curl succeeds even if the pull fails";
             let hit = Hit::new("errors-ignored", command.words[0].line, message);
-            found.hit(hit.help("write `curl --fail`"));
+            found.hit(hit.help("write `curl --fail`, and `\"stream\": false` in the request"));
         }
     }
 }

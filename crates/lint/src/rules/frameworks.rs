@@ -131,7 +131,7 @@ fn outgrown(facts: &Facts<'_>, found: &mut Findings<'_>) {
         };
         let open = || facts.commands.iter().filter(is_open);
         if let Some(word) = open().find_map(upgraded) {
-            let message = format!("`--upgrade` replaces the torch {own} of `{base}`");
+            let message = format!("`--upgrade` can replace the torch {own} of `{base}`");
             return found.add("torch-replaced", word.line, message);
         }
         let words = open().flat_map(|one| &one.words);
@@ -161,7 +161,7 @@ fn unmet(text: &str, own: &str) -> Option<String> {
         let mut rows = data().couplings.iter().filter(is_its).peekable();
         let is_known = rows.peek().is_some();
         let meets = rows.any(|row| row.releases.iter().any(|one| one.contains(own)));
-        return (is_known && !meets).then(|| format!("the torch of {name} {version}"));
+        return (is_known && !meets).then(|| format!("another torch for {name} {version}"));
     }
     let torch = requirement(text).filter(|one| one.name == "torch" && !one.is_special)?;
     let is_unmet = !torch.specifier.contains('+') && torch.allows(own) == Some(false);

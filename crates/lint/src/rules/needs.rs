@@ -106,7 +106,7 @@ fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>
         return;
     }
     if let Some(line) = commented_user(facts, command.words[0].line) {
-        let message = "`USER` is commented out, so the user is made, but never used";
+        let message = "`USER` is commented out, so the user is created, but never used";
         return found.add("user-unused", line, message);
     }
     if !is_shell {

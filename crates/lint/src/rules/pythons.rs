@@ -235,7 +235,7 @@ fn paths(own: &Instruction, python: Python<'_>, found: &mut Findings<'_>) {
     });
     let Python { version, base } = python;
     if let Some(other) = other.filter(|other| other != version) {
-        let message = format!("the path is of Python {other}, but `{base}` has Python {version}");
+        let message = format!("the path belongs to Python {other}, but `{base}` has Python {version}");
         found.hit(Hit::new("python-other", own.line, message).at_most(Severity::Warning));
     }
 }

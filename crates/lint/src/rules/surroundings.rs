@@ -57,7 +57,7 @@ fn start_file(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let message = if is_image {
         "`~/.bashrc` of Ubuntu returns at once in a shell that is not interactive"
     } else {
-        "this changes only the script's own shell, and `~/.bashrc` mostly returns at once in a script"
+        "this changes only the script's own shell, and `~/.bashrc` usually returns at once in a script"
     };
     found.hit(Hit::new(LOST, line, message).at_most(Severity::Information));
 }
