@@ -280,7 +280,7 @@ fn an_environment_file_is_read_with_the_compose_files() {
             "value-not-replaced",
             COMPOSE,
             "RENDER_GID=$(getent group render)\n",
-            &["1 `RENDER_GID` gets the text `$(getent group render)` itself"],
+            &["1 `RENDER_GID` gets the text `$(getent group render)` unchanged"],
         ),
         ("value-not-replaced", &[], "RENDER_GID=$(getent group render)\n", &[]),
         ("value-not-replaced", COMPOSE, "export RENDER_GID=$(getent group render)\n", &[]),

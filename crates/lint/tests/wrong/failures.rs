@@ -64,7 +64,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         1,
         "wget -qO - https://h.example/a.key | sudo gpg --dearmor -o /etc/apt/keyrings/a.gpg\n",
     ),
-    ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda clean --all\n"),
+    ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda remove numpy\n"),
     (
         "shell-state-lost",
         "Dockerfile",
@@ -169,12 +169,6 @@ pub(crate) const WRONG: &[Wrong] = &[
         "compose.yml",
         5,
         "services:\n  a:\n    build: .\n    environment:\n      - API_KEY=${API_KEY:-}\n    ports: [\"1865:80\"]\n",
-    ),
-    (
-        "service-open",
-        "compose.yml",
-        5,
-        "services:\n  a:\n    build: .\n    environment:\n      - JUPYTER_TOKEN=\n    ports: [\"8888:8888\"]\n",
     ),
     ("service-open", "entrypoint.sh", 1, "x11vnc -display :1 -nopw -forever\n"),
     ("service-open", "entrypoint.sh", 1, "code-server --bind-addr 0.0.0.0:8443 --auth none\n"),
