@@ -92,10 +92,12 @@ const OWN_KEYS: [&str; 5] =
 pub(crate) fn empty_key(names: &str, options: &[Word]) -> Option<Word> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let names = plain(names);
+    // `API_KEY` of another program is often its key for a server.
+    let is_server = NAMES.iter().any(|name| names.replace("ollama", "").contains(name));
     let is_own = |variable: &str| {
         let start = OWN_KEYS.iter().find_map(|end| variable.strip_suffix(end));
         start.is_some_and(|start| {
-            start.is_empty() || start.len() > 3 && names.contains(&plain(start))
+            start.is_empty() && is_server || start.len() > 3 && names.contains(&plain(start))
         })
     };
     let found = options.iter().find_map(|one| {

@@ -239,6 +239,17 @@ fn surges(deployment: &Node) -> bool {
 const TOKENS: [&str; 4] =
     ["HF_TOKEN", "HUGGINGFACE_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY"];
 
+/// Returns whether a text is a token of Hugging Face or of Weights & Biases, and not a placeholder.
+fn is_token(text: &str) -> bool {
+    let is_key = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_own = |rest: &str| {
+        rest.len() >= 20
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && rest.bytes().any(|byte| !matches!(byte, b'x' | b'X'))
+    };
+    is_key || text.strip_prefix("hf_").is_some_and(is_own)
+}
+
 fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
     let name = node.get("name").and_then(Node::text).unwrap_or_default();
     let image = node.get("image").and_then(|image| Some((image.text()?, image.line)));
@@ -251,7 +262,7 @@ fn container(pod: &Node, node: &Node, facts: &mut Facts<'_>) {
         };
         let (Some(key_text), Some(text)) = (key.text(), value.text()) else { continue };
         typed(key_text, value, facts);
-        if TOKENS.contains(&key_text) && !text.is_empty() && !text.contains("$(") {
+        if TOKENS.contains(&key_text) && is_token(text) {
             let message = format!("the value of `{key_text}` is in the manifest, not in a Secret");
             facts.problems.push(Problem { rule: "password-in-file", line: value.line, message });
         }

@@ -4,7 +4,7 @@ use crate::facts::Package;
 use crate::shell::{ShellCommand, UNKNOWN};
 
 /// Options of `pip install` whose value is the next word.
-const TAKES_VALUE: [&str; 46] = [
+const TAKES_VALUE: [&str; 47] = [
     "-r",
     "--requirement",
     "--requirements",
@@ -19,6 +19,7 @@ const TAKES_VALUE: [&str; 46] = [
     "--target",
     "--prefix",
     "--root",
+    "--src",
     "--python",
     "-p",
     "--index",
@@ -69,7 +70,7 @@ pub(crate) fn is_pip(words: &[&str]) -> bool {
 
 /// Returns whether the value of an option of `pip install` is the next word. The last of combined
 /// letters can take a value: `-Ur FILE`.
-fn takes_value(option: &str) -> bool {
+pub(crate) fn takes_value(option: &str) -> bool {
     let letters = option.strip_prefix('-').unwrap_or_default();
     let is_combined = letters.len() > 1 && letters.bytes().all(|byte| byte.is_ascii_alphabetic());
     let last = letters.get(letters.len().saturating_sub(1)..).filter(|_| is_combined);

@@ -93,6 +93,8 @@ fn arguments(build: &Node, path: &str, text: &str, problems: &mut Vec<Problem>) 
     let Some(args) = build.get("args").filter(|args| args.line >= build.line) else { return };
     let mut declared: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim) {
+        // Such an argument is for the images that are based on this one.
+        let line = line.strip_prefix("ONBUILD ").unwrap_or(line).trim_start();
         let Some((name, rest)) = line.split_once(char::is_whitespace) else { continue };
         if name.eq_ignore_ascii_case("ARG") {
             // One instruction can declare several.

@@ -22,6 +22,47 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     search_paths(facts, found);
     at_start(facts, found);
     cache_mounts(facts, found);
+    torchvision(facts, found);
+}
+
+/// Returns whether a command compiles torchvision in its folder.
+fn compiles_vision(command: &ShellCommand) -> bool {
+    let words = command.texts();
+    let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+    let is_folder = |word: &&str| {
+        let is_own = matches!(*word, "." | "./") && command.folder.ends_with("vision");
+        is_own || word.trim_end_matches('/').ends_with("/vision")
+    };
+    has(&["setup.py"]) && has(&["bdist_wheel", "develop", "install"])
+        || is_pip(&words) && has(&["install", "wheel"]) && words.iter().any(is_folder)
+}
+
+/// Texts, in lower case, that switch the GPU on, or show that it is not from AMD.
+const OTHER_VISION: [&str; 3] = ["force_cuda", "nvidia/cuda", "nvcr.io"];
+
+/// Checks for a build of torchvision, which looks for a GPU unless a variable is set.
+fn torchvision(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let is_for_rocm = facts.kind == Kind::Dockerfile && has(&["rocm"]) && !has(&OTHER_VISION);
+    if !is_for_rocm || !facts.commands.iter().any(compiles_vision) {
+        return;
+    }
+    let is_vision = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        let path = text.trim_end_matches('/').trim_end_matches(".git");
+        ["github.com/pytorch/vision", "github.com/rocm/vision"]
+            .iter()
+            .any(|end| path.ends_with(end))
+    };
+    let clones = facts.commands.iter().filter(|one| {
+        let words = one.texts();
+        words[0] == "git" && words.contains(&"clone") && words.iter().any(|word| is_vision(word))
+    });
+    for command in clones {
+        let message = "without `FORCE_CUDA=1`, torchvision is compiled without operators for the GPU, because a build has none";
+        found.add("cpu-package", command.words[0].line, message);
+    }
 }
 
 /// Checks for commands of a container's start that install software.

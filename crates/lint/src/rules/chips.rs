@@ -9,9 +9,10 @@ use crate::target::targets;
 use crate::{Facts, Findings, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let overrides = facts.text.to_ascii_lowercase().contains("hsa_override");
     for (line, text) in facts.lines() {
         let lower = text.to_ascii_lowercase();
-        if let Some(message) = mixed_up(&lower).or_else(|| explained(&lower)) {
+        if let Some(message) = mixed_up(&lower).or_else(|| explained(&lower, overrides)) {
             found.add("silicon-mixup", line, message);
         }
     }
@@ -64,8 +65,9 @@ fn mixed_up(lower: &str) -> Option<String> {
 const BRANDS: [&str; 5] = ["amd", "radeon", "rx", "gpu", "the"];
 
 /// Returns the problem if a line in lower case explains a target with the name of another GPU:
-/// `gfx1200 = RX 9070`, `gfx1200 (Radeon RX 9070 XT)`.
-fn explained(lower: &str) -> Option<String> {
+/// `gfx1200 = RX 9070`, `gfx1200 (Radeon RX 9070 XT)`. `overrides` tells whether the file sets a target
+/// for other GPUs of its family.
+fn explained(lower: &str, overrides: bool) -> Option<String> {
     if !lower.contains("gfx") || TREATED.iter().any(|word| lower.contains(word)) {
         return None;
     }
@@ -88,12 +90,23 @@ fn explained(lower: &str) -> Option<String> {
             // A list of targets before the sign, or an assignment, says nothing about the name.
             let is_list = before[..at].ends_with(['/', ',', ';', '=', '"']);
             let is_known = data().gpus.iter().any(|one| one.target == target);
-            if is_name && is_known && !is_list && target != row.target {
+            let is_override =
+                overrides && family(&target).is_some() && family(&target) == family(&row.target);
+            if is_name && is_known && !is_list && !is_override && target != row.target {
                 return Some(format!("`{word}` is {}, not {target}", row.target));
             }
         }
     }
     None
+}
+
+/// The families in which one GPU can be treated as another.
+const FAMILIES: [&str; 3] = ["gfx103", "gfx110", "gfx115"];
+
+/// Returns the family of a target: `gfx103` of gfx1030.
+fn family(target: &GpuTarget) -> Option<&'static str> {
+    let name = target.to_string();
+    FAMILIES.into_iter().find(|family| name.starts_with(family))
 }
 
 /// The number of bytes around a name in which a line can say that it is treated as another GPU.
@@ -167,7 +180,7 @@ mod tests {
             ("-e arch=gfx1030,gfx1031 (rx 6800)", None),
             ("gfx1030: also for the rx 6700 xt", None),
         ] {
-            assert_eq!(explained(text).as_deref(), expected, "{text}");
+            assert_eq!(explained(text, false).as_deref(), expected, "{text}");
         }
     }
 

@@ -45,14 +45,16 @@ fn first(facts: &Facts<'_>) -> Option<(usize, String)> {
 }
 
 /// Variables that switch a framework to development mode, and their values in lower case.
-const VARIABLES: [(&str, &[&str]); 6] = [
+const VARIABLES: [(&str, &[&str]); 5] = [
     ("DEBUG", &["true", "1"]),
     ("APP_DEBUG", &["true", "1"]),
     ("DJANGO_DEBUG", &["true", "1"]),
     ("FLASK_DEBUG", &["true", "1"]),
-    ("FLASK_ENV", &["development"]),
     ("NODE_ENV", &["development"]),
 ];
+
+/// Frameworks that read `DEBUG`, and show code in error pages.
+const FRAMEWORKS: [&str; 5] = ["django", "fastapi", "flask", "manage.py", "starlette"];
 
 /// Returns the variables that are set for every start.
 fn settings(facts: &Facts<'_>) -> Vec<(usize, String)> {
@@ -66,11 +68,17 @@ fn settings(facts: &Facts<'_>) -> Vec<(usize, String)> {
         Scope::Image => one.stage == last,
         _ => false,
     };
-    // LocalAI only logs more.
-    let is_log = |one: &Setting| one.program.as_ref().is_some_and(|name| name.contains("localai"));
+    // Other programs only log more.
+    let lower = facts.code.to_ascii_lowercase();
+    let has_framework = FRAMEWORKS.iter().any(|name| lower.contains(name));
+    let is_log = |one: &Setting| one.name == "DEBUG" && !has_framework;
     let set = facts.settings.iter().filter(|one| is_kept(one) && is_on(one) && !is_log(one));
-    set.map(|one| (one.line, format!("`{}={}` is set for every start", one.name, one.value)))
-        .collect()
+    set.map(|one| {
+        let Setting { name, value, line, .. } = one;
+        let effect = if name.contains("DEBUG") { ", and can show code in error pages" } else { "" };
+        (*line, format!("`{name}={value}` is set for every start{effect}"))
+    })
+    .collect()
 }
 
 /// Servers, and their options for development.

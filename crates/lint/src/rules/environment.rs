@@ -6,17 +6,23 @@ use std::net::Ipv4Addr;
 
 use crate::shell::{Setting, UNKNOWN};
 use crate::yaml::{self, Node};
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Environment => {
             let files = context.exists.map(|files| files.compose_files(facts.file));
             let files = files.unwrap_or_default();
-            substituted(facts, &files, found);
+            // Make replaces `$(…)` in a file that it includes.
+            let exists = |name: &str| {
+                context.exists.is_some_and(|folder| folder.exists(facts.file, name) == Some(true))
+            };
+            if !files.is_empty() || !exists("Makefile") {
+                substituted(facts, &files, found);
+            }
             for text in &files {
                 let Some(root) = yaml::documents(text).into_iter().next() else { continue };
-                twice(&root, &facts.settings, found);
+                twice(&root, &facts.settings, &facts.settings, found);
                 renamed(&root, facts, &files, found);
                 empty(&root, text, facts, found);
                 described(text, facts, found);
@@ -26,7 +32,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
         Kind::Compose => {
             if let Some(root) = yaml::documents(facts.text).into_iter().next() {
-                twice(&root, &[], found);
+                let beside = context.exists.and_then(|files| files.text(facts.file, ".env"));
+                let values = beside.map(|text| Facts::read(".env", &text).settings);
+                twice(&root, &values.unwrap_or_default(), &[], found);
             }
         }
         _ => {}
@@ -126,6 +134,28 @@ struct Published<'n> {
     address: Option<String>,
     port: u16,
     protocol: String,
+    is_model_server: bool,
+}
+
+/// Parts of the names of images of servers for models. People start one of them at a time.
+const MODEL_SERVERS: [&str; 9] = [
+    "comfyui",
+    "kobold",
+    "lemonade",
+    "llama",
+    "localai",
+    "sglang",
+    "tabbyapi",
+    "text-generation-inference",
+    "vllm",
+];
+
+/// Returns whether a service is a server for models, by its image or its devices.
+fn is_model_server(service: &Node) -> bool {
+    let image = service.get("image").and_then(Node::text).unwrap_or_default();
+    let devices = service.get("devices").map_or(&[][..], Node::items);
+    MODEL_SERVERS.iter().any(|name| image.to_ascii_lowercase().contains(name))
+        || devices.iter().any(|one| one.text().is_some_and(|text| text.starts_with("/dev/kfd")))
 }
 
 /// Returns the ports that the services publish which certainly run together.
@@ -153,6 +183,7 @@ fn published<'n>(root: &'n Node, values: &BTreeMap<&str, &str>) -> Vec<Published
                 address,
                 port,
                 protocol,
+                is_model_server: is_model_server(service),
             });
         }
     }
@@ -176,11 +207,11 @@ fn are_variants(first: &str, second: &str) -> bool {
         || words.any(|word| second.split(['-', '_']).any(|other| other == word))
 }
 
-/// Checks for two services that publish the same port of the host. Without settings, the defaults of
-/// the compose file are compared.
-fn twice(root: &Node, settings: &[Setting], found: &mut Findings<'_>) {
+/// Checks for two services that publish the same port of the host, with the values of an environment
+/// file. `settings` are those of the file that is checked, if it is an environment file.
+fn twice(root: &Node, values: &[Setting], settings: &[Setting], found: &mut Findings<'_>) {
     let values: BTreeMap<&str, &str> =
-        settings.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
+        values.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
     let all = published(root, &values);
     for (at, second) in all.iter().enumerate() {
         let is_same = |first: &&Published<'_>| {
@@ -217,7 +248,9 @@ fn twice(root: &Node, settings: &[Setting], found: &mut Findings<'_>) {
             "the services `{}` and `{}` publish the same port, {}",
             first.service, second.service, second.port
         );
-        return found.add("port-twice", line, message);
+        let hit = Hit::new("port-twice", line, message);
+        let are_alternatives = first.is_model_server && second.is_model_server;
+        return found.hit(if are_alternatives { hit.at_most(Severity::Information) } else { hit });
     }
 }
 
@@ -240,6 +273,10 @@ fn variables(root: &Node) -> Vec<(&str, &str, &str)> {
 
 /// Checks for a variable that a service gets from a variable with another name.
 fn renamed(root: &Node, facts: &Facts<'_>, files: &[String], found: &mut Findings<'_>) {
+    // With `env_file`, a service can read the variable itself.
+    if files.iter().any(|text| text.contains("env_file")) {
+        return;
+    }
     let is_set = |name: &str| facts.settings.iter().any(|one| one.name == name);
     let is_used = |name: &str| files.iter().any(|text| names_in(text).contains(&name));
     for setting in facts.settings.iter().filter(|one| !is_used(&one.name)) {
@@ -308,25 +345,55 @@ fn fixed(root: &Node, facts: &Facts<'_>, files: &[String], found: &mut Findings<
     }
 }
 
+/// Returns the default that replaces an empty variable in a text.
+fn default_in<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut rest = text;
+    while let Some((_, one)) = reference(rest) {
+        let default = one.default.filter(|value| !value.is_empty() && one.is_for_empty);
+        if one.name == name && default.is_some() {
+            return default;
+        }
+        rest = rest.get(one.end..)?;
+    }
+    None
+}
+
+/// Returns whether a service gets the variables of an environment file.
+fn reads_file(service: &Node, file: &str) -> bool {
+    let is_it = |path: &Node| {
+        let text = path.text().or_else(|| path.get("path")?.text());
+        text.is_some_and(|text| text.trim_start_matches("./") == file)
+    };
+    let Some(node) = service.get("env_file") else { return false };
+    is_it(node) || node.items().iter().any(|item| is_it(item))
+}
+
 /// Checks for an empty value that one service gets, and in whose place another gets the default.
 fn empty(root: &Node, text: &str, facts: &Facts<'_>, found: &mut Findings<'_>) {
     let services = root.get("services").map_or(&[][..], Node::entries);
-    let has_file = services.iter().any(|(_, service)| service.get("env_file").is_some());
-    if !has_file {
-        return;
-    }
+    let file = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let lines: Vec<&str> = text.lines().collect();
+    let own = variables(root);
     for setting in facts.settings.iter().filter(|one| one.value.is_empty()) {
-        let is_secret =
-            ["PASS", "SECRET", "KEY", "TOKEN"].iter().any(|word| setting.name.contains(word));
-        let mut rest = text;
-        let mut default = None;
-        while let Some((_, one)) = reference(rest).filter(|_| default.is_none()) {
-            let own = one.default.filter(|value| !value.is_empty() && one.is_for_empty);
-            default = own.filter(|_| one.name == setting.name);
-            rest = rest.get(one.end..).unwrap_or_default();
-        }
-        if let Some(default) = default.filter(|_| is_secret) {
-            let Setting { name, line, .. } = setting;
+        let Setting { name, line, .. } = setting;
+        let is_secret = ["PASS", "SECRET", "KEY", "TOKEN"].iter().any(|word| name.contains(word));
+        let gets = |at: usize| {
+            let (service, node) = &services[at];
+            let has_own = own
+                .iter()
+                .any(|(other, variable, _)| service.text() == Some(other) && variable == name);
+            reads_file(node, file) && !has_own
+        };
+        let default = |at: usize| {
+            let start = services[at].0.line.saturating_sub(1);
+            let end =
+                services.get(at + 1).map_or(lines.len(), |(next, _)| next.line.saturating_sub(1));
+            lines.get(start..end)?.iter().find_map(|one| default_in(one, name))
+        };
+        let (with_file, others): (Vec<usize>, Vec<usize>) =
+            (0..services.len()).partition(|at| gets(*at));
+        let default = others.into_iter().find_map(default);
+        if let Some(default) = default.filter(|_| is_secret && !with_file.is_empty()) {
             let message = format!(
                 "services with `env_file` get an empty `{name}`, and the others get the default, `{default}`"
             );

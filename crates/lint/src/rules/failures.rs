@@ -69,9 +69,17 @@ fn step(command: &ShellCommand) -> Option<String> {
 
 /// Returns whether a text makes the shell stop at the first error.
 fn is_strict(text: &str) -> bool {
-    let mut options = text.split("set -").skip(1).filter_map(|rest| rest.split(' ').next());
-    text.contains("errexit") || options.any(|flags| flags.contains('e'))
+    let mut options = text.split("set -").skip(1).flat_map(|rest| {
+        let end = rest.find([';', '&', '|', '\n']).unwrap_or(rest.len());
+        let mut words = rest[..end].split_whitespace();
+        let first = words.next().unwrap_or_default();
+        std::iter::once(first).chain(words.filter_map(|word| word.strip_prefix('-')))
+    });
+    text.contains("errexit") || options.any(|flags| !flags.starts_with('-') && flags.contains('e'))
 }
+
+/// The rule.
+const LOST: &str = "build-status-lost";
 
 /// Checks the commands of a `RUN`.
 fn in_build(
@@ -86,9 +94,11 @@ fn in_build(
     if let Some((line, program)) = chain {
         hides(line, &program, found);
     }
-    if let Some((line, program)) = single {
+    let places = found.places();
+    let is_said = places.range((own.line, "")..(own.last + 1, "")).any(|(_, rule)| *rule == LOST);
+    if let Some((line, program)) = single.filter(|_| !is_said) {
         let message = format!("the build continues if `{program}` fails");
-        found.add("build-status-lost", line, message);
+        found.hit(Hit::new(LOST, line, message).at_most(Severity::Information));
     }
     if let Some(command) = thrown_away(facts, commands).filter(|_| !is_strict(&own.text)) {
         let program = &command.words[0].text;
@@ -148,6 +158,12 @@ fn forgives(commands: &[&ShellCommand], at: usize, names: &[&str]) -> bool {
         && !stops
 }
 
+/// Returns whether a message says that the step before it is optional.
+fn is_meant(message: &ShellCommand) -> bool {
+    let said = message.texts().join(" ").to_ascii_lowercase();
+    ["optional", "skip"].iter().any(|word| said.contains(word))
+}
+
 /// Returns the line of a `|| true` after a chain of `&&`, and the name of an earlier step of the
 /// chain.
 fn hidden_chain(commands: &[&ShellCommand], names: &[&str]) -> Option<(usize, String)> {
@@ -159,9 +175,13 @@ fn hidden_chain(commands: &[&ShellCommand], names: &[&str]) -> Option<(usize, St
         {
             first -= 1;
         }
-        let program = commands[first..at].iter().find_map(|one| step(one))?;
-        let is_condition = is_condition(commands[first]);
-        (!is_condition).then(|| (commands[at + 1].words[0].line, program))
+        let place = (first..at).find(|place| step(commands[*place]).is_some())?;
+        let program = step(commands[place])?;
+        let is_message =
+            |one: &&ShellCommand| matches!(one.words[0].text.as_str(), "echo" | "printf");
+        let only_reports = commands[place + 1..=at].iter().all(is_message);
+        let is_open = !is_condition(commands[first]) && !is_meant(commands[at + 1]);
+        (is_open && !only_reports).then(|| (commands[at + 1].words[0].line, program))
     })
 }
 
@@ -181,7 +201,9 @@ fn silent(facts: &Facts<'_>, all: &[&ShellCommand], found: &mut Findings<'_>) {
             .any(|(_, text)| text.split("||").next().is_some_and(|own| own.contains("/dev/null")));
         let program = step(all[at]).filter(|program| program.contains("install"));
         // A row about words reports those in one line.
-        if let Some(program) = program.filter(|_| is_silent && last > first) {
+        if let Some(program) = program.filter(|_| is_silent && last > first)
+            && !found.places().contains(&(last, LOST))
+        {
             let message = format!("the script hides that `{program}` has failed, and why");
             let hit = Hit::new("build-status-lost", last, message);
             found.hit(hit.at_most(Severity::Information));
@@ -237,10 +259,8 @@ fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
         |at| {
             let (command, next) = (commands[at], commands[at + 1]);
             let program = step(command).or_else(|| fetches_model(command))?;
-            let said = next.texts().join(" ").to_ascii_lowercase();
-            let is_meant = ["optional", "skip"].iter().any(|word| said.contains(word));
             // In a branch or in parentheses, this is meant.
-            (!is_start(command) && !is_meant).then(|| (next.words[0].line, program))
+            (!is_start(command) && !is_meant(next)).then(|| (next.words[0].line, program))
         },
     )
 }
@@ -466,14 +486,17 @@ fn pulls(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for command in facts.commands.iter().filter(|one| one.words[0].text == "curl") {
         let has = |is: &dyn Fn(&str) -> bool| command.words.iter().any(|word| is(&word.text));
         let is_pull = has(&|word| word.contains("/api/pull") || word.contains("/api/create"));
-        let notices = has(&|word| {
-            let letters = word.strip_prefix('-').unwrap_or_default();
-            let is_short =
-                !letters.starts_with('-') && letters.bytes().all(|b| b.is_ascii_alphabetic());
-            word.starts_with("--fail")
-                || word == "--write-out"
-                || is_short && letters.contains(['f', 'w'])
-        });
+        let has_option = |long: &str, short: char| {
+            has(&|word| {
+                let letters = word.strip_prefix('-').unwrap_or_default();
+                let is_short =
+                    !letters.starts_with('-') && letters.bytes().all(|b| b.is_ascii_alphabetic());
+                word.starts_with(long) || is_short && letters.contains(short)
+            })
+        };
+        // With a stream, the status is sent before the pull ends. The request can be in a file.
+        let is_stream = has(&|word| word.contains('{')) && !has(&|word| word.contains("stream"));
+        let notices = has_option("--write-out", 'w') || has_option("--fail", 'f') && !is_stream;
         if is_pull && !notices && !command.is_piped {
             let message =
                 "without `--fail` and `\"stream\": false`, curl succeeds even if the pull fails";

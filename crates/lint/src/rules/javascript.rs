@@ -160,6 +160,16 @@ fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<
     })
 }
 
+/// Returns the words of a copy with `poetry.lock` instead of the pattern `poetry.loc[k]`. A bracket
+/// at the start of a word belongs to a list of words.
+fn without_brackets(rest: &str) -> String {
+    let plain = |word: &str| match word.find('[') {
+        None | Some(0) => word.to_owned(),
+        Some(_) => word.replace(['[', ']'], ""),
+    };
+    rest.split_whitespace().map(plain).collect::<Vec<String>>().join(" ")
+}
+
 /// Checks for an installation from the list of packages alone.
 fn unlocked(
     all: &[Instruction],
@@ -205,6 +215,7 @@ fn unlocked(
             may_create |= instruction == "RUN" && creates.iter().any(|word| rest.contains(word));
             continue;
         }
+        let rest = without_brackets(rest);
         let sources: Vec<&str> = rest
             .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
             .filter(|word| !word.is_empty())

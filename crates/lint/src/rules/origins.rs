@@ -48,28 +48,42 @@ const COMPILED: [&str; 5] = ["/bin", "/build/", "/lib/", ".so", "target/release"
 /// Parts of paths with other files.
 const OTHER: [&str; 5] = [".local", "dist-packages", "node_modules", "site-packages", "venv"];
 
+/// Endings of files that are no compiled programs.
+const NO_PROGRAMS: [&str; 8] = [".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".txt"];
+
 /// Returns the stage from which an instruction copies compiled programs.
 fn source(facts: &Facts<'_>, own: &Instruction) -> Option<usize> {
     let (stage, paths) = copied_from(facts, own)?;
     let (_, sources) = paths.split_last()?;
     let has = |texts: &[&str]| {
-        sources.iter().any(|source| texts.iter().any(|text| source.contains(text)))
+        let is_program = |source: &&&str| !NO_PROGRAMS.iter().any(|end| source.ends_with(end));
+        let mut programs = sources.iter().filter(is_program);
+        programs.any(|source| texts.iter().any(|text| source.contains(text)))
     };
     (has(&COMPILED) && !has(&OTHER)).then_some(stage)
 }
 
+/// Parts of the names of compilers and their packages.
+const COMPILERS: [&str; 5] = ["build-essential", "clang", "cmake", "g++", "gcc"];
+
 /// Returns whether a stage compiles programs.
 fn compiles(facts: &Facts<'_>, stage: usize) -> bool {
+    let own = || facts.commands.iter().filter(|one| one.stage == stage);
+    let has_compiler = own()
+        .flat_map(|one| &one.words)
+        .any(|word| COMPILERS.iter().any(|name| word.text.contains(name)));
     let is_build = |one: &&ShellCommand| {
         let words = one.texts();
         let program = words[0].rsplit('/').next().unwrap_or_default();
         let is_version = words.iter().any(|word| word.contains("version"));
         match program {
             "cargo" => words.iter().any(|word| matches!(*word, "build" | "b" | "install")),
-            "g++" | "gcc" | "hipcc" | "make" | "ninja" => !is_version,
+            "g++" | "gcc" | "hipcc" | "ninja" => !is_version,
+            // It can also copy files.
+            "make" => !is_version && has_compiler,
             "cmake" => words.contains(&"--build"),
             _ => false,
         }
     };
-    facts.commands.iter().filter(|one| one.stage == stage).any(|one| is_build(&one))
+    own().any(|one| is_build(&one))
 }

@@ -43,6 +43,9 @@ fn each_stage(
         };
         let mut contents = Contents { lacks: start, reported: BTreeSet::new() };
         for own in all.iter().filter(|one| one.stage == number) {
+            if OWN_CERTIFICATES.iter().any(|text| own.text.contains(text)) {
+                contents.lacks.remove(CERTIFICATES);
+            }
             match parts(own).0.as_str() {
                 "COPY" | "ADD" => contents.copied(own),
                 "RUN" if brings_unknown(&own.text) => contents.lacks.clear(),
@@ -99,6 +102,10 @@ const VENV: &str = "python3-venv";
 
 /// The package with the certificates of authorities.
 const CERTIFICATES: &str = "ca-certificates";
+
+/// Texts of instructions that bring or name certificates, or that switch the check off.
+const OWN_CERTIFICATES: [&str; 5] =
+    ["/etc/ssl", "/ca-certificates", "CURL_CA_BUNDLE", "GIT_SSL_", "SSL_CERT_"];
 
 /// Endings of files that contain no programs.
 const NO_PROGRAMS: [&str; 12] = [
@@ -193,10 +200,12 @@ impl Contents {
             let text =
                 ["RUN ", "run "].iter().find_map(|run| text.strip_prefix(run)).unwrap_or(text);
             let mut commands = text.split(['&', ';', '|', '(']).map(str::trim_start);
-            !text.starts_with('#') && commands.any(|one| one.starts_with("sudo "))
+            commands.any(|one| one.starts_with("sudo "))
         };
-        let mut lines = facts.lines().skip(own.line - 1).take(own.last + 1 - own.line);
-        let (line, _) = lines.find(|(_, text)| is_call(text)).filter(|_| is_missing)?;
+        let lines = facts.lines().skip(own.line - 1).take(own.last + 1 - own.line);
+        let code = without_quotes(lines.filter(|(_, text)| !facts.kind.is_comment(text)));
+        let (line, _) = code.iter().find(|(_, text)| is_call(text)).filter(|_| is_missing)?;
+        let line = *line;
         self.reported.insert(SUDO.to_owned()).then_some(line)
     }
 
@@ -230,6 +239,22 @@ impl Contents {
             self.remove(base_name(word));
         }
     }
+}
+
+/// Returns lines without the texts in quotes, which can go on in the next line.
+fn without_quotes<'t>(lines: impl Iterator<Item = (usize, &'t str)>) -> Vec<(usize, String)> {
+    let mut quote = None;
+    let mut is_escaped = false;
+    let mut is_code = |c: char| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match quote {
+            Some(end) if end == c && !was_escaped => quote = None,
+            None if matches!(c, '"' | '\'') && !was_escaped => quote = Some(c),
+            _ => is_escaped = c == '\\' && !was_escaped && quote != Some('\''),
+        }
+        quote.is_none()
+    };
+    lines.map(|(line, text)| (line, text.chars().filter(|c| is_code(*c)).collect())).collect()
 }
 
 /// Programs that some packages of pip contain.

@@ -8,7 +8,7 @@ use super::stages::{instruction_of, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::matches;
 use crate::pyproject::{self, Project, normal};
-use crate::python::is_pip;
+use crate::python::{is_pip, takes_value};
 use crate::shell::ShellCommand;
 use crate::specifier::{allows, requirement};
 use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
@@ -56,7 +56,10 @@ struct Install<'c> {
 fn install(command: &ShellCommand) -> Option<Install<'_>> {
     let words = command.texts();
     let at = words.iter().position(|word| *word == "install").filter(|_| is_pip(&words))?;
-    command.words[at + 1..].iter().find_map(|word| {
+    let takes = |option: &str| takes_value(option) && !matches!(option, "-e" | "--editable");
+    let pairs = command.words.windows(2).skip(at);
+    pairs.filter(|two| !takes(&two[0].text)).find_map(|two| {
+        let word = &two[1];
         let text = word.text.strip_prefix("-e").unwrap_or(&word.text);
         let (target, extras) = text
             .strip_suffix(']')
@@ -132,6 +135,9 @@ fn extras(install: &Install<'_>, project: &Project, found: &mut Findings<'_>) {
 
 /// Checks for a project that needs another Python than the base image has.
 fn python(place: &Place<'_>, project: &Project, found: &mut Findings<'_>) {
+    if place.command.texts().contains(&"--ignore-requires-python") {
+        return;
+    }
     let own = pythons::python(place.facts, place.all, place.own.stage);
     let (Some(wanted), Some(own)) = (&project.python, own) else { return };
     let text = format!("python{wanted}");

@@ -6,8 +6,8 @@ use super::stages::{command_of, copied_from, fixed_base, parent, parts};
 use super::traps::{Instruction, instructions};
 use crate::data::{IndexRow, data};
 use crate::facts::Package;
-use crate::python::version_in;
-use crate::shell::UNKNOWN;
+use crate::python::{is_pip, version_in};
+use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 /// The Python of a stage.
@@ -76,7 +76,7 @@ pub(super) fn python<'f>(
     }
     let is_other = |one: &Instruction| {
         let text = one.text.to_ascii_lowercase().replace("/opt/conda", "");
-        let brings = one.text.contains("--from=") && text.contains("/usr/local ");
+        let brings = one.text.contains("--from=") && brings_python(&text);
         match parts(one).0.as_str() {
             "RUN" => OTHERS.iter().any(|other| text.contains(other)) || names_other(&text, version),
             "COPY" => brings,
@@ -91,6 +91,23 @@ pub(super) fn python<'f>(
     });
     let is_changed = all.iter().filter(|one| stages.contains(&one.stage)).any(is_other);
     (!is_changed && !is_set).then_some(Python { version, base })
+}
+
+/// Returns whether a copy from another stage or image can bring a Python, by its text in lower case.
+fn brings_python(text: &str) -> bool {
+    let is_image =
+        ["--from=python:", "/python:", "astral-sh/uv"].iter().any(|one| text.contains(one));
+    // The folder of the library, or that of the whole installation.
+    let is_library = |word: &str| {
+        word.rsplit('/').next().is_some_and(|name| {
+            name.strip_prefix("python3.")
+                .is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
+        })
+    };
+    let mut words = text.split_whitespace().skip(1).filter(|word| !word.starts_with("--"));
+    text.contains("/usr/local ")
+        || text.contains("/bin/python")
+        || words.any(|word| is_library(word) || is_image && word.contains("/python"))
 }
 
 /// Returns whether a text in lower case names another Python: `python3.11`, `Python-3.11.9`.
@@ -134,19 +151,34 @@ fn index_in(text: &str) -> Option<&str> {
 
 /// Returns the name of the index that a package comes from.
 fn index_of<'f>(facts: &'f Facts<'_>, package: &'f Package) -> Option<&'f str> {
-    let stamp = package.version.as_deref().and_then(|version| version.split_once('+'));
-    if let Some((_, stamp)) = stamp {
-        return Some(stamp).filter(|stamp| stamp.starts_with("rocm"));
-    }
-    match command_of(facts, package) {
-        Some(command) => command.words.iter().find_map(|word| index_in(&word.text)),
+    let sources: Vec<&str> = match command_of(facts, package) {
+        Some(command) => command.texts(),
         None if facts.kind == Kind::Requirements => {
-            let mut lines = facts.text.lines().filter(|line| line.starts_with('-'));
-            lines.find_map(index_in)
+            facts.text.lines().filter(|line| line.starts_with('-')).collect()
         }
-        None => None,
+        None => Vec::new(),
+    };
+    // AMD's own builds have similar stamps.
+    let has = |text: &str| sources.iter().any(|source| source.contains(text));
+    if !has(PYTORCH) || has("repo.radeon.com") {
+        return None;
+    }
+    match package.version.as_deref().and_then(|version| version.split_once('+')) {
+        Some((_, stamp)) => Some(stamp).filter(|stamp| stamp.starts_with("rocm")),
+        None => sources.iter().find_map(|source| index_in(source)),
     }
 }
+
+/// Returns whether pip can also take a package from another index.
+fn has_other_index(facts: &Facts<'_>, package: &Package) -> bool {
+    match command_of(facts, package) {
+        Some(command) => command.words.iter().any(|word| word.text.starts_with(EXTRA)),
+        None => facts.code.contains(EXTRA),
+    }
+}
+
+/// The option that adds an index.
+const EXTRA: &str = "--extra-index-url";
 
 /// The packages of PyTorch's indexes.
 const PACKAGES: [&str; 3] = ["torch", "torchaudio", "torchvision"];
@@ -164,6 +196,8 @@ fn index(
     let Some(name) = index_of(facts, package) else { return };
     let is_its = |row: &&IndexRow| row.names.iter().any(|one| one == name);
     let Some(row) = data().indexes.iter().find(is_its) else { return };
+    // With another index, pip takes a build for CUDA.
+    let most = if has_other_index(facts, package) { Severity::Warning } else { Severity::Error };
     let version = package.version.as_deref().and_then(|version| version.split('+').next());
     let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let version =
@@ -177,7 +211,7 @@ fn index(
             let ranges: Vec<String> = row.torch.iter().map(ToString::to_string).collect();
             let message = format!("PyTorch's index `{name}` has no `torch` `{version}`");
             let help = format!("`{name}` has torch {}", ranges.join(" and "));
-            found.hit(Hit::new("no-such-version", package.line, message).help(help));
+            found.hit(Hit::new("no-such-version", package.line, message).help(help).at_most(most));
         }
         return;
     }
@@ -192,14 +226,26 @@ fn index(
             "PyTorch's index `{name}` has no `{}` for Python {}, which `{}` has",
             package.name, used.version, used.base
         );
-        found.add("wheel-python", package.line, message);
+        found.hit(Hit::new("wheel-python", package.line, message).at_most(most));
     }
+}
+
+/// Options of pip for a package that this Python does not use.
+const FOR_OTHERS: [&str; 4] = ["--target", "-t", "--platform", "--python-version"];
+
+/// Returns whether a command installs packages for the Python of its stage.
+fn installs(command: &ShellCommand) -> bool {
+    let words = command.texts();
+    let is_for_others = |word: &&str| {
+        FOR_OTHERS.contains(&word.split_once('=').map_or(*word, |(option, _)| option))
+    };
+    is_pip(&words) && words.contains(&"install") && !words.iter().any(is_for_others)
 }
 
 /// Checks for wheels for another Python.
 fn wheels(facts: &Facts<'_>, stage: usize, python: Python<'_>, found: &mut Findings<'_>) {
     let Python { version, base } = python;
-    for command in facts.commands.iter().filter(|one| one.stage == stage && !one.is_message()) {
+    for command in facts.commands.iter().filter(|one| one.stage == stage && installs(one)) {
         let wheel = command.words.iter().find_map(|word| Some((word.line, of_wheel(&word.text)?)));
         let Some((line, other)) = wheel.filter(|(_, other)| other != version) else { continue };
         let message = format!("the wheel is for Python {other}, but `{base}` has Python {version}");
@@ -235,7 +281,8 @@ fn paths(own: &Instruction, python: Python<'_>, found: &mut Findings<'_>) {
     });
     let Python { version, base } = python;
     if let Some(other) = other.filter(|other| other != version) {
-        let message = format!("the path belongs to Python {other}, but `{base}` has Python {version}");
+        let message =
+            format!("the path belongs to Python {other}, but `{base}` has Python {version}");
         found.hit(Hit::new("python-other", own.line, message).at_most(Severity::Warning));
     }
 }

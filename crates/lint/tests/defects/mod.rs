@@ -16,6 +16,7 @@ mod moving;
 mod origins;
 mod probed;
 mod readers;
+mod reviewed;
 mod rows;
 mod structure;
 mod together;

@@ -220,6 +220,11 @@ const COMPOSE: Texts = &[(
     "services:\n  web:\n    image: a\n    env_file: .env\n    ports: [\"${WEB_PORT:-8000}:80\"]\n  redis:\n    image: b\n    ports: [\"${REDIS_PORT:-6379}:6379\"]\n    command: redis-server --requirepass ${REDIS_PASSWORD:-changeme}\n  meili:\n    image: c\n    environment:\n      - MEILI_MASTER_KEY=${MEILISEARCH_KEY:-changeme}\n",
 )];
 
+const MEILI: Texts = &[(
+    "docker-compose.yml",
+    "services:\n  meili:\n    image: c\n    environment:\n      - MEILI_MASTER_KEY=${MEILISEARCH_KEY:-changeme}\n",
+)];
+
 const FIXED: Texts = &[(
     "compose.yml",
     "services:\n  llm:\n    image: a\n    environment:\n      HIP_VISIBLE_DEVICES: ${HIP_VISIBLE_DEVICES:-0}\n      OLLAMA_NUM_PARALLEL: 2\n      OLLAMA_HOST: 0.0.0.0\n    volumes: [\"${OLLAMA_MODELS_FOLDER:-./models}:/models\"]\n",
@@ -246,13 +251,15 @@ fn an_environment_file_is_read_with_the_compose_files() {
         ("default-replaces-empty", COMPOSE, "REDIS_PASSWORD=a\n", &[]),
         (
             "variable-without-effect",
-            COMPOSE,
+            MEILI,
             "MEILI_MASTER_KEY=a\n",
             &[
                 "1 the service `meili` gets `MEILI_MASTER_KEY` from `${MEILISEARCH_KEY}`, which is not set here",
             ],
         ),
-        ("variable-without-effect", COMPOSE, "MEILI_MASTER_KEY=a\nMEILISEARCH_KEY=a\n", &[]),
+        ("variable-without-effect", MEILI, "MEILI_MASTER_KEY=a\nMEILISEARCH_KEY=a\n", &[]),
+        // A service with `env_file` can read it.
+        ("variable-without-effect", COMPOSE, "MEILI_MASTER_KEY=a\n", &[]),
         (
             "default-replaces-empty",
             FIXED,
@@ -280,7 +287,7 @@ fn an_environment_file_is_read_with_the_compose_files() {
             "value-not-replaced",
             COMPOSE,
             "RENDER_GID=$(getent group render)\n",
-            &["1 `RENDER_GID` gets the text `$(getent group render)` itself"],
+            &["1 `RENDER_GID` gets the text `$(getent group render)` unchanged"],
         ),
         ("value-not-replaced", &[], "RENDER_GID=$(getent group render)\n", &[]),
         ("value-not-replaced", COMPOSE, "export RENDER_GID=$(getent group render)\n", &[]),

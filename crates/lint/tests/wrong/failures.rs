@@ -64,7 +64,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         1,
         "wget -qO - https://h.example/a.key | sudo gpg --dearmor -o /etc/apt/keyrings/a.gpg\n",
     ),
-    ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda clean --all\n"),
+    ("build-waits", "Dockerfile", 2, "FROM docker.io/a/b@sha256:1\nRUN conda remove numpy\n"),
     (
         "shell-state-lost",
         "Dockerfile",
@@ -148,8 +148,8 @@ pub(crate) const WRONG: &[Wrong] = &[
     (
         "development-mode",
         "compose.yml",
-        5,
-        "services:\n  a:\n    build: .\n    environment:\n      - DEBUG=${DEBUG:-true}\n",
+        6,
+        "services:\n  a:\n    build: .\n    command: python manage.py a\n    environment:\n      - DEBUG=${DEBUG:-true}\n",
     ),
     (
         "development-mode",
@@ -168,13 +168,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         "service-open",
         "compose.yml",
         5,
-        "services:\n  a:\n    build: .\n    environment:\n      - API_KEY=${API_KEY:-}\n    ports: [\"1865:80\"]\n",
-    ),
-    (
-        "service-open",
-        "compose.yml",
-        5,
-        "services:\n  a:\n    build: .\n    environment:\n      - JUPYTER_TOKEN=\n    ports: [\"8888:8888\"]\n",
+        "services:\n  llama:\n    build: .\n    environment:\n      - API_KEY=${API_KEY:-}\n    ports: [\"1865:80\"]\n",
     ),
     ("service-open", "entrypoint.sh", 1, "x11vnc -display :1 -nopw -forever\n"),
     ("service-open", "entrypoint.sh", 1, "code-server --bind-addr 0.0.0.0:8443 --auth none\n"),
@@ -206,7 +200,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         "password-in-file",
         "a.yaml",
         9,
-        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b:1@sha256:1\n      env:\n        - name: HF_TOKEN\n          value: \"insert token\"\n",
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: docker.io/a/b:1@sha256:1\n      env:\n        - name: HF_TOKEN\n          value: hf_a1b2c3d4e5f6g7h8i9j0k1l2\n",
     ),
     (
         "group-number",
