@@ -15,7 +15,8 @@ const OTHER: [&str; 6] =
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for container in facts.containers.iter().filter(|_| facts.kind == Kind::Compose) {
         let option = |start: &str| container.options.iter().find(|one| one.text.starts_with(start));
-        let Some(device) = option("--device=/dev/kfd") else { continue };
+        let device = option("--device=/dev/kfd").or_else(|| option("--device=/dev/dri"));
+        let Some(device) = device else { continue };
         if OTHER.iter().any(|start| option(start).is_some()) {
             continue;
         }
