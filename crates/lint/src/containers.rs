@@ -129,11 +129,12 @@ pub(crate) const DOCKERFILE: &str = "--dockerfile";
 /// Marks a container whose user is not root.
 const ORDINARY: &str = "--ordinary-user";
 
-/// Returns the marker for a container whose options name a user other than root.
+/// Returns the marker for a container whose options name a user other than root. A variable is
+/// usually such a user.
 pub(crate) fn ordinary_user(options: &[Word]) -> Option<Word> {
     let user = options.iter().find_map(|one| one.text.strip_prefix("--user="))?;
     let user = user.split(':').next().unwrap_or_default();
-    let is_ordinary = !matches!(user, "" | "0" | "root") && !user.contains(shell::UNKNOWN);
+    let is_ordinary = !matches!(user, "" | "0" | "root");
     is_ordinary.then(|| named(ORDINARY, None, 1))
 }
 

@@ -33,9 +33,11 @@ impl Exists for Folder {
     }
 
     fn text(&self, _: &str, path: &str) -> Option<String> {
-        let text = match path {
+        let text = match path.trim_start_matches("./") {
             "project/pyproject.toml" => "[project]\nrequires-python = \">=3.13\"\n",
             "node/Dockerfile" => "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN npm ci\n",
+            "app/Dockerfile" => "FROM docker.io/a/b@sha256:1\nUSER app\n",
+            "root/Dockerfile" => "FROM docker.io/a/b@sha256:1\n",
             _ => return None,
         };
         Some(text.to_owned())

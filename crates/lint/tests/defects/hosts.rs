@@ -281,3 +281,24 @@ fn a_variable_that_compose_has_or_keeps_is_right() {
         ],
     );
 }
+
+#[test]
+fn a_number_or_root_needs_no_group_of_the_image() {
+    innocent(
+        "group-by-name",
+        &[
+            (
+                "compose.yml",
+                "services:\n  a:\n    build: ./app\n    devices: [/dev/kfd]\n    group_add: [render, \"${RENDER_GID:?}\"]\n",
+            ),
+            (
+                "compose.yml",
+                "services:\n  a:\n    build: ./root\n    devices: [/dev/kfd]\n    group_add: [render]\n",
+            ),
+            (
+                "compose.yml",
+                "services:\n  a:\n    build: ./app\n    user: root\n    devices: [/dev/kfd]\n    group_add: [render]\n",
+            ),
+        ],
+    );
+}

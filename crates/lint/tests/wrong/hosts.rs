@@ -305,4 +305,22 @@ pub(super) const WRONG: &[Wrong] = &[
         6,
         "services:\n  a:\n    image: localhost/a\n    environment:\n      - MODEL=b\n    command: sh -c 'serve ${MODEL}'\n",
     ),
+    (
+        "group-by-name",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    build: ./app\n    devices: [/dev/kfd, /dev/dri]\n    group_add: [video, render]\n",
+    ),
+    (
+        "group-by-name",
+        "compose.yml",
+        6,
+        "services:\n  a:\n    image: localhost/a\n    user: ${USER_NAME}\n    devices: [/dev/kfd]\n    group_add: [render]\n",
+    ),
+    (
+        "render-group-missing",
+        "compose.yml",
+        4,
+        "services:\n  a:\n    build: ./app\n    devices: [/dev/dri]\n",
+    ),
 ];
