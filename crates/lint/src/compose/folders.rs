@@ -56,7 +56,16 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
 }
 
 /// Files that say how people get what is not in the repository.
-const GUIDES: [&str; 5] = [".gitmodules", ".gitignore", "Makefile", "README.md", "readme.md"];
+const GUIDES: [&str; 8] = [
+    "../.gitmodules",
+    "../../.gitmodules",
+    "../README.md",
+    ".gitignore",
+    ".gitmodules",
+    "Makefile",
+    "README.md",
+    "readme.md",
+];
 
 /// Checks for a Dockerfile that does not exist.
 fn missing(
@@ -77,7 +86,7 @@ fn missing(
         let text = exists.text(facts.file, guide).unwrap_or_default();
         let file = path.rsplit('/').next().unwrap_or(path);
         let is_folder = folder != "." && text.contains(name);
-        is_folder && !guide.starts_with(['R', 'r'])
+        is_folder && !guide.ends_with(".md")
             || text.lines().any(|line| {
                 let makes = ["clone", "submodule", "> ", "cp ", "curl", "wget"];
                 let names =
@@ -190,6 +199,7 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
     };
     let filled: Vec<(String, &str)> =
         image.commands.iter().filter(is_in_image).filter_map(fills).collect();
+    let is_elsewhere = text.contains("UV_PROJECT_ENVIRONMENT");
     for mount in mounts(service).iter().filter(|_| !starts) {
         let hides = |(folder, _): &&(String, &str)| {
             let is_below =
@@ -197,7 +207,8 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
             let is_kept = volumes.iter().any(|other| {
                 other.len() > mount.target.len() && folder.starts_with(other.trim_end_matches('/'))
             });
-            is_below && mount.target.len() > 1 && !is_kept
+            let is_moved = is_elsewhere && folder.ends_with("/.venv");
+            is_below && mount.target.len() > 1 && !is_kept && !is_moved
         };
         if let Some((folder, what)) = filled.iter().find(hides) {
             let Mount { source, line, .. } = mount;
