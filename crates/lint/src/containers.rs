@@ -47,6 +47,9 @@ fn is_parallel(command: &str) -> bool {
     is_server && words.windows(2).any(has_many)
 }
 
+/// Marks a container whose command may choose the port.
+const OWN_PORT: &str = "--own-port";
+
 /// Returns markers for what the command of a container says about access to its server, and about
 /// its GPUs.
 pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
@@ -54,6 +57,7 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
     let is_open = is_server && command.contains("0.0.0.0");
     let markers = [
+        (has(&["port", " -p ", "-addr", "listen"]), OWN_PORT),
         (has(&LOGINS), LOGIN),
         (is_server, SERVES),
         (is_open, SERVES_ALL),
@@ -127,16 +131,20 @@ pub(crate) const DOCKERFILE: &str = "--dockerfile";
 /// Marks a container whose user is not root.
 const ORDINARY: &str = "--ordinary-user";
 
-/// Returns the marker for a container whose options name a user other than root.
+/// Returns the marker for a container whose options name a user other than root. A variable is
+/// usually such a user.
 pub(crate) fn ordinary_user(options: &[Word]) -> Option<Word> {
     let user = options.iter().find_map(|one| one.text.strip_prefix("--user="))?;
     let user = user.split(':').next().unwrap_or_default();
-    let is_ordinary = !matches!(user, "" | "0" | "root") && !user.contains(shell::UNKNOWN);
+    let is_ordinary = !matches!(user, "" | "0" | "root");
     is_ordinary.then(|| named(ORDINARY, None, 1))
 }
 
 /// Marks a service whose command is only a shell.
 pub(crate) const SHELL: &str = "--shell";
+
+/// Marks a service that is built, and whose name names PyTorch.
+pub(crate) const PYTORCH: &str = "--named-pytorch";
 
 /// Options of `run` without a value. All other options take the next word as their value, unless
 /// they contain `=`.
@@ -307,11 +315,13 @@ pub(crate) fn inside(command: &ShellCommand, facts: &mut Facts<'_>) {
 /// Adds the facts of the command that a container of an image starts.
 pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
     let Some(first) = words.first() else { return };
-    let is_shell = |two: &&[Word]| two[0].text.starts_with('-') && two[0].text.ends_with('c');
-    if let Some(two) = words.windows(2).find(is_shell)
+    let is_shell = |word: &Word| word.text.starts_with('-') && word.text.ends_with('c');
+    // `sh -c -- SCRIPT`
+    let mut after = words.iter().skip_while(|word| !is_shell(word)).skip(1);
+    if let Some(text) = after.find(|word| word.text != "--")
         && first.text.ends_with("sh")
     {
-        return script(&two[1].text, two[1].line, facts);
+        return script(&text.text, text.line, facts);
     }
     // Images of llama.cpp start its server.
     if first.text.starts_with('-') && image.contains("llama") && !image.contains("ollama") {

@@ -188,9 +188,27 @@ fn object(node: &Node, facts: &mut Facts<'_>) {
             uses_gpu = uses_gpu.or_else(|| limit(one, "limits", GPU).map(|limited| limited.line));
         }
     }
+    if matches!(kind, "DaemonSet" | "Deployment" | "StatefulSet") {
+        unlimited(pod, facts);
+    }
     if let Some(line) = uses_gpu.filter(|_| kind == "Deployment" && surges(node)) {
         let message = "an update of the Deployment needs another free GPU".to_owned();
         facts.problems.push(Problem { rule: "kubernetes-rollout", line, message });
+    }
+}
+
+/// Checks for a server of models that may use all memory of its node.
+fn unlimited(pod: &Node, facts: &mut Facts<'_>) {
+    for one in pod.get("containers").map_or(&[][..], Node::items) {
+        let Some(image) = one.get("image") else { continue };
+        let reference = image.text().unwrap_or_default();
+        let has = |names: &[&str]| names.iter().any(|name| reference.contains(name));
+        let loads = has(&LOADERS) || reference.contains("ollama/ollama");
+        if loads && !has(&NO_LOADERS) && one.get("resources").is_none() {
+            let message = format!("nothing limits the memory of `{reference}`");
+            let line = image.line;
+            facts.problems.push(Problem { rule: "kubernetes-resources", line, message });
+        }
     }
 }
 
@@ -471,6 +489,11 @@ fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec
             Some(host) => {
                 options.push(named("--volume", Some(&format!("{host}:{path}")), mount.line));
             }
+            None if is_lost(volume, path) => {
+                let message =
+                    format!("`{path}` is in an `emptyDir`, which is deleted together with its pod");
+                facts.problems.push(Problem { rule: "data-lost", line: mount.line, message });
+            }
             None if path == "/dev/shm" => {
                 options.push(named("--shm-size", Some("memory"), mount.line));
             }
@@ -478,6 +501,26 @@ fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec
         }
     }
     options
+}
+
+/// Folders in which programs keep models or data.
+const KEPT: [&str; 9] = [
+    "/app/backend/data",
+    "/data/db",
+    "/qdrant/storage",
+    "/root/.cache/huggingface",
+    "/root/.ollama",
+    "/var/lib/mysql",
+    "/var/lib/postgresql",
+    "/var/lib/postgresql/data",
+    "/var/lib/weaviate",
+];
+
+/// Returns whether a volume that is mounted at a path is deleted together with its pod.
+fn is_lost(volume: &Node, path: &str) -> bool {
+    let own = volume.entries().iter().find(|(key, _)| key.text() == Some("emptyDir"));
+    let is_memory = own.is_some_and(|(_, empty)| empty.get("medium").is_some());
+    own.is_some() && !is_memory && KEPT.contains(&path.trim_end_matches('/'))
 }
 
 #[cfg(test)]
@@ -501,6 +544,7 @@ mod tests {
             "20 --shm-size=memory",
             "21 --device=/dev/kfd",
             "12 --env=B=1",
+            "8 --own-port",
         ];
         assert_eq!(options, expected);
         let settings: Vec<_> =

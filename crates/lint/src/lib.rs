@@ -111,6 +111,7 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
         compose::complete(&mut facts, exists);
         compose::check_images(&mut facts, exists);
+        compose::check_folders(&mut facts, exists);
     }
     let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);

@@ -2,7 +2,7 @@
 
 use crate::containers::{self, named};
 use crate::data::{SectionRow, data};
-use crate::facts::{Container, Facts, Image, Problem};
+use crate::facts::{Container, Facts, Image, Kind, Problem};
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
 
 /// A line `Key=value`, with its continuation lines.
@@ -37,6 +37,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
             .filter(|line| is_unknown(line))
             .map(|line| Word { text: line.key.clone(), line: line.number }),
     );
+    facts.problems.extend(ignored(text, facts.kind));
     facts.problems.extend(lines.iter().filter_map(misplaced));
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
     facts.problems.extend(of_other_manager(&lines, place, text));
@@ -154,6 +155,36 @@ fn rootless(lines: &[Line], text: &str) -> Option<Word> {
     number.map(|number| named("--rootless", None, number))
 }
 
+/// Marks of templates, from which another program makes the unit.
+const TEMPLATES: [&str; 6] = ["{{", "{%", "<%", "$", "@", "%("];
+
+/// Returns the problem if a line is no setting: usually the rest of a command whose line does not
+/// end with a backslash.
+fn ignored(text: &str, kind: Kind) -> Option<Problem> {
+    let is_unit = matches!(kind, Kind::Unit | Kind::Quadlet);
+    let mut continues = false;
+    let mut has_section = false;
+    for (index, line) in text.lines().enumerate().filter(|_| is_unit) {
+        let trimmed = line.trim();
+        if trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        let is_part = std::mem::replace(&mut continues, trimmed.ends_with('\\'));
+        let is_section = trimmed.starts_with('[');
+        has_section |= is_section;
+        let is_template = TEMPLATES.iter().any(|mark| trimmed.contains(mark));
+        let is_setting = trimmed.contains('=') && !trimmed.starts_with('-');
+        let is_other = is_part || is_section || is_setting || is_template || trimmed.is_empty();
+        if has_section && !is_other {
+            let start: String = trimmed.chars().take(40).collect();
+            let message =
+                format!("`{start}` is not a setting, and the line above it does not end with `\\`");
+            return Some(Problem { rule: "unit-line-ignored", line: index + 1, message });
+        }
+    }
+    None
+}
+
 /// Returns whether Quadlet does not support the key of a line.
 fn is_unknown(line: &Line) -> bool {
     let mut rows = data().quadlets.iter();
@@ -163,7 +194,7 @@ fn is_unknown(line: &Line) -> bool {
 /// Returns the problem if a key belongs in another section of a unit.
 fn misplaced(line: &Line) -> Option<Problem> {
     let has = |row: &SectionRow| row.keys.contains(&line.key);
-    let is_of_unit = |row: &&SectionRow| row.section != "services";
+    let is_of_unit = |row: &&SectionRow| !row.section.starts_with("services");
     let own = data().sections.iter().find(|row| row.section == line.section)?;
     let right = data().sections.iter().filter(is_of_unit).find(|row| has(row))?;
     let message = format!("`{}` belongs in `[{}]`", line.key, right.section);

@@ -174,6 +174,61 @@ pub(crate) fn error(text: &str) -> Option<(usize, String)> {
     is_certain.then(|| (error.marker().line(), error.info().to_owned()))
 }
 
+/// A key that occurs twice in one mapping.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Duplicate {
+    pub(crate) key: String,
+    pub(crate) line: usize,
+    /// The line of the first one.
+    pub(crate) first: usize,
+}
+
+/// The keys of an open mapping with their lines; nothing for a sequence.
+struct Keys {
+    known: Option<BTreeMap<String, usize>>,
+    is_key: bool,
+}
+
+/// Returns the first key that occurs twice in its mapping. Parsers treat several merges with `<<`
+/// differently, so these are left out.
+pub(crate) fn duplicate(text: &str) -> Option<Duplicate> {
+    let mut open: Vec<Keys> = Vec::new();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        let line = span.start.line();
+        match event {
+            Event::MappingStart(..) => {
+                open.push(Keys { known: Some(BTreeMap::new()), is_key: true });
+            }
+            Event::SequenceStart(..) => open.push(Keys { known: None, is_key: false }),
+            Event::MappingEnd | Event::SequenceEnd => {
+                open.pop();
+                next(&mut open);
+            }
+            Event::Alias(_) => next(&mut open),
+            Event::Scalar(value, ..) => {
+                let keys = open.last_mut().filter(|top| top.is_key && value != "<<");
+                if let Some(known) = keys.and_then(|top| top.known.as_mut()) {
+                    let key = value.into_owned();
+                    if let Some(first) = known.insert(key.clone(), line) {
+                        return Some(Duplicate { key, line, first });
+                    }
+                }
+                next(&mut open);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Notes that a key or value of the innermost collection is complete.
+fn next(open: &mut [Keys]) {
+    if let Some(top) = open.last_mut() {
+        top.is_key = !top.is_key && top.known.is_some();
+    }
+}
+
 /// Adds a complete value to the collection that contains it.
 fn add(parent: &mut Open, done: Rc<Node>) {
     match &mut parent.node.value {

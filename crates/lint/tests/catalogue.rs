@@ -29,12 +29,18 @@ impl Exists for Folder {
     }
 
     fn exists(&self, _file: &str, path: &str) -> Option<bool> {
-        Some(matches!(path, "Dockerfile.there" | "./package-lock.json"))
+        Some(matches!(path, "Dockerfile" | "Dockerfile.there" | "./package-lock.json"))
     }
 
     fn text(&self, _: &str, path: &str) -> Option<String> {
-        (path == "project/pyproject.toml")
-            .then(|| "[project]\nrequires-python = \">=3.13\"\n".to_owned())
+        let text = match path.trim_start_matches("./") {
+            "project/pyproject.toml" => "[project]\nrequires-python = \">=3.13\"\n",
+            "node/Dockerfile" => "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN npm ci\n",
+            "app/Dockerfile" => "FROM docker.io/a/b@sha256:1\nUSER app\n",
+            "root/Dockerfile" => "FROM docker.io/a/b@sha256:1\n",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
 }
 
 /// Returns the path of the Dockerfile that a build reads. The base file can give a part of it.
-fn path(build: &Node, base: Option<&Node>) -> Option<String> {
+pub(super) fn path(build: &Node, base: Option<&Node>) -> Option<String> {
     let of = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(interpolated);
     let value = |key: &str| of(build, key).or_else(|| of(base?, key));
     let in_base = || base.and_then(Node::text).map(interpolated);

@@ -3,12 +3,16 @@
 
 mod base;
 mod builds;
+mod folders;
+mod host;
 mod images;
+mod keys;
 mod structure;
 
 use std::collections::BTreeSet;
 
 pub(crate) use base::complete;
+pub(crate) use folders::check as check_folders;
 pub(crate) use images::check as check_images;
 
 use crate::containers::{self, named};
@@ -79,6 +83,8 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
         service.get("command").or_else(|| service.get("entrypoint")).map_or(1, |one| one.line);
     container.options.extend(containers::markers(&command, line));
     container.options.extend(build.map(dockerfile));
+    let is_pytorch = build.is_some() && format!("{name} {image}").contains("pytorch");
+    container.options.extend(is_pytorch.then(|| named(containers::PYTORCH, None, line)));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
     container.options.extend(containers::empty_key(&format!("{name} {image}"), &container.options));

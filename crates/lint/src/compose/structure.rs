@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::builds;
+use super::{builds, host, keys};
 use crate::data::data;
 use crate::facts::{Facts, Problem};
 use crate::yaml::{Node, Value};
@@ -21,6 +21,8 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
     for (name, service) in services.entries() {
         let name = name.text().unwrap_or_default();
         keys(name, service, &mut problems);
+        keys::inside(service, &mut problems);
+        host::check(service, &mut problems);
         types(service, facts.text, &mut problems);
         mounts(service, &mut problems);
         replaced(service, &mut problems);
@@ -32,6 +34,10 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         if is_whole(root, facts.file) && service.get("extends").is_none() {
             references(root, service, &mut problems);
         }
+    }
+    let file = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    if ["compose", "docker-compose"].iter().any(|start| file.starts_with(start)) {
+        keys::top(root, &mut problems);
     }
     builds::check(services, &mut problems);
     facts.problems.extend(problems);

@@ -313,7 +313,7 @@ fn folder_of(command: &ShellCommand, clone: &Clone<'_>) -> String {
 }
 
 /// Returns the folder that a command clones a repository to.
-pub(super) fn cloned_folder(command: &ShellCommand) -> Option<String> {
+pub(crate) fn cloned_folder(command: &ShellCommand) -> Option<String> {
     let words: Vec<&str> = command.texts();
     let (start, _) = subcommand(&words).filter(|_| is_git(command, &["clone"]))?;
     Some(folder_of(command, &Clone::read(&words[start + 1..])))
@@ -361,7 +361,7 @@ pub(super) fn join(folder: &str, next: &str) -> String {
 }
 
 /// Returns a path without `.` and `..`.
-pub(super) fn plain(path: &str) -> String {
+pub(crate) fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

@@ -4,7 +4,7 @@
 use super::traps::{instructions, last_user};
 use crate::containers::DOCKERFILE;
 use crate::facts::Container;
-use crate::shell::Setting;
+use crate::shell::{Setting, Word};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// Options with which the groups of the host or of the image do not matter.
@@ -15,11 +15,24 @@ const OTHER: [&str; 6] =
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for container in facts.containers.iter().filter(|_| facts.kind == Kind::Compose) {
         let option = |start: &str| container.options.iter().find(|one| one.text.starts_with(start));
-        let Some(device) = option("--device=/dev/kfd") else { continue };
-        if OTHER.iter().any(|start| option(start).is_some()) {
+        let device = option("--device=/dev/kfd").or_else(|| option("--device=/dev/dri"));
+        let Some(device) = device else { continue };
+        let has_other = OTHER.iter().any(|start| option(start).is_some());
+        let named = named_group(container);
+        if has_other && named.is_none() {
             continue;
         }
         let Some(text) = dockerfile(facts, container, context) else { continue };
+        if let Some(line) = named {
+            let user = last_user(&Facts::read("Dockerfile", &text)).map(|(_, user)| user);
+            if let Some(user) = user.filter(|user| !is_root(user)) {
+                let message = format!(
+                    "`render` is the image's group, and its user `{user}` needs the host's"
+                );
+                found.add("group-by-name", line, message);
+            }
+            continue;
+        }
         let lower = text.to_ascii_lowercase();
         // `libxrender1` is not a group. On Fedora, every user can open the GPU.
         let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
@@ -33,6 +46,20 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             found.hit(hit.at_most(Severity::Information));
         }
     }
+}
+
+/// Returns the line on which a container gets the group `render` by its name, if nothing else gives
+/// it the group of the host.
+fn named_group(container: &Container) -> Option<usize> {
+    let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
+    let others = OTHER.iter().filter(|start| **start != "--group-add");
+    let group = |one: &&Word| one.text == "--group-add=render";
+    let is_by_number = container.options.iter().any(|one| {
+        let name = one.text.strip_prefix("--group-add=");
+        name.is_some_and(|name| !matches!(name, "render" | "video"))
+    });
+    let line = container.options.iter().find(group).map(|one| one.line);
+    line.filter(|_| !is_by_number && !others.into_iter().any(|start| has(start)))
 }
 
 /// Returns whether a user, as `USER` names it, is root.

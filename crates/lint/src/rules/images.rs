@@ -288,13 +288,14 @@ fn builds(facts: &Facts<'_>, name: &str, context: Context<'_>) -> bool {
 fn known(facts: &Facts<'_>, image: &Image, context: Context<'_>, found: &mut Findings<'_>) {
     let Parts { path, tag, has_digest, .. } = parts(&image.reference);
     let (line, reference) = (image.line, &image.reference);
+    let names = names(reference);
     let is_only_digest = has_digest && tag.is_none();
     let tag = tag.unwrap_or_default();
     let is_its = |word: &Word| word.text == *reference && word.line == line;
     let container = facts.containers.iter().find(|one| one.image.as_ref().is_some_and(is_its));
     let merged = container.and_then(Container::merged);
     let options = merged.as_ref().or(container).map_or(&[][..], |one| &one.options);
-    for row in data().images.iter().filter(|row| is_about(row, path, tag)) {
+    for row in data().images.iter().filter(|row| is_about(row, &names, tag)) {
         // A digest alone does not show what the image contains.
         let is_known = row.option.is_none() || !is_only_digest;
         let is_certain = is_with_options(row, options);
@@ -385,10 +386,11 @@ pub(super) fn in_base(
     found: &mut Findings<'_>,
 ) {
     let (Some(base), None, Some(image)) = (&own.base, &own.image, &merged.image) else { return };
-    let Parts { path, tag, has_digest, .. } = parts(&image.text);
+    let Parts { tag, has_digest, .. } = parts(&image.text);
+    let names = names(&image.text);
     let is_only_digest = has_digest && tag.is_none();
     let rows = data().images.iter().filter(|row| row.option.is_some() && !is_only_digest);
-    for row in rows.filter(|row| is_about(row, path, tag.unwrap_or_default())) {
+    for row in rows.filter(|row| is_about(row, &names, tag.unwrap_or_default())) {
         if is_with_options(row, &merged.options) && !is_with_options(row, &base.options) {
             let message = row.row.message.replace("{image}", &image.text);
             let sure = facts.target.matches(&row.row.gpus, context);
@@ -400,10 +402,19 @@ pub(super) fn in_base(
     }
 }
 
-/// Returns whether a row applies to an image with this repository and tag.
-fn is_about(row: &ImageRow, path: &str, tag: &str) -> bool {
-    let has_repository =
-        row.repositories.is_empty() || row.repositories.iter().any(|one| one == path);
+/// Returns the names that rows use for an image: its path, and `docker.io/PATH` if it is on Docker
+/// Hub.
+fn names(reference: &str) -> Vec<String> {
+    let Parts { name, path, has_registry, .. } = parts(reference);
+    let is_on_hub = !has_registry || name.starts_with("docker.io/");
+    let hub = is_on_hub.then(|| format!("docker.io/{path}"));
+    std::iter::once(path.to_owned()).chain(hub).collect()
+}
+
+/// Returns whether a row applies to an image with one of these names, and this tag.
+fn is_about(row: &ImageRow, names: &[String], tag: &str) -> bool {
+    let is_named = names.iter().any(|name| matches_any(&row.repositories, name));
+    let has_repository = row.repositories.is_empty() || is_named;
     let has_tag = row.tags.is_empty() || matches_any(&row.tags, tag);
     has_repository && has_tag && !matches_any(&row.except, tag)
 }
@@ -469,7 +480,7 @@ mod tests {
                 format!("schema = 1\n{rule}[image.x]\n{keys}rule = \"a\"\nmessage = \"m\"\n");
             let data = crate::data::parse("lint.toml", &text).unwrap();
             let found = [("a/b", "1.2"), ("a/b", ""), ("c", "1.2")];
-            let found = found.map(|(path, tag)| is_about(&data.images[0], path, tag));
+            let found = found.map(|(path, tag)| is_about(&data.images[0], &names(path), tag));
             assert_eq!(found, expected, "{keys}");
         }
     }

@@ -43,6 +43,7 @@ mod readers;
 mod requirements;
 mod rocm;
 mod sandbox;
+mod secrets;
 mod selection;
 mod shells;
 mod stages;
@@ -55,6 +56,7 @@ mod users;
 mod variables;
 mod words;
 
+pub(crate) use commands::{cloned_folder, plain};
 pub(crate) use images::is_moving_name;
 pub(crate) use pins::check as check_pins;
 pub(crate) use variables::passes_itself;
@@ -65,6 +67,11 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 /// Returns the path of an image, without its registry, tag and digest.
 pub(crate) fn image_path(reference: &str) -> &str {
     images::parts(reference).path
+}
+
+/// Returns the last user of a Dockerfile, if it is known.
+pub(crate) fn last_user(facts: &Facts<'_>) -> Option<String> {
+    traps::last_user(facts).map(|(_, user)| user)
 }
 
 /// Runs every rule on the facts of a file.
@@ -126,6 +133,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     surroundings::run(facts, found);
     contradictions::run(facts, found);
     mentions::run(facts, context, found);
+    secrets::run(facts, found);
 }
 
 /// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.

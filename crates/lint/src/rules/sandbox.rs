@@ -25,6 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     });
     let settings: Vec<Setting<'_>> = settings.collect();
     devices(facts, &settings, found);
+    groups(facts, &settings, found);
     homes(&settings, found);
     folders(&settings, found);
 }
@@ -67,6 +68,55 @@ fn devices(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>
         } else {
             hit
         });
+    }
+}
+
+/// Texts of units whose programs use the GPU.
+const GPU: [&str; 11] = [
+    " -ngl",
+    "--gpu-layers",
+    "--n-gpu-layers",
+    "/dev/dri",
+    "/dev/kfd",
+    "ggml_vk_",
+    "hip_visible",
+    "hsa_",
+    "rocm",
+    "rocr_",
+    "vulkan",
+];
+
+/// Texts with which the groups do not matter, or with which the program uses no AMD GPU.
+const OTHER: [&str; 6] = ["-ngl 0", "cuda", "docker", "nvidia", "podman", "@"];
+
+/// Checks for a service whose own user is in no group that can open the GPU.
+fn groups(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>) {
+    let last = |key: &str| settings.iter().rfind(|one| one.key == key);
+    let is_dynamic = |one: &&Setting<'_>| is_on(one.value);
+    let user = last("User").or_else(|| last("DynamicUser").filter(is_dynamic));
+    let Some(user) = user else { return };
+    let lower = facts.code.to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    let has_group = settings.iter().any(|one| {
+        one.key == "SupplementaryGroups"
+            || one.key == "Group" && matches!(one.value, "render" | "video")
+    });
+    // People who log in may be in these groups already.
+    let is_person = has(&["/home/", "%h", "user=your", "user=my", "user=user"]);
+    let is_plain =
+        user.value.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte));
+    let is_root = user.value == "root";
+    // The package of Ollama adds its user to the groups.
+    let is_packaged = user.value == "ollama";
+    if has(&GPU) && !has(&OTHER) && !has_group && !is_person && is_plain && !is_root && !is_packaged
+    {
+        let message = format!(
+            "`{}={}` opens the GPU only if the user is in the group `render`",
+            user.key, user.value
+        );
+        let hit = Hit::new("render-group-missing", user.line, message);
+        let help = "add `SupplementaryGroups=render video` to the unit";
+        found.hit(hit.help(help).at_most(Severity::Information));
     }
 }
 

@@ -14,6 +14,19 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     if let Some((line, problem)) = yaml::error(facts.text) {
-        found.add("yaml-invalid", line, format!("the file is not YAML: {problem}"));
+        return found.add("yaml-invalid", line, format!("the file is not YAML: {problem}"));
+    }
+    // Compose and GitHub refuse such a file. Other programs use the last value.
+    let is_strict = match facts.kind {
+        Kind::Compose => !facts.file.contains("podman"),
+        Kind::Workflow => facts.code.contains("runs-on:"),
+        _ => false,
+    };
+    if let Some(yaml::Duplicate { key, line, first }) = yaml::duplicate(facts.text)
+        && is_strict
+    {
+        let message = format!("`{key}` is already a key of this mapping, in line {first}");
+        let help = "write the values of both under one key";
+        found.add_with("yaml-invalid", line, message, help);
     }
 }

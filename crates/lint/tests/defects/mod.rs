@@ -8,6 +8,7 @@ mod contents;
 mod failures;
 mod fresh;
 mod heldout;
+mod hosts;
 mod installs;
 mod labelled;
 mod layers;

@@ -6,6 +6,7 @@ mod classes;
 mod contents;
 mod dockerfiles;
 mod failures;
+mod hosts;
 mod installs;
 mod layers;
 mod moving;
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         together::WRONG,
         origins::WRONG,
         failures::WRONG,
+        hosts::WRONG,
     ]
     .concat()
 }

@@ -1,0 +1,260 @@
+//! Checks the folders and files that a compose file names against those that exist, and its mounts
+//! against the Dockerfiles that it builds.
+
+use super::base::NAMES;
+use super::host;
+use super::images;
+use super::interpolated;
+use super::structure::is_override;
+use crate::Exists;
+use crate::facts::{Facts, Problem};
+use crate::rules;
+use crate::shell::{ShellCommand, UNKNOWN};
+use crate::yaml::{self, Node};
+
+/// Adds the problems of all services.
+pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
+    if facts.text.contains("{{") {
+        return;
+    }
+    let Some(root) = yaml::documents(facts.text).into_iter().next() else { return };
+    let Some(services) = root.get("services") else { return };
+    // The paths of an override are relative to the folder of the first file.
+    let own = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let has_base = || NAMES.iter().any(|name| exists.exists(facts.file, name) == Some(true));
+    let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
+    let mut problems = Vec::new();
+    for (_, service) in services.entries() {
+        if service.get("extends").is_some() {
+            continue;
+        }
+        let build = service.get("build");
+        let path = build.and_then(|build| images::path(build, None));
+        let text = path.as_deref().and_then(|path| exists.text(facts.file, path));
+        if let (Some(build), Some(path), None) = (build, &path, &text)
+            && is_first
+        {
+            missing(build, path, facts, exists, &mut problems);
+        }
+        // A Dockerfile that exists shows what paths are relative to.
+        if is_first || text.is_some() {
+            created(service, text.as_deref(), facts, exists, &mut problems);
+        }
+        let is_set = |name: &str| {
+            let files = [".env", ".env.example", ".env.sample", "example.env", "env.example"];
+            let start = format!("{name}=");
+            files.iter().filter_map(|file| exists.text(facts.file, file)).any(|env| {
+                env.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&start))
+            })
+        };
+        problems.extend(host::replaced(service, &root, &is_set));
+        if let Some(text) = &text {
+            hidden(service, build, text, &mut problems);
+        }
+    }
+    facts.problems.extend(problems);
+}
+
+/// Files that say how people get what is not in the repository.
+const GUIDES: [&str; 8] = [
+    "../.gitmodules",
+    "../../.gitmodules",
+    "../README.md",
+    ".gitignore",
+    ".gitmodules",
+    "Makefile",
+    "README.md",
+    "readme.md",
+];
+
+/// Checks for a Dockerfile that does not exist.
+fn missing(
+    build: &Node,
+    path: &str,
+    facts: &Facts<'_>,
+    exists: &dyn Exists,
+    problems: &mut Vec<Problem>,
+) {
+    if path.starts_with(['/', '~']) || path.contains("..") {
+        return;
+    }
+    let is_missing = |one: &str| exists.exists(facts.file, one) == Some(false);
+    let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    let name = folder.split('/').next().unwrap_or(folder);
+    // Submodules, clones, and files that a script makes.
+    let is_named = |guide: &str| {
+        let text = exists.text(facts.file, guide).unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let is_folder = folder != "." && text.contains(name);
+        is_folder && !guide.ends_with(".md")
+            || text.lines().any(|line| {
+                let makes = ["clone", "submodule", "> ", "cp ", "curl", "wget"];
+                let names =
+                    is_folder && line.contains(name) || file != "Dockerfile" && line.contains(file);
+                names && makes.iter().any(|word| line.contains(word))
+            })
+    };
+    if !is_missing(path) || GUIDES.iter().any(|guide| is_named(guide)) {
+        return;
+    }
+    let is_folder = folder != "." && is_missing(folder);
+    let shown = if is_folder { folder } else { path };
+    let key = if is_folder || build.get("dockerfile").is_none() { "context" } else { "dockerfile" };
+    let line = build.get(key).map_or(build.line, |node| node.line);
+    let message = format!("`{shown}` does not exist, so the image cannot be built");
+    problems.push(Problem { rule: "compose-build-missing", line, message });
+}
+
+/// A mount of a folder or file of the host.
+struct Mount {
+    source: String,
+    target: String,
+    line: usize,
+    is_read_only: bool,
+}
+
+/// Returns the mounts of folders beside the compose file.
+fn mounts(service: &Node) -> Vec<Mount> {
+    let items = service.get("volumes").map_or(&[][..], Node::items).iter();
+    let read = |item: &std::rc::Rc<Node>| {
+        let text = interpolated(item.text()?);
+        let mut parts = text.split(':');
+        let (source, target) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        let is_read_only = parts.next().is_some_and(|mode| mode.split(',').any(|one| one == "ro"));
+        let is_beside = source.starts_with('.') && target.starts_with('/');
+        let target = target.trim_end_matches('/').to_owned();
+        let mount = Mount { source, target, line: item.line, is_read_only };
+        (is_beside && !text.contains(UNKNOWN)).then_some(mount)
+    };
+    items.filter_map(read).collect()
+}
+
+/// Returns the user of a service: its own, or that of the image that it builds.
+fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
+    let own = service.get("user").and_then(Node::text).map(interpolated);
+    let built = || rules::last_user(&Facts::read("Dockerfile", dockerfile?));
+    let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
+    own.or_else(|| built().filter(|_| is_last))
+}
+
+/// Checks for a folder that docker creates for root, and that another user writes to.
+fn created(
+    service: &Node,
+    dockerfile: Option<&str>,
+    facts: &Facts<'_>,
+    exists: &dyn Exists,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(user) = user(service, dockerfile) else { return };
+    let name = user.split(':').next().unwrap_or_default();
+    let changes = ["chown", "gosu", "su-exec", "setpriv"];
+    let is_changed = changes.iter().any(|word| dockerfile.is_some_and(|text| text.contains(word)))
+        && service.get("user").is_none();
+    let is_open = facts.file.contains("podman") || user.contains(UNKNOWN) || is_changed;
+    if matches!(name, "" | "0" | "root") || is_open {
+        return;
+    }
+    let is_missing = |mount: &&Mount| {
+        let last = mount.source.rsplit('/').next().unwrap_or_default();
+        let is_folder = !last.contains('.') && mount.source.len() > 2;
+        let is_above = mount.source.starts_with("..");
+        is_folder
+            && !is_above
+            && !mount.is_read_only
+            && exists.exists(facts.file, &mount.source) == Some(false)
+    };
+    let all = mounts(service);
+    if let Some(Mount { source, line, .. }) = all.iter().find(is_missing) {
+        let message = format!(
+            "docker creates `{source}` for root if it is missing, and the user `{name}` cannot write there"
+        );
+        problems.push(Problem { rule: "mount-owner", line: *line, message });
+    }
+}
+
+/// Checks for mounts over folders that the image has filled.
+fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<Problem>) {
+    let image = Facts::read("Dockerfile", text);
+    let target = build.and_then(|build| build.get("target")).and_then(Node::text);
+    let stage = match target {
+        Some(name) => image.stages.iter().position(|one| one.name.as_deref() == Some(name)),
+        None => image.stages.len().checked_sub(1),
+    };
+    let Some(stage) = stage.map(|at| at + 1) else { return };
+    let volumes = service.get("volumes").map_or(&[][..], Node::items).iter();
+    let volumes: Vec<String> = volumes
+        .filter_map(|item| item.text())
+        .filter_map(|mount| mount.split(':').find(|part| part.starts_with('/')).map(str::to_owned))
+        .collect();
+    let starts = ["command", "entrypoint"].iter().any(|key| {
+        service.get(key).is_some_and(|node| {
+            let words = node.items().iter().filter_map(|item| item.text());
+            let words = node.text().into_iter().chain(words);
+            words.into_iter().any(|word| word.contains("install") || word.contains("clone"))
+        })
+    });
+    let is_in_image = |command: &&ShellCommand| {
+        command.stage == stage
+            || command.stage < stage && target.is_none() && is_copied(text, command)
+    };
+    let filled: Vec<(String, &str)> =
+        image.commands.iter().filter(is_in_image).filter_map(fills).collect();
+    let is_elsewhere = text.contains("UV_PROJECT_ENVIRONMENT");
+    for mount in mounts(service).iter().filter(|_| !starts) {
+        let hides = |(folder, _): &&(String, &str)| {
+            let is_below =
+                folder.strip_prefix(&mount.target).is_some_and(|rest| rest.starts_with('/'));
+            let is_kept = volumes.iter().any(|other| {
+                other.len() > mount.target.len() && folder.starts_with(other.trim_end_matches('/'))
+            });
+            let is_moved = is_elsewhere && folder.ends_with("/.venv");
+            is_below && mount.target.len() > 1 && !is_kept && !is_moved
+        };
+        if let Some((folder, what)) = filled.iter().find(hides) {
+            let Mount { source, line, .. } = mount;
+            let message = format!("`{source}` hides {what} of the image, `{folder}`");
+            problems.push(Problem { rule: "mount-hides", line: *line, message });
+        }
+    }
+}
+
+/// Returns whether the last stage copies the folder of a command of an earlier stage to the same
+/// path.
+fn is_copied(text: &str, command: &ShellCommand) -> bool {
+    let Some((folder, _)) = fills(command) else { return false };
+    text.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [copy, from, source, target] => {
+                let source = source.trim_end_matches('/');
+                copy.eq_ignore_ascii_case("copy")
+                    && from.starts_with("--from=")
+                    && source == target.trim_end_matches('/')
+                    && source.starts_with('/')
+                    && folder.starts_with(source)
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Returns the folder that a command fills, and what it contains.
+fn fills(command: &ShellCommand) -> Option<(String, &'static str)> {
+    let words = command.texts();
+    let has = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    let is_global = has(&["-g", "--global", "--location=global"]);
+    let below = |name: &str| format!("{}/{name}", command.folder.trim_end_matches('/'));
+    let (folder, what) = match *words.first()? {
+        "git" => (rules::cloned_folder(command)?, "a clone"),
+        "npm" if has(&["ci", "install", "i"]) && !is_global => {
+            (below("node_modules"), "the packages")
+        }
+        "pnpm" | "yarn" if has(&["install"]) && !is_global => {
+            (below("node_modules"), "the packages")
+        }
+        "uv" if has(&["sync"]) => (below(".venv"), "the Python environment"),
+        _ => return None,
+    };
+    let folder = rules::plain(&folder);
+    (folder.starts_with('/') && !folder.contains(UNKNOWN)).then_some((folder, what))
+}

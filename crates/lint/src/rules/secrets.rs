@@ -1,0 +1,224 @@
+//! Keys and passwords whose value is a placeholder that everyone knows.
+
+use crate::facts::Container;
+use crate::{Facts, Findings, Hit, Kind, Severity};
+
+/// The rule.
+const RULE: &str = "password-in-file";
+
+/// Ends of the names of variables for keys and passwords that a service itself checks or uses.
+const OWN: [&str; 14] = [
+    "_ADMIN_TOKEN",
+    "_API_KEY",
+    "_AUTH_TOKEN",
+    "_MASTER_KEY",
+    "_PASS",
+    "_PASSWORD",
+    "_SALT",
+    "_SECRET",
+    "AUTH_SECRET",
+    "ENCRYPTION_KEY",
+    "JWT_SECRET",
+    "PASSWORD",
+    "SECRET_KEY",
+    "SECRET_KEY_BASE",
+];
+
+/// Ends of the names of variables with which a service signs or encrypts. It also works with a
+/// placeholder.
+const SIGNS: [&str; 6] =
+    ["_MASTER_KEY", "_SALT", "AUTH_SECRET", "ENCRYPTION_KEY", "JWT_SECRET", "SESSION_SECRET"];
+
+/// Other such names.
+const SIGNS_EXACTLY: [&str; 7] = [
+    "APP_SECRET_KEY",
+    "DJANGO_SECRET_KEY",
+    "FLASK_SECRET_KEY",
+    "JWT_SECRET_KEY",
+    "SECRET_KEY",
+    "SECRET_KEY_BASE",
+    "WEBUI_SECRET_KEY",
+];
+
+/// Starts of the names of variables with keys for services on the Internet, and for mail.
+const FOREIGN: [&str; 30] = [
+    "ANTHROPIC",
+    "AWS",
+    "AZURE",
+    "CIVITAI",
+    "CLERK",
+    "CLIENT",
+    "COHERE",
+    "DEEPSEEK",
+    "DISCORD",
+    "EMAIL",
+    "GEMINI",
+    "GITHUB",
+    "GOOGLE",
+    "GROQ",
+    "HF_",
+    "HUGGING",
+    "LANGFUSE_S",
+    "MAIL",
+    "MISTRAL",
+    "OLLAMA",
+    "OPENAI",
+    "OPENROUTER",
+    "S3",
+    "SMTP",
+    "STRIPE",
+    "TAVILY",
+    "TELEGRAM",
+    "TEST",
+    "TWILIO",
+    "WANDB",
+];
+
+/// Parts of the names of variables with passwords of databases, which their clients also get.
+const DATABASES: [&str; 13] = [
+    "CLICKHOUSE",
+    "DATABASE",
+    "DB_",
+    "ELASTIC",
+    "MARIADB",
+    "MINIO",
+    "MONGO",
+    "MYSQL",
+    "NEO4J",
+    "PG",
+    "POSTGRES",
+    "RABBITMQ",
+    "REDIS",
+];
+
+/// Parts of the names of images of databases.
+const DATABASE_IMAGES: [&str; 11] = [
+    "clickhouse",
+    "elastic",
+    "maria",
+    "minio",
+    "mongo",
+    "mysql",
+    "neo4j",
+    "pgvector",
+    "postgres",
+    "rabbitmq",
+    "redis",
+];
+
+/// Values that everyone tries first.
+const KNOWN: [&str; 16] = [
+    "123456",
+    "12345678",
+    "admin",
+    "admin123",
+    "adminpassword",
+    "changeit",
+    "default",
+    "minioadmin",
+    "mysecret",
+    "mysecretpassword",
+    "password",
+    "password123",
+    "secret",
+    "secretkey",
+    "sk-1234",
+    "supersecret",
+];
+
+/// Parts of placeholders.
+const PARTS: [&str; 12] = [
+    "change-in-",
+    "change-me",
+    "change-this",
+    "change_in_",
+    "change_me",
+    "change_this",
+    "changeme",
+    "changethis",
+    "please-change",
+    "please_change",
+    "replace-me",
+    "replace_me",
+];
+
+/// Parts of the names of files that people copy and change.
+const EXAMPLES: [&str; 7] = ["ci", "default", "dist", "example", "sample", "template", "test"];
+
+pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    match facts.kind {
+        Kind::Compose | Kind::Quadlet => {
+            for container in facts.containers.iter().filter(|one| is_reachable(one)) {
+                of_container(facts, container, found);
+            }
+        }
+        Kind::Environment => {
+            let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
+            if EXAMPLES.iter().any(|part| name.contains(part)) {
+                return;
+            }
+            for one in &facts.settings {
+                if is_placeholder(&one.name, &one.value) && !is_of_database(&one.name) {
+                    let message =
+                        format!("`{}` is `{}`, which everyone can guess", one.name, one.value);
+                    report(message, one.line, found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Checks the variables of a container. The first one is enough.
+fn of_container(facts: &Facts<'_>, container: &Container, found: &mut Findings<'_>) {
+    let image = container.image.as_ref().map_or("", |image| &image.text);
+    let image = image.rsplit('/').next().unwrap_or(image);
+    let is_database = DATABASE_IMAGES.iter().any(|part| image.contains(part));
+    let own = container.options.iter().find_map(|option| {
+        let (name, value) = option.text.strip_prefix("--env=")?.split_once('=')?;
+        let is_own = is_database || !is_of_database(name);
+        (is_own && is_placeholder(name, value)).then_some((name, value, option.line))
+    });
+    let Some((name, value, line)) = own else { return };
+    let text = facts.text.lines().nth(line - 1).unwrap_or_default();
+    let when = if text.contains("${") { " unless someone sets it" } else { "" };
+    let message = format!(
+        "the service has an open port, and `{name}` is `{value}`{when}, which everyone can guess"
+    );
+    report(message, line, found);
+}
+
+/// Reports a placeholder, unless another rule or row has reported the line.
+fn report(message: String, line: usize, found: &mut Findings<'_>) {
+    if !found.places().contains(&(line, RULE)) {
+        let hit = Hit::new(RULE, line, message).at_most(Severity::Information);
+        found
+            .hit(hit.help("set a value of your own; with `${NAME:?}`, nothing starts without one"));
+    }
+}
+
+/// Returns whether a variable is for a database, and perhaps for its client.
+fn is_of_database(name: &str) -> bool {
+    DATABASES.iter().any(|part| name.contains(part))
+}
+
+/// Returns whether other machines can reach a container.
+fn is_reachable(container: &Container) -> bool {
+    let local = ["--publish=127.", "--publish=localhost:", "--publish=[::1]"];
+    container.options.iter().any(|one| {
+        let is_local = local.iter().any(|start| one.text.starts_with(start));
+        one.text.starts_with("--publish") && !is_local || one.text == "--network=host"
+    })
+}
+
+/// Returns whether a variable has a value that everyone knows.
+fn is_placeholder(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let value = value.trim_matches(['"', '\'']).to_ascii_lowercase();
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    let is_foreign = FOREIGN.iter().any(|start| name.starts_with(start));
+    let is_plain = KNOWN.contains(&&*value) || PARTS.iter().any(|part| value.contains(part));
+    let is_yours = value.starts_with("your-") || value.starts_with("your_");
+    let signs = ends(&SIGNS) || SIGNS_EXACTLY.contains(&&*name);
+    !is_foreign && (ends(&OWN) && is_plain || signs && (is_yours || is_plain))
+}
