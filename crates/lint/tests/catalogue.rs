@@ -33,8 +33,12 @@ impl Exists for Folder {
     }
 
     fn text(&self, _: &str, path: &str) -> Option<String> {
-        (path == "project/pyproject.toml")
-            .then(|| "[project]\nrequires-python = \">=3.13\"\n".to_owned())
+        let text = match path {
+            "project/pyproject.toml" => "[project]\nrequires-python = \">=3.13\"\n",
+            "scripts/deaf.sh" => "#!/bin/bash\nexec python3 main.py $CLI_ARGS\n",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 

@@ -52,7 +52,8 @@ fn step(command: &ShellCommand) -> Option<String> {
         "apk" => has(&["add"]),
         "pacman" | "yay" | "paru" => words[1..].iter().any(|word| word.starts_with("-S")),
         "conda" | "mamba" | "micromamba" => has(&["install", "create", "update"]),
-        "git" => has(&["clone"]),
+        "git" => has(&["clone"]) || has(&["am", "apply"]) && !has(&["--check", "-R", "--stat"]),
+        "patch" => !has(&["--dry-run", "-R", "--reverse"]),
         "dpkg" => has(&["-i", "--install"]),
         "amdgpu-install" | "curl" | "wget" => !has(&["--version"]),
         "make" | "ninja" => !has(&["check", "clean", "distclean", "test", "uninstall"]),
@@ -63,7 +64,7 @@ fn step(command: &ShellCommand) -> Option<String> {
         _ => is_pip(&words) && has(&["install"]),
     };
     let shown = if is_pip(&words) { "pip" } else { program };
-    let sub = ["install", "clone", "add", "sync"].iter().find(|one| has(&[*one]));
+    let sub = ["install", "clone", "add", "apply", "sync"].iter().find(|one| has(&[*one]));
     is_step.then(|| sub.map_or_else(|| shown.to_owned(), |sub| format!("{shown} {sub}")))
 }
 
@@ -240,7 +241,9 @@ fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
             let said = next.texts().join(" ").to_ascii_lowercase();
             let is_meant = ["optional", "skip"].iter().any(|word| said.contains(word));
             // In a branch or in parentheses, this is meant.
-            (!is_start(command) && !is_meant).then(|| (next.words[0].line, program))
+            let is_patch = program == "patch" || program == "git apply";
+            let is_plain = !is_start(command) || is_patch && command.keywords == "do";
+            (is_plain && !is_meant).then(|| (next.words[0].line, program))
         },
     )
 }

@@ -17,6 +17,7 @@ mod origins;
 mod probed;
 mod readers;
 mod rows;
+mod steps;
 mod structure;
 mod together;
 mod unseen;

@@ -15,6 +15,7 @@ mod rows;
 mod scripts;
 mod services;
 mod stages;
+mod steps;
 mod together;
 
 /// The rule, the file's name, the line, the text.
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         together::WRONG,
         origins::WRONG,
         failures::WRONG,
+        steps::WRONG,
     ]
     .concat()
 }
