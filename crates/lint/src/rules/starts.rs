@@ -244,7 +244,7 @@ fn unreachable(
         setting.filter(|_| !text.contains("0.0.0.0")).map(|one| one.line)
     };
     if let Some(line) = line {
-        let message = "the server listens only on 127.0.0.1 of the container, so nobody reaches the port of `EXPOSE`";
+        let message = "the server listens only on 127.0.0.1 of the container, so a published port answers nobody";
         found.add("server-unreachable", line, message);
     }
 }

@@ -22,9 +22,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     let all = instructions(facts.text);
     let commands = by_instruction(facts, &all);
-    for own in all.iter().filter(|one| parts(one).0 == "RUN") {
+    for (at, own) in all.iter().enumerate().filter(|(_, one)| parts(one).0 == "RUN") {
         of_host(facts, own, commands_of(&commands, own), found);
-        changes_folder(own, found);
+        changes_folder(&all, at, found);
         other_release(facts, &all, own, commands_of(&commands, own), found);
     }
     without_root(facts, &all, &commands, found);
@@ -78,17 +78,28 @@ fn of_host(
     }
 }
 
-/// Checks for `cd` at the end of a longer `RUN`.
-fn changes_folder(own: &Instruction, found: &mut Findings<'_>) {
+/// Programs that work on the folder in which they run.
+const LOCAL: [&str; 4] = ["cargo", "make", "ninja", "npm"];
+
+/// Checks for `cd` at the end of a longer `RUN`, if the next one works on the current folder.
+fn changes_folder(all: &[Instruction], at: usize, found: &mut Findings<'_>) {
+    let own = &all[at];
     let (_, rest) = parts(own);
-    if rest.contains("<<") || rest.contains(['"', '\'']) {
+    if rest.contains(['"', '\'', '(']) || rest.contains("<<") {
         return;
     }
     let last = rest.rsplit("&&").next().unwrap_or_default();
     let last = last.rsplit(';').next().unwrap_or_default();
     let words: Vec<&str> = last.split_whitespace().collect();
-    let is_change = matches!(words.as_slice(), ["cd" | "pushd", _]);
-    if is_change && last.len() < rest.len() && !rest.contains('(') {
+    let ["cd" | "pushd", folder] = words.as_slice() else { return };
+    let is_inside = !folder.starts_with(['/', '~', '$', '-', '.']) && last.len() < rest.len();
+    let next = all.get(at + 1).filter(|next| parts(next).0 == "RUN" && is_inside);
+    let Some(next) = next.map(|next| parts(next).1) else { return };
+    let first = next.split_whitespace().next().unwrap_or_default();
+    let is_here = |word: &str| {
+        matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../")
+    };
+    if LOCAL.contains(&first) || next.split_whitespace().any(is_here) {
         let message = "the `cd` at the end of this `RUN` has no effect on the next one";
         found.add("shell-state-lost", own.last, message);
     }
@@ -298,8 +309,8 @@ fn copied_early(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut F
 }
 
 /// Words of files that build large programs.
-const LARGE: [&str; 9] =
-    ["ggml", "llama", "whisper", "pytorch", "vllm", "rocm", "onnxruntime", "ctranslate", "hip"];
+const LARGE: [&str; 8] =
+    ["composable", "ctranslate", "ggml", "llama", "onnxruntime", "pytorch", "vllm", "whisper"];
 
 /// Returns whether a command builds with any number of jobs.
 fn is_unlimited(command: &ShellCommand) -> bool {

@@ -134,10 +134,12 @@ fn a_number_of_jobs_is_a_limit() {
 #[test]
 fn a_folder_is_used_in_the_same_run() {
     for (lines, expected) in [
-        ("RUN mkdir a && cd a", &["2 warning"][..]),
-        ("RUN git clone https://h.example/a && \\\n  cd a", &["3 warning"]),
-        ("RUN mkdir a && cd a && make", &[]),
-        ("RUN make && (mkdir a; cd a)", &[]),
+        ("RUN mkdir a && cd a\nRUN cmake ..", &["2 warning"][..]),
+        ("RUN git clone https://h.example/a && \\\n  cd a\nRUN make", &["3 warning"]),
+        ("RUN git clone https://h.example/a && cd a\nRUN pip install -e /a", &[]),
+        ("RUN cd a && make && cd ..\nRUN ./b", &[]),
+        ("RUN mkdir a && cd a && make\nRUN ./b", &[]),
+        ("RUN make && (mkdir a; cd a)\nRUN ./b", &[]),
     ] {
         expect("shell-state-lost", NONE, &[("Dockerfile", &image(lines), expected)]);
     }
