@@ -49,6 +49,39 @@ fn is_parallel(command: &str) -> bool {
 
 /// Marks a container whose command may choose the port.
 const OWN_PORT: &str = "--own-port";
+/// Marks a container whose server listens only on 127.0.0.1.
+const LOOPBACK: &str = "--loopback";
+
+/// Options of servers for the address on which they listen.
+const ADDRESSES: [&str; 9] = [
+    "--address",
+    "--bind",
+    "--host",
+    "--ip",
+    "--listen",
+    "--server-name",
+    "--server_name",
+    "--server.address",
+    "-b",
+];
+
+/// Programs that pass what reaches another address on to 127.0.0.1.
+const PROXIES: [&str; 5] = ["caddy", "haproxy", "nginx", "socat", "ssh"];
+
+/// Returns whether a command starts a server that listens only on 127.0.0.1.
+pub(crate) fn is_loopback(command: &str) -> bool {
+    let text = command.replace(['[', ']', '"', '\'', ',', '='], " ");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_local = |word: &str| {
+        let host = word.split_once(':').map_or(word, |(host, _)| host);
+        matches!(host, "127.0.0.1" | "localhost")
+    };
+    // Another program of the same command can be the server that others reach.
+    let is_one = !text.contains(['&', ';', '|']) && !text.contains("0.0.0.0");
+    is_one
+        && !PROXIES.iter().any(|proxy| text.contains(proxy))
+        && words.windows(2).any(|two| ADDRESSES.contains(&two[0]) && is_local(two[1]))
+}
 
 /// Returns markers for what the command of a container says about access to its server, and about
 /// its GPUs.
@@ -56,12 +89,14 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let has = |texts: &[&str]| texts.iter().any(|text| command.contains(text));
     let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
     let is_open = is_server && command.contains("0.0.0.0");
+    let is_inside = is_loopback(command);
     let markers = [
         (has(&["port", " -p ", "-addr", "listen"]), OWN_PORT),
         (has(&LOGINS), LOGIN),
         (is_server, SERVES),
         (is_open, SERVES_ALL),
         (is_parallel(command), PARALLEL),
+        (is_inside, LOOPBACK),
     ];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, marker)| named(marker, None, line)).collect()
@@ -80,7 +115,7 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let is_device = |one: &Word| {
         ["--device=/dev/kfd", "--device=/dev/dri"].iter().any(|gpu| one.text.starts_with(gpu))
     };
-    let has_gpu = options.iter().any(is_device) || gpu(options).is_some();
+    let has_gpu = options.iter().any(is_device) || gpu(options, None).is_some();
     // `ollama` contains `llama`, and other rules check it.
     let is_named = NAMES.iter().any(|name| lower.replace("ollama", "").contains(name));
     let line = options.first().map_or(1, |one| one.line);
@@ -118,11 +153,21 @@ const GPU: &str = "--gpu";
 const ROCM: [&str; 3] = ["--env=HSA_", "--env=HIP_", "--env=ROCR_"];
 
 /// Returns the marker for a container that uses the GPU although no option names its devices.
-pub(crate) fn gpu(options: &[Word]) -> Option<Word> {
+pub(crate) fn gpu(options: &[Word], image: Option<&Word>) -> Option<Word> {
     let is_rocm = |one: &Word| ROCM.iter().any(|start| one.text.starts_with(start));
+    let is_named = image.is_some_and(|image| {
+        let lower = image.text.to_ascii_lowercase();
+        lower.contains("rocm") || names_amd(&lower)
+    });
     let is_privileged = |one: &Word| matches!(&*one.text, "--privileged" | "--privileged=true");
     let privileged = options.iter().find(|one| is_privileged(one))?;
-    options.iter().any(is_rocm).then(|| named(GPU, None, privileged.line))
+    (is_named || options.iter().any(is_rocm)).then(|| named(GPU, None, privileged.line))
+}
+
+/// Returns whether a text in lower case contains the word `amd` or the name of AMD's GPUs.
+pub(crate) fn names_amd(lower: &str) -> bool {
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| matches!(word, "amd" | "radeon"))
 }
 
 /// Marks a service that is built, with the path of its Dockerfile if it is known.

@@ -236,7 +236,7 @@ impl<'t> Facts<'t> {
         for container in &mut facts.containers {
             let marker = containers::ordinary_user(&container.options);
             container.options.extend(marker);
-            container.options.extend(containers::gpu(&container.options));
+            container.options.extend(containers::gpu(&container.options, container.image.as_ref()));
         }
         facts
     }

@@ -38,6 +38,7 @@ impl Exists for Folder {
             "node/Dockerfile" => "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN npm ci\n",
             "app/Dockerfile" => "FROM docker.io/a/b@sha256:1\nUSER app\n",
             "root/Dockerfile" => "FROM docker.io/a/b@sha256:1\n",
+            "scripts/deaf.sh" => "#!/bin/bash\nexec python3 main.py $CLI_ARGS\n",
             _ => return None,
         };
         Some(text.to_owned())

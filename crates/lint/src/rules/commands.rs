@@ -4,6 +4,7 @@ use super::moving::made_executable;
 use super::operators::runs_input;
 use super::packages;
 use super::variables::is_branch;
+use crate::containers::names_amd;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -84,8 +85,9 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
         return found.add("shallow-clone", line, message);
     }
     if is_new {
-        if targets.len() == 1 && is_tag(target) && clones_tip(facts, at) {
-            let message = format!("the branch `{target}` is created, but no tag is checked out");
+        let name = target.trim_start_matches("releases/").trim_start_matches("release/");
+        if targets.len() == 1 && is_tag(name) && clones_tip(facts, at) {
+            let message = format!("a new branch `{target}` is created, but nothing is checked out");
             found.add("branch-instead-of-tag", line, message);
         }
     } else if is_branch(target) || is_named {
@@ -482,7 +484,8 @@ const GPU_WORDS: [&str; 7] = ["kfd", "/dev/dri", "rocm", "amdgpu", "gfx", "hsa_"
 fn privileged(facts: &Facts<'_>, found: &mut Findings<'_>) {
     // A comment that names the GPU shows what the file is for.
     let lower = facts.text.to_ascii_lowercase();
-    if facts.privileged.is_empty() || !GPU_WORDS.iter().any(|word| lower.contains(word)) {
+    let names_gpu = GPU_WORDS.iter().any(|word| lower.contains(word)) || names_amd(&lower);
+    if facts.privileged.is_empty() || !names_gpu {
         return;
     }
     for (line, message) in &facts.privileged {

@@ -52,7 +52,8 @@ fn step(command: &ShellCommand) -> Option<String> {
         "apk" => has(&["add"]),
         "pacman" | "yay" | "paru" => words[1..].iter().any(|word| word.starts_with("-S")),
         "conda" | "mamba" | "micromamba" => has(&["install", "create", "update"]),
-        "git" => has(&["clone"]),
+        "git" => has(&["clone"]) || has(&["am", "apply"]) && !has(&["--check", "-R", "--stat"]),
+        "patch" => !has(&["--dry-run", "-R", "--reverse"]),
         "dpkg" => has(&["-i", "--install"]),
         "amdgpu-install" | "curl" | "wget" => !has(&["--version"]),
         "make" | "ninja" => !has(&["check", "clean", "distclean", "test", "uninstall"]),
@@ -63,7 +64,7 @@ fn step(command: &ShellCommand) -> Option<String> {
         _ => is_pip(&words) && has(&["install"]),
     };
     let shown = if is_pip(&words) { "pip" } else { program };
-    let sub = ["install", "clone", "add", "sync"].iter().find(|one| has(&[*one]));
+    let sub = ["install", "clone", "add", "apply", "sync"].iter().find(|one| has(&[*one]));
     is_step.then(|| sub.map_or_else(|| shown.to_owned(), |sub| format!("{shown} {sub}")))
 }
 
@@ -98,7 +99,9 @@ fn in_build(
     let is_said = places.range((own.line, "")..(own.last + 1, "")).any(|(_, rule)| *rule == LOST);
     if let Some((line, program)) = single.filter(|_| !is_said) {
         let message = format!("the build continues if `{program}` fails");
-        found.hit(Hit::new(LOST, line, message).at_most(Severity::Information));
+        let hit = Hit::new(LOST, line, message);
+        let is_patch = program == "patch" || program == "git apply";
+        found.hit(if is_patch { hit } else { hit.at_most(Severity::Information) });
     }
     if let Some(command) = thrown_away(facts, commands).filter(|_| !is_strict(&own.text)) {
         let program = &command.words[0].text;
@@ -260,7 +263,9 @@ fn hidden(commands: &[&ShellCommand]) -> Option<(usize, String)> {
             let (command, next) = (commands[at], commands[at + 1]);
             let program = step(command).or_else(|| fetches_model(command))?;
             // In a branch or in parentheses, this is meant.
-            (!is_start(command) && !is_meant(next)).then(|| (next.words[0].line, program))
+            let is_patch = program == "patch" || program == "git apply";
+            let is_plain = !is_start(command) || is_patch && command.keywords == "do";
+            (is_plain && !is_meant(next)).then(|| (next.words[0].line, program))
         },
     )
 }

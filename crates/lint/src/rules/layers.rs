@@ -86,10 +86,16 @@ fn removes(command: &ShellCommand) -> bool {
         "rm" => words[1..].iter().any(is_recursive),
         "find" => words.contains(&"-delete"),
         "apt" | "apt-get" | "dnf" | "yum" | "microdnf" => {
-            words[1..].iter().any(|word| matches!(*word, "clean" | "autoclean"))
+            let is_one = |word: &&str| matches!(*word, "clean" | "autoclean") || takes_away(word);
+            words[1..].iter().any(is_one)
         }
         _ => is_pip(&words) && words.ends_with(&["cache", "purge"]),
     }
+}
+
+/// Returns whether a word is a command of a package manager that removes packages.
+fn takes_away(word: &str) -> bool {
+    matches!(word, "autoremove" | "erase" | "purge" | "remove")
 }
 
 /// Returns whether a command changes nothing.
@@ -130,6 +136,17 @@ fn is_made(file: &File<'_>, earlier: &[Instruction], command: &ShellCommand) -> 
                 .flat_map(|one| file.commands_of(one))
                 .any(|one| cloned_folder(one).is_some_and(|folder| is_below(&folder, path)))
     };
+    let is_named = |word: &str| {
+        runs(&|text| {
+            let mut words = text.split_whitespace();
+            text.contains("install") && words.any(|own| own == word)
+        })
+    };
+    let texts = command.texts();
+    let manages = ["apt", "apt-get", "dnf", "microdnf", "yum"].contains(&texts[0]);
+    if manages && texts[1..].iter().any(|word| takes_away(word)) {
+        return texts[2..].iter().any(|word| !word.starts_with('-') && is_named(word));
+    }
     let purges = command.words.iter().any(|word| word.text == "purge") && has_wheels();
     let mut paths = command.words[1..].iter().filter(|word| !word.text.starts_with('-'));
     purges
@@ -204,7 +221,7 @@ fn writes(file: &File<'_>, own: &Instruction, path: &str) -> bool {
 }
 
 /// Returns a text with the values of the variables that its stage sets.
-fn expanded(facts: &Facts<'_>, stage: usize, text: &str) -> String {
+pub(super) fn expanded(facts: &Facts<'_>, stage: usize, text: &str) -> String {
     let mut expanded = text.to_owned();
     let is_own =
         |one: &&Setting| one.stage == stage && matches!(one.scope, Scope::Argument | Scope::Image);

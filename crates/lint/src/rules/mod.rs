@@ -47,6 +47,8 @@ mod secrets;
 mod selection;
 mod shells;
 mod stages;
+mod starts;
+mod steps;
 mod surroundings;
 mod syntax;
 mod targets;
@@ -102,7 +104,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     layers::run(facts, found);
     managed::run(facts, found);
     programs::run(facts, found);
-    gone::run(facts, found);
+    gone::run(facts, context, found);
     health::run(facts, found);
     apt_lists::run(facts, found);
     syntax::run(facts, found);
@@ -134,6 +136,8 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     contradictions::run(facts, found);
     mentions::run(facts, context, found);
     secrets::run(facts, found);
+    steps::run(facts, found);
+    starts::run(facts, context, found);
 }
 
 /// Lowers the severity of a row about a GPU if it is not certain that the file targets that GPU.

@@ -19,6 +19,7 @@ mod probed;
 mod readers;
 mod reviewed;
 mod rows;
+mod steps;
 mod structure;
 mod together;
 mod unseen;

@@ -16,6 +16,7 @@ mod rows;
 mod scripts;
 mod services;
 mod stages;
+mod steps;
 mod together;
 
 /// The rule, the file's name, the line, the text.
@@ -41,6 +42,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         origins::WRONG,
         failures::WRONG,
         hosts::WRONG,
+        steps::WRONG,
     ]
     .concat()
 }
