@@ -36,6 +36,7 @@ impl Exists for Folder {
         let text = match path.trim_start_matches("./") {
             "project/pyproject.toml" => "[project]\nrequires-python = \">=3.13\"\n",
             "node/Dockerfile" => "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN npm ci\n",
+            "setup.sh" => "mkdir -p ./prepared && chown 1000 ./prepared\n",
             "app/Dockerfile" => "FROM docker.io/a/b@sha256:1\nUSER app\n",
             "root/Dockerfile" => "FROM docker.io/a/b@sha256:1\n",
             "scripts/deaf.sh" => "#!/bin/bash\nexec python3 main.py $CLI_ARGS\n",

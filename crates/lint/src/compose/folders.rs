@@ -137,6 +137,28 @@ fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
     own.or_else(|| built().filter(|_| is_last))
 }
 
+/// Files that may create the folders before the first start.
+const SETUP: [&str; 9] = [
+    "Makefile",
+    "README.md",
+    "deploy.sh",
+    "install.sh",
+    "justfile",
+    "run.sh",
+    "setup.sh",
+    "start.sh",
+    "up.sh",
+];
+
+/// Returns whether a script or guide beside the compose file creates a folder.
+fn is_prepared(source: &str, file: &str, exists: &dyn Exists) -> bool {
+    let name = source.rsplit('/').next().unwrap_or(source);
+    SETUP.iter().filter_map(|one| exists.text(file, one)).any(|text| {
+        let mut lines = text.lines().filter(|line| line.contains(name));
+        lines.any(|line| ["mkdir", "chown", "install -d"].iter().any(|one| line.contains(one)))
+    })
+}
+
 /// Checks for a folder that docker creates for root, and that another user writes to.
 fn created(
     service: &Node,
@@ -162,6 +184,7 @@ fn created(
             && !is_above
             && !mount.is_read_only
             && exists.exists(facts.file, &mount.source) == Some(false)
+            && !is_prepared(&mount.source, facts.file, exists)
     };
     let all = mounts(service);
     if let Some(Mount { source, line, .. }) = all.iter().find(is_missing) {

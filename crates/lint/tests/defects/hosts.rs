@@ -302,3 +302,14 @@ fn a_number_or_root_needs_no_group_of_the_image() {
         ],
     );
 }
+
+#[test]
+fn a_folder_that_a_script_creates_is_right() {
+    innocent(
+        "mount-owner",
+        &[(
+            "compose.yml",
+            "services:\n  a:\n    image: localhost/a\n    user: \"1000\"\n    volumes: [\"./prepared:/a\"]\n",
+        )],
+    );
+}
