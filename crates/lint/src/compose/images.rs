@@ -67,7 +67,7 @@ pub(super) fn path(build: &Node, base: Option<&Node>) -> Option<String> {
     let context = context.trim_end_matches('/').trim_start_matches("./");
     let path = if matches!(context, "." | "") { file } else { format!("{context}/{file}") };
     let is_known = !is_inline && !is_remote && !path.contains(UNKNOWN);
-    is_known.then(|| path.trim_start_matches("./").to_owned())
+    is_known.then(|| path.trim_start_matches("./").replace("/./", "/"))
 }
 
 /// Checks for a target that is no stage.

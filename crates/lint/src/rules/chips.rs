@@ -92,7 +92,10 @@ fn explained(lower: &str, overrides: bool) -> Option<String> {
             let is_known = data().gpus.iter().any(|one| one.target == target);
             let is_override =
                 overrides && family(&target).is_some() && family(&target) == family(&row.target);
-            if is_name && is_known && !is_list && !is_override && target != row.target {
+            // The names of a list: `gfx942 + gfx90a (MI300X, MI250)`.
+            let is_named = lower.contains(&row.target.to_string());
+            let is_other = target != row.target && !is_named;
+            if is_name && is_known && !is_list && !is_override && is_other {
                 return Some(format!("`{word}` is {}, not {target}", row.target));
             }
         }
@@ -179,6 +182,7 @@ mod tests {
             ("# gfx1030 = rx 6800, rx 6700 xt with an override", None),
             ("-e arch=gfx1030,gfx1031 (rx 6800)", None),
             ("gfx1030: also for the rx 6700 xt", None),
+            ("# covers gfx942 + gfx90a (mi300a/x/mi250/210)", None),
         ] {
             assert_eq!(explained(text, false).as_deref(), expected, "{text}");
         }
