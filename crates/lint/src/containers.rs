@@ -68,19 +68,26 @@ const ADDRESSES: [&str; 9] = [
 /// Programs that pass what reaches another address on to 127.0.0.1.
 const PROXIES: [&str; 5] = ["caddy", "haproxy", "nginx", "socat", "ssh"];
 
+/// Returns whether a host is the machine or container itself.
+pub(crate) fn is_local(host: &str) -> bool {
+    matches!(host, "127.0.0.1" | "localhost")
+}
+
+/// Returns whether a command names all addresses.
+pub(crate) fn names_all(command: &str) -> bool {
+    command.contains("0.0.0.0")
+}
+
 /// Returns whether a command starts a server that listens only on 127.0.0.1.
 pub(crate) fn is_loopback(command: &str) -> bool {
     let text = command.replace(['[', ']', '"', '\'', ',', '='], " ");
     let words: Vec<&str> = text.split_whitespace().collect();
-    let is_local = |word: &str| {
-        let host = word.split_once(':').map_or(word, |(host, _)| host);
-        matches!(host, "127.0.0.1" | "localhost")
-    };
+    let has_local = |word: &str| is_local(word.split_once(':').map_or(word, |(host, _)| host));
     // Another program of the same command can be the server that others reach.
-    let is_one = !text.contains(['&', ';', '|']) && !text.contains("0.0.0.0");
+    let is_one = !text.contains(['&', ';', '|']) && !names_all(&text);
     is_one
         && !PROXIES.iter().any(|proxy| text.contains(proxy))
-        && words.windows(2).any(|two| ADDRESSES.contains(&two[0]) && is_local(two[1]))
+        && words.windows(2).any(|two| ADDRESSES.contains(&two[0]) && has_local(two[1]))
 }
 
 /// Returns markers for what the command of a container says about access to its server, and about

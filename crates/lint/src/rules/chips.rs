@@ -103,13 +103,12 @@ fn explained(lower: &str, overrides: bool) -> Option<String> {
     None
 }
 
-/// The families in which one GPU can be treated as another.
-const FAMILIES: [&str; 3] = ["gfx103", "gfx110", "gfx115"];
-
-/// Returns the family of a target: `gfx103` of gfx1030.
-fn family(target: &GpuTarget) -> Option<&'static str> {
+/// Returns the family in which one GPU can be treated as another: all but the last digit of the
+/// target of an RDNA GPU.
+fn family(target: &GpuTarget) -> Option<String> {
     let name = target.to_string();
-    FAMILIES.into_iter().find(|family| name.starts_with(family))
+    let end = name.len().checked_sub(1).filter(|end| *end == "gfx".len() + 3)?;
+    Some(name[..end].to_owned())
 }
 
 /// The number of bytes around a name in which a line can say that it is treated as another GPU.

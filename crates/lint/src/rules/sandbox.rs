@@ -72,7 +72,7 @@ fn devices(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>
 }
 
 /// Texts of units whose programs use the GPU.
-const GPU: [&str; 11] = [
+const GPU: [&str; 10] = [
     " -ngl",
     "--gpu-layers",
     "--n-gpu-layers",
@@ -83,7 +83,6 @@ const GPU: [&str; 11] = [
     "hsa_",
     "rocm",
     "rocr_",
-    "vulkan",
 ];
 
 /// Texts with which the groups do not matter, or with which the program uses no AMD GPU.

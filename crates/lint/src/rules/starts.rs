@@ -6,7 +6,7 @@ use super::layers::expanded;
 use super::stages::{instruction_of, last_stages, parts};
 use super::steps::{installs_for_all, may_be_root};
 use super::traps::{Instruction, instructions, last_user};
-use crate::containers::is_loopback;
+use crate::containers::{is_local, is_loopback, names_all};
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
@@ -232,7 +232,7 @@ fn unreachable(
         let host = one.value.trim_start_matches("http://").split(':').next().unwrap_or_default();
         one.scope == Scope::Image
             && ADDRESSES.iter().any(|(name, port)| one.name == *name && is_exposed(port))
-            && matches!(host, "127.0.0.1" | "localhost")
+            && is_local(host)
             && own.iter().any(|other| other.stage == one.stage)
     };
     let text = text.join(" ");
@@ -241,10 +241,10 @@ fn unreachable(
     let line = if is_loopback(&text) {
         Some(last.line)
     } else {
-        setting.filter(|_| !text.contains("0.0.0.0")).map(|one| one.line)
+        setting.filter(|_| !names_all(&text)).map(|one| one.line)
     };
     if let Some(line) = line {
-        let message = "the server listens only on 127.0.0.1 of the container, so a published port answers nobody";
+        let message = "the server listens only on the container's loopback address, so a published port does not reach it";
         found.add("server-unreachable", line, message);
     }
 }
