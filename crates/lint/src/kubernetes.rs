@@ -491,7 +491,7 @@ fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec
             }
             None if is_lost(volume, path) => {
                 let message =
-                    format!("`{path}` is in an `emptyDir`, which is deleted together with its pod");
+                    format!("`{path}` is an `emptyDir`, which is deleted together with its pod");
                 facts.problems.push(Problem { rule: "data-lost", line: mount.line, message });
             }
             None if path == "/dev/shm" => {

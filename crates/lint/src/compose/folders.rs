@@ -189,7 +189,7 @@ fn created(
     let all = mounts(service);
     if let Some(Mount { source, line, .. }) = all.iter().find(is_missing) {
         let message = format!(
-            "docker creates `{source}` for root if it is missing, and the user `{name}` cannot write there"
+            "if `{source}` is missing, docker creates it as root, and the user `{name}` cannot write there"
         );
         problems.push(Problem { rule: "mount-owner", line: *line, message });
     }
@@ -235,7 +235,7 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
         };
         if let Some((folder, what)) = filled.iter().find(hides) {
             let Mount { source, line, .. } = mount;
-            let message = format!("`{source}` hides {what} of the image, `{folder}`");
+            let message = format!("`{source}` hides {what} in the image, `{folder}`");
             problems.push(Problem { rule: "mount-hides", line: *line, message });
         }
     }

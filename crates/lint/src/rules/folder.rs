@@ -27,7 +27,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let user = last_user(&Facts::read("Dockerfile", &text)).map(|(_, user)| user);
             if let Some(user) = user.filter(|user| !is_root(user)) {
                 let message = format!(
-                    "`render` is the image's group, and its user `{user}` needs the host's"
+                    "`render` means the image's group, but the user `{user}` needs the GID of the host's"
                 );
                 found.add("group-by-name", line, message);
             }

@@ -110,7 +110,7 @@ fn groups(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>)
     if has(&GPU) && !has(&OTHER) && !has_group && !is_person && is_plain && !is_root && !is_packaged
     {
         let message = format!(
-            "`{}={}` opens the GPU only if the user is in the group `render`",
+            "with `{}={}`, the service can open the GPU only if this user is in the group `render`",
             user.key, user.value
         );
         let hit = Hit::new("render-group-missing", user.line, message);

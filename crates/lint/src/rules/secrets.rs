@@ -160,7 +160,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             for one in &facts.settings {
                 if is_placeholder(&one.name, &one.value) && !is_of_database(&one.name) {
                     let message =
-                        format!("`{}` is `{}`, which everyone can guess", one.name, one.value);
+                        format!("`{}` is `{}`, which anyone can guess", one.name, one.value);
                     report(message, one.line, found);
                 }
             }
@@ -181,9 +181,9 @@ fn of_container(facts: &Facts<'_>, container: &Container, found: &mut Findings<'
     });
     let Some((name, value, line)) = own else { return };
     let text = facts.text.lines().nth(line - 1).unwrap_or_default();
-    let when = if text.contains("${") { " unless someone sets it" } else { "" };
+    let when = if text.contains("${") { " unless it is set" } else { "" };
     let message = format!(
-        "the service has an open port, and `{name}` is `{value}`{when}, which everyone can guess"
+        "the service has an open port, and anyone can guess `{value}`, the value of `{name}`{when}"
     );
     report(message, line, found);
 }
@@ -192,8 +192,11 @@ fn of_container(facts: &Facts<'_>, container: &Container, found: &mut Findings<'
 fn report(message: String, line: usize, found: &mut Findings<'_>) {
     if !found.places().contains(&(line, RULE)) {
         let hit = Hit::new(RULE, line, message).at_most(Severity::Information);
-        found
-            .hit(hit.help("set a value of your own; with `${NAME:?}`, nothing starts without one"));
+        found.hit(
+            hit.help(
+                "set a value of your own; with `${NAME:?}`, Compose does not start without one",
+            ),
+        );
     }
 }
 

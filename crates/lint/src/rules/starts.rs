@@ -334,13 +334,13 @@ fn waits(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let may_end = |text: &str| ENDS.iter().any(|word| text.contains(word));
         let is_endless = !rest().take(end).any(|(_, text)| may_end(text)) && !own.contains("-lt");
         if own.contains("running") && is_endless {
-            found.add("server-wait", *line, "the loop never ends if the container has ended");
+            found.add("server-wait", *line, "the loop never ends if the container has stopped");
         }
         let exec = rest().skip(end).find(|(_, text)| text.contains(" exec "));
         let asks_server =
             |text: &str| ["ollama pull", "ollama run"].iter().any(|one| text.contains(one));
         if let Some((place, _)) = exec.filter(|(_, text)| asks_server(text)) {
-            let message = "a running container does not mean that its server answers already";
+            let message = "a container can be running before its server answers";
             found.add("server-wait", *place, message);
         }
     }

@@ -44,7 +44,7 @@ fn host_step(command: &ShellCommand) -> Option<&'static str> {
     let has = |names: &[&str]| command.words[1..].iter().any(|word| names.contains(&&*word.text));
     let is_query = has(&["--version", "-V", "--help", "-n", "--dry-run", "--root"]);
     match program(command) {
-        "modprobe" | "insmod" | "rmmod" if !is_query => Some("a module of the host's kernel"),
+        "modprobe" | "insmod" | "rmmod" if !is_query => Some("the modules of the host's kernel"),
         "sysctl" if has(&["-w", "-p", "--write", "--load"]) => {
             Some("write access to the kernel's settings")
         }
@@ -258,7 +258,7 @@ fn only_lists(
         let is_alone = own.text.matches("apt").count() == 1
             && !others.iter().any(|word| own.text.contains(word));
         if is_alone && !later.any(may_install) {
-            let message = "the package lists are fetched, but nothing is installed after it";
+            let message = "the package lists are fetched, but nothing is installed after that";
             let hit = Hit::new("package-lists-stale", command.words[0].line, message);
             found.hit(hit.help("remove the command: it only makes the image larger"));
         }
@@ -302,7 +302,7 @@ fn copied_early(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut F
             steps.find_map(|one| Some((independent(one)?, one.words[0].line)))
         {
             let message =
-                format!("a change of any file repeats the installation {what} in line {line}");
+                format!("a change to any file repeats the installation {what} on line {line}");
             return found.add("copy-too-early", own.line, message);
         }
     }
@@ -341,8 +341,8 @@ fn without_limit(facts: &Facts<'_>, found: &mut Findings<'_>) {
         |one: &&ShellCommand| is_unlimited(one) && (program(one) != "cmake" || !has_ninja);
     let Some(command) = facts.commands.iter().find(is_meant) else { return };
     let is_large = LARGE.iter().any(|word| lower.contains(word));
-    let option = if program(command) == "make" { "make -j" } else { "cmake --build -j" };
-    let message = format!("`{option}` without a number starts any number of compilers");
+    let option = if program(command) == "cmake" { "cmake --build -j" } else { "make -j" };
+    let message = format!("`{option}` without a number does not limit the number of compilers");
     let hit = Hit::new("jobs-unlimited", command.words[0].line, message);
     found.hit(if is_large { hit } else { hit.at_most(Severity::Information) });
 }

@@ -25,7 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if let Some(yaml::Duplicate { key, line, first }) = yaml::duplicate(facts.text)
         && is_strict
     {
-        let message = format!("`{key}` is already a key of this mapping, in line {first}");
+        let message = format!("this mapping already has the key `{key}`, on line {first}");
         let help = "write the values of both under one key";
         found.add_with("yaml-invalid", line, message, help);
     }
