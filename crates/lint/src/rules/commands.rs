@@ -87,9 +87,7 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     if is_new {
         let name = target.trim_start_matches("releases/").trim_start_matches("release/");
         if targets.len() == 1 && is_tag(name) && clones_tip(facts, at) {
-            let message = format!(
-                "`{target}` becomes a new branch at the current commit; nothing is checked out"
-            );
+            let message = format!("`{target}` becomes a new branch at the current commit");
             found.add("branch-instead-of-tag", line, message);
         }
     } else if is_branch(target) || is_named {
