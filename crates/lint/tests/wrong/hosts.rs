@@ -189,12 +189,6 @@ pub(super) const WRONG: &[Wrong] = &[
         "image-moved",
         "compose.yml",
         3,
-        "services:\n  a:\n    image: mcr.microsoft.com/vscode/devcontainers/python:3\n",
-    ),
-    (
-        "image-moved",
-        "compose.yml",
-        3,
         "services:\n  a:\n    image: docker.io/grafana/promtail:2.9\n",
     ),
     (
