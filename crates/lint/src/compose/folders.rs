@@ -197,7 +197,7 @@ fn created(
         let last = mount.source.rsplit('/').next().unwrap_or_default();
         let is_folder = !last.contains('.') && mount.source.len() > 2;
         let is_above = mount.source.starts_with("..");
-        let is_given = GIVEN.iter().any(|name| last.contains(name));
+        let is_given = GIVEN.iter().any(|part| last.contains(part));
         is_folder
             && !is_above
             && !is_given
@@ -266,7 +266,7 @@ fn is_used_up(image: &Facts<'_>, clone: &ShellCommand) -> bool {
     let name = folder.rsplit('/').next().unwrap_or_default();
     image.commands.iter().filter(|one| one.stage == clone.stage).any(|one| {
         let words = one.texts();
-        let has = |names: &[&str]| names.iter().any(|name| words.contains(name));
+        let has = |names: &[&str]| names.iter().any(|wanted| words.contains(wanted));
         let is_about =
             one.folder == folder || words.iter().any(|word| word.rsplit('/').next() == Some(name));
         let installs = has(&["--install", "install"]) && !has(&["-e", "--editable", "-r"]);

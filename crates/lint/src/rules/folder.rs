@@ -28,7 +28,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             // The image can give its group the number of the host's.
             let has_number = text.lines().any(|one| {
                 one.contains("render")
-                    && ["-g", "-G"].iter().any(|option| one.contains(option))
+                    && ["-g", "-G"].iter().any(|flag| one.contains(flag))
                     && ["addgroup", "groupadd", "groupmod"].iter().any(|name| one.contains(name))
             });
             if let Some(user) = user.filter(|user| !is_root(user) && !has_number) {

@@ -103,9 +103,9 @@ fn changes_folder(all: &[Instruction], at: usize, found: &mut Findings<'_>) {
     };
     // `make -C FOLDER`, `pip install ./FOLDER`
     let name = folder.trim_end_matches('/').rsplit('/').next().unwrap_or(folder);
-    let mut words = next.split(|c: char| c.is_whitespace() || c == '/');
+    let mut pieces = next.split(|c: char| c.is_whitespace() || c == '/');
     let names_it =
-        words.any(|word| word == name) || next.contains("--prefix") || next.contains(" -C ");
+        pieces.any(|word| word == name) || next.contains("--prefix") || next.contains(" -C ");
     if !names_it && (LOCAL.contains(&first) || next.split_whitespace().any(is_here)) {
         let message = "the `cd` at the end of this `RUN` has no effect on the next one";
         found.add("shell-state-lost", own.last, message);
@@ -202,9 +202,14 @@ fn without_root(
                 "RUN" if !may_be_root(rest) && !is_conditional(rest) => {
                     let own = commands_of(commands, own);
                     let command = own.iter().find(|one| installs_for_all(one));
-                    if let Some((command, user)) = command.zip(user.as_ref()) {
-                        let message = format!("`{}` runs as `{user}` here", program(command));
-                        found.add("root-missing", command.words[0].line, message);
+                    if let Some((command, who)) = command.zip(user.clone()) {
+                        let message = format!("`{}` runs as `{who}` here", program(command));
+                        let hit = Hit::new("root-missing", command.words[0].line, message);
+                        // Only the last of several commands decides whether the build ends.
+                        let may_go_on = rest.contains(';') || rest.contains("<<");
+                        found.hit(if may_go_on { hit.at_most(Severity::Warning) } else { hit });
+                        // The next commands have the same cause.
+                        user = None;
                     }
                 }
                 _ => {}
@@ -220,8 +225,9 @@ fn cloned_twice(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut F
     for own in all.iter().filter(|one| parts(one).0 == "RUN") {
         // What is in a mount is not in the image.
         let is_sure = !is_conditional(&own.text)
-            && !own.text.contains([';', '$'])
-            && !own.text.contains("--mount");
+            && !own.text.contains(';')
+            && !own.text.contains("--mount")
+            && !own.text.contains("<<");
         for command in commands_of(commands, own) {
             if matches!(program(command), "rm" | "mv" | "find") {
                 folders.clear();

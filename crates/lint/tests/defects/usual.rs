@@ -52,6 +52,14 @@ fn a_quoted_root_is_root() {
 }
 
 #[test]
+fn a_user_is_one_cause() {
+    let lines =
+        "USER a\nRUN apt-get update && apt-get install -y git\nRUN apt-get install -y cmake";
+    image("root-missing", lines, &["3 error"]);
+    image("root-missing", "USER a\nRUN apt-get update; pip install b", &["3 warning"]);
+}
+
+#[test]
 fn clones_into_mounts_are_not_in_the_image() {
     let run = "RUN --mount=type=tmpfs,target=/s git clone https://h.example/a /s/a\n";
     image("folder-not-empty", &run.repeat(2), &[]);
