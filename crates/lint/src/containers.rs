@@ -10,8 +10,16 @@ pub(crate) const SESSION: &str = "--session";
 pub(crate) const LOGIN: &str = "--login";
 
 /// Texts of commands that set a key or a password.
-const LOGINS: [&str; 6] =
-    ["--api-key", "--auth", "--gradio-auth", "--password", "--requirepass", "basic-auth"];
+const LOGINS: [&str; 8] = [
+    "--api-key",
+    "--auth",
+    "--credential",
+    "--gradio-auth",
+    "--password",
+    "--requirepass",
+    "basic-auth",
+    "ttyd -c",
+];
 
 /// Marks a container whose command is a server without a login of its own.
 const SERVES: &str = "--serves";

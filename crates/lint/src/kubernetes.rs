@@ -489,7 +489,7 @@ fn mounts(pod: &Node, node: &Node, may_open: bool, facts: &mut Facts<'_>) -> Vec
             Some(host) => {
                 options.push(named("--volume", Some(&format!("{host}:{path}")), mount.line));
             }
-            None if is_lost(volume, path) => {
+            None if is_lost(volume, path) && !is_short(pod, name) => {
                 let message =
                     format!("`{path}` is an `emptyDir`, which is deleted together with its pod");
                 facts.problems.push(Problem { rule: "data-lost", line: mount.line, message });
@@ -521,6 +521,17 @@ fn is_lost(volume: &Node, path: &str) -> bool {
     let own = volume.entries().iter().find(|(key, _)| key.text() == Some("emptyDir"));
     let is_memory = own.is_some_and(|(_, empty)| empty.get("medium").is_some());
     own.is_some() && !is_memory && KEPT.contains(&path.trim_end_matches('/'))
+}
+
+/// Returns whether a pod ends by itself, or an init container fills a volume at each start.
+fn is_short(pod: &Node, volume: Option<&str>) -> bool {
+    let is_job =
+        pod.get("restartPolicy").and_then(Node::text).is_some_and(|policy| policy != "Always");
+    let is_filled = pod.get("initContainers").map_or(&[][..], Node::items).iter().any(|one| {
+        let mounts = one.get("volumeMounts").map_or(&[][..], Node::items);
+        mounts.iter().any(|mount| mount.get("name").and_then(Node::text) == volume)
+    });
+    is_job || is_filled
 }
 
 #[cfg(test)]

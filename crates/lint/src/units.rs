@@ -163,7 +163,7 @@ const TEMPLATES: [&str; 6] = ["{{", "{%", "<%", "$", "@", "%("];
 fn ignored(text: &str, kind: Kind) -> Option<Problem> {
     let is_unit = matches!(kind, Kind::Unit | Kind::Quadlet);
     let mut continues = false;
-    let mut has_section = false;
+    let mut is_read = false;
     for (index, line) in text.lines().enumerate().filter(|_| is_unit) {
         let trimmed = line.trim();
         if trimmed.starts_with(['#', ';']) {
@@ -171,11 +171,12 @@ fn ignored(text: &str, kind: Kind) -> Option<Problem> {
         }
         let is_part = std::mem::replace(&mut continues, trimmed.ends_with('\\'));
         let is_section = trimmed.starts_with('[');
-        has_section |= is_section;
+        // systemd does not read a section with this start.
+        is_read = if is_section { !trimmed.starts_with("[X-") } else { is_read };
         let is_template = TEMPLATES.iter().any(|mark| trimmed.contains(mark));
         let is_setting = trimmed.contains('=') && !trimmed.starts_with('-');
         let is_other = is_part || is_section || is_setting || is_template || trimmed.is_empty();
-        if has_section && !is_other {
+        if is_read && !is_other {
             let start: String = trimmed.chars().take(40).collect();
             let message =
                 format!("`{start}` is not a setting, and the line above it does not end with `\\`");

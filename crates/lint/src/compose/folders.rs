@@ -41,7 +41,15 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             created(service, text.as_deref(), facts, exists, &mut problems);
         }
         let is_set = |name: &str| {
-            let files = [".env", ".env.example", ".env.sample", "example.env", "env.example"];
+            let files = [
+                ".env",
+                ".env.dist",
+                ".env.example",
+                ".env.sample",
+                ".env.template",
+                "env.example",
+                "example.env",
+            ];
             let start = format!("{name}=");
             files.iter().filter_map(|file| exists.text(facts.file, file)).any(|env| {
                 env.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&start))
@@ -94,7 +102,10 @@ fn missing(
                 names && makes.iter().any(|word| line.contains(word))
             })
     };
-    if !is_missing(path) || GUIDES.iter().any(|guide| is_named(guide)) {
+    // `podman-compose` also reads a Containerfile, and `--project-directory` names another folder.
+    let others = [format!("{folder}/Containerfile"), format!("../{path}")];
+    let has_other = others.iter().any(|one| exists.exists(facts.file, one) == Some(true));
+    if !is_missing(path) || has_other || GUIDES.iter().any(|guide| is_named(guide)) {
         return;
     }
     let is_folder = folder != "." && is_missing(folder);
@@ -159,6 +170,10 @@ fn is_prepared(source: &str, file: &str, exists: &dyn Exists) -> bool {
     })
 }
 
+/// Parts of the names of folders that people fill, and a service usually only reads.
+const GIVEN: [&str; 10] =
+    ["cert", "conf", "dataset", "import", "input", "key", "model", "secret", "ssl", "template"];
+
 /// Checks for a folder that docker creates for root, and that another user writes to.
 fn created(
     service: &Node,
@@ -169,10 +184,12 @@ fn created(
 ) {
     let Some(user) = user(service, dockerfile) else { return };
     let name = user.split(':').next().unwrap_or_default();
-    let changes = ["chown", "gosu", "su-exec", "setpriv"];
+    let changes = ["chown", "gosu", "setpriv", "su-exec", "sudo"];
     let is_changed = changes.iter().any(|word| dockerfile.is_some_and(|text| text.contains(word)))
         && service.get("user").is_none();
     let is_open = facts.file.contains("podman") || user.contains(UNKNOWN) || is_changed;
+    // Another service can change the owner, and `userns_mode` maps the user.
+    let is_open = is_open || facts.code.contains("chown") || service.get("userns_mode").is_some();
     if matches!(name, "" | "0" | "root") || is_open {
         return;
     }
@@ -180,8 +197,10 @@ fn created(
         let last = mount.source.rsplit('/').next().unwrap_or_default();
         let is_folder = !last.contains('.') && mount.source.len() > 2;
         let is_above = mount.source.starts_with("..");
+        let is_given = GIVEN.iter().any(|part| last.contains(part));
         is_folder
             && !is_above
+            && !is_given
             && !mount.is_read_only
             && exists.exists(facts.file, &mount.source) == Some(false)
             && !is_prepared(&mount.source, facts.file, exists)
@@ -220,8 +239,8 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
         command.stage == stage
             || command.stage < stage && target.is_none() && is_copied(text, command)
     };
-    let filled: Vec<(String, &str)> =
-        image.commands.iter().filter(is_in_image).filter_map(fills).collect();
+    let filled = image.commands.iter().filter(is_in_image).filter(|one| !is_used_up(&image, one));
+    let filled: Vec<(String, &str)> = filled.filter_map(fills).collect();
     let is_elsewhere = text.contains("UV_PROJECT_ENVIRONMENT");
     for mount in mounts(service).iter().filter(|_| !starts) {
         let hides = |(folder, _): &&(String, &str)| {
@@ -239,6 +258,20 @@ fn hidden(service: &Node, build: Option<&Node>, text: &str, problems: &mut Vec<P
             problems.push(Problem { rule: "mount-hides", line: *line, message });
         }
     }
+}
+
+/// Returns whether a later command installs a clone elsewhere, or removes it.
+fn is_used_up(image: &Facts<'_>, clone: &ShellCommand) -> bool {
+    let Some(folder) = rules::cloned_folder(clone) else { return false };
+    let name = folder.rsplit('/').next().unwrap_or_default();
+    image.commands.iter().filter(|one| one.stage == clone.stage).any(|one| {
+        let words = one.texts();
+        let has = |names: &[&str]| names.iter().any(|wanted| words.contains(wanted));
+        let is_about =
+            one.folder == folder || words.iter().any(|word| word.rsplit('/').next() == Some(name));
+        let installs = has(&["--install", "install"]) && !has(&["-e", "--editable", "-r"]);
+        is_about && (installs && words[0] != "npm" || words[0] == "rm")
+    })
 }
 
 /// Returns whether the last stage copies the folder of a command of an earlier stage to the same

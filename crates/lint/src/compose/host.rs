@@ -5,7 +5,7 @@ use crate::facts::Problem;
 use crate::yaml::Node;
 
 /// Variables with lists of folders, which each image has its own values for.
-const SEARCHED: [&str; 4] = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "PATH", "PYTHONPATH"];
+const SEARCHED: [&str; 3] = ["LD_LIBRARY_PATH", "LIBRARY_PATH", "PATH"];
 
 /// Adds the problems of one service.
 pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
@@ -103,7 +103,7 @@ fn is_published(item: &Node) -> bool {
 const HOMES: [&str; 6] = ["$HOME:", "${HOME}:", "${HOME}/:", "$HOME/:", "~:", "~/:"];
 
 /// Parts of the names of images that need all files of the host for what they do.
-const READERS: [&str; 14] = [
+const READERS: [&str; 17] = [
     "alloy",
     "backup",
     "beszel",
@@ -114,10 +114,13 @@ const READERS: [&str; 14] = [
     "exporter",
     "filebrowser",
     "glances",
+    "jupyter",
+    "kopia",
     "netdata",
     "restic",
     "scrutiny",
     "syncthing",
+    "telegraf",
 ];
 
 /// Checks for a service with a published port that gets the whole home folder, or all files.

@@ -140,7 +140,7 @@ fn started(service: &Node, image: &str, facts: &mut Facts<'_>) {
 
 /// The keys of a service, and the corresponding options of `podman run`. The effects of `extends`
 /// and `deploy` are unknown.
-const OPTIONS: [(&str, &str); 22] = [
+const OPTIONS: [(&str, &str); 23] = [
     ("cap_add", "--cap-add"),
     ("cgroup", "--cgroup"),
     ("deploy", "--gpus"),
@@ -163,6 +163,7 @@ const OPTIONS: [(&str, &str); 22] = [
     ("user", "--user"),
     ("userns_mode", "--userns"),
     ("volumes", "--volume"),
+    ("volumes_from", "--volumes-from"),
 ];
 
 /// Returns the options of a service in the form of `podman run` options.

@@ -53,7 +53,7 @@ fn git(facts: &Facts<'_>, at: usize, words: &[&str], line: usize, found: &mut Fi
     let rest = &words[start + 1..];
     match name {
         // A job that commits is there for that.
-        "push" if facts.kind != Kind::Workflow && commits_before(facts, at) => {
+        "push" if facts.kind != Kind::Workflow && runs_before(facts, at, "commit") => {
             found.add("git-push-in-script", line, "a script runs `git push` after `git commit`");
         }
         "clone" => clone(facts, at, rest, found),
@@ -77,7 +77,7 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     if let Some(hit) = cloned_before(facts, at).and_then(|from| never(from, target, line)) {
         return found.hit(hit);
     }
-    if !clones_before(facts, at) {
+    if !runs_before(facts, at, "clone") {
         return;
     }
     if is_cut_off(facts, at, target) && !is_new {
@@ -86,7 +86,9 @@ fn checkout(facts: &Facts<'_>, at: usize, rest: &[&str], found: &mut Findings<'_
     }
     if is_new {
         let name = target.trim_start_matches("releases/").trim_start_matches("release/");
-        if targets.len() == 1 && is_tag(name) && clones_tip(facts, at) {
+        let next = facts.commands.get(at + 1);
+        let is_moved = next.is_some_and(|next| is_git(next, &["merge", "pull", "reset"]));
+        if targets.len() == 1 && is_tag(name) && clones_tip(facts, at) && !is_moved {
             let message = format!("`{target}` becomes a new branch at the current commit");
             found.add("branch-instead-of-tag", line, message);
         }
@@ -117,12 +119,9 @@ fn is_git(command: &ShellCommand, wanted: &[&str]) -> bool {
     words[0].ends_with("git") && subcommand(&words).is_some_and(|(_, name)| wanted.contains(&name))
 }
 
-fn commits_before(facts: &Facts<'_>, at: usize) -> bool {
-    facts.commands[..at].iter().any(|command| is_git(command, &["commit"]))
-}
-
-fn clones_before(facts: &Facts<'_>, at: usize) -> bool {
-    facts.commands[..at].iter().any(|command| is_git(command, &["clone"]))
+/// Returns whether an earlier command is this command of git.
+fn runs_before(facts: &Facts<'_>, at: usize, name: &str) -> bool {
+    facts.commands[..at].iter().any(|command| is_git(command, &[name]))
 }
 
 /// Returns whether the last clone is at the tip of the default branch.

@@ -164,7 +164,7 @@ fn forgives(commands: &[&ShellCommand], at: usize, names: &[&str]) -> bool {
 /// Returns whether a message says that the step before it is optional.
 fn is_meant(message: &ShellCommand) -> bool {
     let said = message.texts().join(" ").to_ascii_lowercase();
-    ["optional", "skip"].iter().any(|word| said.contains(word))
+    ["already", "optional", "skip"].iter().any(|word| said.contains(word))
 }
 
 /// Returns the line of a `|| true` after a chain of `&&`, and the name of an earlier step of the

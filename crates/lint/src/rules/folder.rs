@@ -25,7 +25,13 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let Some(text) = dockerfile(facts, container, context) else { continue };
         if let Some(line) = named {
             let user = last_user(&Facts::read("Dockerfile", &text)).map(|(_, user)| user);
-            if let Some(user) = user.filter(|user| !is_root(user)) {
+            // The image can give its group the number of the host's.
+            let has_number = text.lines().any(|one| {
+                one.contains("render")
+                    && ["-g", "-G"].iter().any(|flag| one.contains(flag))
+                    && ["addgroup", "groupadd", "groupmod"].iter().any(|name| one.contains(name))
+            });
+            if let Some(user) = user.filter(|user| !is_root(user) && !has_number) {
                 let message = format!(
                     "`render` means the image's group, but the user `{user}` needs the GID of the host's"
                 );
@@ -64,7 +70,7 @@ fn named_group(container: &Container) -> Option<usize> {
 
 /// Returns whether a user, as `USER` names it, is root.
 pub(super) fn is_root(user: &str) -> bool {
-    matches!(user.split(':').next(), Some("root" | "0" | ""))
+    matches!(user.trim_matches('"').split(':').next(), Some("root" | "0" | ""))
 }
 
 /// Returns the path of the Dockerfile of a service.

@@ -125,7 +125,13 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         return;
     }
     let has_others = names().any(|base| parts_of(base).path.contains('/'));
-    for command in facts.commands.iter().filter(|one| !one.is_message()) {
+    // A condition or `||` can choose between packages.
+    let lines: Vec<&str> = facts.text.lines().collect();
+    let is_plain = |one: &&ShellCommand| {
+        one.keywords.is_empty()
+            && !lines.get(one.words[0].line - 1).is_some_and(|line| line.contains("||"))
+    };
+    for command in facts.commands.iter().filter(|one| !one.is_message()).filter(is_plain) {
         for hit in missing(command, release, has_others) {
             found.hit(hit.at_most(Severity::Warning));
         }

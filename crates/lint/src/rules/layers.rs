@@ -137,10 +137,11 @@ fn is_made(file: &File<'_>, earlier: &[Instruction], command: &ShellCommand) -> 
                 .any(|one| cloned_folder(one).is_some_and(|folder| is_below(&folder, path)))
     };
     let is_named = |word: &str| {
-        runs(&|text| {
-            let mut words = text.split_whitespace();
-            text.contains("install") && words.any(|own| own == word)
-        })
+        let installs = |part: &str| {
+            let mut words = part.split_whitespace();
+            part.contains("install") && !part.contains("pip") && words.any(|own| own == word)
+        };
+        runs(&|text| text.split(['&', ';']).any(installs))
     };
     let texts = command.texts();
     let manages = ["apt", "apt-get", "dnf", "microdnf", "yum"].contains(&texts[0]);

@@ -101,7 +101,7 @@ fn groups(facts: &Facts<'_>, settings: &[Setting<'_>], found: &mut Findings<'_>)
             || one.key == "Group" && matches!(one.value, "render" | "video")
     });
     // People who log in may be in these groups already.
-    let is_person = has(&["/home/", "%h", "user=your", "user=my", "user=user"]);
+    let is_person = has(&["/home/", "%h", "user=my", "user=ubuntu", "user=user", "user=your"]);
     let is_plain =
         user.value.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte));
     let is_root = user.value == "root";

@@ -40,7 +40,7 @@ const SIGNS_EXACTLY: [&str; 7] = [
     "WEBUI_SECRET_KEY",
 ];
 
-/// Starts of the names of variables with keys for services on the Internet, and for mail.
+/// Parts of the names of variables with keys for services on the Internet, and for mail.
 const FOREIGN: [&str; 30] = [
     "ANTHROPIC",
     "AWS",
@@ -219,7 +219,7 @@ fn is_placeholder(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let value = value.trim_matches(['"', '\'']).to_ascii_lowercase();
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-    let is_foreign = FOREIGN.iter().any(|start| name.starts_with(start));
+    let is_foreign = FOREIGN.iter().any(|part| name.contains(part));
     let is_plain = KNOWN.contains(&&*value) || PARTS.iter().any(|part| value.contains(part));
     let is_yours = value.starts_with("your-") || value.starts_with("your_");
     let signs = ends(&SIGNS) || SIGNS_EXACTLY.contains(&&*name);

@@ -143,7 +143,8 @@ fn installer(script: &Facts<'_>) -> Option<(String, usize)> {
     let lower = script.text.to_ascii_lowercase();
     let asks = ["id -u", "euid", "whoami"].iter().any(|text| lower.contains(text));
     let is_one = |one: &&ShellCommand| {
-        installs_for_all(one) || matches!(&*one.words[0].text, "add-apt-repository")
+        let is_installer = installs_for_all(one) || one.words[0].text == "add-apt-repository";
+        is_installer && one.keywords.is_empty()
     };
     let command = script.commands.iter().find(is_one).filter(|_| !asks && !may_be_root(&lower))?;
     Some((command.words[0].text.clone(), command.words[0].line))
@@ -161,8 +162,11 @@ fn needs_root(
     let Some(at) = script_at(&program) else { return };
     let Some((line, user)) = last_user(facts).filter(|(_, user)| !is_root(user)) else { return };
     let name = program[at].rsplit('/').next().unwrap_or_default();
-    let text = script_text(facts, own, &program[at], files);
-    let Some(text) = text.or_else(|| files.text(facts.file, name)) else { return };
+    // A script beside the Dockerfile has its own finding.
+    if files.text(facts.file, name).is_some() {
+        return;
+    }
+    let Some(text) = script_text(facts, own, &program[at], files) else { return };
     let script = Facts::read("a.sh", &text);
     if let Some((installer, _)) = installer(&script).filter(|_| !sets_user(facts, files)) {
         let message =
@@ -262,7 +266,7 @@ fn skips_test(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if let Some(setting) = setting.filter(|_| !facts.text.to_ascii_lowercase().contains("cpu")) {
         let message = format!("`{OPTION}` hides that torch finds no GPU");
         let hit = Hit::new("torch-check-useless", setting.line, message);
-        found.hit(hit.at_most(Severity::Warning));
+        found.hit(hit.at_most(Severity::Information));
     }
 }
 
@@ -278,7 +282,7 @@ fn builds_wheel(command: &ShellCommand) -> bool {
 }
 
 /// Texts of code that uses a wheel.
-const USES: [&str; 6] = [".whl", "dist/", "find-links", "twine", "wheels", "wheelhouse"];
+const USES: [&str; 7] = [".whl", "dist/", "find-links", "publish", "twine", "wheels", "wheelhouse"];
 
 /// Checks for a wheel of the last stage that nothing installs.
 fn wheel(
@@ -302,7 +306,10 @@ fn wheel(
     };
     let installs_all = |one: &ShellCommand| {
         let words = one.texts();
-        words.contains(&"install") && words.iter().any(|word| word.contains("dist") || *word == ".")
+        let is_place = |word: &&str| word.contains("dist") || word.starts_with(['.', '/']);
+        let is_setup = words.iter().any(|word| word.ends_with("setup.py"));
+        words.contains(&"develop")
+            || words.contains(&"install") && (is_setup || words.iter().any(is_place))
     };
     let Some(command) = facts.commands.iter().find(is_last) else { return };
     if !facts.commands.iter().any(installs_all) {

@@ -63,7 +63,8 @@ fn of_host(
     found: &mut Findings<'_>,
 ) {
     // A replacement of systemctl works without systemd.
-    if facts.code.contains("systemctl.py") || facts.code.contains("systemctl3") {
+    let others = ["systemctl.py", "systemctl3", "SYSTEMD_OFFLINE", "security=insecure"];
+    if others.iter().any(|other| facts.code.contains(other)) {
         return;
     }
     for command in commands {
@@ -71,8 +72,9 @@ fn of_host(
             let message =
                 format!("`{}` needs {what}, which a build does not have", program(command));
             let hit = Hit::new("host-in-build", command.words[0].line, message);
-            let is_setting = program(command) == "sysctl";
-            let may_fail = is_setting || is_conditional(&own.text) || own.text.contains(';');
+            let may_work = program(command) == "sysctl"
+                || command.words.iter().any(|word| word.text == "daemon-reload");
+            let may_fail = may_work || is_conditional(&own.text) || own.text.contains(';');
             found.hit(if may_fail { hit.at_most(Severity::Warning) } else { hit });
         }
     }
@@ -99,7 +101,12 @@ fn changes_folder(all: &[Instruction], at: usize, found: &mut Findings<'_>) {
     let is_here = |word: &str| {
         matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../")
     };
-    if LOCAL.contains(&first) || next.split_whitespace().any(is_here) {
+    // `make -C FOLDER`, `pip install ./FOLDER`
+    let name = folder.trim_end_matches('/').rsplit('/').next().unwrap_or(folder);
+    let mut pieces = next.split(|c: char| c.is_whitespace() || c == '/');
+    let names_it =
+        pieces.any(|word| word == name) || next.contains("--prefix") || next.contains(" -C ");
+    if !names_it && (LOCAL.contains(&first) || next.split_whitespace().any(is_here)) {
         let message = "the `cd` at the end of this `RUN` has no effect on the next one";
         found.add("shell-state-lost", own.last, message);
     }
@@ -144,7 +151,9 @@ fn other_release(
         if is_file && !is_said && !names_release(&lower, base) && !is_conditional(&own.text) {
             let message = format!("a package for {} is installed on {}", other.name, base.name);
             let help = format!("use the package for {}", base.name);
-            found.add_with("other-distribution", line, message, help);
+            // Some vendors have no newer package, and theirs also works there.
+            let hit = Hit::new("other-distribution", line, message).help(help);
+            found.hit(hit.at_most(Severity::Information));
         }
     }
 }
@@ -193,9 +202,14 @@ fn without_root(
                 "RUN" if !may_be_root(rest) && !is_conditional(rest) => {
                     let own = commands_of(commands, own);
                     let command = own.iter().find(|one| installs_for_all(one));
-                    if let Some((command, user)) = command.zip(user.as_ref()) {
-                        let message = format!("`{}` runs as `{user}` here", program(command));
-                        found.add("root-missing", command.words[0].line, message);
+                    if let Some((command, who)) = command.zip(user.clone()) {
+                        let message = format!("`{}` runs as `{who}` here", program(command));
+                        let hit = Hit::new("root-missing", command.words[0].line, message);
+                        // Only the last of several commands decides whether the build ends.
+                        let may_go_on = rest.contains(';') || rest.contains("<<");
+                        found.hit(if may_go_on { hit.at_most(Severity::Warning) } else { hit });
+                        // The next commands have the same cause.
+                        user = None;
                     }
                 }
                 _ => {}
@@ -209,7 +223,11 @@ fn without_root(
 fn cloned_twice(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut Findings<'_>) {
     let mut folders: BTreeMap<(usize, String), usize> = BTreeMap::new();
     for own in all.iter().filter(|one| parts(one).0 == "RUN") {
-        let is_sure = !is_conditional(&own.text) && !own.text.contains(';');
+        // What is in a mount is not in the image.
+        let is_sure = !is_conditional(&own.text)
+            && !own.text.contains(';')
+            && !own.text.contains("--mount")
+            && !own.text.contains("<<");
         for command in commands_of(commands, own) {
             if matches!(program(command), "rm" | "mv" | "find") {
                 folders.clear();
@@ -233,7 +251,19 @@ fn cloned_twice(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut F
 }
 
 /// Texts of code that may install packages after `apt-get update`, or let users do so.
-const MAY_INSTALL: [&str; 8] = ["apt", "bash", ".sh", "/sh", "| sh", "dpkg", "playwright", "sleep"];
+const MAY_INSTALL: [&str; 11] = [
+    "apt",
+    "ansible",
+    "bash",
+    ".sh",
+    "/sh",
+    "| sh",
+    "dpkg",
+    "make",
+    "playwright",
+    "rosdep",
+    "sleep",
+];
 
 /// Checks for `apt-get update` in a file that installs no package after it.
 fn only_lists(
@@ -296,7 +326,8 @@ fn copied_early(all: &[Instruction], commands: &ByInstruction<'_>, found: &mut F
             continue;
         }
         let later = all[at + 1..].iter().take_while(|one| one.stage == own.stage);
-        let later = later.filter(|one| parts(one).0 == "RUN" && !one.text.contains("type=bind"));
+        let later =
+            later.filter(|one| parts(one).0 == "RUN" && !one.text.contains("--mount=type="));
         let mut steps = later.flat_map(|one| commands_of(commands, one));
         if let Some((what, line)) =
             steps.find_map(|one| Some((independent(one)?, one.words[0].line)))

@@ -23,6 +23,7 @@ mod steps;
 mod structure;
 mod together;
 mod unseen;
+mod usual;
 mod worth;
 
 use lint::{Context, Severity};
