@@ -3,6 +3,13 @@
 use super::Wrong;
 
 pub(super) const WRONG: &[Wrong] = &[
+    ("variable-unknown", "a.sh", 1, "export PYTORCH_TUNABLEOP_TUNING_DURATION=short\n"),
+    (
+        "variable-unknown",
+        "start.sh",
+        1,
+        "docker run -e ROC_ENABLE_PRE_VEG=1 docker.io/a/b@sha256:1\n",
+    ),
     (
         "build-needs-package",
         "Dockerfile",
