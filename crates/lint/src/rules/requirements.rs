@@ -1,6 +1,7 @@
 //! Rules for lists of requirements that a Dockerfile installs: packages without a version, what is
 //! wrong in the list itself, and a torch other than that of the base image.
 
+use super::frameworks::{OTHER, SETTINGS};
 use super::images::{self, Parts};
 use super::stages::instruction_of;
 use super::traps::instructions;
@@ -116,39 +117,17 @@ fn wrong_inside(list: &List, context: Context<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Options with which pip takes torch from another index.
-const OTHER_INDEX: [&str; 8] = [
-    "--default-index",
-    "--extra-index-url",
-    "--find-links",
-    "--index",
-    "--index-url",
-    "--no-deps",
-    "--no-index",
-    "--torch-backend",
-];
-
-/// Texts of Dockerfiles with which torch can come from elsewhere, or with which the torch of the base
-/// image does not matter.
-const OTHER_TORCH: [&str; 8] = [
-    "PIP_CONSTRAINT",
-    "PIP_EXTRA_INDEX_URL",
-    "PIP_FIND_LINKS",
-    "PIP_INDEX_URL",
-    "UV_",
-    "conda create",
-    "pip.conf",
-    "venv",
-];
+/// Texts of Dockerfiles with which the torch of the base image does not matter.
+const OTHER_TORCH: [&str; 2] = ["conda create", "venv"];
 
 /// Returns the release of torch in the base image, if a command can replace it with the build of the
 /// default index.
 pub(super) fn torch_of_base<'f>(facts: &'f Facts<'_>, command: &ShellCommand) -> Option<&'f str> {
     let is_other = |text: &str| {
-        OTHER_INDEX.contains(&text.split('=').next().unwrap_or(text))
-            || matches!(text, "-c" | "-f" | "-i" | "-t" | "--target" | "--constraint")
+        OTHER.contains(&text.split('=').next().unwrap_or(text))
+            || matches!(text, "-c" | "-f" | "-i" | "-t" | "--target")
     };
-    let is_elsewhere = OTHER_TORCH.iter().any(|text| facts.text.contains(text))
+    let is_elsewhere = SETTINGS.iter().chain(&OTHER_TORCH).any(|text| facts.text.contains(text))
         || command.words.iter().any(|word| is_other(&word.text));
     let base = facts.base(command.stage).filter(|_| !is_elsewhere)?;
     let Parts { path, .. } = images::parts(&base.base);
