@@ -301,6 +301,26 @@ fn advice_and_reasons_are_for_the_log() {
     assert!(told(&format!("{failed} at bitsandbytes/csrc/ops.hip:89")).contains("bitsandbytes: "));
 }
 
+/// A log in which nothing names a GPU shows a failure only on a machine with an AMD GPU.
+#[test]
+fn a_log_that_names_no_gpu_has_a_possible_failure() {
+    let failures = catalogue();
+    let names = |log: &str| {
+        let told = failures.diagnose(log.as_bytes()).unwrap();
+        let names = |all: &[host::failures::Diagnosis<'_>]| -> Vec<String> {
+            all.iter().map(|one| one.failure.name.clone()).collect()
+        };
+        (names(&told.found), names(&told.possible))
+    };
+    let name = vec!["torch-finds-no-cuda-gpu".to_owned()];
+    let excerpt = "RuntimeError: No CUDA GPUs are available\n";
+    assert_eq!(names(excerpt), (Vec::new(), name));
+    assert_eq!(names(&format!("NVIDIA GeForce RTX 4090\n{excerpt}")), (Vec::new(), Vec::new()));
+    // Another failure that is certain comes first.
+    let (found, possible) = names(&format!("{excerpt}no space left on device\n/opt/rocm\n"));
+    assert!(!found.is_empty() && possible.is_empty(), "{found:?} {possible:?}");
+}
+
 /// Whatever a log shows, some advice is left.
 #[test]
 fn every_failure_has_advice_for_every_log() {

@@ -84,6 +84,16 @@ fn what_names_one_build_or_asks_for_the_program_is_fixed() {
 }
 
 #[test]
+fn an_option_that_conflicts_is_not_called_ignored_too() {
+    let image = "FROM docker.io/rocm/pytorch:rocm6.2_ubuntu22.04_py3.10_pytorch_release_2.3.0\n";
+    let ignored = "ENV PYTORCH_HIP_ALLOC_CONF=expandable_segments:True\n";
+    let both = "ENV PYTORCH_HIP_ALLOC_CONF=expandable_segments:True,max_split_size_mb:512\n";
+    let rule = "variable-without-effect";
+    expect(rule, NONE, &[("Dockerfile", &format!("{image}{ignored}"), &["2 information"])]);
+    innocent(rule, &[("Dockerfile", &format!("{image}{both}"))]);
+}
+
+#[test]
 fn a_build_has_what_it_needs() {
     let build = "RUN cmake -B build -DGGML_VULKAN=ON -DGGML_BLAS_VENDOR=OpenBLAS\n";
     let packages = "cmake glslc spirv-headers libopenblas-dev libvulkan-dev";
