@@ -394,10 +394,10 @@ pub(crate) fn start(mut words: Vec<Word>, image: &str, facts: &mut Facts<'_>) {
 /// Adds the facts of a script that starts on a line.
 pub(crate) fn script(text: &str, line: usize, facts: &mut Facts<'_>) {
     // The text of a block scalar starts on the line after its indicator.
-    let first = text.lines().next().unwrap_or_default().trim();
-    let is_block = facts.text.lines().nth(line).is_some_and(|next| next.trim() == first);
-    let before = if is_block { line } else { line - 1 };
-    let mut script = shell::script("x.sh", &("\n".repeat(before) + text));
+    let start = text.lines().next().unwrap_or_default().trim();
+    let is_block = facts.line(line + 1).trim() == start;
+    let first = if is_block { line + 1 } else { line };
+    let mut script = shell::script_at(text, first);
     // The engine itself sets some variables, and others come from files.
     script.missing.clear();
     for setting in script.settings.iter_mut().filter(|one| one.scope == Scope::Exported) {
@@ -415,12 +415,17 @@ fn rootless(command: &ShellCommand, facts: &Facts<'_>) -> Vec<Word> {
     let first = &command.words[0];
     let is_rootless = facts.kind == Kind::Shell
         && matches!(&*first.text, "podman" | "toolbox")
-        && !ROOT.iter().any(|word| names_root(&facts.code, word));
+        && !facts.names_root();
     is_rootless.then(|| named("--podman", None, first.line)).into_iter().collect()
 }
 
+/// Returns whether a script has a sign that root runs its podman commands.
+pub(crate) fn names_root(code: &str) -> bool {
+    ROOT.iter().any(|word| names(code, word))
+}
+
 /// Returns whether a text contains a word, not counting values of `--group-add`.
-fn names_root(code: &str, word: &str) -> bool {
+fn names(code: &str, word: &str) -> bool {
     let is_group = |at: usize| code[..at].trim_end_matches([' ', '=']).ends_with("--group-add");
     code.match_indices(word).any(|(at, _)| !is_group(at))
 }

@@ -1,8 +1,11 @@
 //! The facts in a file of any kind: variables, images, commands, packages.
 
+use std::cell::OnceCell;
+
+use crate::dockerfile::{self, Instruction};
 use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Target;
-use crate::{compose, containers, kubernetes, python, tracks, units, usage, workflows};
+use crate::{compose, containers, kubernetes, python, rules, tracks, units, usage, workflows};
 
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +59,17 @@ pub struct Facts<'t> {
     pub kind: Kind,
     /// Its text.
     pub text: &'t str,
+    /// The lines of the text.
+    rows: Vec<&'t str>,
+    instructions: OnceCell<Vec<Instruction>>,
+    names_root: OnceCell<bool>,
     /// The variables it sets.
     pub settings: Vec<Setting>,
     /// The images it refers to.
     pub images: Vec<Image>,
     /// The containers that it starts or describes.
     pub containers: Vec<Container>,
-    /// The images that it builds itself.
+    /// The images that it builds itself, for [`Context::built`](crate::Context::built).
     pub built: Vec<String>,
     /// The commands it runs.
     pub commands: Vec<ShellCommand>,
@@ -180,6 +187,9 @@ impl<'t> Facts<'t> {
             file,
             kind,
             text,
+            rows: text.lines().collect(),
+            instructions: OnceCell::new(),
+            names_root: OnceCell::new(),
             settings: Vec::new(),
             images: Vec::new(),
             containers: Vec::new(),
@@ -340,9 +350,35 @@ impl<'t> Facts<'t> {
         required.chain(wheels).chain(variables)
     }
 
+    /// Returns the variables that the file defines, for [`Context::defined`](crate::Context::defined).
+    pub fn defined(&self) -> impl Iterator<Item = &str> {
+        let own = self.settings.iter().filter(|setting| !rules::passes_itself(self, setting));
+        own.map(|setting| setting.name.as_str())
+    }
+
     /// Returns the lines with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &'t str)> {
-        numbered(self.text)
+        self.rows.iter().enumerate().map(|(index, line)| (index + 1, *line))
+    }
+
+    /// Returns the instructions of a Dockerfile.
+    pub(crate) fn instructions(&self) -> &[Instruction] {
+        self.instructions.get_or_init(|| dockerfile::instructions(self.text))
+    }
+
+    /// Returns whether a script has a sign that root runs its podman commands.
+    pub(crate) fn names_root(&self) -> bool {
+        *self.names_root.get_or_init(|| containers::names_root(&self.code))
+    }
+
+    /// Returns a line by its number from 1; an empty one if there is none.
+    pub(crate) fn line(&self, number: usize) -> &'t str {
+        number.checked_sub(1).and_then(|at| self.rows.get(at)).copied().unwrap_or_default()
+    }
+
+    /// Returns the lines before a line, which is counted from 1.
+    pub(crate) fn before(&self, number: usize) -> &[&'t str] {
+        &self.rows[..number.saturating_sub(1).min(self.rows.len())]
     }
 }
 

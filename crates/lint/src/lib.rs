@@ -16,6 +16,7 @@
 mod compose;
 mod containers;
 pub mod data;
+mod dockerfile;
 mod facts;
 pub mod forms;
 mod kubernetes;
@@ -107,7 +108,12 @@ pub trait Exists: std::fmt::Debug {
 
 /// Returns the findings in a file, in the order of its lines.
 pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
-    let mut facts = Facts::read(file, text);
+    check_facts(Facts::read(file, text), context)
+}
+
+/// Returns the findings in a file that has been read, in the order of its lines.
+pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
+    let (file, text) = (facts.file, facts.text);
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
         compose::complete(&mut facts, exists);
         compose::check_images(&mut facts, exists);
@@ -224,18 +230,6 @@ pub fn not_utf8(file: &str, line: usize, is_binary: bool) -> Option<Finding> {
         finding.severity = Severity::Error;
     }
     Some(finding)
-}
-
-/// Returns the variables that a file defines, for [`Context::defined`].
-pub fn defined(file: &str, text: &str) -> BTreeSet<String> {
-    let facts = Facts::read(file, text);
-    let own = facts.settings.iter().filter(|setting| !rules::passes_itself(&facts, setting));
-    own.map(|setting| setting.name.clone()).collect()
-}
-
-/// Returns the images that a file builds, for [`Context::built`].
-pub fn built(file: &str, text: &str) -> BTreeSet<String> {
-    Facts::read(file, text).built.into_iter().collect()
 }
 
 /// Returns whether a comment on the line or the line above allows the exception.

@@ -60,18 +60,17 @@ fn is_copied(before: &[&str], path: &str) -> bool {
 
 /// Returns the words of `COPY` and `ADD`, without options; none for other lines, and for copies from
 /// another stage.
-fn copy<'t>(line: &'t str) -> Vec<&'t str> {
-    let words: Vec<&'t str> = line
-        .split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
-        .filter(|word| !word.is_empty() && *word != "\\")
-        .collect();
-    let is_copy = words
-        .first()
-        .is_some_and(|first| ["COPY", "ADD"].iter().any(|one| first.eq_ignore_ascii_case(one)));
+fn copy(line: &str) -> Vec<&str> {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_copy = ["COPY", "ADD"].iter().any(|one| first.eq_ignore_ascii_case(one));
     if !is_copy || line.contains("--from=") {
         return Vec::new();
     }
-    words.into_iter().skip(1).filter(|word| !word.starts_with("--")).collect()
+    line.split(|c: char| c.is_whitespace() || matches!(c, '[' | ']' | ',' | '"'))
+        .filter(|word| !word.is_empty() && *word != "\\")
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect()
 }
 
 /// A Dockerfile with its lists of requirements.
@@ -91,7 +90,8 @@ pub(crate) fn inlined(file: &str, text: &str, exists: &dyn Exists) -> Option<Inl
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut lists = Vec::new();
     // The lists can belong to different branches.
-    if ["if [", "case ", "else"].iter().any(|word| text.contains(word)) {
+    if !text.contains("install") || ["if [", "case ", "else"].iter().any(|word| text.contains(word))
+    {
         return None;
     }
     for command in commands("Dockerfile", text) {

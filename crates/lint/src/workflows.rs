@@ -124,7 +124,7 @@ fn script(node: &Node, left: &mut usize, facts: &mut Facts<'_>) {
     *left -= 1;
     // The text of a block starts on the line after its indicator.
     let start = text.lines().next().unwrap_or_default().trim();
-    let is_block = facts.text.lines().nth(node.line).is_some_and(|next| next.trim() == start);
+    let is_block = facts.line(node.line + 1).trim() == start;
     let first = node.line + usize::from(is_block);
     let mut script = shell::script_at(&expanded(text), first);
     // The runner sets most variables.

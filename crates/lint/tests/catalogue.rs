@@ -9,7 +9,7 @@ mod wrong;
 
 use std::collections::BTreeSet;
 
-use lint::{Context, Exists, Finding, Severity, check, rules};
+use lint::{Context, Exists, Facts, Finding, Severity, check, rules};
 use proptest::prelude::*;
 
 const VERSIONS: &str = include_str!("../../../versions/versions.toml");
@@ -17,6 +17,16 @@ const COMPAT: &str = include_str!("../../../versions/compat.toml");
 
 fn compat() -> pins::Compat {
     pins::parse_compat("versions/compat.toml", COMPAT).unwrap()
+}
+
+/// Returns the variables that a file defines.
+fn defined(file: &str, text: &str) -> BTreeSet<String> {
+    Facts::read(file, text).defined().map(str::to_owned).collect()
+}
+
+/// Returns the images that a file builds.
+fn built(file: &str, text: &str) -> BTreeSet<String> {
+    Facts::read(file, text).built.into_iter().collect()
 }
 
 /// A folder with one Dockerfile, npm's lock file and a Python project.
@@ -171,8 +181,8 @@ fn a_comment_excuses_a_line() {
 #[test]
 fn names_of_other_files_of_the_run_count_as_defined() {
     let script = "source versions.env\ngit clone -q https://h.example/a && git -C a checkout \"$A_COMMIT\" \"$B_COMMIT\"\n";
-    let defined = lint::defined("versions.env", "A_COMMIT=1\n");
-    let context = Context { defined: Some(&defined), ..Context::default() };
+    let names = defined("versions.env", "A_COMMIT=1\n");
+    let context = Context { defined: Some(&names), ..Context::default() };
     let found = check("build.sh", script, context);
     assert_eq!(shown(&found), ["build.sh:2: `B_COMMIT` is used, but not defined [undefined-pin]"]);
     // The variables in an unknown file cannot be known.

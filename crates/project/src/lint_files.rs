@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use failure::{Failure, Kind};
-use lint::{Context, Exists, Finding};
+use lint::{Context, Exists, Facts, Finding};
 
 use crate::built_in;
 use crate::clock::today;
@@ -55,10 +55,9 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
         [] => of_project(&project?),
         names => read(here, names),
     };
-    let defined: BTreeSet<String> =
-        files.iter().flat_map(|(name, text)| lint::defined(name, text)).collect();
-    let built: BTreeSet<String> =
-        files.iter().flat_map(|(name, text)| lint::built(name, text)).collect();
+    let facts: Vec<Facts<'_>> = files.iter().map(|(name, text)| Facts::read(name, text)).collect();
+    let defined = facts.iter().flat_map(Facts::defined).map(str::to_owned).collect();
+    let built = facts.iter().flat_map(|one| one.built.iter().cloned()).collect();
     let (_, day) = today()?;
     let here = if names.is_empty() { root.as_path() } else { here };
     let folder = Folder { here, root: &root, has_built_in };
@@ -73,9 +72,9 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
         gpu: gpu.as_ref(),
         project_gpu: None,
     };
-    findings.extend(files.iter().flat_map(|(name, text)| {
-        let project_gpu = project_gpu.as_ref().filter(|_| is_below(&root, &here.join(name)));
-        lint::check(name, text, Context { project_gpu, ..context })
+    findings.extend(facts.into_iter().flat_map(|one| {
+        let project_gpu = project_gpu.as_ref().filter(|_| is_below(&root, &here.join(one.file)));
+        lint::check_facts(one, Context { project_gpu, ..context })
     }));
     Ok(Checked { findings, files: files.len(), failed })
 }

@@ -1,8 +1,6 @@
 //! Checks the structure of a compose file: the keys of services, the paths of their mounts, and the
 //! names that services refer to.
 
-use std::collections::BTreeSet;
-
 use super::{builds, host, keys};
 use crate::data::data;
 use crate::facts::{Facts, Problem};
@@ -231,13 +229,10 @@ fn unhealthy(services: &Node, service: &Node, problems: &mut Vec<Problem>) {
 
 /// Checks for names of volumes, networks and services that the file does not define.
 fn references(root: &Node, service: &Node, problems: &mut Vec<Problem>) {
-    let names = |section: &str| -> BTreeSet<String> {
-        let entries = root.get(section).map_or(&[][..], Node::entries).iter();
-        entries.filter_map(|(name, _)| name.text().map(str::to_owned)).collect()
-    };
     let mut missing = |kind: &str, section: &str, used: Vec<Used>| {
-        let defined = names(section);
-        let used = used.into_iter().filter(|one| !defined.contains(&one.name));
+        let defined = root.get(section);
+        let is_defined = |one: &Used| defined.is_some_and(|all| all.get(&one.name).is_some());
+        let used = used.into_iter().filter(|one| !is_defined(one));
         problems.extend(used.map(|Used { name, line }| {
             let message = format!("the {kind} `{name}` is not defined");
             Problem { rule: "compose-reference", line, message }

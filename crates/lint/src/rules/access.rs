@@ -1,7 +1,7 @@
 //! Rules for access to the GPU: groups of images, users of services, and commands that a script
 //! prints.
 
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -51,7 +51,7 @@ fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_made =
         facts.commands.iter().map(texts).any(|words| makes(&words) && names_render(&words));
     let last = facts.stages.len();
-    let users = instructions(facts.text).into_iter().filter(|one| one.stage == last);
+    let users = facts.instructions().into_iter().filter(|one| one.stage == last);
     let mut names = users.filter_map(|Instruction { text, .. }| {
         let mut words = text.split_whitespace();
         let is_user = words.next().is_some_and(|word| word.eq_ignore_ascii_case("user"));

@@ -2,8 +2,8 @@
 
 use super::images::path_and_tag;
 use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{data, matches_any};
+use crate::dockerfile::Instruction;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Kind};
 
@@ -25,13 +25,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
-    let commands = by_instruction(facts, &all);
+    let all = facts.instructions();
+    let commands = by_instruction(facts, all);
     let mut ends: Vec<Lists> = Vec::new();
     for stage in 1..=facts.stages.len() {
-        let start = match parent(facts, &all, stage) {
+        let start = match parent(facts, all, stage) {
             Some(earlier) => ends.get(earlier - 1).copied().unwrap_or(Lists::Unknown),
-            None if is_without_lists(facts, &all, stage) => Lists::Missing,
+            None if is_without_lists(facts, all, stage) => Lists::Missing,
             None => Lists::Unknown,
         };
         let mut own = Stage { lists: start, is_reported: false };

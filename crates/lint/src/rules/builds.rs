@@ -1,7 +1,6 @@
 //! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
 
 use super::commands::join;
-use super::traps::instructions;
 use super::variables::is_plain_base;
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
@@ -147,7 +146,7 @@ fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile || !facts.code.contains("type=cache") {
         return;
     }
-    for own in instructions(facts.text) {
+    for own in facts.instructions() {
         let mut options = own.text.split_whitespace();
         let is_mount = |word: &str| {
             word.starts_with("--mount=") && word.contains("type=cache") && word.contains("/pip")

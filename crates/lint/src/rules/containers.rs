@@ -57,7 +57,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let sure = facts.target.matches(&row.row.gpus, context);
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             // Commands in comments are examples; nothing runs them as they are.
-            let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
+            let own = facts.line(option.line);
             let is_example = facts.kind.is_comment(own) && EXAMPLES.contains(&&*row.row.rule);
             if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_example) {
                 found.hit(hit);
@@ -91,10 +91,9 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
                     && gid.bytes().all(|byte| byte.is_ascii_digit())
                     && !gid.starts_with('0')
             };
-            let own = facts.text.lines().nth(option.line - 1).unwrap_or_default();
-            let above = facts.text.lines().take(option.line - 1);
-            let comments =
-                above.skip(option.line.saturating_sub(4)).filter(|text| text.contains('#'));
+            let own = facts.line(option.line);
+            let comments = facts.before(option.line).iter().rev().take(3);
+            let comments = comments.filter(|text| text.contains('#'));
             // `${RENDER_GID:-992}` is a default, and some comments ask users to change the number.
             let asks = |text: &str| {
                 ["adjust", "your", "getent", "stat -c"].iter().any(|word| text.contains(word))
@@ -103,8 +102,9 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let is_default = facts.kind == Kind::Shell
                 && own.contains(":-")
                 && !["getent", "stat -"].iter().any(|text| facts.code.contains(text));
-            let is_open =
-                own.contains('$') && !is_default || asks(own) || comments.into_iter().any(asks);
+            let is_open = own.contains('$') && !is_default
+                || asks(own)
+                || comments.into_iter().any(|text| asks(text));
             if let Some(gid) = group.filter(is_chosen).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 let hit = Hit::new("group-number", option.line, message);

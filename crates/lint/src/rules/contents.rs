@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::contradictions::releases_after;
 use super::images;
 use super::stages::{HIP_OPTIONS, last_stages, parts};
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::shell::{Scope, ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -17,7 +17,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     left_behind(facts, found);
     search_path(facts, found);
     if facts.code.contains("LABEL") {
-        let all = instructions(facts.text);
+        let all = facts.instructions();
         for instruction in all.iter().filter(|one| parts(one).0 == "LABEL") {
             label(facts, instruction, found);
         }
@@ -39,7 +39,6 @@ const SMALL: [&str; 8] = [
 /// Checks for a build with HIP of a program that needs hipBLAS and rocBLAS, on an image of AMD that
 /// contains neither.
 fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let mut all: Option<Vec<Instruction>> = None;
     for command in facts.commands.iter().filter(|one| one.words[0].text.ends_with("cmake")) {
         let base = facts.base(command.stage).map(|stage| images::parts(&stage.base));
         let Some(images::Parts { path, tag: Some(tag), .. }) = base else { continue };
@@ -71,10 +70,10 @@ fn without_libraries(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if !is_slim || !is_built {
             continue;
         }
-        if all.is_none() && mentions_libraries(facts) {
+        if mentions_libraries(facts) {
             return;
         }
-        let all = all.get_or_insert_with(|| instructions(facts.text));
+        let all = facts.instructions();
         if !all.iter().any(brings) && !facts.commands.iter().any(installs) {
             let message = format!("`{path}:{tag}` contains neither hipBLAS nor rocBLAS");
             return found.add("math-libraries-missing", command.words[0].line, message);
@@ -115,7 +114,7 @@ fn left_behind(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !is_slim {
         return;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let own: Vec<String> = all
         .iter()
         .filter(|one| one.stage == last)
@@ -128,7 +127,7 @@ fn left_behind(facts: &Facts<'_>, found: &mut Findings<'_>) {
     });
     let is_its = |name: &String| from.is_some_and(|from| name.eq_ignore_ascii_case(from));
     let stage = facts.stages.iter().position(|one| one.name.as_ref().is_some_and(is_its));
-    let stages = last_stages(facts, &all);
+    let stages = last_stages(facts, all);
     let is_other = |at: &usize| at + 1 < last && !stages.contains(&(at + 1));
     let Some(stage) = stage.filter(|at| !is_open && is_other(at)) else { return };
     let installs = |one: &&ShellCommand| {
@@ -176,7 +175,6 @@ const WITH_PATH: [&str; 5] =
 fn search_path(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_path = |one: &&crate::shell::Setting| one.name == "PATH" && one.scope == Scope::Image;
     let mut stages: BTreeSet<usize> = BTreeSet::new();
-    let mut all: Option<Vec<Instruction>> = None;
     for setting in facts.settings.iter().filter(is_path) {
         let is_first = stages.insert(setting.stage);
         let base = facts.base(setting.stage).map(|stage| images::parts(&stage.base).path);
@@ -184,7 +182,7 @@ fn search_path(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if !is_first || !has_path || setting.value.contains(UNKNOWN) {
             continue;
         }
-        let all = all.get_or_insert_with(|| instructions(facts.text));
+        let all = facts.instructions();
         let own = super::stages::instruction_of(all, setting.line);
         let is_kept = own
             .is_none_or(|one| one.text.contains("$PATH") || one.text.contains("${PATH"))
@@ -215,9 +213,8 @@ fn label(facts: &Facts<'_>, instruction: &Instruction, found: &mut Findings<'_>)
     for (name, said, is) in kinds {
         let (Some(said), Some(is)) = (only(&said), only(&is)) else { continue };
         if !said.starts_with(is) && !is.starts_with(said) {
-            let line = (instruction.line..=instruction.last).find(|line| {
-                facts.text.lines().nth(line - 1).is_some_and(|text| text.contains(said))
-            });
+            let line =
+                (instruction.line..=instruction.last).find(|line| facts.line(*line).contains(said));
             let message =
                 format!("the label says {name} {said}, but the base image is for {name} {is}");
             return found.add("comment-contradicts", line.unwrap_or(instruction.line), message);

@@ -1,7 +1,7 @@
 //! Programs that a last stage copies from a build without the libraries that they load.
 
 use super::stages::{last_stages, parts};
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Kind};
 
@@ -15,7 +15,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile || last < 2 {
         return;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let lower = facts.code.to_ascii_lowercase();
     let options = lower.replace(":bool", "");
     let is_static = [
@@ -38,7 +38,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if is_static || names_old_build(&lower) || !facts.commands.iter().any(is_build) {
         return;
     }
-    let stages = last_stages(facts, &all);
+    let stages = last_stages(facts, all);
     let copies: Vec<&Instruction> =
         all.iter().filter(|one| stages.contains(&one.stage) && is_other(one)).collect();
     // A folder or a pattern can contain the libraries.

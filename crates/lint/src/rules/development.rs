@@ -1,7 +1,6 @@
 //! Servers that a file starts in development mode.
 
 use super::stages::{last_stages, parts};
-use super::traps::instructions;
 use crate::shell::{Scope, Setting};
 use crate::{Facts, Findings, Kind};
 
@@ -28,8 +27,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 fn first(facts: &Facts<'_>) -> Option<(usize, String)> {
     let mut found: Vec<(usize, String)> = settings(facts);
     if facts.kind == Kind::Dockerfile {
-        let all = instructions(facts.text);
-        let stages = last_stages(facts, &all);
+        let all = facts.instructions();
+        let stages = last_stages(facts, all);
         let starts = all.iter().filter(|one| stages.contains(&one.stage));
         let starts = starts.filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT"));
         found.extend(starts.filter_map(|own| {

@@ -219,10 +219,10 @@ fn twice(root: &Node, values: &[Setting], settings: &[Setting], found: &mut Find
                 || first.address.is_none()
                 || second.address.is_none();
             first.port == second.port
-                && !are_variants(first.service, second.service)
                 && first.protocol == second.protocol
                 && first.service != second.service
                 && is_address
+                && !are_variants(first.service, second.service)
         };
         let Some(first) = all[..at].iter().find(is_same) else { continue };
         // Such a file can have an alternative for each vendor.

@@ -2,7 +2,8 @@
 //! loops that wait for a server which has ended.
 
 use super::stages::{by_instruction, commands_of, parts};
-use super::traps::{Instruction, instructions, is_for_source};
+use super::traps::is_for_source;
+use crate::dockerfile::Instruction;
 use crate::python::is_pip;
 use crate::shell::{Operator, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -11,12 +12,12 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     pulls(facts, found);
     match facts.kind {
         Kind::Dockerfile => {
-            let all = instructions(facts.text);
-            let commands = by_instruction(facts, &all);
+            let all = facts.instructions();
+            let commands = by_instruction(facts, all);
             for own in all.iter().filter(|own| parts(own).0 == "RUN") {
                 in_build(facts, own, commands_of(&commands, own), found);
             }
-            documents(facts, &all, found);
+            documents(facts, all, found);
             endless(facts, found);
             endless_in_documents(facts, found);
             asleep(facts, found);
@@ -111,9 +112,9 @@ fn in_build(
         found.hit(hit.at_most(Severity::Information));
     }
     let has_case = own.text.contains("case ") || own.text.contains(" -c ");
-    let is_safe = is_strict(&own.text) || has_case || is_strict_shell(facts);
-    if let Some(command) = ignored(commands).filter(|_| !is_safe)
-        && let Some(program) = step(command)
+    let is_safe = || is_strict(&own.text) || has_case || is_strict_shell(facts);
+    if let Some(command) = ignored(commands)
+        && let Some(program) = step(command).filter(|_| !is_safe())
     {
         let message = format!("after `;`, the build continues even if `{program}` has failed");
         let hit = Hit::new("build-status-lost", command.words[0].line, message);

@@ -1,8 +1,9 @@
 //! What other files in the folder say: the user of an image that a compose file builds, and the
 //! scripts that are copied into an image.
 
-use super::traps::{instructions, last_user};
+use super::traps::last_user;
 use crate::containers::DOCKERFILE;
+use crate::dockerfile::instructions;
 use crate::facts::Container;
 use crate::shell::{Setting, Word};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};

@@ -6,7 +6,6 @@ use super::images::{self, Parts};
 use super::packages::names_rocm;
 use super::requirements::torch_of_base;
 use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
-use super::traps::instructions;
 use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::is_pip;
@@ -257,7 +256,7 @@ fn whole(facts: &Facts<'_>, found: &mut Findings<'_>) {
     };
     let Parts { path, tag, .. } = images::parts(&image.reference);
     let is_sdk = path.starts_with("rocm/dev-") && tag.is_some_and(|tag| tag.ends_with("-complete"));
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let own: Vec<_> = all.iter().filter(|one| one.stage == last).collect();
     let is_copied = own.iter().any(|one| one.text.contains("--from="));
     let lower: Vec<String> = own.iter().map(|one| one.text.to_ascii_lowercase()).collect();
@@ -269,7 +268,7 @@ fn whole(facts: &Facts<'_>, found: &mut Findings<'_>) {
     });
     let is_shell = lower.iter().any(|text| text.starts_with("cmd") && text.contains("bash"));
     if is_sdk && is_copied && !compiles && !is_shell {
-        let line = instruction_of(&all, image.line).map_or(image.line, |one| one.line);
+        let line = instruction_of(all, image.line).map_or(image.line, |one| one.line);
         let shown = image.reference.replace(UNKNOWN, "…");
         found.add("sdk-in-image", line, format!("the last stage starts from `{shown}`"));
     }

@@ -3,8 +3,8 @@
 use super::images::{parts as parts_of, released};
 use super::programs::{is_conditional, packages};
 use super::stages::{by_instruction, commands_of, fixed_base, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{GoneRow, ReleaseRow, data, matches_any};
+use crate::dockerfile::{Instruction, instructions};
 use crate::shell::ShellCommand;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -33,7 +33,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 
 /// Checks the packages that a Dockerfile installs.
 fn in_build(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let mut others =
         all.iter().filter(|one| matches!(parts(one).0.as_str(), "RUN" | "COPY" | "ADD"));
     let adds = |own: &Instruction| {
@@ -43,9 +43,9 @@ fn in_build(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if others.any(adds) {
         return;
     }
-    let commands = by_instruction(facts, &all);
-    for own in &all {
-        let fixed = fixed_base(facts, &all, own.stage);
+    let commands = by_instruction(facts, all);
+    for own in all {
+        let fixed = fixed_base(facts, all, own.stage);
         // The caller can choose another base than the default.
         let is_default = fixed.is_empty();
         let default = || facts.base(own.stage).map_or("", |stage| stage.base.as_str());

@@ -2,7 +2,6 @@
 
 use super::programs::{at_ends, lacks};
 use super::stages::{last_stages, parts};
-use super::traps::instructions;
 use crate::facts::Container;
 use crate::{Facts, Findings, Hit, Kind};
 
@@ -11,13 +10,13 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
-    let stages = last_stages(facts, &all);
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
     let checks = all.iter().filter(|one| stages.contains(&one.stage));
     let Some(check) = checks.rev().find(|one| parts(one).0 == "HEALTHCHECK") else { return };
     let Some((_, command)) = check.text.split_once(" CMD") else { return };
     useless(check.line, command, found);
-    let missing = at_ends(facts, &all).pop().unwrap_or_default();
+    let missing = at_ends(facts, all).pop().unwrap_or_default();
     if let Some(program) = called(command).into_iter().find(|one| missing.contains(*one)) {
         fails(check.line, program, found);
     }

@@ -5,7 +5,6 @@ use jiff::civil::Date;
 
 use super::packages::names_rocm;
 use super::stages::{command_of, instruction_of, is_known_base, is_rocm_torch};
-use super::traps::instructions;
 use crate::facts::Package;
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
@@ -139,8 +138,8 @@ fn for_cuda(facts: &Facts<'_>, command: &ShellCommand, list: &str, found: &mut F
     let has_rocm = facts.base(command.stage).is_some_and(|stage| stage.base.contains("rocm"));
     let installs_rocm =
         facts.packages.iter().any(|one| one.stage == command.stage && is_rocm_torch(facts, one));
-    let all = instructions(facts.text);
-    let own = instruction_of(&all, command.words[0].line).map(|one| one.text.as_str());
+    let all = facts.instructions();
+    let own = instruction_of(all, command.words[0].line).map(|one| one.text.as_str());
     // A build for several vendors chooses the list.
     let is_choice = own.is_none_or(|text| {
         ["if ", "case ", "||", "grep", "sed "].iter().any(|word| text.contains(word))

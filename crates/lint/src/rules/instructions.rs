@@ -3,22 +3,22 @@
 
 use super::commands::join;
 use super::stages::{last_stages, parts};
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile || is_template(facts) {
         return;
     }
-    let all = instructions(facts.text);
-    unknown(&all, found);
-    for own in &all {
+    let all = facts.instructions();
+    unknown(all, found);
+    for own in all {
         list(own, found);
         shell_in_copy(own, found);
     }
     frontend(facts, found);
-    started(facts, &all, found);
-    without_file(facts, &all, found);
+    started(facts, all, found);
+    without_file(facts, all, found);
 }
 
 /// The instructions of Dockerfiles.

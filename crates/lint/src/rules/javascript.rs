@@ -2,8 +2,8 @@
 //! files of JavaScript and Python projects.
 
 use super::stages::{instruction_of, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::matches;
+use crate::dockerfile::Instruction;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Context, Facts, Findings, Kind};
 
@@ -69,19 +69,19 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if facts.kind != Kind::Dockerfile || !MANAGERS.iter().any(is_used) {
         return;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     for command in &facts.commands {
         let program = command.words[0].text.rsplit('/').next().unwrap_or_default();
         let manager = MANAGERS.iter().find(|one| one.name == program);
-        let own = instruction_of(&all, command.words[0].line);
+        let own = instruction_of(all, command.words[0].line);
         if let Some((manager, own)) = manager.zip(own) {
             if manager.list == PACKAGES {
                 named(command, found);
             }
-            let is_open = is_based_on_stage(facts, &all, own.stage)
+            let is_open = is_based_on_stage(facts, all, own.stage)
                 || lacks_lock(facts, own.stage, manager.locks, context);
             if !is_open {
-                unlocked(&all, own, command, manager, found);
+                unlocked(all, own, command, manager, found);
             }
         }
     }
@@ -154,7 +154,7 @@ fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<
             |lock: &&str| files.exists(facts.file, &format!("{folder}/{lock}")) == Some(false);
         first.is_some_and(|first| is_absent(first) && fitting.all(is_absent))
     };
-    let copies = instructions(facts.text).into_iter().filter(|one| one.stage == stage);
+    let copies = facts.instructions().into_iter().filter(|one| one.stage == stage);
     copies.filter(|one| parts(one).0 == "COPY").any(|one| {
         parts(&one).1.split(|c: char| c.is_whitespace() || "[],\"".contains(c)).any(is_missing)
     })

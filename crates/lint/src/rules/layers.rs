@@ -4,7 +4,7 @@
 use super::commands::{cloned_folder, join};
 use super::images;
 use super::stages::{ByInstruction, by_instruction, commands_of, last_stages, parts};
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -13,9 +13,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
-    let commands = by_instruction(facts, &all);
-    let stages = last_stages(facts, &all);
+    let all = facts.instructions();
+    let commands = by_instruction(facts, all);
+    let stages = last_stages(facts, all);
     let file = File { facts, all: &all, stages: &stages, commands };
     removed_later(&file, found);
     volumes(&file, found);
@@ -67,8 +67,8 @@ fn removed_later(file: &File<'_>, found: &mut Findings<'_>) {
 
 /// Returns whether the comment above a line says that the image becomes smaller.
 fn says_smaller(facts: &Facts<'_>, line: usize) -> bool {
-    let before: Vec<&str> = facts.text.lines().take(line.saturating_sub(1)).collect();
-    let comment = before.iter().rev().take_while(|text| text.trim_start().starts_with('#'));
+    let comment =
+        facts.before(line).iter().rev().take_while(|text| text.trim_start().starts_with('#'));
     comment
         .map(|text| text.to_ascii_lowercase())
         .any(|text| SMALLER.iter().any(|word| text.contains(word)))

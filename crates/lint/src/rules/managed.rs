@@ -2,7 +2,6 @@
 
 use super::images;
 use super::stages::{is_own, last_stages};
-use super::traps::instructions;
 use crate::data::{data, matches_any};
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
@@ -44,7 +43,7 @@ const ELSEWHERE: [&str; 7] =
 
 /// Checks for pip without `--break-system-packages` on distributions that refuse it.
 fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let is_refused = |one: &&ShellCommand| {
         let base = facts.base(one.stage).map(|stage| images::parts(&stage.base));
         let is_managed = base.is_some_and(|base| {
@@ -69,8 +68,8 @@ fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 is_manager && has_pip && one.stage == stage
             })
     };
-    let stages = last_stages(facts, &all);
-    let own = facts.commands.iter().filter(|one| is_own(&all, one) && one.stage > 0);
+    let stages = last_stages(facts, all);
+    let own = facts.commands.iter().filter(|one| is_own(all, one) && one.stage > 0);
     let hit = own.filter(is_refused).find(|one| {
         installs_pip(one.stage)
             || stages.contains(&one.stage) && stages.iter().any(|stage| installs_pip(*stage))

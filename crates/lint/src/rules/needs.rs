@@ -3,8 +3,8 @@
 use super::apt_lists::is_without_lists;
 use super::images::path_and_tag;
 use super::stages::{fixed_base, last_stages, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{NeedsRow, data, matches_any};
+use crate::dockerfile::Instruction;
 use crate::shell::Word;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -26,15 +26,15 @@ const OTHER: [&str; 7] = [".sh", "conda", "mamba", "ansible", "$(cat", "xargs", 
 fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
     let has = |text: &&str| lower.contains(text);
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     if OTHER.iter().any(has) {
         return;
     }
     // Such images contain hardly more than the distribution or Python.
-    let is_small = |stage: usize| is_without_lists(facts, &all, stage);
+    let is_small = |stage: usize| is_without_lists(facts, all, stage);
     let lacks = |row: &NeedsRow| {
         let is_listed =
-            |stage: usize| matches_any(&row.images, &path_and_tag(fixed_base(facts, &all, stage)));
+            |stage: usize| matches_any(&row.images, &path_and_tag(fixed_base(facts, all, stage)));
         (1..=facts.stages.len()).all(|stage| is_small(stage) || is_listed(stage))
     };
     for package in &facts.packages {
@@ -72,8 +72,8 @@ const PLAIN: [&str; 8] =
 
 /// Checks for a user that the last stage creates and never switches to.
 fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
-    let all = instructions(facts.text);
-    let stages = last_stages(facts, &all);
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
     let own = || all.iter().filter(|one| stages.contains(&one.stage));
     let is_root = |one: &&Instruction| {
         let user = parts(one).1.split([' ', ':']).next().unwrap_or_default();
@@ -101,7 +101,7 @@ fn unused_user(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>
         matches!(last, Some("bash" | "sh" | "zsh" | "fish" | "tail" | "infinity"))
     });
     if switches(&lower)
-        || starts.iter().any(|one| script_switches(facts, context, &all, one, &switches))
+        || starts.iter().any(|one| script_switches(facts, context, all, one, &switches))
     {
         return;
     }

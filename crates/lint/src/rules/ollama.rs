@@ -1,10 +1,10 @@
 //! Rules for the variables of Ollama.
 
 use super::stages::parts;
-use super::traps::{Instruction, instructions};
 use super::variables::is_own;
 use super::{folder, images};
 use crate::data::data;
+use crate::dockerfile::Instruction;
 use crate::shell::{Scope, Setting};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
@@ -101,7 +101,7 @@ fn own_script(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
     if setting.scope != Scope::Image {
         return None;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let own = || all.iter().filter(|one| one.stage == setting.stage);
     let starts = |one: &&Instruction| matches!(parts(one).0.as_str(), "ENTRYPOINT" | "CMD");
     let is_copied = |name: &&str| {

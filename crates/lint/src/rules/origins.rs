@@ -2,8 +2,8 @@
 
 use super::images::released;
 use super::stages::{copied_from, fixed_base, last_stages};
-use super::traps::{Instruction, instructions};
 use crate::data::ReleaseRow;
+use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Kind};
 
@@ -16,10 +16,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile || STATIC.iter().any(|text| lower.contains(text)) {
         return;
     }
-    let all = instructions(facts.text);
-    let stages = last_stages(facts, &all);
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
     let release = |stage: usize| {
-        let row = released(fixed_base(facts, &all, stage))?;
+        let row = released(fixed_base(facts, all, stage))?;
         Some((row, numbers(row)?))
     };
     let Some((own, own_glibc)) = release(facts.stages.len()) else { return };

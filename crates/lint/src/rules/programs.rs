@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::images::path_and_tag;
 use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{data, matches};
+use crate::dockerfile::Instruction;
 use crate::facts::Kind;
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
@@ -17,8 +17,8 @@ pub(super) type Lacks = BTreeSet<String>;
 /// Checks the commands of a Dockerfile.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind == Kind::Dockerfile {
-        let all = instructions(facts.text);
-        each_stage(facts, &all, &mut |line, message| found.add("program-missing", line, message));
+        let all = facts.instructions();
+        each_stage(facts, all, &mut |line, message| found.add("program-missing", line, message));
     }
 }
 

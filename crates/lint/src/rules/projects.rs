@@ -5,8 +5,8 @@ use super::commands::{join, plain};
 use super::pythons;
 use super::requirements::{replaces, torch_of_base};
 use super::stages::{instruction_of, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::matches;
+use crate::dockerfile::Instruction;
 use crate::pyproject::{self, Project, normal};
 use crate::python::{is_pip, takes_value};
 use crate::shell::ShellCommand;
@@ -20,12 +20,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if facts.code.contains("git clone") {
         return;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     for command in &facts.commands {
         let Some(install) = install(command) else { continue };
-        let own = instruction_of(&all, command.words[0].line);
+        let own = instruction_of(all, command.words[0].line);
         let Some(own) = own.filter(|own| !own.text.contains("cd ")) else { continue };
-        let Some(copied) = copied(&all, own, install.target) else { continue };
+        let Some(copied) = copied(all, own, install.target) else { continue };
         let Some(text) = exists.in_context(facts.file, &copied.path) else { continue };
         let Some(project) = pyproject::read(&text) else { continue };
         let place = Place { facts, all: &all, command, own };
@@ -236,8 +236,8 @@ const SECRET: [&str; 4] = ["KEY", "PASS", "SECRET", "TOKEN"];
 
 /// Checks for a copy of the whole folder with the file `.env`.
 fn secrets(facts: &Facts<'_>, exists: &dyn Exists, found: &mut Findings<'_>) {
-    let all = instructions(facts.text);
-    let stages = super::stages::last_stages(facts, &all);
+    let all = facts.instructions();
+    let stages = super::stages::last_stages(facts, all);
     let is_whole = |one: &&Instruction| {
         let words = copy_words(one).unwrap_or_default();
         stages.contains(&one.stage)

@@ -3,8 +3,8 @@
 use super::images::{self, released};
 use super::packages::python_of;
 use super::stages::{command_of, copied_from, fixed_base, parent, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{IndexRow, data};
+use crate::dockerfile::Instruction;
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -21,11 +21,11 @@ pub(super) struct Python<'f> {
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let all = match facts.kind {
-        Kind::Dockerfile => instructions(facts.text),
-        _ => Vec::new(),
+        Kind::Dockerfile => facts.instructions(),
+        _ => &[],
     };
     let pythons: Vec<Option<Python<'_>>> =
-        (1..=facts.stages.len()).map(|stage| python(facts, &all, stage)).collect();
+        (1..=facts.stages.len()).map(|stage| python(facts, all, stage)).collect();
     let of = |stage: usize| pythons.get(stage.checked_sub(1)?).copied().flatten();
     for package in &facts.packages {
         index(facts, package, of(package.stage), found);
@@ -35,7 +35,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         wheels(facts, at + 1, *own, found);
         for one in all.iter().filter(|one| one.stage == at + 1) {
             paths(one, *own, found);
-            environment(facts, &all, one, &pythons, found);
+            environment(facts, all, one, &pythons, found);
         }
     }
 }

@@ -4,7 +4,6 @@
 use super::frameworks::{OTHER, SETTINGS};
 use super::images::{self, Parts};
 use super::stages::instruction_of;
-use super::traps::instructions;
 use crate::python::is_pip;
 use crate::requirements::{self, List};
 use crate::shell::ShellCommand;
@@ -13,11 +12,11 @@ use crate::{Context, Facts, Finding, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) else { return };
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let mut known: Vec<String> = Vec::new();
     for command in &facts.commands {
         let words = command.texts();
-        let own = instruction_of(&all, command.words[0].line);
+        let own = instruction_of(all, command.words[0].line);
         // In another folder, the list can be another one.
         let is_moved = own.is_none_or(|own| own.text.contains("cd "));
         if !is_pip(&words) || !words.contains(&"install") {

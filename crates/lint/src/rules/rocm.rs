@@ -275,8 +275,9 @@ fn repeated_base(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let setting = facts.settings.iter().filter(is_own).find_map(|setting| {
         let own = release(&setting.value).filter(|own| *own == setting.value)?;
         let is_same = |(image, line): &&(&str, usize)| {
-            let text = facts.lines().nth(line - 1).map_or("", |(_, text)| text);
-            images::rocm_in(image) == Some(own) && text.contains(own) && *line != setting.line
+            images::rocm_in(image) == Some(own)
+                && facts.line(*line).contains(own)
+                && *line != setting.line
         };
         written.iter().find(is_same).map(|_| setting)
     });
@@ -294,8 +295,11 @@ fn paths(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let Setting { value, line, stage, .. } = setting;
         let Some(base) = facts.base(*stage).map(|stage| stage.base.as_str()) else { continue };
         let named = value.split("/opt/rocm-").nth(1).and_then(release);
-        let installs = amd_releases(facts, *stage).next().is_some() || base.contains(UNKNOWN);
-        let Some(named) = named.filter(|_| !installs && base.contains("rocm/")) else { continue };
+        let is_known = base.contains("rocm/") && !base.contains(UNKNOWN);
+        let Some(named) = named.filter(|_| is_known) else { continue };
+        if amd_releases(facts, *stage).next().is_some() {
+            continue;
+        }
         let is_same = |own: &str| {
             own.trim_end_matches(".0") == named.trim_end_matches(".0")
                 || named.starts_with(&format!("{own}."))

@@ -180,7 +180,7 @@ fn of_container(facts: &Facts<'_>, container: &Container, found: &mut Findings<'
         (is_own && is_placeholder(name, value)).then_some((name, value, option.line))
     });
     let Some((name, value, line)) = own else { return };
-    let text = facts.text.lines().nth(line - 1).unwrap_or_default();
+    let text = facts.line(line);
     let when = if text.contains("${") { " unless it is set" } else { "" };
     let message = format!(
         "the service has an open port, and anyone can guess `{value}`, the value of `{name}`{when}"

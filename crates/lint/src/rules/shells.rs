@@ -1,7 +1,6 @@
 //! Rules for what a shell makes of a script: escapes in `echo`, and names of commands that are taken
 //! for variables.
 
-use super::traps::instructions;
 use crate::shell::ShellCommand;
 use crate::{Context, Facts, Findings, Kind};
 
@@ -26,8 +25,7 @@ fn jobs(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         return;
     }
     for missing in facts.missing.iter().filter(|one| one.name == NAME) {
-        let text = facts.lines().find(|(line, _)| *line == missing.line).map_or("", |(_, t)| t);
-        if BUILDERS.iter().any(|name| text.contains(name)) {
+        if BUILDERS.iter().any(|name| facts.line(missing.line).contains(name)) {
             let message = "`nproc` is a command, and no variable of this name is set";
             found.add("jobs-unlimited", missing.line, message);
         }
@@ -41,7 +39,7 @@ fn escapes(facts: &Facts<'_>, found: &mut Findings<'_>) {
     // The stages, and the lines from which bash runs their commands.
     let shells: Vec<(usize, usize)> = match facts.kind {
         Kind::Dockerfile if facts.code.contains("SHELL") => {
-            let all = instructions(facts.text);
+            let all = facts.instructions();
             let is_shell = |text: &str| text.starts_with("SHELL") && text.contains("bash");
             let shells = all.iter().filter(|one| is_shell(&one.text));
             shells.map(|one| (one.stage, one.line)).collect()
@@ -71,9 +69,7 @@ fn has_escape(facts: &Facts<'_>, command: &ShellCommand) -> bool {
         let letters = word.text.strip_prefix('-').unwrap_or_default();
         letters.contains('e') && letters.bytes().all(|letter| b"neE".contains(&letter))
     });
-    let lines = facts.lines().skip(program.line.saturating_sub(1));
-    let raw: Vec<&str> = lines.map(|(_, text)| text).take(1).collect();
-    let is_escaped = raw.iter().any(|text| text.contains("\\\\n"));
+    let is_escaped = facts.line(program.line).contains("\\\\n");
     // A text with quotes or parentheses can be code, in which `\n` is right.
     let is_code = |text: &str| text.contains(['"', '\'', '(', '`', '$']) || text.contains("printf");
     let is_text = |text: &str| text.contains("\\n") && !is_code(text);

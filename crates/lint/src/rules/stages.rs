@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::images;
-use super::traps::{Instruction, instructions};
+use crate::dockerfile::Instruction;
 use crate::facts::{Package, Stage};
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -14,21 +14,21 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
+    let all = facts.instructions();
     let lines: Vec<&str> = facts.text.lines().collect();
-    for instruction in &all {
+    for instruction in all {
         not_run(facts, &lines, instruction, found);
         split_argument(instruction, found);
     }
-    let stages = last_stages(facts, &all);
+    let stages = last_stages(facts, all);
     without_driver(facts, &stages, found);
     without_target(facts, found);
-    for command in facts.commands.iter().filter(|one| is_own(&all, one)) {
-        looks_for_gpu(facts, &all, command, found);
+    for command in facts.commands.iter().filter(|one| is_own(all, one)) {
+        looks_for_gpu(facts, all, command, found);
         grows(command, found);
     }
     twice(facts, &stages, found);
-    cached(facts, &all, &stages, found);
+    cached(facts, all, &stages, found);
 }
 
 /// Returns the name of an instruction in capitals, and its arguments.

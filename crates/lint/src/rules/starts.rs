@@ -5,8 +5,9 @@ use super::folder::is_root;
 use super::layers::expanded;
 use super::stages::{instruction_of, last_stages, parts};
 use super::steps::{installs_for_all, may_be_root};
-use super::traps::{Instruction, instructions, last_user};
+use super::traps::last_user;
 use crate::containers::{is_local, is_loopback, names_all};
+use crate::dockerfile::{Instruction, instructions};
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Context, Exists, Facts, Findings, Hit, Kind, Severity};
@@ -15,8 +16,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     skips_test(facts, found);
     match facts.kind {
         Kind::Dockerfile => {
-            let all = instructions(facts.text);
-            let stages = last_stages(facts, &all);
+            let all = facts.instructions();
+            let stages = last_stages(facts, all);
             let own: Vec<&Instruction> =
                 all.iter().filter(|one| stages.contains(&one.stage)).collect();
             let last = |name: &str| own.iter().rev().find(|one| parts(one).0 == name).copied();
@@ -26,7 +27,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 needs_root(facts, &own, &start, files, found);
             }
             unreachable(facts, &own, &start, found);
-            wheel(facts, &all, &stages, &start, found);
+            wheel(facts, all, &stages, &start, found);
         }
         Kind::Shell => {
             if let Some(files) = context.exists {

@@ -7,8 +7,8 @@ use super::folder::is_root;
 use super::images::released;
 use super::programs::is_conditional;
 use super::stages::{ByInstruction, by_instruction, commands_of, fixed_base, parent, parts};
-use super::traps::{Instruction, instructions};
 use crate::data::{ReleaseRow, data};
+use crate::dockerfile::Instruction;
 use crate::python::is_pip;
 use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -20,17 +20,17 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile {
         return;
     }
-    let all = instructions(facts.text);
-    let commands = by_instruction(facts, &all);
+    let all = facts.instructions();
+    let commands = by_instruction(facts, all);
     for (at, own) in all.iter().enumerate().filter(|(_, one)| parts(one).0 == "RUN") {
         of_host(facts, own, commands_of(&commands, own), found);
-        changes_folder(&all, at, found);
-        other_release(facts, &all, own, commands_of(&commands, own), found);
+        changes_folder(all, at, found);
+        other_release(facts, all, own, commands_of(&commands, own), found);
     }
-    without_root(facts, &all, &commands, found);
-    cloned_twice(&all, &commands, found);
-    only_lists(facts, &all, &commands, found);
-    copied_early(&all, &commands, found);
+    without_root(facts, all, &commands, found);
+    cloned_twice(all, &commands, found);
+    only_lists(facts, all, &commands, found);
+    copied_early(all, &commands, found);
 }
 
 /// Returns the name of the program of a command.
@@ -62,21 +62,20 @@ fn of_host(
     commands: &[&ShellCommand],
     found: &mut Findings<'_>,
 ) {
+    let of_host: Vec<_> =
+        commands.iter().filter_map(|command| Some((command, host_step(command)?))).collect();
     // A replacement of systemctl works without systemd.
     let others = ["systemctl.py", "systemctl3", "SYSTEMD_OFFLINE", "security=insecure"];
-    if others.iter().any(|other| facts.code.contains(other)) {
+    if of_host.is_empty() || others.iter().any(|other| facts.code.contains(other)) {
         return;
     }
-    for command in commands {
-        if let Some(what) = host_step(command) {
-            let message =
-                format!("`{}` needs {what}, which a build does not have", program(command));
-            let hit = Hit::new("host-in-build", command.words[0].line, message);
-            let may_work = program(command) == "sysctl"
-                || command.words.iter().any(|word| word.text == "daemon-reload");
-            let may_fail = may_work || is_conditional(&own.text) || own.text.contains(';');
-            found.hit(if may_fail { hit.at_most(Severity::Warning) } else { hit });
-        }
+    for (command, what) in of_host {
+        let message = format!("`{}` needs {what}, which a build does not have", program(command));
+        let hit = Hit::new("host-in-build", command.words[0].line, message);
+        let may_work = program(command) == "sysctl"
+            || command.words.iter().any(|word| word.text == "daemon-reload");
+        let may_fail = may_work || is_conditional(&own.text) || own.text.contains(';');
+        found.hit(if may_fail { hit.at_most(Severity::Warning) } else { hit });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules for what a script or a `RUN` assumes about its shell and its system.
 
 use super::stages::{last_stages, parts};
-use super::traps::{instructions, own_lines};
+use crate::dockerfile::own_lines;
 use crate::shell::{Scope, Setting, ShellCommand};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -155,8 +155,8 @@ const SHELLS: [&str; 8] = ["bash", "sh", "zsh", "fish", "su", "sshd", "tmux", "s
 
 /// Checks for variables that a `RUN` writes to a file that the program of the image does not read.
 fn profile(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let all = instructions(facts.text);
-    let stages = last_stages(facts, &all);
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
     let own = || all.iter().filter(|one| stages.contains(&one.stage));
     let mut starts = own().filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT")).peekable();
     if starts.peek().is_none() || starts.any(|one| may_read(&one.text)) {

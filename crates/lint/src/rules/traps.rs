@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::folder::is_root;
 use super::images;
+use crate::dockerfile::{Instruction, here_document, own_lines};
 use crate::shell::{Setting, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
@@ -171,31 +172,6 @@ fn is_strict_option(word: &str) -> bool {
     word == "nounset" || word.starts_with('-') && !word.starts_with("--") && word.contains('u')
 }
 
-/// Returns the lines outside here documents, with their numbers.
-pub(super) fn own_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut document: Option<&str> = None;
-    crate::facts::numbered(text).filter(move |(_, line)| {
-        let Some(end) = document else {
-            document = here_document(line);
-            return true;
-        };
-        if line.trim() == end {
-            document = None;
-        }
-        false
-    })
-}
-
-/// Returns the delimiter of the here-document that starts on a line.
-fn here_document(text: &str) -> Option<&str> {
-    let (before, rest) = text.split_once("<<")?;
-    let rest = rest.trim_start_matches(['-', ' ']).trim_start_matches(['\'', '"', '\\']);
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-    // `<<<` is a string, and `1 << 20` a number.
-    let is_name = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    (is_name && !before.trim_start().starts_with('#')).then(|| &rest[..end])
-}
-
 /// Returns whether a line expands a variable, outside single quotes and without a default.
 fn expands(text: &str, name: &str) -> bool {
     [format!("${name}"), format!("${{{name}}}")].iter().any(|form| {
@@ -316,11 +292,11 @@ fn user(facts: &Facts<'_>, found: &mut Findings<'_>) {
 /// sets none, or if it is not known.
 pub(super) fn last_user(facts: &Facts<'_>) -> Option<(usize, String)> {
     let mut last = None;
-    for Instruction { line, text, .. } in instructions(facts.text) {
+    for Instruction { line, text, .. } in facts.instructions() {
         let mut words = text.split_whitespace();
         match (words.next().unwrap_or_default().to_ascii_uppercase().as_str(), words.next()) {
             ("FROM", _) => last = None,
-            ("USER", Some(name)) => last = Some((line, name.to_owned())),
+            ("USER", Some(name)) => last = Some((*line, name.to_owned())),
             _ => {}
         }
     }
@@ -344,46 +320,6 @@ fn relies_on_video(lower: &str) -> bool {
     let comments = comments.join(" ").replace('`', "");
     let has = |texts: &[&str]| texts.iter().any(|text| comments.contains(text));
     has(&["video group", "group video"]) && has(&["/dev/kfd", "/dev/dri"])
-}
-
-/// An instruction of a Dockerfile with its continuation lines.
-pub(super) struct Instruction {
-    pub(super) line: usize,
-    /// The last of its lines, without those of here documents.
-    pub(super) last: usize,
-    pub(super) text: String,
-    /// The stage, from 1; 0 before the first one.
-    pub(super) stage: usize,
-}
-
-/// Returns the instructions of a Dockerfile. Continuation lines are joined as the builder does it:
-/// without a blank between them.
-pub(super) fn instructions(text: &str) -> Vec<Instruction> {
-    let mut all: Vec<Instruction> = Vec::new();
-    let mut continues = false;
-    let mut stage = 0;
-    for (line, own) in own_lines(text) {
-        let trimmed = own.trim();
-        if trimmed.is_empty() || trimmed.starts_with('#') {
-            continue;
-        }
-        let body = own.trim_end();
-        let body = body.strip_suffix('\\').unwrap_or(body);
-        match all.last_mut().filter(|_| continues) {
-            Some(last) => {
-                last.text.push_str(body);
-                last.last = line;
-            }
-            None => {
-                let start = body.trim_start();
-                let name = start.split_whitespace().next().unwrap_or_default();
-                stage += usize::from(name.eq_ignore_ascii_case("from"));
-                all.push(Instruction { line, last: line, text: start.to_owned(), stage });
-            }
-        }
-        continues = trimmed.ends_with('\\');
-    }
-    all
 }
 
 /// Prefixes of names that a base image often sets itself.
@@ -420,8 +356,8 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let mut stage: Option<BTreeSet<String>> = None;
     let mut name = String::new();
     let mut reported: BTreeSet<String> = BTreeSet::new();
-    let all = instructions(facts.text);
-    for Instruction { line, text, .. } in &all {
+    let all = facts.instructions();
+    for Instruction { line, text, .. } in all {
         let words: Vec<&str> = text.split_whitespace().collect();
         let rest = words.get(1..).unwrap_or_default();
         let Some(first) = words.first() else { continue };
@@ -450,7 +386,7 @@ fn arguments(facts: &Facts<'_>, found: &mut Findings<'_>) {
                         && expands(text, one)
                         && (instruction == "ENV" || !assigns(text, one))
                         && !text.contains(&format!(" {one} in "))
-                        && !(is_of_base(one) && is_for_base(&all, one))
+                        && !(is_of_base(one) && is_for_base(all, one))
                 });
                 let missing: Vec<String> = missing.cloned().collect();
                 known.extend(names);
@@ -502,13 +438,5 @@ mod tests {
         ] {
             assert_eq!(expands(text, "CPATH"), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn here_documents_are_known_by_their_end() {
-        assert_eq!(here_document("cat <<'EOF' > x"), Some("EOF"));
-        assert_eq!(here_document("cat <<-END"), Some("END"));
-        assert_eq!(here_document("read x <<< \"$y\""), None);
-        assert_eq!(here_document("echo a"), None);
     }
 }

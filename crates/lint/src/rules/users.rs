@@ -3,7 +3,6 @@
 use super::images::path_and_tag;
 use super::programs::is_conditional;
 use super::stages::{by_instruction, commands_of, fixed_base};
-use super::traps::instructions;
 use crate::data::{data, matches_any};
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Kind};
@@ -28,10 +27,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if facts.kind != Kind::Dockerfile || changes {
         return;
     }
-    let all = instructions(facts.text);
-    let commands = by_instruction(facts, &all);
+    let all = facts.instructions();
+    let commands = by_instruction(facts, all);
     for own in all.iter().filter(|own| !is_conditional(&own.text)) {
-        let base = fixed_base(facts, &all, own.stage);
+        let base = fixed_base(facts, all, own.stage);
         if !matches_any(&data().uid_1000, &path_and_tag(base)) {
             continue;
         }

@@ -123,10 +123,7 @@ fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &
         names().any(|known| known == name)
             || data().variables.iter().any(|row| row.names.contains(name))
     };
-    // A script can have variables of its own.
-    let is_used = || facts.code.contains(&format!("${name}"));
-    if !is_wanted || is_listed() || is_used() || is_own(facts, setting, "variable-unknown", context)
-    {
+    if !is_wanted || is_listed() {
         return;
     }
     let short = name.replace("_ATTENTION", "_ATTN");
@@ -134,7 +131,10 @@ fn misspelt(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &
         ::pins::reader::is_near(name, known) && !is_of_other(name, known)
             || is_of_program(&short, known)
     };
-    if let Some(near) = names().find(is_near) {
+    let Some(near) = names().find(is_near) else { return };
+    // A script can have variables of its own.
+    let is_used = facts.code.contains(&format!("${name}"));
+    if !is_used && !is_own(facts, setting, "variable-unknown", context) {
         let message = format!("no program reads `{name}`; the variable is `{near}`");
         found.add("variable-unknown", *line, message);
     }
@@ -195,7 +195,7 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
     let is_used = |(number, text): (usize, &str)| {
         number != *line && uses(text) && !facts.kind.is_comment(text)
     };
-    let is_on_another = || facts.lines().any(is_used);
+    let is_on_another = || uses(facts.text) && facts.lines().any(is_used);
     let is_in_compose = || {
         let files = context.exists.filter(|_| *scope == Scope::File);
         let files = files.map(|files| files.compose_files(facts.file)).unwrap_or_default();
@@ -203,15 +203,12 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
     };
     match rule {
         "workaround-baked" => {
-            let text = facts.lines().find(|(number, _)| number == line).map_or("", |(_, one)| one);
             // `${NAME:-0}` is a default, which users can change.
             has_reason(facts, own)
-                || facts.kind == Kind::Compose && text.contains(&format!("${{{name}"))
+                || facts.kind == Kind::Compose && facts.line(*line).contains(&opened)
         }
         // `${NAME:-value}` is a default, which users can change.
-        "password-in-file" => {
-            facts.lines().any(|(number, text)| number == *line && text.contains("${"))
-        }
+        "password-in-file" => facts.line(*line).contains("${"),
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),
@@ -223,8 +220,6 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
 
 /// Returns whether a comment gives the reason for a setting: on its line, or in the comment above.
 fn has_reason(facts: &Facts<'_>, setting: &Setting) -> bool {
-    let lines: Vec<&str> = facts.lines().map(|(_, text)| text).take(setting.line).collect();
-    let Some((own, before)) = lines.split_last() else { return false };
     let is_reason = |comment: &str| {
         let lower = comment.to_ascii_lowercase();
         REASONS.iter().any(|reason| lower.contains(reason)) || comment.contains(&setting.name)
@@ -234,8 +229,9 @@ fn has_reason(facts: &Facts<'_>, setting: &Setting) -> bool {
         let text = line.trim_start();
         text.starts_with('#') && !text.contains(&format!("{}=", setting.name))
     };
-    let above = before.iter().rev().take_while(|line| line.trim_start().starts_with('#'));
-    own.split_once(" # ").is_some_and(|(_, comment)| is_reason(comment))
+    let above = facts.before(setting.line).iter().rev();
+    let above = above.take_while(|line| line.trim_start().starts_with('#'));
+    facts.line(setting.line).split_once(" # ").is_some_and(|(_, comment)| is_reason(comment))
         || above.filter(is_comment).any(|comment| is_reason(comment))
 }
 
@@ -438,8 +434,7 @@ fn source_of(facts: &Facts<'_>, setting: &Setting) -> Option<String> {
     if facts.kind != Kind::Compose || !is_unknown {
         return None;
     }
-    let (_, line) = facts.lines().nth(setting.line.checked_sub(1)?)?;
-    let (before, after) = line.split_once('$')?;
+    let (before, after) = facts.line(setting.line).split_once('$')?;
     let inside = after.strip_prefix('{').unwrap_or(after);
     let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let (source, rest) = inside.split_at(end.unwrap_or(inside.len()));

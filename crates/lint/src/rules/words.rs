@@ -1,7 +1,7 @@
 //! Rules for words anywhere in a file, including comments.
 
-use std::cell::LazyCell;
-use std::collections::BTreeSet;
+use std::cell::{LazyCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
@@ -100,8 +100,11 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     let others = found.places();
     let whole = LazyCell::new(|| without_default_branch(facts));
     let has = |text: &String| whole.contains(text.as_str());
-    let is_file = |row: &WordRow| {
-        (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has)
+    let known: RefCell<BTreeMap<&str, bool>> = RefCell::default();
+    let is_file = |row: &'static WordRow| {
+        *known.borrow_mut().entry(&row.name).or_insert_with(|| {
+            (row.needs.is_empty() || row.needs.iter().any(has)) && !row.unless.iter().any(has)
+        })
     };
     for (line, text) in facts.lines() {
         if text.len() > LONGEST {
@@ -155,7 +158,7 @@ const FOR_VENDOR: [&str; 3] = ["cuda-package", "nvidia-leftover", "tensorflow-fr
 fn in_commands(
     facts: &Facts<'_>,
     context: Context<'_>,
-    is_file: &dyn Fn(&WordRow) -> bool,
+    is_file: &dyn Fn(&'static WordRow) -> bool,
     found: &mut Findings<'_>,
 ) {
     let is_row = |one: &&Candidate| is_file(one.row) && applies(one.row, facts.kind, "");

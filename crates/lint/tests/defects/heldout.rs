@@ -3,7 +3,7 @@
 use lint::Context;
 
 use super::{NONE, expect};
-use crate::findings_in;
+use crate::{defined, findings_in};
 
 #[test]
 fn a_person_may_build_in_a_container_with_a_shell() {
@@ -398,7 +398,7 @@ fn an_override_from_another_variable_may_be_empty() {
     ] {
         expect("hsa-override-empty", NONE, &[("compose.yml", &service(value), expected)]);
     }
-    let defined = lint::defined(".env", "GFX=10.3.0\n");
+    let defined = defined(".env", "GFX=10.3.0\n");
     let context = Context { defined: Some(&defined), ..Context::default() };
     let found = findings_in("compose.yml", &service("${GFX}"), context);
     assert!(found.iter().all(|one| one.rule.id != "hsa-override-empty"), "{found:?}");

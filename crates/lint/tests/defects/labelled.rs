@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use lint::Context;
 
 use super::{Gpus, NONE, PROJECT, expect};
-use crate::{findings_in, shown};
+use crate::{defined, findings_in, shown};
 
 #[test]
 fn a_file_that_a_script_sources_may_set_its_pins() {
     let script = "source ../common.sh \"rocm\"\ndocker build -t \"$BASE_IMAGE:$ROCM_VERSION\" .\n";
-    let defined = lint::defined("a.sh", &format!("TAG=1\n{script}"));
+    let defined = defined("a.sh", &format!("TAG=1\n{script}"));
     // Only this file is known, so nothing is known about the other one.
     let context = Context { defined: Some(&defined), ..Context::default() };
     assert_eq!(shown(&findings_in("a.sh", &format!("TAG=1\n{script}"), context)), [""; 0]);

@@ -7,6 +7,7 @@ mod classes;
 mod contents;
 mod failures;
 mod fresh;
+mod growth;
 mod heldout;
 mod hosts;
 mod installs;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lint::Context;
 
 use super::{NONE, PROJECT, expect};
-use crate::{findings_in, shown};
+use crate::{built, defined, findings_in, shown};
 
 #[test]
 fn a_python_package_is_not_the_engine_of_that_name() {
@@ -152,10 +152,10 @@ fn a_unit_or_compose_file_in_a_here_document_is_read_as_one() {
 
 #[test]
 fn an_image_that_the_run_builds_is_not_pulled() {
-    let built = lint::built("build.sh", "docker build -t pytorch .\n");
+    let by_script = built("build.sh", "docker build -t pytorch .\n");
     let compose = "services:\n  a:\n    image: b:latest\n    build: .\n";
     let built: BTreeSet<String> =
-        built.into_iter().chain(lint::built("compose.yml", compose)).collect();
+        by_script.into_iter().chain(built("compose.yml", compose)).collect();
     assert_eq!(Vec::from_iter(&built), ["b:latest", "pytorch"]);
     let context = Context { built: Some(&built), ..Context::default() };
     let run = "docker run pytorch\ndocker run b:latest\ndocker run local/a:1\ndocker run a:local\n";
@@ -247,13 +247,13 @@ fn a_service_may_get_an_empty_override() {
     for (text, expected) in &cases {
         expect("hsa-override-empty", NONE, &[("compose.yml", text, expected)]);
         // The file alone, as the command checks it.
-        let defined = lint::defined("compose.yml", text);
+        let defined = defined("compose.yml", text);
         let context = Context { defined: Some(&defined), ..Context::default() };
         let found = findings_in("compose.yml", text, context);
         let found = found.iter().filter(|one| one.rule.id == "hsa-override-empty");
         assert_eq!(found.count(), expected.len(), "{text}");
     }
-    let environment = lint::defined(".env", "HSA_OVERRIDE_GFX_VERSION=12.0.1\n");
+    let environment = defined(".env", "HSA_OVERRIDE_GFX_VERSION=12.0.1\n");
     let context = Context { defined: Some(&environment), ..Context::default() };
     let found = findings_in("compose.yml", &cases[0].0, context);
     assert!(!found.iter().any(|one| one.rule.id == "hsa-override-empty"), "{found:?}");
