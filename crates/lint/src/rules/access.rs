@@ -51,7 +51,7 @@ fn own_group(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let is_made =
         facts.commands.iter().map(texts).any(|words| makes(&words) && names_render(&words));
     let last = facts.stages.len();
-    let users = facts.instructions().into_iter().filter(|one| one.stage == last);
+    let users = facts.instructions().iter().filter(|one| one.stage == last);
     let mut names = users.filter_map(|Instruction { text, .. }| {
         let mut words = text.split_whitespace();
         let is_user = words.next().is_some_and(|word| word.eq_ignore_ascii_case("user"));

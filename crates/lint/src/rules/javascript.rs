@@ -154,9 +154,9 @@ fn lacks_lock(facts: &Facts<'_>, stage: usize, locks: &[&str], context: Context<
             |lock: &&str| files.exists(facts.file, &format!("{folder}/{lock}")) == Some(false);
         first.is_some_and(|first| is_absent(first) && fitting.all(is_absent))
     };
-    let copies = facts.instructions().into_iter().filter(|one| one.stage == stage);
+    let copies = facts.instructions().iter().filter(|one| one.stage == stage);
     copies.filter(|one| parts(one).0 == "COPY").any(|one| {
-        parts(&one).1.split(|c: char| c.is_whitespace() || "[],\"".contains(c)).any(is_missing)
+        parts(one).1.split(|c: char| c.is_whitespace() || "[],\"".contains(c)).any(is_missing)
     })
 }
 

@@ -16,7 +16,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let all = facts.instructions();
     let commands = by_instruction(facts, all);
     let stages = last_stages(facts, all);
-    let file = File { facts, all: &all, stages: &stages, commands };
+    let file = File { facts, all, stages: &stages, commands };
     removed_later(&file, found);
     volumes(&file, found);
     copied_again(&file, found);

@@ -28,7 +28,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let Some(copied) = copied(all, own, install.target) else { continue };
         let Some(text) = exists.in_context(facts.file, &copied.path) else { continue };
         let Some(project) = pyproject::read(&text) else { continue };
-        let place = Place { facts, all: &all, command, own };
+        let place = Place { facts, all, command, own };
         extras(&install, &project, found);
         python(&place, &project, found);
         torch(&place, &project, found);
