@@ -2,7 +2,6 @@
 //! hashes. It refuses packages that are stale, were replaced, or are for CUDA.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -328,7 +327,20 @@ fn debian_packages_are_looked_up_anew() {
         .says("nothing was written");
     // A file was replaced without a change of its name.
     let hash = text.split("hello_").nth(1).unwrap().split("sha256 = \"").nth(1).unwrap();
-    project.write(lock, &text.replace(&hash[..64], &"0".repeat(64)));
-    project.run("lock tiny --snapshot").expect(6).says("--accept-moved");
-    assert!(Path::new(&project.path(lock)).exists());
+    let replaced = text.replace(&hash[..64], &"0".repeat(64));
+    let date = text.split_once("date = \"").unwrap().1;
+    let newer = text.replace(&date[..20], "2099-01-01T00:00:00Z");
+    // New requirements do not hide either of these.
+    let more = |text: &str| text.replace("wanted = [\"hello\"]", "wanted = [\"hello\", \"sl\"]");
+    let set = |text: &str| format!("{text}\n[set.two]\non = [\"one\"]\nwanted = [\"sl\"]\n");
+    for (wrong, said) in [(&replaced, "--accept-moved"), (&newer, "the lock has a newer one")] {
+        for edited in [wrong.clone(), more(wrong), set(wrong)] {
+            project.write(lock, &edited);
+            project.run("lock tiny --snapshot").expect(6).says(said);
+            assert_eq!(project.read(lock), edited);
+        }
+    }
+    project.write(lock, &set(&text));
+    let ran = project.run("lock tiny --snapshot --dry-run").expect(0);
+    ran.prints("1 added, 0 removed").prints("+ sl ");
 }

@@ -48,7 +48,8 @@ pub struct SuiteIndex {
     pub sha256: Sha256,
 }
 
-/// The requirements in a package lock: everything except the packages that were found.
+/// The input of the next lookup: the requirements in a package lock, and what the last lookup found,
+/// which the next one is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedPackages {
     /// The code name of the Debian release.
@@ -59,6 +60,10 @@ pub struct WantedPackages {
     pub from: FromSuites,
     /// The sets by name. Each has the sets that it depends on, and the packages that it wants.
     pub sets: BTreeMap<PinName, (BTreeSet<PinName>, BTreeSet<String>)>,
+    /// The indexes in which the packages were found, by suite.
+    pub indexes: BTreeMap<String, SuiteIndex>,
+    /// The packages that were found, of all sets. A set that a person has just added has none.
+    pub found: Vec<LockedPackage>,
 }
 
 /// Packages that are installed together.

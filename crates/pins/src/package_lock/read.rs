@@ -12,6 +12,10 @@ use names::{PinName, Sha256};
 /// The hint for values that are not written by hand.
 const LOCK_AGAIN: &str = "run `build-pipeline lock` to write the file again";
 
+/// The hint for values of an index. `lock` must not ignore a damaged index: it refuses an older one.
+const INDEX_AGAIN: &str =
+    "delete the table `[index.SUITE]`, and run `build-pipeline lock` to write it again";
+
 /// An example of a package table.
 const EXAMPLE: &str = "{ name = \"apt\", version = \"3.0.3\", architecture = \"amd64\", file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\", size = 1452192, sha256 = \"…\" }";
 
@@ -28,8 +32,9 @@ pub fn parse_package_lock(file: &str, text: &str) -> Result<PackageLock, ParseEr
     report.finish(lock)
 }
 
-/// Parses only the requirements in a package lock, which a person edits. They are the input of the
-/// next lookup, so the locked packages may still lack a wanted package.
+/// Parses a package lock for the next lookup. A person edits the requirements in it, so the locked
+/// packages may still lack a wanted package, and a package that cannot be read is left out: the
+/// lookup writes it again.
 ///
 /// # Errors
 /// Returns all problems in the file, each with its position, the value and the correct form.
@@ -39,8 +44,13 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
         let root = Table::root(&mut report, &entries)?;
         root.check_form(&mut report, forms::PACKAGE_LOCK.keys);
         let (suite, architecture) = read_release(&mut report, &root);
-        let from = read_from(&mut report, &root);
+        let (from, indexes) = (read_from(&mut report, &root), read_indexes(&mut report, &root));
         let section = read_section(&mut report, &root)?;
+        let own = architecture.as_deref().unwrap_or("amd64");
+        let mut ignored = Report::new(file, text);
+        let items = section.entries().filter_map(|set| set.as_table()?.get("packages")?.items());
+        let found = items.flatten();
+        let found = found.filter_map(|item| read_package(&mut ignored, &item, own).ok()).collect();
         let sets = collect(&mut report, section.entries(), |report, entry| {
             let name =
                 checks::pin_name(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong));
@@ -49,7 +59,8 @@ pub fn parse_wanted_packages(file: &str, text: &str) -> Result<WantedPackages, P
             Ok((name?, set?))
         });
         let (suite, architecture) = (suite?, architecture?);
-        Ok(WantedPackages { suite, architecture, from: from?, sets: sets? })
+        let (from, indexes, sets) = (from?, indexes?, sets?);
+        Ok(WantedPackages { suite, architecture, from, sets, indexes, found })
     });
     report.finish(wanted)
 }
@@ -113,7 +124,8 @@ fn read_indexes(
         table.check_form(report, forms::SUITE_INDEX.keys);
         let date = table.required(report, "date", "date = \"2026-11-20T08:08:01Z\"", moment);
         let valid_until = table.optional(report, "valid-until", moment);
-        let sha256 = table.required(report, "sha256", "sha256 = \"…\"", sha256);
+        let sha256 =
+            table.required(report, "sha256", "sha256 = \"…\"", |text| sha256(text, INDEX_AGAIN));
         Ok((suite?, SuiteIndex { date: date?, valid_until: valid_until?, sha256: sha256? }))
     })
 }
@@ -136,7 +148,7 @@ fn moment(text: &str) -> Result<String, Wrong> {
     } else {
         Err(wrong(
             format!("{} is not a timestamp", quote(text)),
-            format!("a timestamp looks like `2026-11-20T08:08:01Z`; {LOCK_AGAIN}"),
+            format!("a timestamp looks like `2026-11-20T08:08:01Z`; {INDEX_AGAIN}"),
         ))
     }
 }
@@ -249,7 +261,8 @@ fn read_package(
     let file =
         table.required(report, "file", "file = \"pool/main/a/apt/apt_3.0.3_amd64.deb\"", pool_path);
     let size = read_size(report, &table);
-    let sha256 = table.required(report, "sha256", "sha256 = \"…\"", sha256);
+    let sha256 =
+        table.required(report, "sha256", "sha256 = \"…\"", |text| sha256(text, LOCK_AGAIN));
     let package = LockedPackage {
         name: name?,
         version: version?,
@@ -395,11 +408,11 @@ fn wanted(text: &str) -> Result<String, Wrong> {
     }
 }
 
-fn sha256(text: &str) -> Result<Sha256, Wrong> {
+fn sha256(text: &str, again: &str) -> Result<Sha256, Wrong> {
     text.parse::<Sha256>().map_err(|_| {
         wrong(
             format!("{} is not a SHA-256", quote(text)),
-            format!("a SHA-256 has 64 lower-case hexadecimal digits; {LOCK_AGAIN}"),
+            format!("a SHA-256 has 64 lower-case hexadecimal digits; {again}"),
         )
     })
 }

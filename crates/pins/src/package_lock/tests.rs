@@ -257,6 +257,28 @@ fn what_a_person_edits_is_read_even_if_the_packages_are_not_there_yet() {
     assert_eq!(wanted.sets.len(), 3);
 }
 
+#[test]
+fn what_was_found_stays_known_when_a_person_edits_the_requirements() {
+    let text = mixed().to_toml();
+    let wanted = parse_wanted_packages("a.toml", &text).unwrap();
+    assert_eq!(wanted.indexes, mixed().indexes);
+    let all: Vec<LockedPackage> =
+        mixed().packages(mixed().sets.keys()).into_iter().cloned().collect();
+    let mut found = wanted.found;
+    found.sort();
+    assert_eq!(found, all);
+    let added = format!("{text}\n[set.new]\nwanted = [\"clang\"]\n");
+    let wanted = parse_wanted_packages("a.toml", &added).unwrap();
+    assert_eq!((wanted.found.len(), &wanted.indexes), (all.len(), &mixed().indexes));
+    // A package that cannot be read is looked up again, but a damaged index protects nothing.
+    let damaged = text.replacen("size = ", "size = -", 1);
+    let wanted = parse_wanted_packages("a.toml", &damaged).unwrap();
+    assert_eq!(wanted.found.len(), all.len() - 1);
+    let index = mixed().indexes.into_values().next().unwrap();
+    let error = parse_wanted_packages("a.toml", &text.replace(&index.date, "today")).unwrap_err();
+    assert!(error.to_string().contains("delete the table `[index.SUITE]`"), "{error}");
+}
+
 proptest! {
     #[test]
     fn any_lock_is_read_as_it_was_written(

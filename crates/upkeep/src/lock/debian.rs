@@ -5,7 +5,7 @@ use std::path::Path;
 
 use debian::{Mirror, Mirrors, Programs, Resolve, ResolveError, WantedSet};
 use failure::{Failure, Kind};
-use pins::{PackageLock, parse_package_lock, parse_wanted_packages};
+use pins::{LockedPackage, PackageLock, parse_package_lock, parse_wanted_packages};
 use project::clock::today;
 use project::mirrors::Mirrors as Rules;
 use project::{Project, environment};
@@ -42,10 +42,7 @@ pub(crate) fn look_up(
         Ok(wanted) => wanted,
         Err(error) => return Err(Failure::places(error, text)),
     };
-    // Packages that no longer match the requirements are not an error here: this command replaces
-    // them.
-    let old = parse_package_lock(&file, &text).ok();
-    let known = old.as_ref().map(|old| old.indexes.clone()).unwrap_or_default();
+    let before = content(&wanted.found);
     let machine =
         |what: &str, error: &dyn std::error::Error| Failure::caused(Kind::Machine, what, error);
     let mirrors = mirrored(rules, Mirrors::of_machine(&environment::apt_folder()))?;
@@ -62,7 +59,7 @@ pub(crate) fn look_up(
         architecture: &wanted.architecture,
         checked: &day,
         from: &wanted.from,
-        known: &known,
+        known: &wanted.indexes,
         sets: &sets,
         mirrors: &mirrors,
         keyring: Path::new(KEYRING),
@@ -77,7 +74,10 @@ pub(crate) fn look_up(
     let lock = project::runtime::start()?
         .block_on(debian::resolve(&programs, &request))
         .map_err(|error| failed(&error, is_snapshot))?;
-    let (before, after) = (old.as_ref().map(content).unwrap_or_default(), content(&lock));
+    let after = content(lock.packages(lock.sets.keys()));
+    // Packages that no longer match the requirements are not an error here: this command replaces
+    // them.
+    let old = parse_package_lock(&file, &text).ok();
     // A new date or index alone is not a change: images depend on the text of the lock.
     let is_same = old.is_some_and(|old| {
         let (checked, indexes) = (lock.checked.clone(), lock.indexes.clone());
@@ -111,13 +111,12 @@ fn mirrored(rules: &Rules, mirrors: Mirrors) -> Result<Mirrors, Failure> {
     Ok(Mirrors { archive, security, old: mirrors.old })
 }
 
-fn content(lock: &PackageLock) -> Content {
-    let packages = lock.packages(lock.sets.keys());
-    let one = |package: &&pins::LockedPackage| {
+fn content<'l>(packages: impl IntoIterator<Item = &'l LockedPackage>) -> Content {
+    let one = |package: &LockedPackage| {
         let files = BTreeMap::from([(package.file_name().to_owned(), package.sha256.to_string())]);
         (package.name.clone(), Locked { version: package.version.clone(), files })
     };
-    packages.iter().map(one).collect()
+    packages.into_iter().map(one).collect()
 }
 
 fn failed(error: &ResolveError, is_snapshot: bool) -> Failure {
