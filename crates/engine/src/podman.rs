@@ -9,7 +9,9 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::build::{self, Answer, BuildRequest, Built, Network, OnEvent, RUN_ARGUMENT};
+use crate::build::{
+    self, Answer, BuildRequest, Built, Network, OnEvent, RUN_ARGUMENT, RUN_LABEL,
+};
 use crate::client::{Client, part, query};
 use crate::container::ContainerRequest;
 use crate::dialect::{Dialect, InfoFields};
@@ -86,6 +88,9 @@ impl Dialect for Libpod {
         // If all instructions shared one layer, a RUN that changes a file would change all of its
         // hard links.
         query.append_pair("layers", "1");
+        // podman 5.4 and later add other labels to the last image only, and keep the images of the
+        // earlier stages. Older versions add them to every image, and do not know this option.
+        query.append_pair("layerLabel", &format!("{RUN_LABEL}={}", request.run.as_str()));
         // The OCI format cannot represent HEALTHCHECK, SHELL and ONBUILD. podman drops the first
         // and the last, and executes RUN without SHELL.
         query.append_pair("outputformat", "application/vnd.docker.distribution.manifest.v2+json");

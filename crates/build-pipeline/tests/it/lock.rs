@@ -342,5 +342,5 @@ fn debian_packages_are_looked_up_anew() {
     }
     project.write(lock, &set(&text));
     let ran = project.run("lock tiny --snapshot --dry-run").expect(0);
-    ran.prints("1 added, 0 removed").prints("+ sl ");
+    ran.prints("3 added, 0 removed").prints("+ sl ");
 }

@@ -15,7 +15,8 @@ fn with_end(end: &str) -> String {
     format!("{STEPS}{end}\n")
 }
 
-/// Ends builds in every way, and cleans up after each. Returns the number of builds.
+/// Ends builds in every way. A build that is not killed leaves nothing behind, except in BuildKit's
+/// cache, and `clean` removes the rest. Returns the number of builds.
 #[track_caller]
 fn nothing_is_left(suite: &str, way: Way) -> usize {
     let site = Site::new(suite, way, "");
@@ -28,16 +29,20 @@ fn nothing_is_left(suite: &str, way: Way) -> usize {
             cleaned.prints("docker builder prune");
         }
     };
+    let ended = |what: &str| {
+        assert_eq!(site.contents(), before, "{what}, before `clean`");
+        clean(what);
+    };
     let write = |end: &str| site.project.write("dockerfiles/tiny.Dockerfile", &with_end(end));
     write("echo 4 > /4");
     site.run(&build).expect(0);
-    clean("a good build");
+    ended("a good build");
     write("echo 5; exit 9");
     site.run(&build).expect(1).says("status 9");
-    clean("a build that failed");
+    ended("a build that failed");
     write("echo asleep; sleep 3000");
     assert_eq!(site.begin_until("asleep").end_with("-INT"), Some(130));
-    clean("an interrupted build");
+    ended("an interrupted build");
     site.begin_until("asleep").end_with("-KILL");
     clean("a killed build");
     if way.engine() == "podman" {
@@ -60,6 +65,11 @@ const ENGINES: [(&str, Way); 8] = [
     ("experimental", Way::Podman),
 ];
 const USUAL: usize = 2;
+
+#[test]
+fn nothing_is_left_of_a_build_in_a_newer_podman() {
+    nothing_is_left("trixie", Way::Podman);
+}
 
 #[test]
 #[ignore = "runs every night: it takes minutes"]
