@@ -139,8 +139,24 @@ async fn through<Kept>(
     // The size matters only to a terminal.
     let size = caller.filter(|caller| caller.has_terminal).map(|caller| caller.size);
     let has_terminal = size.is_some();
-    let mut attached = engine.attach(id, has_terminal).await.map_err(failed)?;
-    engine.start_container(id).await.map_err(failed)?;
+    // podman creates the container's process when a client attaches, docker when it starts.
+    let attached = match engine.attach(id, has_terminal).await {
+        Ok(attached) => engine.start_container(id).await.map(|()| attached),
+        Err(error) => Err(error),
+    };
+    let mut attached = match attached {
+        Ok(attached) => attached,
+        Err(error) => {
+            let Some(program) = missing_program(&error.to_string()) else {
+                return Err(failed(error));
+            };
+            let text = format!("the image has no program `{}`\n", sanitise_line(&program));
+            if let Some(caller) = &caller {
+                (caller.output)(text.as_bytes(), true)?;
+            }
+            return Ok(Ended { status: NOT_FOUND, last: text.into() });
+        }
+    };
     let (_kept, mut input) = begin();
     resize(engine, id, size).await;
     let mut last = VecDeque::new();
@@ -286,6 +302,23 @@ fn limits(prepared: &Prepared) -> (Option<i64>, Option<i64>) {
         i64::try_from(most).ok().filter(|_| most < default)
     };
     (lower(Resource::Nofile, 1 << 20, 1 << 20), lower(Resource::Nproc, 4 << 20, numbers))
+}
+
+/// The exit status of a shell and of `podman run` if the image has no such program.
+const NOT_FOUND: i64 = 127;
+
+/// Returns the program that the image lacks, from the message of runc or crun about it.
+fn missing_program(text: &str) -> Option<String> {
+    let is_missing = text.contains("executable file")
+        && text.contains("not found")
+        && !text.contains("permission denied")
+        || text.contains("exec: ") && text.contains(": no such file or directory");
+    let (_, rest) = ["exec: \"", "exec: \\\"", "executable file `"]
+        .iter()
+        .find_map(|start| text.split_once(start))
+        .filter(|_| is_missing)?;
+    let end = rest.find(['"', '\\', '`', '\''])?;
+    Some(rest[..end].to_owned())
 }
 
 fn failed(error: EngineError) -> Failure {

@@ -377,7 +377,9 @@ fn what_cannot_be_started_is_answered() {
     let ran = run(&project, &engine, &NO_GPU, "true").expect(0);
     assert_eq!(ran.stderr, "");
     let no_program = command(&project, &engine, &NO_GPU, &["no-such-program"]).output().unwrap();
-    crate::dsl::ran(no_program).expect(3).says("no-such-program");
+    crate::dsl::ran(no_program).expect(127).says("the image has no program `no-such-program`");
+    let no_program = command(&project, &engine, &NO_GPU, &["/no/such-program"]).output().unwrap();
+    crate::dsl::ran(no_program).expect(127).says("the image has no program `/no/such-program`");
     assert_eq!(engine.containers(), [""; 0]);
     for (line, says) in [
         ("run vulkan --no-gpu --models nowhere --dry-run", "`nowhere` cannot be mounted"),

@@ -73,7 +73,7 @@ impl BuildEnv {
         let survey = match self.survey(step, &layers).await {
             Ok(slimmer) => slimmer,
             Err(error) => {
-                folder.remove_if_damaged(&error);
+                folder.remove_if_useless(&error);
                 return Err(error);
             }
         };
@@ -299,10 +299,11 @@ impl LayerFolder {
         }
     }
 
-    /// Removes the folder if a layer in it turned out to be damaged, so that the next run copies it
-    /// again.
-    fn remove_if_damaged(self, error: &ExecuteError) {
-        if error.kind() == crate::ErrorKind::Integrity {
+    /// Removes the folder if the next run cannot use it: a layer in it is damaged, or the image
+    /// cannot be slimmed.
+    fn remove_if_useless(self, error: &ExecuteError) {
+        use crate::ErrorKind::{GpuCode, Integrity, Slim};
+        if matches!(error.kind(), GpuCode | Integrity | Slim) {
             self.remove();
         }
     }
@@ -336,11 +337,11 @@ mod tests {
         LayerFolder::open(work.path(), &Digest::of(b"other")).await.unwrap();
         // A layer is kept for the next run, unless it is damaged.
         fs::write(first.layer(&key), "layer").unwrap();
-        first.remove_if_damaged(&ExecuteError::plan("a bug".to_owned()));
+        first.remove_if_useless(&ExecuteError::plan("a bug".to_owned()));
         let second = LayerFolder::open(work.path(), &key).await.unwrap();
         assert!(second.layer(&key).exists());
         let damaged = LayerError::DiffId { wanted: key.clone(), found: key.clone() };
-        second.remove_if_damaged(&ExecuteError::layer(damaged));
+        second.remove_if_useless(&ExecuteError::layer(damaged));
         let third = LayerFolder::open(work.path(), &key).await.unwrap();
         assert!(!third.layer(&key).exists());
         // A run that waited does not use a folder that was removed in the meantime.

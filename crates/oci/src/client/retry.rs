@@ -124,6 +124,7 @@ mod tests {
             ("ratelimit-reset", "30", in_secs(30)),
             ("x-ratelimit-reset", "1800003600", in_secs(3600)),
             ("retry-after", "18446744073709551615", None),
+            ("retry-after", "999999999999", None),
         ] {
             let headers: HeaderMap =
                 [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();

@@ -51,11 +51,8 @@ pub(crate) async fn all(pins: &Pins, asked: Clients) -> BTreeMap<PinName, State>
             states
         });
     }
-    let mut states = BTreeMap::new();
-    while let Some(found) = running.join_next().await {
-        states.extend(found.unwrap_or_default());
-    }
-    states
+    // A panic in a task continues here: without its answers, the report would be wrong.
+    running.join_all().await.into_iter().flatten().collect()
 }
 
 fn questions(pins: &Pins) -> Vec<Question> {
