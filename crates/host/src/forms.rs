@@ -170,6 +170,13 @@ pub const FAILURES: Form = Form::of(
             "none",
             "errors = ['Error: ']",
         ),
+        Key::optional(
+            "follow-ups",
+            Kind::Texts,
+            "Patterns of lines that state an error that only follows from another one. They are shown only if no other line states an error.",
+            "none",
+            "follow-ups = ['failed to solve:']",
+        ),
         Key::optional("failure", Kind::TableByName(&FAILURE), "The failures.", "none", ""),
     ]],
 );
@@ -253,6 +260,13 @@ pub const FAILURE: Form = Form::of(
             "Whether the messages do not identify a definite cause. The failure is reported only if no other failure is at most `within` lines from it. Of two such failures, the first is reported.",
             "`false`",
             "unclear = true",
+        ),
+        Key::optional(
+            "presumed",
+            Kind::Flag,
+            "Whether the failure is also certain if the log shows neither a sign of the subject of `about` nor anything `against` it. Otherwise, it is reported as possible.",
+            "`false`",
+            "presumed = true",
         ),
         Key::required(
             "cause",

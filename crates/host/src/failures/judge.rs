@@ -42,6 +42,17 @@ pub(super) struct Judge<'f> {
     distant: Vec<usize>,
     /// The lines that state an error.
     errors: StatedErrors,
+    /// The lines that state an error that only follows from another one.
+    follow_ups: StatedErrors,
+}
+
+/// A line that states an error.
+#[derive(Debug)]
+pub(super) struct Quote {
+    /// The line, with the lines that continue it.
+    pub(super) text: String,
+    /// Whether it only follows from another error.
+    pub(super) is_follow_up: bool,
 }
 
 /// Returns whether line `number` comes at most `within` lines after `line`.
@@ -60,6 +71,7 @@ impl<'f> Judge<'f> {
             texts: vec![None; patterns],
             distant: Vec::new(),
             errors: StatedErrors::default(),
+            follow_ups: StatedErrors::default(),
         }
     }
 
@@ -75,14 +87,15 @@ impl<'f> Judge<'f> {
             || uses.iter().all(is_known)
     }
 
-    /// Records a match. `is_mention` returns whether the line only mentions failures, and `text`
-    /// appends it in the form that is shown.
+    /// Records a match. `is_mention` returns whether the line only mentions failures, `text` appends
+    /// it in the form that is shown, and `quote` returns it as an error.
     pub(super) fn take(
         &mut self,
         pattern: usize,
         number: u64,
         is_mention: impl FnOnce() -> bool,
         text: impl Fn(&mut String),
+        quote: impl Fn() -> Quote,
     ) {
         let failures = self.failures;
         let uses = &failures.patterns[pattern].uses;
@@ -94,7 +107,7 @@ impl<'f> Judge<'f> {
         for one in uses {
             match *one {
                 Use::Line(failure) if is_evidence => self.line(failure, pattern, number, &text),
-                Use::Error if is_evidence => self.errors.add(number, &text),
+                Use::Error if is_evidence => self.error(number, &quote),
                 Use::Line(_) | Use::Error => {}
                 Use::Unless(failure) => {
                     let within = failures.all[failure].proof.within;
@@ -109,6 +122,18 @@ impl<'f> Judge<'f> {
                 Use::Against(subject) => self.subjects[subject].is_doubtful = true,
             }
         }
+    }
+
+    /// Handles a line that states an error.
+    fn error(&mut self, number: u64, quote: &impl Fn() -> Quote) {
+        let is_known =
+            |all: &StatedErrors| all.lines.last().is_some_and(|one| one.number == number);
+        if is_known(&self.errors) || is_known(&self.follow_ups) {
+            return;
+        }
+        let Quote { text, is_follow_up } = quote();
+        let all = if is_follow_up { &mut self.follow_ups } else { &mut self.errors };
+        all.add(LogLine { number, text });
     }
 
     /// Handles a line that matches a pattern of a failure.
@@ -170,15 +195,17 @@ impl<'f> Judge<'f> {
 
     /// Returns what the log shows.
     pub(super) fn finish(self) -> Verdict<'f> {
-        let Self { failures, traces, subjects, errors, .. } = self;
+        let Self { failures, traces, subjects, errors, follow_ups, .. } = self;
+        let errors = if errors.lines.is_empty() { follow_ups } else { errors };
         let (mut shown, mut possible) = (Vec::new(), Vec::new());
         for (failure, trace) in failures.all.iter().zip(traces) {
             let about =
                 failure.proof.about.map(|index| (&failures.subjects[index], &subjects[index]));
+            let may_fit = about.is_some_and(|(subject, seen)| seen.is_open(subject));
             let fits = about.is_none_or(|(_, seen)| {
                 seen.sign.is_some() && (trace.is_near || !seen.is_doubtful)
             });
-            let may_fit = about.is_some_and(|(subject, seen)| seen.is_open(subject));
+            let fits = fits || may_fit && failure.is_presumed;
             let Some(lines) = trace.confirmed.or(trace.pending) else { continue };
             let (cause, fix) = told(failure, &failures.subjects, &subjects);
             let one = Diagnosis { failure, cause, fix, lines, count: trace.count };
@@ -217,20 +244,11 @@ fn causes(shown: Vec<Diagnosis<'_>>) -> Vec<Diagnosis<'_>> {
 }
 
 impl StatedErrors {
-    /// Adds a line with that number. `text` appends it in the form that is shown.
-    fn add(&mut self, number: u64, text: &impl Fn(&mut String)) {
-        if self.lines.last().is_some_and(|last| last.number == number) {
-            return;
-        }
+    /// Adds a line, which replaces the last one if there are two.
+    fn add(&mut self, line: LogLine) {
         self.count += 1;
-        if self.lines.len() < 2 {
-            self.lines.push(LogLine::default());
-        }
-        if let Some(last) = self.lines.last_mut() {
-            last.number = number;
-            last.text.clear();
-            text(&mut last.text);
-        }
+        self.lines.truncate(1);
+        self.lines.push(line);
     }
 }
 

@@ -6,7 +6,8 @@
 //! that belong together must be close, counter-evidence cancels them, and the log must show a sign
 //! of the failure's subject. A line that only mentions a failure, such as source code, is no
 //! evidence, and a failure without a certain cause is reported only if no other one explains it.
-//! If nothing in a log names a GPU, failures of AMD GPUs are only possible.
+//! If nothing in a log names a GPU, failures of AMD GPUs are only possible. `wrapped` joins the
+//! lines of a log that a terminal wrapped, if its single lines show no failure.
 //! `read` reads the catalogue. Nothing is guessed: if a log shows no known failure, only the lines
 //! that themselves state an error are shown.
 
@@ -14,6 +15,7 @@ mod judge;
 mod read;
 mod scan;
 mod texts;
+mod wrapped;
 
 use std::sync::OnceLock;
 
@@ -45,6 +47,8 @@ pub struct Failure {
     pub is_harmless: bool,
     /// Whether its messages name no certain cause, so that any other failure near it explains it.
     pub is_unclear: bool,
+    /// Whether a log that names neither its subject nor another one shows it.
+    is_presumed: bool,
     proof: Proof,
 }
 
@@ -142,6 +146,8 @@ pub struct Failures {
     patterns_of: Vec<Vec<usize>>,
     /// What a line contains that only mentions a failure.
     mentions: Option<Expression>,
+    /// What a line contains that states an error that only follows from another one.
+    follow_ups: Option<Expression>,
 }
 
 /// A known failure that a log shows.
@@ -164,11 +170,13 @@ pub struct Diagnosis<'a> {
 pub struct LogLine {
     /// Its number, from 1.
     pub number: u64,
-    /// Its text; a long line is cut around the match.
+    /// Its text, cut around the match if it is long. The text of a stated error includes the lines
+    /// that continue it.
     pub text: String,
 }
 
-/// The lines in which a log states an error.
+/// The lines in which a log states an error. Errors that only follow from another one are left out,
+/// unless the log states no other one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatedErrors {
     /// The number of such lines.

@@ -46,10 +46,11 @@ pub fn parse_failures_over(
     }
     let rows = Rows::read(file, text, rows, &mut patterns)?;
     let mentions = one_of(&rows.mentions);
+    let follow_ups = one_of(&rows.follow_ups);
     let errors = rows.errors.clone();
     let (subjects, all) = rows.in_order();
     let (texts, patterns_of, patterns) = patterns.compile(&subjects, &all, &errors);
-    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions })
+    Ok(Failures { all, subjects, patterns, texts, patterns_of, mentions, follow_ups })
 }
 
 /// The rows of a catalogue, by name. The subject of a failure is an index into `subjects`.
@@ -58,6 +59,7 @@ struct Rows {
     subjects: Vec<(String, Subject)>,
     failures: BTreeMap<String, Failure>,
     mentions: Vec<String>,
+    follow_ups: Vec<String>,
     /// The patterns of lines that state an error, as indexes.
     errors: Vec<usize>,
 }
@@ -78,6 +80,7 @@ impl Rows {
             let removed = removed(&mut report, &root, &known);
             let mentions = root.texts(&mut report, "mentions", "-> cudaError", mention);
             let errors = root.texts(&mut report, "errors", "Error: ", pattern);
+            let follow_ups = root.texts(&mut report, "follow-ups", "failed to solve:", mention);
             let subjects = tables(&mut report, &root, "about", |report, entry| {
                 read_subject(report, entry, patterns)
             });
@@ -91,6 +94,7 @@ impl Rows {
             is_read?;
             rows.mentions.extend(mentions?);
             rows.errors.extend(patterns.add(errors?));
+            rows.follow_ups.extend(follow_ups?);
             for name in removed? {
                 rows.remove(&name);
             }
@@ -257,6 +261,7 @@ fn read_failure(
     let proof = read_proof(report, &table, subjects, patterns);
     let is_harmless = table.flag(report, "harmless");
     let is_unclear = table.flag(report, "unclear");
+    let is_presumed = table.flag(report, "presumed");
     let cause = table.required(report, "cause", "cause = \"what happened\"", text);
     let reasons = table.texts(report, "reasons", "Strix Halo: why", text);
     let fix = table.texts(report, "fix", "what to do", text);
@@ -276,6 +281,7 @@ fn read_failure(
         checked: checked?,
         is_harmless: is_harmless?,
         is_unclear: is_unclear?,
+        is_presumed: is_presumed?,
         proof: proof?,
     };
     Ok((name?, failure))
@@ -342,7 +348,7 @@ fn one_of(all: &[String]) -> Option<Expression> {
     (!groups.is_empty()).then(|| Expression::new(groups.join("|")))
 }
 
-/// Accepts the pattern of a mention.
+/// Accepts the pattern of a mention, or of an error that follows from another one.
 fn mention(text: &str) -> Result<String, Wrong> {
     expression(text).map(|_| text.to_owned())
 }
@@ -429,7 +435,7 @@ mod tests {
         let catalogue = include_str!("../../../../versions/failures.toml");
         let failures = parse_failures("versions/failures.toml", catalogue).unwrap();
         let of_patterns = failures.patterns.iter().filter_map(|one| one.expression.as_ref());
-        for one in of_patterns.chain(&failures.mentions) {
+        for one in of_patterns.chain(&failures.mentions).chain(&failures.follow_ups) {
             assert!(one.regex().is_some(), "{one:?}");
         }
         // The largest patterns that are accepted.

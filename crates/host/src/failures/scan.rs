@@ -7,8 +7,9 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use super::judge::{Judge, Verdict};
+use super::judge::{Judge, Quote, Verdict};
 use super::texts::TextHit;
+use super::wrapped::Kept;
 use super::{Diagnoses, Failures};
 
 /// The number of bytes of a log that are in memory at a time.
@@ -18,13 +19,32 @@ const WINDOW: usize = 1 << 20;
 const LINE_CUT: usize = 8 << 10;
 /// The number of bytes of a line that are shown.
 const SHOWN: usize = 240;
+/// The number of bytes of a stated error that are shown.
+const QUOTED: usize = 600;
+/// The number of lines after an error that may continue it. While a line is searched, this number of
+/// whole lines after it is in memory, except at the end of the log and if lines are very long.
+const AHEAD: usize = 2;
 
 impl Failures {
     /// Reads a log to its end with constant memory, and returns the failures in it.
     ///
     /// # Errors
     /// Fails if the log cannot be read.
-    pub fn diagnose(&self, mut log: impl Read) -> io::Result<Diagnoses<'_>> {
+    pub fn diagnose(&self, log: impl Read) -> io::Result<Diagnoses<'_>> {
+        let mut kept = Kept::new();
+        let told = self.search(log, |part| kept.add(part))?;
+        let joined = if told.has_failure() { None } else { kept.joined() };
+        let Some(joined) = joined.filter(|_| told.possible.is_empty()) else { return Ok(told) };
+        let mut unwrapped = self.search(&joined.text[..], |_| {})?;
+        if !unwrapped.has_failure() && !told.found.is_empty() {
+            return Ok(told);
+        }
+        joined.renumber(&mut unwrapped);
+        Ok(Diagnoses { lines: told.lines, bytes: told.bytes, ..unwrapped })
+    }
+
+    /// Searches a log, and calls `keep` for each part of it, without colours.
+    fn search(&self, mut log: impl Read, mut keep: impl FnMut(&[u8])) -> io::Result<Diagnoses<'_>> {
         let mut scan = Scan::new(self);
         let mut window = vec![0; WINDOW];
         let mut colours = Colours::Outside;
@@ -36,10 +56,17 @@ impl Failures {
                 other => other?,
             };
             bytes += read as u64;
-            filled += colours.remove(&mut window[filled..filled + read]);
+            let length = colours.remove(&mut window[filled..filled + read]);
+            keep(&window[filled..filled + length]);
+            filled += length;
             // Only whole lines are searched, except for the last line and for lines longer than the
             // window.
-            let newline = memchr::memrchr(b'\n', &window[searched..filled]);
+            let line_feed = |ahead| last_line_feed(&window[searched..filled], ahead);
+            let is_last = read == 0 || filled == WINDOW;
+            let newline = match line_feed(if read == 0 { 0 } else { AHEAD }) {
+                None if is_last => line_feed(0),
+                found => found,
+            };
             let whole = match newline {
                 Some(newline) => searched + newline + 1,
                 None if read == 0 => filled,
@@ -60,6 +87,11 @@ impl Failures {
         let Verdict { found, possible, errors } = scan.judge.finish();
         Ok(Diagnoses { found, possible, errors, lines, bytes })
     }
+}
+
+/// Returns the position of the line feed that has `ahead` others after it.
+fn last_line_feed(text: &[u8], ahead: usize) -> Option<usize> {
+    memchr::memrchr_iter(b'\n', text).nth(ahead)
 }
 
 /// The state of a search.
@@ -130,8 +162,15 @@ impl<'f> Scan<'f> {
                 let only_mentions =
                     || failures.mentions.as_ref().is_some_and(|one| one.is_match(line));
                 let is_mention = || *self.is_mention.get_or_insert_with(only_mentions);
-                let append = |shown: &mut String| append_shown(shown, line, place);
-                self.judge.take(*pattern, number, is_mention, append);
+                let append = |shown: &mut String| append_shown(shown, line, place, SHOWN);
+                let quote = || Quote {
+                    text: quoted(text, &self.line, place),
+                    is_follow_up: failures
+                        .follow_ups
+                        .as_ref()
+                        .is_some_and(|one| one.is_match(line)),
+                };
+                self.judge.take(*pattern, number, is_mention, append, quote);
             }
         }
     }
@@ -212,14 +251,44 @@ impl Colours {
     }
 }
 
-/// Appends the part of a line around `at` that is shown.
-fn append_shown(shown: &mut String, line: &[u8], at: usize) {
-    let start = if line.len() <= SHOWN { 0 } else { at.saturating_sub(SHOWN / 3) };
-    let end = line.len().min(start + SHOWN);
+/// Appends at most `length` bytes of a line around `at`.
+fn append_shown(shown: &mut String, line: &[u8], at: usize, length: usize) {
+    let start = if line.len() <= length { 0 } else { at.saturating_sub(length / 3) };
+    let end = line.len().min(start + length);
     let text = String::from_utf8_lossy(&line[start..end]);
     shown.push_str(if start > 0 { "…" } else { "" });
     shown.push_str(text.trim());
     shown.push_str(if end < line.len() { "…" } else { "" });
+}
+
+/// Returns the part of a line around `at`, and the lines that continue it: what comes after a colon,
+/// and lines that are indented more.
+fn quoted(text: &[u8], line: &Range<usize>, at: usize) -> String {
+    let mut shown = String::new();
+    append_shown(&mut shown, &text[line.clone()], at, QUOTED);
+    let own = indentation(&text[line.clone()]);
+    let rest = &text[line.end..];
+    // A line that is cut, or ends with a carriage return alone, has no next one.
+    let rest = rest.strip_prefix(b"\r").unwrap_or(rest).strip_prefix(b"\n").unwrap_or_default();
+    for next in rest.split(|byte| *byte == b'\n').take(AHEAD) {
+        let is_more = shown.ends_with(':') || indentation(next) > own;
+        // Compilers quote source code in this form.
+        let is_code = next.iter().take(12).any(|byte| *byte == b'|');
+        let length = QUOTED.saturating_sub(shown.len());
+        if !is_more || is_code || length == 0 {
+            break;
+        }
+        if !next.trim_ascii().is_empty() {
+            shown.push(' ');
+            append_shown(&mut shown, next.trim_ascii(), 0, length);
+        }
+    }
+    shown
+}
+
+/// Returns the number of spaces at the beginning of a line.
+fn indentation(line: &[u8]) -> usize {
+    line.len() - line.trim_ascii_start().len()
 }
 
 #[cfg(test)]
@@ -253,7 +322,7 @@ mod tests {
         let long = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
         let shown_part = |line: &[u8], at| {
             let mut text = String::new();
-            append_shown(&mut text, line, at);
+            append_shown(&mut text, line, at, SHOWN);
             text
         };
         let text = shown_part(long.as_bytes(), 500);

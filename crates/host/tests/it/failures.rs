@@ -321,6 +321,57 @@ fn a_log_that_names_no_gpu_has_a_possible_failure() {
     assert!(!found.is_empty() && possible.is_empty(), "{found:?} {possible:?}");
 }
 
+/// A full disk is a full disk on every machine, and the names of pip's packages show no GPU.
+#[test]
+fn a_failure_that_has_nothing_to_do_with_the_gpu_is_found_in_every_log() {
+    let failures = catalogue();
+    for (line, name) in [
+        ("OSError: [Errno 28] No space left on device: '/root/blob'", "disk-full"),
+        ("x.c:1:10: fatal error: Python.h: No such file or directory", "python-headers-missing"),
+        (
+            "ImportError: libGL.so.1: cannot open shared object file: No such file",
+            "opencv-library-missing",
+        ),
+        (
+            "RuntimeError: DataLoader worker (pid 1) is killed by signal: Bus error.",
+            "shared-memory-too-small",
+        ),
+        (
+            "permission denied while trying to connect to the Docker daemon socket",
+            "docker-not-reached",
+        ),
+        (
+            "fatal: unable to access 'https://x.org/nvidia/a.git/': Could not resolve host: x.org",
+            "download-server-not-reached",
+        ),
+    ] {
+        for gpu in ["", "NVIDIA GeForce RTX 4070\n", "gfx1151 \n", "nvidia-cublas-cu12==12.1\n"] {
+            assert_eq!(names(&failures, format!("{gpu}{line}").as_bytes()), [name], "{gpu}{line}");
+        }
+    }
+    let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'";
+    assert_eq!(names(&failures, lost.as_bytes()), ["vulkan-device-lost"]);
+    let foreign = format!("ggml_vulkan: 0 = NVIDIA GeForce RTX 4070\n{lost}");
+    assert_eq!(names(&failures, foreign.as_bytes()), [""; 0]);
+}
+
+/// A terminal cuts a line anywhere; PowerShell prefers a space, and leaves it there.
+#[test]
+fn a_log_that_a_terminal_wrapped_is_joined() {
+    let failures = catalogue();
+    let log = "building the application now\nfailed to connect to the \ndocker API at npipe:////./pip\n\
+        e/dockerDesktopLinuxEngine; \ncheck if the path is correct \nand if the daemon is runnings\n\
+        now: ab";
+    let told = failures.diagnose(log.as_bytes()).unwrap();
+    let found: Vec<_> =
+        told.found.iter().map(|one| (&*one.failure.name, one.lines[0].number)).collect();
+    assert_eq!((found, told.lines), (vec![("docker-not-reached", 2)], 7));
+    // These lines are not wrapped: each has another length.
+    let log =
+        "failed to connect to the\ndocker API at npipe:////./pip\ne/dockerDesktopLinuxEngine;";
+    assert_eq!(names(&failures, log.as_bytes()), [""; 0]);
+}
+
 /// Whatever a log shows, some advice is left.
 #[test]
 fn every_failure_has_advice_for_every_log() {
@@ -396,6 +447,7 @@ fn a_fault_at_any_place_of_a_large_log_is_found() {
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
 errors = ['[a-z]Error: [^ ]', 'it fails:']
+follow-ups = ['StepError:']
 [about.rocm]
 signs = ['ROCm is here']
 against = ['NVIDIA is here']
@@ -426,6 +478,14 @@ evidence = 'c'
 any = ['it failed']
 about = 'rocm'
 within = 2
+cause = 'a'
+fix = ['b']
+known = 'vendor'
+evidence = 'c'
+[failure.presumed]
+any = ['it stopped']
+about = 'rocm'
+presumed = true
 cause = 'a'
 fix = ['b']
 known = 'vendor'
@@ -484,6 +544,8 @@ fn evidence_is_weighed_by_what_is_near_it() {
         ("ROCm is here\n\nit failed\nNVIDIA is here", &["about"]),
         ("NVIDIA is here\n\n\n\nit failed\n\nROCm is here", &["about"]),
         ("NVIDIA is here\nit failed\n\n\n\nit failed\nROCm is here", &["about"]),
+        ("it stopped", &["presumed"]),
+        ("it stopped\nNVIDIA is here", &[]),
         ("never mind", &["fine"]),
     ] {
         assert_eq!(names(&failures, log.as_bytes()), found, "{log}");
@@ -559,6 +621,32 @@ fn what_a_log_states_is_shown_only_if_no_failure_is_known() {
         for line in errors.lines {
             let text = log.lines().nth(line.number as usize - 1).unwrap();
             assert_eq!(line.text, text, "{log}");
+        }
+    }
+}
+
+/// What only follows from another error is left out, and the lines that continue an error belong
+/// to it, however the log arrives.
+#[test]
+fn an_error_is_quoted_with_what_explains_it() {
+    let failures = parse_failures("failures.toml", SMALL).unwrap();
+    let long = format!("ValueError: {}, because of b", "a".repeat(400));
+    for (log, quoted) in [
+        ("KeyError: a\nStepError: b\nfine", &["KeyError: a"][..]),
+        ("fine\nStepError: b\nStepError: c\nStepError: d", &["StepError: b", "StepError: d"]),
+        ("KeyError: a:\n\nthe reason\nmore", &["KeyError: a: the reason"]),
+        ("KeyError: a:\r\nthe reason\r\n", &["KeyError: a: the reason"]),
+        ("KeyError: a\n    the reason\n  more\n  too far", &["KeyError: a the reason more"]),
+        ("  KeyError: a\n  not the reason", &["KeyError: a"]),
+        ("KeyError: a\n    7 | source code", &["KeyError: a"]),
+        (&long, &[&long]),
+    ] {
+        for log in [log.to_owned(), format!("{log}\n{}", "fine\n".repeat(9))] {
+            let told = failures.diagnose(log.as_bytes()).unwrap().errors.lines;
+            let texts: Vec<&str> = told.iter().map(|line| line.text.as_str()).collect();
+            assert_eq!(texts, quoted, "{log}");
+            let pieces = failures.diagnose(Pieces(log.as_bytes(), 1)).unwrap().errors.lines;
+            assert_eq!(pieces, told, "{log}");
         }
     }
 }
