@@ -241,6 +241,13 @@ pub const FAILURE: Form = Form::of(
             "unless = ['InitDma']",
         ),
         Key::optional(
+            "details",
+            Kind::Texts,
+            "Patterns of lines that tell more about the failure, such as the name of a process. The last two before the failure or, if there are fewer, the first ones after it are shown too, if they are at most 200 lines from it.",
+            "none",
+            "details = ['Kernel Name: ']",
+        ),
+        Key::optional(
             "about",
             Kind::Text,
             "The name of an `[about.NAME]` table. The failure is reported only if the log shows a sign of that subject.",

@@ -130,7 +130,7 @@ impl DiagnoseReport {
                 page.line(format_args!("no known failure in {lines}"));
             }
             0 => page.line(format_args!(
-                "no known failure in {lines}, but nothing in them names a GPU; from a machine with an AMD GPU, they show:\n"
+                "nothing in {lines} names a GPU; on a machine with an AMD GPU, this is a known failure:\n"
             )),
             count => page.line(format_args!("{} in {lines}", counted(count, "known failure"))),
         }

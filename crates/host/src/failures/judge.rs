@@ -1,5 +1,7 @@
 //! Weighs the matches of patterns, in the order of the log.
 
+use std::collections::BTreeMap;
+
 use super::{Diagnosis, Failure, Failures, LogLine, Pattern, StatedErrors, Subject, Use};
 
 /// The state of a failure while a log is read.
@@ -11,6 +13,8 @@ struct Trace {
     confirmed: Option<Vec<LogLine>>,
     /// The number of the last line that showed it.
     at: Option<u64>,
+    /// Lines that tell more about it.
+    details: Vec<LogLine>,
     /// Whether a sign of its subject was close to it.
     is_near: bool,
     /// The number of lines with one of its patterns.
@@ -18,6 +22,11 @@ struct Trace {
     /// The number of the last line that was counted.
     counted: Option<u64>,
 }
+
+/// The number of lines that tell more about a failure.
+const DETAILS: usize = 2;
+/// How many lines from the failure they may be.
+const DETAILS_WITHIN: u64 = 200;
 
 /// The state of a subject.
 #[derive(Debug, Clone, Default)]
@@ -115,6 +124,7 @@ impl<'f> Judge<'f> {
                     trace.settle(number, within);
                     trace.pending = None;
                 }
+                Use::Detail(failure) => self.traces[failure].detail(number, &text),
                 Use::Sign(subject) => {
                     self.subjects[subject].sign = Some(number);
                     self.sign(subject, number);
@@ -198,6 +208,7 @@ impl<'f> Judge<'f> {
         let Self { failures, traces, subjects, errors, follow_ups, .. } = self;
         let errors = if errors.lines.is_empty() { follow_ups } else { errors };
         let (mut shown, mut possible) = (Vec::new(), Vec::new());
+        let mut details = BTreeMap::new();
         for (failure, trace) in failures.all.iter().zip(traces) {
             let about =
                 failure.proof.about.map(|index| (&failures.subjects[index], &subjects[index]));
@@ -208,6 +219,7 @@ impl<'f> Judge<'f> {
             let fits = fits || may_fit && failure.is_presumed;
             let Some(lines) = trace.confirmed.or(trace.pending) else { continue };
             let (cause, fix) = told(failure, &failures.subjects, &subjects);
+            details.insert(failure.name.as_str(), trace.details);
             let one = Diagnosis { failure, cause, fix, lines, count: trace.count };
             if fits {
                 shown.push(one);
@@ -215,11 +227,21 @@ impl<'f> Judge<'f> {
                 possible.push(one);
             }
         }
-        let found = causes(shown);
+        let add_details = |one: &mut Diagnosis<'_>| {
+            let first = one.lines.first().map_or(0, |line| line.number);
+            let known: Vec<u64> = one.lines.iter().map(|line| line.number).collect();
+            let all = details.get(one.failure.name.as_str()).into_iter().flatten();
+            let near = all.filter(|line| line.number.abs_diff(first) <= DETAILS_WITHIN);
+            one.lines.extend(near.filter(|line| !known.contains(&line.number)).cloned());
+        };
+        let mut found = causes(shown);
+        found.iter_mut().for_each(add_details);
         if found.iter().any(|one| !one.failure.is_harmless) {
             return Verdict { found, possible: Vec::new(), errors: StatedErrors::default() };
         }
-        Verdict { found, possible: causes(possible), errors }
+        let mut possible = causes(possible);
+        possible.iter_mut().for_each(add_details);
+        Verdict { found, possible, errors }
     }
 }
 
@@ -303,6 +325,23 @@ impl Diagnosis<'_> {
 }
 
 impl Trace {
+    /// Records a line that tells more: the last ones before the failure or, if there are fewer, the
+    /// first ones after it.
+    fn detail(&mut self, number: u64, text: &impl Fn(&mut String)) {
+        let is_shown = self.confirmed.is_some() || self.pending.is_some();
+        if self.details.len() == DETAILS {
+            if is_shown {
+                return;
+            }
+            self.details.remove(0);
+        }
+        let mut line = LogLine { number, text: String::new() };
+        text(&mut line.text);
+        if self.details.last().is_none_or(|last| last.number != number) {
+            self.details.push(line);
+        }
+    }
+
     /// Confirms pending lines if line `number` is too far away to cancel them.
     fn settle(&mut self, number: u64, within: u64) {
         let is_due =

@@ -65,6 +65,8 @@ struct Proof {
     within: u64,
     /// Counter-evidence.
     unless: Vec<usize>,
+    /// Lines near it that tell more about it.
+    details: Vec<usize>,
     /// The subject that the log must come from, as an index into the subjects.
     about: Option<usize>,
 }
@@ -98,6 +100,8 @@ enum Use {
     Line(usize),
     /// The line is evidence against the failure with this index.
     Unless(usize),
+    /// The line tells more about the failure with this index.
+    Detail(usize),
     /// The line is a sign of the subject with this index.
     Sign(usize),
     /// The line is evidence against the subject with this index.
@@ -159,7 +163,7 @@ pub struct Diagnosis<'a> {
     pub cause: String,
     /// The advice that fits the log.
     pub fix: Vec<String>,
-    /// The lines that show it, in log order.
+    /// The lines that show it, in log order, and then lines near them that tell more.
     pub lines: Vec<LogLine>,
     /// The number of lines that match one of its patterns.
     pub count: u64,

@@ -201,6 +201,7 @@ impl Patterns {
         }
         for (index, failure) in failures.iter().enumerate() {
             use_all(&failure.proof.unless, Use::Unless(index));
+            use_all(&failure.proof.details, Use::Detail(index));
             use_all(&failure.proof.lines, Use::Line(index));
         }
         use_all(errors, Use::Error);
@@ -208,7 +209,7 @@ impl Patterns {
             |subject: &usize| failures.iter().any(|one| one.proof.about == Some(*subject));
         for pattern in &mut patterns {
             pattern.is_once = pattern.uses.iter().all(|one| match one {
-                Use::Line(_) | Use::Unless(_) | Use::Error => false,
+                Use::Line(_) | Use::Unless(_) | Use::Detail(_) | Use::Error => false,
                 Use::Sign(subject) => !is_about(subject),
                 Use::Against(_) => true,
             });
@@ -296,6 +297,7 @@ fn read_proof(
     let any = table.texts(report, "any", "invalid device function", pattern);
     let all = table.texts(report, "all", "invalid device function", pattern);
     let unless = table.texts(report, "unless", "is_available() = True", pattern);
+    let details = table.texts(report, "details", "Kernel Name: ", pattern);
     let within = within(report, table);
     let about = table.optional(report, "about", |text| {
         subjects.iter().position(|name| name == text).ok_or_else(|| {
@@ -320,6 +322,7 @@ fn read_proof(
         needs_all,
         within: within?,
         unless: patterns.add(unless?),
+        details: patterns.add(details?),
         about: about?,
     })
 }

@@ -401,7 +401,7 @@ impl Read for Pieces<'_> {
 fn how_a_log_arrives_changes_nothing() {
     let failures = catalogue();
     // Far apart, so that no log affects the next one.
-    let all = FAILING.replace("━━ ", &format!("{}━━ ", "\n".repeat(500)));
+    let all = FAILING.replace("━━ ", &format!("{}━━ ", "\n".repeat(2500)));
     let whole = failures.diagnose(all.as_bytes()).unwrap();
     let found: BTreeSet<&str> = whole.found.iter().map(|one| &*one.failure.name).collect();
     let missing: Vec<&str> = failures.names().filter(|name| !found.contains(name)).collect();
@@ -484,6 +484,7 @@ known = 'vendor'
 evidence = 'c'
 [failure.presumed]
 any = ['it stopped']
+details = ['part [0-9]+ was at work']
 about = 'rocm'
 presumed = true
 cause = 'a'
@@ -622,6 +623,24 @@ fn what_a_log_states_is_shown_only_if_no_failure_is_known() {
             let text = log.lines().nth(line.number as usize - 1).unwrap();
             assert_eq!(line.text, text, "{log}");
         }
+    }
+}
+
+#[test]
+fn lines_that_tell_more_are_shown_after_the_failure() {
+    let failures = parse_failures("failures.toml", SMALL).unwrap();
+    let part = |number| format!("part {number} was at work\n");
+    for (log, lines) in [
+        ("it stopped\n".to_owned(), &[1][..]),
+        (format!("{}{}{}it stopped\n{}", part(1), part(2), part(3), part(4)), &[4, 2, 3]),
+        (format!("{}fine\nit stopped\n{}{}", part(1), part(2), part(3)), &[3, 1, 4]),
+        (format!("{}{}it stopped\n", part(1), "\n".repeat(199)), &[201, 1]),
+        (format!("{}{}it stopped\n", part(1), "\n".repeat(200)), &[202]),
+        (format!("it stopped, {}{}", part(1), part(2)), &[1, 2]),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let numbers: Vec<u64> = found[0].lines.iter().map(|line| line.number).collect();
+        assert_eq!(numbers, lines, "{log}");
     }
 }
 
