@@ -372,6 +372,68 @@ fn a_log_that_a_terminal_wrapped_is_joined() {
     assert_eq!(names(&failures, log.as_bytes()), [""; 0]);
 }
 
+/// What the log says about itself: the fault of the power controller, a reset that failed, a driver
+/// that is no longer developed, the name of the kernel.
+#[test]
+fn an_answer_uses_what_the_log_tells() {
+    let failures = catalogue();
+    let gpu = "amdgpu 0000:03:00.0: amdgpu: ";
+    let smu = format!("{gpu}SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x1\n");
+    let ring = format!("{gpu}ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n");
+    let mes = format!("{gpu}MES failed to respond to msg=RESET\n");
+    let reset = format!("{gpu}GPU reset end with ret = -110\n");
+    let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'\n";
+    let fit = "llama_params_fit_impl: projected to use 900 MiB of device memory\n\
+        llama_params_fit: failed to fit params to free device memory: n_gpu_layers already set by user\n";
+    let trap = "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation failed\n";
+    for (log, name, with, without, lines) in [
+        (format!("{smu}{mes}"), "mes-timeout", "SMU", "no text", &[2, 1][..]),
+        (mes.clone(), "mes-timeout", "firmware", "SMU", &[1]),
+        (format!("{ring}{reset}"), "ring-timeout", "The reset failed: ", "Only a queue", &[1, 2]),
+        (
+            format!("{ring}{gpu}Ring gfx_0.0.0 reset succeeded\n"),
+            "ring-timeout",
+            "Only a queue",
+            "The reset",
+            &[1],
+        ),
+        (
+            format!("ggml_vulkan: 0 = AMD (AMD open-source driver)\n{lost}"),
+            "vulkan-device-lost",
+            "RADV",
+            "Mesa: ",
+            &[2],
+        ),
+        (
+            format!("ggml_vulkan: 0 = AMD (RADV GFX1151)\n{lost}"),
+            "vulkan-device-lost",
+            "Mesa: ",
+            "AMDVLK",
+            &[2],
+        ),
+        (
+            format!("{fit}radv/amdgpu: Not enough memory for command submission.\n"),
+            "vulkan-out-of-memory",
+            "smaller",
+            "-ngl 9",
+            &[3, 1],
+        ),
+        (
+            format!("Kernel Name: flash_attn_tile\n{trap}"),
+            "gpu-kernel-trapped",
+            "-fa off",
+            "does not say",
+            &[2, 1],
+        ),
+    ] {
+        let found = failures.diagnose(log.as_bytes()).unwrap().found;
+        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
+        let numbers: Vec<u64> = found[0].lines.iter().map(|line| line.number).collect();
+        assert_eq!((found.len(), &*found[0].failure.name, &*numbers), (1, name, lines), "{log}");
+        assert!(text.contains(with) && !text.contains(without), "{log}: {text}");
+    }
+}
+
 /// Whatever a log shows, some advice is left.
 #[test]
 fn every_failure_has_advice_for_every_log() {
