@@ -12,6 +12,7 @@ use engine::{
 use failure::{Failure, Kind};
 use host::run::{Container, Groups};
 use rustix::process::{Resource, getrlimit};
+use text::sanitise::sanitise_line;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
