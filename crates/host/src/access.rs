@@ -58,6 +58,33 @@ pub struct Engine {
     /// The release of the kernel that its containers use. Docker reports it; podman is not queried,
     /// because it responds slowly.
     pub kernel: Option<String>,
+    /// The folder of its images, if it is known.
+    pub store: Option<String>,
+    /// Why it does not work, if it was asked and does not answer.
+    pub trouble: Option<String>,
+}
+
+impl Engine {
+    /// Returns an engine of which nothing else is known.
+    pub fn new(kind: EngineKind, socket: Option<String>, is_rootless: bool) -> Self {
+        Self {
+            kind,
+            socket,
+            is_rootless,
+            may_connect: None,
+            version: None,
+            runtime: None,
+            builder: None,
+            kernel: None,
+            store: None,
+            trouble: None,
+        }
+    }
+
+    /// Returns whether a build may use it, as far as is known.
+    pub fn is_usable(&self) -> bool {
+        self.may_connect != Some(false) && self.trouble.is_none()
+    }
 }
 
 /// The user, the groups, the device nodes and the engines.
@@ -218,15 +245,15 @@ fn compose(root: &Root, home: Option<&str>) -> Option<String> {
 
 /// Finds engines by their sockets and executables, without calling any.
 fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
-    let engine = |kind: EngineKind, socket: Option<&String>, is_rootless| Engine {
-        kind,
-        socket: socket.map(|path| format!("/{path}")),
-        is_rootless: is_rootless && user.uid != 0,
-        may_connect: socket.and_then(|path| may_connect(root, path, user)),
-        version: None,
-        runtime: runtime(root, kind.facts().runtime_files, home),
-        builder: None,
-        kernel: None,
+    let engine = |kind: EngineKind, socket: Option<&String>, is_rootless| {
+        let is_rootless = is_rootless && user.uid != 0;
+        let socket_path = socket.map(|path| format!("/{path}"));
+        Engine {
+            may_connect: socket.and_then(|path| may_connect(root, path, user)),
+            runtime: runtime(root, kind.facts().runtime_files, home),
+            store: store(kind, is_rootless, home),
+            ..Engine::new(kind, socket_path, is_rootless)
+        }
     };
     let mut all = Vec::new();
     for kind in EngineKind::ALL {
@@ -239,12 +266,21 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
     }
     for kind in EngineKind::ALL {
         let facts = kind.facts();
-        let is_known = all.iter().any(|one: &Engine| one.kind == kind);
+        // An engine of the system is not the user's own.
+        let is_known =
+            all.iter().any(|one: &Engine| one.kind == kind && (one.is_rootless || user.uid == 0));
         if facts.is_daemonless && !is_known && program(root, facts.name).is_some() {
             all.push(engine(kind, None, true));
         }
     }
     all
+}
+
+/// Returns the folder in which an engine usually keeps its images.
+fn store(kind: EngineKind, is_rootless: bool, home: Option<&str>) -> Option<String> {
+    let stores = kind.facts().stores.iter();
+    let path = stores.copied().find(|path| path.starts_with('~') == is_rootless)?;
+    Some(format!("/{}", at_home(path, home)?))
 }
 
 /// Returns whether the user may write to a socket; `None` for a recorded machine or a symbolic

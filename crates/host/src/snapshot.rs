@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use names::EngineKind;
+
 use crate::access::{self, DeviceNode, Engine, User};
 use crate::gpu::{self, Gpu};
 use crate::kernel::{Firmware, Kernel, Memory};
@@ -62,6 +64,10 @@ pub struct Snapshot {
     pub selinux_devices: Option<bool>,
     /// Container engines; the caller may add what they report.
     pub engines: Vec<Engine>,
+    /// The position in `engines` of the engine that builds and `run` use without `--engine`.
+    pub selected: Option<usize>,
+    /// Why builds and `run` find no engine that works, if the caller asked the engines.
+    pub unusable: Option<String>,
     /// The program that starts compose files.
     pub compose: Option<String>,
     /// The environment variables that matter.
@@ -88,6 +94,10 @@ impl Snapshot {
         let home = environment.get("HOME").map(String::as_str);
         let access = access::read(&root, caller, home);
         let storage = storage::read(&root, home, access.user.uid);
+        let first = EngineKind::ALL.into_iter().find(|kind| {
+            access.engines.iter().any(|engine| engine.kind == *kind && engine.is_usable())
+        });
+        let is_first = |engine: &Engine| Some(engine.kind) == first && engine.is_usable();
         let is_on = |path: &str| Some(root.line(path)?.starts_with('1'));
         let kernel = Kernel::read(&root);
         Self {
@@ -103,6 +113,8 @@ impl Snapshot {
             groups: access.groups,
             selinux_enforces: is_on("sys/fs/selinux/enforce"),
             selinux_devices: is_on("sys/fs/selinux/booleans/container_use_devices"),
+            selected: access.engines.iter().position(is_first),
+            unusable: None,
             engines: access.engines,
             compose: access.compose,
             environment,
@@ -110,6 +122,11 @@ impl Snapshot {
             leftovers: storage.leftovers,
             broken_images: storage.broken,
         }
+    }
+
+    /// Returns the engine that builds and `run` use without `--engine`.
+    pub fn selected_engine(&self) -> Option<&Engine> {
+        self.engines.get(self.selected?)
     }
 
     /// Returns the value of an environment variable.

@@ -1,6 +1,7 @@
 //! Disk space, and leftovers of engines.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use names::EngineKind;
 
@@ -43,7 +44,7 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
     let disks = if root.is_recorded() {
         root.recorded("disk").filter_map(recorded_disk).collect()
     } else {
-        stores.iter().filter_map(|path| disk(root, path)).collect()
+        stores.iter().filter_map(|path| disk(&root.path(path), &format!("/{path}"))).collect()
     };
     let leftovers = root.names("var/tmp").into_iter().filter(|name| {
         let is_ours = || {
@@ -59,9 +60,17 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
     }
 }
 
-fn disk(root: &Root, path: &str) -> Option<Disk> {
-    let facts = rustix::fs::statvfs(root.path(path)).ok()?;
-    Some(Disk { path: format!("/{path}"), free: facts.f_bavail.checked_mul(facts.f_frsize)? })
+impl Disk {
+    /// Reads the free space of a directory of this machine.
+    pub fn of(path: &str) -> Option<Self> {
+        disk(Path::new(path), path)
+    }
+}
+
+/// Reads the free space of the directory at `place`, which is called `path`.
+fn disk(place: &Path, path: &str) -> Option<Disk> {
+    let facts = rustix::fs::statvfs(place).ok()?;
+    Some(Disk { path: path.to_owned(), free: facts.f_bavail.checked_mul(facts.f_frsize)? })
 }
 
 /// Reads `/var/lib/containers/storage 500000000000`.

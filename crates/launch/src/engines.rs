@@ -126,6 +126,8 @@ pub async fn facts(
             runtime,
             builder,
             kernel,
+            store: info.storage_root.to_str().map(str::to_owned),
+            trouble: None,
         });
     }
     let version = Some(engine.version().await?);
@@ -134,11 +136,13 @@ pub async fn facts(
     };
     let owner = socket.as_ref().map_or(Some(machine.user.uid), owner);
     let is_rootless = owner.is_some_and(|owner| owner != 0);
-    let known = machine.engines.iter().find(|one| one.kind == kind);
+    let is_known = |one: &&host::Engine| one.kind == kind && one.is_rootless == is_rootless;
+    let known = machine.engines.iter().find(is_known);
     let runtime = known.and_then(|known| known.runtime.clone());
+    let store = known.and_then(|known| known.store.clone());
     let builder = Some(engine.builder());
-    let kernel = None;
-    Ok(host::Engine { kind, socket, is_rootless, may_connect, version, runtime, builder, kernel })
+    let asked = host::Engine::new(kind, socket, is_rootless);
+    Ok(host::Engine { may_connect, version, runtime, builder, store, ..asked })
 }
 
 /// Returns the engines at sockets that variables and settings specify, except those in `known`.
@@ -161,18 +165,71 @@ pub async fn others(known: &[host::Engine]) -> Result<Vec<host::Engine>, Failure
         let Ok(Ok(kind)) = tokio::time::timeout(PATIENCE, Client::kind_at(&socket)).await else {
             continue;
         };
-        found.push(host::Engine {
-            kind,
-            socket: Some(socket.display().to_string()),
-            is_rootless: false,
-            may_connect: Some(true),
-            version: None,
-            runtime: None,
-            builder: None,
-            kernel: None,
-        });
+        let engine = host::Engine::new(kind, Some(socket.display().to_string()), false);
+        found.push(host::Engine { may_connect: Some(true), ..engine });
     }
     Ok(found)
+}
+
+/// Marks the engine that builds and `run` use without `--engine`, or why there is none. The engines
+/// of `machine` have been asked.
+///
+/// # Errors
+/// There is no home directory.
+pub(crate) fn select(machine: &mut host::Snapshot) -> Result<(), Failure> {
+    let search = Search::new(None, environment::store_folder()?)?;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_own = |engine: &host::Engine| {
+        engine.kind == EngineKind::Podman && engine.is_rootless == (machine.user.uid != 0)
+    };
+    let mut reasons = Vec::new();
+    machine.selected = None;
+    for Candidate { origin, address, is_named, .. } in candidates(&search.surroundings()) {
+        let found = match &address {
+            // The program works even if the service at its socket does not.
+            Ok(Address::PodmanProgram(_)) => {
+                let mut all = machine.engines.iter();
+                all.position(|one| is_own(one) && one.socket.is_none())
+                    .or_else(|| machine.engines.iter().position(is_own))
+            }
+            Ok(Address::Socket(path)) => machine.engines.iter().position(|one| {
+                one.socket.as_ref().is_some_and(|socket| real(socket.as_ref()) == real(path))
+            }),
+            Err(_) => None,
+        };
+        match found.map(|at| (at, &machine.engines[at])) {
+            Some((at, engine)) if engine.is_usable() => {
+                machine.selected = Some(at);
+                return Ok(());
+            }
+            Some((_, engine)) => {
+                let place = engine.socket.as_ref().map(|socket| format!("`{socket}`: "));
+                let place = place.unwrap_or_default();
+                let told = |trouble| format!("{origin}: {place}{trouble}");
+                reasons.extend(engine.trouble.as_ref().map(told));
+            }
+            None if is_named => reasons.push(format!("{origin}: {}", absent(&address))),
+            None => {}
+        }
+        if is_named {
+            break;
+        }
+    }
+    machine.unusable = (!reasons.is_empty()).then(|| reasons.join("; "));
+    Ok(())
+}
+
+/// Returns why nothing was found at an address.
+fn absent(address: &Result<Address, String>) -> String {
+    match address {
+        Err(reason) => reason.clone(),
+        Ok(Address::PodmanProgram(program)) => format!("`{}` does not work", program.display()),
+        Ok(Address::Socket(socket)) => {
+            let error = std::os::unix::net::UnixStream::connect(socket).err();
+            let error = error.map_or_else(|| "no engine answers".to_owned(), |one| one.to_string());
+            format!("`{}`: {error}", socket.display())
+        }
+    }
 }
 
 /// Returns podman with a service that this program starts, if podman is installed.

@@ -6,12 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine::Engine;
+use engine::{Engine, EngineError};
 use failure::{Failure, Kind};
 use host::failures::{Failures, parse_failures_over};
 use host::run::{Rows, parse_rows};
-use host::{Caller, Gpu, Snapshot};
-use names::{GpuTarget, TrackName};
+use host::{Caller, Disk, Gpu, Snapshot};
+use names::{EngineKind, GpuTarget, TrackName};
 use pins::{Compat, Gpus, Pins, Setting, Tracks, When};
 use project::{Project, environment, state};
 
@@ -177,8 +177,8 @@ pub(crate) fn look(root: &Path) -> Snapshot {
 }
 
 /// Asks the engines of this machine for facts that no file contains: version, runtime, builder, and
-/// whether they are rootless. Leaves engines that do not answer unchanged. Adds engines at sockets
-/// that variables specify.
+/// whether they are rootless. Records why an engine does not answer. Adds engines at sockets that
+/// variables specify, and marks the engine that builds use.
 ///
 /// # Errors
 /// Threads cannot be started, or there is no home directory.
@@ -187,28 +187,92 @@ pub(crate) fn ask_engines(machine: &mut Snapshot) -> Result<(), Failure> {
     let has_store = machine.disks.iter().any(|disk| disk.path.ends_with("/containers/storage"));
     let runtime = project::runtime::start()?;
     machine.engines.extend(runtime.block_on(engines::others(&machine.engines))?);
+    machine.engines.iter_mut().for_each(connect);
+    machine.engines.extend(without_socket(machine));
     let asked: Vec<host::Engine> = runtime.block_on(async {
         let asked = machine.engines.iter().map(|engine| async {
-            if engine.may_connect == Some(false) || (engine.socket.is_none() && !has_store) {
+            if !engine.is_usable() || (engine.socket.is_none() && !has_store) {
                 return engine.clone();
             }
             let asked = tokio::time::timeout(engines::PATIENCE, facts(engine, machine)).await;
-            asked.ok().flatten().unwrap_or_else(|| engine.clone())
+            let trouble = match asked {
+                Ok(Ok(Some(asked))) => return asked,
+                Ok(Err(error)) => Some(chain(&error)),
+                // A service that this program starts may need more time.
+                Ok(Ok(None)) | Err(_) if engine.socket.is_none() => None,
+                Ok(Ok(None)) | Err(_) => {
+                    Some(format!("no answer within {} s", engines::PATIENCE.as_secs()))
+                }
+            };
+            host::Engine { trouble, ..engine.clone() }
         });
         futures_util::future::join_all(asked).await
     });
     machine.engines = asked;
+    engines::select(machine)?;
+    let is_read = |store: &str| machine.disks.iter().any(|disk| disk.path == store);
+    let stores = machine.engines.iter().filter_map(|engine| engine.store.as_deref());
+    let others: Vec<Disk> = stores.filter(|store| !is_read(store)).filter_map(Disk::of).collect();
+    machine.disks.extend(others);
     Ok(())
 }
 
-async fn facts(engine: &host::Engine, machine: &Snapshot) -> Option<host::Engine> {
+/// Tries to connect to the socket of an engine, and records the result.
+fn connect(engine: &mut host::Engine) {
+    let Some(socket) = engine.socket.as_ref().filter(|_| engine.may_connect != Some(false)) else {
+        return;
+    };
+    match std::os::unix::net::UnixStream::connect(socket) {
+        Ok(_) => engine.may_connect = Some(true),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            engine.may_connect = Some(false);
+        }
+        Err(error) => engine.trouble = Some(error.to_string()),
+    }
+}
+
+/// Returns the user's own podman without its socket, if nothing answers there. Builds start a
+/// service of their own.
+fn without_socket(machine: &Snapshot) -> Option<host::Engine> {
+    environment::engines().podman_program?;
+    let is_own = |one: &&host::Engine| {
+        one.kind == EngineKind::Podman && one.is_rootless == (machine.user.uid != 0)
+    };
+    let mut own = machine.engines.iter().filter(is_own);
+    let first = own.clone().next()?;
+    own.all(|one| !one.is_usable()).then(|| host::Engine {
+        socket: None,
+        may_connect: None,
+        trouble: None,
+        ..first.clone()
+    })
+}
+
+async fn facts(
+    engine: &host::Engine,
+    machine: &Snapshot,
+) -> Result<Option<host::Engine>, EngineError> {
     let asked = match &engine.socket {
         Some(path) => Engine::at(engine.kind, path.into(), None),
-        None => engines::private_podman().ok()??,
+        None => match engines::private_podman() {
+            Ok(Some(podman)) => podman,
+            _ => return Ok(None),
+        },
     };
-    let facts = engines::facts(&asked, engine.socket.clone(), machine).await.ok();
+    let facts = engines::facts(&asked, engine.socket.clone(), machine).await;
     asked.stop().await;
-    facts
+    facts.map(Some)
+}
+
+/// Returns the message of an error, and those of its sources.
+pub(crate) fn chain(error: &EngineError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
 }
 
 /// Returns the GPU target and its origin: `asked`, else the target of a GPU in `found`, else the

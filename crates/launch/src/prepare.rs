@@ -299,16 +299,9 @@ async fn engine(
     }
     let kind = wanted.unwrap_or(EngineKind::ALL[0]);
     tell(Notice::Hint("no engine was found; assuming one with default settings".to_owned()));
-    let facts = host::Engine {
-        kind,
-        socket: None,
-        is_rootless: kind.facts().is_daemonless && machine.user.uid != 0,
-        may_connect: None,
-        version: None,
-        runtime: Some(kind.facts().usual_runtime.to_owned()),
-        builder: None,
-        kernel: None,
-    };
+    let is_rootless = kind.facts().is_daemonless && machine.user.uid != 0;
+    let runtime = Some(kind.facts().usual_runtime.to_owned());
+    let facts = host::Engine { runtime, ..host::Engine::new(kind, None, is_rootless) };
     Ok((None, facts))
 }
 

@@ -341,3 +341,22 @@ fn a_service_of_rootless_podman_leaves_nothing() {
     let work = std::fs::read_dir(project.path("home/.cache/build-pipeline/store/work")).unwrap();
     assert_eq!(work.count(), 0, "the folder of a service is left");
 }
+
+/// The user named the engine, so `clean` must not report success without asking it.
+#[test]
+fn an_engine_that_was_requested_and_does_not_answer_is_reported() {
+    let project = Project::new();
+    let empty = project.path("empty").display().to_string();
+    std::fs::create_dir(&empty).unwrap();
+    for kind in ["podman", "docker"] {
+        // Without programs and sockets, no engine can be found. An engine of the system may run.
+        let mut command = project.command(&["clean", "--dry-run", "--engine", kind]);
+        command.env("PATH", &empty).env("XDG_RUNTIME_DIR", &empty);
+        let ran = ran(command.output().unwrap());
+        let is_found = ran.stdout.contains("socket and on disk)");
+        assert_eq!(ran.stdout.contains(&format!("cannot query {kind}: ")), !is_found);
+        ran.expect(i32::from(!is_found));
+    }
+    let mut command = project.command(&["clean", "--dry-run"]);
+    ran(command.env("PATH", &empty).env("XDG_RUNTIME_DIR", &empty).output().unwrap()).expect(0);
+}

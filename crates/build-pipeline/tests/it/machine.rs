@@ -118,6 +118,29 @@ fn every_engine_that_answers_is_named() {
     assert_eq!(found["builder"], "classic");
 }
 
+/// A killed engine leaves its socket file, and a variable may name a socket that nothing serves.
+#[test]
+fn an_engine_that_does_not_answer_is_an_error() {
+    let project = Project::new();
+    let dead = project.path("dead.sock").display().to_string();
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    let silent = project.path("silent.sock").display().to_string();
+    let _hung = std::os::unix::net::UnixListener::bind(&silent).unwrap();
+    let missing = project.path("missing.sock").display().to_string();
+    for variable in ["DOCKER_HOST", "CONTAINER_HOST", "BUILD_PIPELINE_HOST"] {
+        for (address, why) in [
+            (format!("unix://{dead}"), "Connection refused"),
+            (format!("unix://{silent}"), "no engine answers"),
+            (format!("unix://{missing}"), "No such file"),
+            ("tcp://127.0.0.1:1".to_owned(), "another machine"),
+        ] {
+            let mut command = project.command(&["doctor"]);
+            let ran = crate::dsl::ran(command.env(variable, &address).output().unwrap()).expect(3);
+            ran.prints(&format!("no engine works (`{variable}`: ")).prints(why);
+        }
+    }
+}
+
 /// An unknown GPU never gets the name of another generation.
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {

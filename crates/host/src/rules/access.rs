@@ -209,9 +209,23 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
 
 /// An engine is installed.
 pub(super) fn engine(context: &Context<'_>) -> Verdict {
-    let found: Vec<String> = context.machine.engines.iter().map(describe).collect();
-    if !found.is_empty() {
-        return Verdict::fine(found.join("; "));
+    let machine = context.machine;
+    if let Some(why) = &machine.unusable {
+        return Finding::new(
+            Severity::Error,
+            format!("no engine works ({why})"),
+            "an engine that answers",
+        )
+        .because("builds with Dockerfiles, `run` and `smoke` stop without an engine", "README.md")
+        .repair(restart(context))
+        .repair("# `build-pipeline help environment` lists the variables that select an engine")
+        .into();
+    }
+    if !machine.engines.is_empty() {
+        let dead = |engine: &Engine| Some(silent(context, engine, engine.trouble.as_ref()?));
+        return Verdict::of(machine.engines.iter().filter_map(dead).collect(), || {
+            machine.engines.iter().map(describe).collect::<Vec<_>>().join("; ")
+        });
     }
     let needed: Vec<&str> = context
         .images
@@ -231,6 +245,33 @@ pub(super) fn engine(context: &Context<'_>) -> Verdict {
     .into()
 }
 
+/// Reports an engine that does not answer, although another one does.
+fn silent(context: &Context<'_>, engine: &Engine, trouble: &str) -> Finding {
+    let used = context
+        .machine
+        .selected_engine()
+        .map_or(String::new(), |used| format!("; builds and `run` use {}", describe(used)));
+    Finding::new(
+        Severity::Note,
+        format!("{} does not answer ({trouble}){used}", describe(engine)),
+        "an engine that answers",
+    )
+    .because(format!("`--engine {}` may not find a working engine", engine.kind), "README.md")
+    .repair(restart(context))
+}
+
+/// Returns the command that starts the first engine that does not answer.
+fn restart(context: &Context<'_>) -> String {
+    let dead = context.machine.engines.iter().find(|engine| engine.trouble.is_some());
+    match dead {
+        Some(Engine { kind, is_rootless: true, .. }) => {
+            format!("systemctl --user restart {kind}.socket {kind}.service")
+        }
+        Some(Engine { kind, .. }) => format!("sudo systemctl restart {kind}.socket {kind}.service"),
+        None => "# start the engine, or select another one".to_owned(),
+    }
+}
+
 fn describe(engine: &Engine) -> String {
     let name = engine.kind.as_str();
     let rootless = if engine.is_rootless { "rootless " } else { "" };
@@ -242,8 +283,9 @@ fn describe(engine: &Engine) -> String {
 
 /// The user can connect to at least one engine.
 pub(super) fn socket(context: &Context<'_>) -> Verdict {
-    let engines = &context.machine.engines;
-    let closed = |engine: &&Engine| engine.may_connect == Some(false);
+    let all = context.machine.engines.iter();
+    let engines: Vec<&Engine> = all.filter(|engine| engine.trouble.is_none()).collect();
+    let closed = |engine: &&&Engine| engine.may_connect == Some(false);
     if engines.is_empty() || !engines.iter().any(|engine| engine.may_connect.is_some()) {
         return Verdict::skipped("no socket to check");
     }

@@ -184,7 +184,12 @@ pub fn check(context: &Context<'_>) -> Vec<Check> {
             Verdict::Skipped(why) => (Outcome::Skipped, why, Vec::new()),
             Verdict::Found(mut findings) => {
                 findings.iter_mut().for_each(|finding| context.place(rule, finding));
-                let seen: Vec<&str> = findings.iter().map(|one| one.seen.as_str()).collect();
+                let mut seen: Vec<&str> = Vec::new();
+                for finding in &findings {
+                    if !seen.contains(&finding.seen.as_str()) {
+                        seen.push(&finding.seen);
+                    }
+                }
                 (Outcome::Found, seen.join("; "), findings)
             }
         };

@@ -2,25 +2,30 @@
 
 use super::{Context, Finding, Severity, Verdict, gib};
 use crate::shell_word;
+use crate::storage::Disk;
 
-/// The images fit on the disk.
+/// The images fit on the disk of the engine that builds and `run` use.
 pub(super) fn space(context: &Context<'_>) -> Verdict {
     let needs =
         context.images.iter().filter_map(|image| Some((image.disk.as_ref()?, &image.track)));
     let Some((need, track)) = needs.max_by_key(|(need, _)| need.gigabytes) else {
         return Verdict::skipped("the space that these tracks need is unknown");
     };
-    let Some(best) = context.machine.disks.iter().max_by_key(|disk| disk.free) else {
-        return Verdict::skipped("no engine has stored anything yet");
+    let Some(engine) = context.machine.selected_engine() else {
+        return Verdict::skipped("no engine");
+    };
+    let is_own = |disk: &&Disk| engine.store.as_ref() == Some(&disk.path);
+    let Some(own) = context.machine.disks.iter().find(is_own) else {
+        return Verdict::skipped(format!("{} has not stored anything yet", engine.kind));
     };
     let bytes = u64::from(need.gigabytes) * 1_000_000_000;
-    let seen = format!("{} free in {}", gib(best.free), best.path);
-    if best.free >= bytes {
+    let seen = format!("{} free in {}", gib(own.free), own.path);
+    if own.free >= bytes {
         return Verdict::fine(seen);
     }
     Finding::new(Severity::Warning, seen, format!("{} for track {track}", gib(bytes)))
         .because("a pull or build that fills the disk fails only at its end", &need.source)
-        .repair("podman system df && podman image prune")
+        .repair(format!("{0} system df && {0} image prune", engine.kind))
         .into()
 }
 

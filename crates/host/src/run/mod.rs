@@ -114,6 +114,8 @@ pub struct Container {
     pub track: TrackName,
     /// The engine.
     pub engine: EngineKind,
+    /// The engine's version, if it is known.
+    pub engine_version: Option<String>,
     /// The image.
     pub image: String,
     /// An executable that replaces the image's entrypoint.
@@ -278,6 +280,7 @@ pub fn container(wish: &Wish<'_>) -> Result<Container, RunError> {
     Ok(Container {
         track: wish.track.clone(),
         engine: wish.engine.kind,
+        engine_version: wish.engine.version.clone(),
         image: wish.image.clone(),
         entrypoint: wish.entrypoint.clone(),
         command: wish.command.clone(),
@@ -381,6 +384,12 @@ impl Folder {
 }
 
 impl Container {
+    /// Returns why the engine on this machine cannot use a file of this form, if it cannot. A newer
+    /// version can.
+    pub fn too_old_for(&self, form: Form) -> Option<String> {
+        (form == Form::Quadlet).then(|| quadlet::too_old(self)).flatten()
+    }
+
     /// Writes the container in a file format. The same container always gives the same bytes.
     ///
     /// # Errors

@@ -2,6 +2,49 @@
 
 use super::{Container, Folder, Groups, Network, Port, at_home, head};
 
+/// The first podman with quadlets.
+const FIRST: [u32; 2] = [4, 4];
+/// Keys that older generators refuse, the first podman that accepts them, and the option of
+/// `podman run` that does the same (`supportedContainerKeys` in podman's
+/// `pkg/systemd/quadlet/quadlet.go`).
+const NEWER: [(&str, [u32; 2], &str); 4] = [
+    ("WorkingDir", [4, 6], "--workdir"),
+    ("ShmSize", [4, 7], "--shm-size"),
+    ("Entrypoint", [5, 0], "--entrypoint"),
+    ("GroupAdd", [5, 1], "--group-add"),
+];
+
+/// Returns whether the engine is older than a release. An unknown version counts as new.
+fn is_older(container: &Container, release: [u32; 2]) -> bool {
+    let own = container.engine_version.as_deref().and_then(|version| {
+        let mut parts = version.split(['.', '+', '-', '~']).map(str::parse);
+        Some([parts.next()?.ok()?, parts.next()?.ok()?])
+    });
+    own.is_some_and(|own: [u32; 2]| own < release)
+}
+
+/// Returns that the engine has no quadlets, if it is too old.
+pub(super) fn too_old(container: &Container) -> Option<String> {
+    let version = container.engine_version.as_ref()?;
+    let [major, minor] = FIRST;
+    is_older(container, FIRST).then(|| {
+        format!(
+            "{} {version} has no quadlets; this file needs version {major}.{minor} or newer",
+            container.engine
+        )
+    })
+}
+
+/// Returns the line that sets a key, in a form that the engine's generator accepts. `value` is
+/// escaped.
+fn key(container: &Container, name: &str, value: &str) -> String {
+    let is_newer = |row: &&(&str, [u32; 2], &str)| row.0 == name && is_older(container, row.1);
+    match NEWER.iter().find(is_newer) {
+        Some((_, _, option)) => format!("PodmanArgs={option}={value}"),
+        None => format!("{name}={value}"),
+    }
+}
+
 /// Returns the `.container` file.
 pub(super) fn print(container: &Container) -> String {
     let unit = container.name();
@@ -11,6 +54,7 @@ pub(super) fn print(container: &Container) -> String {
         "# For one user: save this file as ~/.config/containers/systemd/{unit}.container, then run"
     ));
     lines.push(format!("# systemctl --user daemon-reload && systemctl --user start {unit}"));
+    lines.extend(too_old(container).map(|why| format!("# {why}.")));
     lines.push("[Unit]".to_owned());
     lines.push(format!("Description=build-pipeline track {}", container.track));
     lines.push("\n[Container]".to_owned());
@@ -20,19 +64,21 @@ pub(super) fn print(container: &Container) -> String {
     lines.extend(container.devices.iter().map(|device| format!("AddDevice={device}")));
     match &container.groups {
         Groups::None => {}
-        Groups::Keep => lines.push("GroupAdd=keep-groups".to_owned()),
+        Groups::Keep => lines.push(key(container, "GroupAdd", "keep-groups")),
         Groups::Numbers(numbers) if numbers.is_empty() => lines.push(
-            "# No device node was found: add one GroupAdd= line for each number that this command prints:\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
+            "# No device node was found: add one line PodmanArgs=--group-add=NUMBER for each number that this command prints:\n# stat -c %g /dev/kfd /dev/dri/renderD*".to_owned(),
         ),
         Groups::Numbers(numbers) => {
-            lines.extend(numbers.iter().map(|number| format!("GroupAdd={number}")));
+            let line = |number: &u32| key(container, "GroupAdd", &number.to_string());
+            lines.extend(numbers.iter().map(line));
         }
     }
     if let Some((uid, gid)) = container.user {
         lines.push(format!("User={uid}\nGroup={gid}"));
     }
     lines.push("NoNewPrivileges=true".to_owned());
-    lines.extend(container.shared_memory.map(|size| format!("ShmSize={size}g")));
+    lines
+        .extend(container.shared_memory.map(|size| key(container, "ShmSize", &format!("{size}g"))));
     for folder in container.mounts() {
         let (host, options) = (path(&folder.host), folder.options(container.relabels));
         lines.push(format!("Volume={host}:{}{options}", escaped(&folder.container)));
@@ -52,8 +98,8 @@ pub(super) fn print(container: &Container) -> String {
     }
     // Old generators do not support variables without a value in `Environment`.
     lines.extend(container.passed.iter().map(|name| format!("PodmanArgs=--env {name}")));
-    lines.extend(container.work.map(|work| format!("WorkingDir={work}")));
-    lines.extend(container.entrypoint.as_ref().map(|one| format!("Entrypoint={}", word(one))));
+    lines.extend(container.work.map(|work| key(container, "WorkingDir", work)));
+    lines.extend(container.entrypoint.as_ref().map(|one| key(container, "Entrypoint", &word(one))));
     if !container.command.is_empty() {
         let words: Vec<String> = container.command.iter().map(|one| word(one)).collect();
         lines.push(format!("Exec={}", words.join(" ")));

@@ -389,6 +389,77 @@ fn a_socket_that_is_closed_is_found_and_an_open_one_is_not() {
     }
 }
 
+/// The socket file of a killed engine remains. The engine is an error if nothing else works.
+#[test]
+fn an_engine_that_does_not_answer_is_found() {
+    let mut machine = machine::read("strix-halo", "");
+    machine.engines[0].may_connect = Some(true);
+    let podman = machine.engines[0].clone();
+    let refused = "Connection refused (os error 111)";
+    let dead = host::Engine {
+        may_connect: Some(true),
+        trouble: Some(refused.to_owned()),
+        ..host::Engine::new(EngineKind::Docker, Some("/run/docker.sock".to_owned()), false)
+    };
+    for (engines, unusable, severity, repair) in [
+        (vec![dead.clone()], Some(refused), Severity::Error, "sudo systemctl restart docker."),
+        (
+            vec![podman.clone(), dead.clone()],
+            None,
+            Severity::Note,
+            "sudo systemctl restart docker.",
+        ),
+        // A variable names something that is not a socket.
+        (vec![podman], Some("tcp://far"), Severity::Error, "# start the engine"),
+    ] {
+        machine.selected = unusable.is_none().then_some(0);
+        machine.unusable = unusable.map(str::to_owned);
+        machine.engines = engines;
+        let checks = check(&machine, &images());
+        let found = one(&checks, "engine-present");
+        assert_eq!(found.findings[0].severity, severity, "{found:?}");
+        assert!(found.seen.contains(unusable.unwrap_or(refused)), "{found:?}");
+        assert!(found.findings[0].repair[0].starts_with(repair), "{found:?}");
+        assert_eq!(found.findings[0].seen.contains("use rootless podman"), unusable.is_none());
+    }
+    machine.engines = vec![dead];
+    assert_eq!(one(&check(&machine, &images()), "engine-socket").result, Outcome::Skipped);
+}
+
+/// Space on the disk of an engine that builds do not use does not help.
+#[test]
+fn only_the_disk_of_the_selected_engine_counts() {
+    let mut machine = machine::read("strix-halo", "");
+    let (own, other) = ("/home/kim/.local/share/containers/storage", "/var/lib/docker");
+    let docker = host::Engine {
+        store: Some(other.to_owned()),
+        ..host::Engine::new(EngineKind::Docker, Some("/run/docker.sock".to_owned()), false)
+    };
+    machine.engines.push(docker);
+    let disk = |path: &str, free| host::Disk { path: path.to_owned(), free };
+    for (selected, own_free, other_free, result, place) in [
+        (Some(0), 1_000_000_000, 900_000_000_000, Outcome::Found, own),
+        (Some(0), 900_000_000_000, 1_000_000_000, Outcome::Ok, own),
+        (Some(1), 900_000_000_000, 1_000_000_000, Outcome::Found, other),
+        (Some(1), 1_000_000_000, 900_000_000_000, Outcome::Ok, other),
+        (None, 1, 1, Outcome::Skipped, "no engine"),
+    ] {
+        machine.selected = selected;
+        machine.disks = vec![disk(own, own_free), disk(other, other_free)];
+        let checks = check(&machine, &images());
+        let found = one(&checks, "disk-space");
+        assert_eq!(found.result, result, "{found:?}");
+        assert!(found.seen.ends_with(place), "{found:?}");
+        for finding in &found.findings {
+            let name = machine.selected_engine().unwrap().kind.as_str();
+            assert!(finding.repair[0].starts_with(&format!("{name} system df")), "{finding:?}");
+        }
+    }
+    machine.selected = Some(0);
+    machine.disks = vec![disk(other, 900_000_000_000)];
+    assert_eq!(one(&check(&machine, &images()), "disk-space").result, Outcome::Skipped);
+}
+
 /// Docker Desktop runs containers in a virtual machine, with a kernel of its own.
 #[test]
 fn an_engine_in_a_virtual_machine_is_named() {
@@ -459,6 +530,8 @@ fn an_engine_that_lacks_a_fix_is_noted() {
         let checks = check(&machine, &images());
         let found = one(&checks, "engine-version");
         assert_eq!(found.result, result, "{version:?}: {found:?}");
+        // The summary names the engine once, however many fixes it lacks.
+        assert_eq!(found.seen.matches(version.unwrap_or("reported")).count(), 1, "{found:?}");
         for finding in &found.findings {
             assert_eq!(finding.severity, Severity::Note);
             assert!(finding.why.contains("CVE-2") && finding.repair[0].contains("dnf upgrade"));

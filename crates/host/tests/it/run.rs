@@ -23,14 +23,8 @@ pub(crate) fn rows() -> Rows {
 /// The engines that files are written for.
 pub(crate) fn engines() -> [(&'static str, Engine); 3] {
     let engine = |kind, is_rootless, runtime: &str| Engine {
-        kind,
-        socket: None,
-        is_rootless,
-        may_connect: None,
-        version: None,
         runtime: Some(runtime.to_owned()),
-        builder: None,
-        kernel: None,
+        ..Engine::new(kind, None, is_rootless)
     };
     [
         ("podman-rootless-crun", engine(EngineKind::Podman, true, "crun")),

@@ -207,6 +207,42 @@ fn podmans_generator_takes_the_quadlets() {
     assert!(count > 40);
 }
 
+/// A generator refuses a file with a key that it does not know.
+#[test]
+fn a_quadlet_has_only_keys_that_the_podman_knows() {
+    let (rows, machine) = (rows(), machine::read("strix-halo", ""));
+    let keys = ["WorkingDir=", "ShmSize=", "Entrypoint=", "GroupAdd="];
+    let options = ["--workdir=", "--shm-size=", "--entrypoint=", "--group-add="];
+    for (version, known, is_too_old) in [
+        (Some("4.3.1+ds1-8"), [false, false, false, false], true),
+        (Some("3.4.4"), [false, false, false, false], true),
+        (Some("4.4.0"), [false, false, false, false], false),
+        (Some("4.6.1"), [true, false, false, false], false),
+        (Some("4.9.3"), [true, true, false, false], false),
+        (Some("5.0.3"), [true, true, true, false], false),
+        (Some("5.1.0-rc1"), [true, true, true, true], false),
+        (Some("5.10.0"), [true, true, true, true], false),
+        (Some("unknown"), [true, true, true, true], false),
+        (None, [true, true, true, true], false),
+    ] {
+        for (name, mut engine) in engines().into_iter().filter(|(name, _)| *name != "docker") {
+            engine.version = version.map(str::to_owned);
+            let mut wish = wish("trainer", &rows, &machine, &engine);
+            wish.entrypoint = Some("bash".to_owned());
+            let container = container(&wish).unwrap();
+            let text = container.print(Form::Quadlet).unwrap();
+            for ((key, option), is_known) in keys.iter().zip(options).zip(known) {
+                let (as_key, as_option) = (format!("\n{key}"), format!("\nPodmanArgs={option}"));
+                assert_eq!(text.contains(&as_key), is_known, "{version:?} {key}\n{text}");
+                assert_eq!(text.contains(&as_option), !is_known, "{version:?} {key}\n{text}");
+            }
+            assert_eq!(container.too_old_for(Form::Quadlet).is_some(), is_too_old, "{name}");
+            assert_eq!(text.contains("has no quadlets"), is_too_old, "{text}");
+            assert_eq!(container.too_old_for(Form::Shell), None);
+        }
+    }
+}
+
 #[test]
 fn dockers_parser_takes_the_compose_files() {
     let compose =

@@ -9,6 +9,7 @@ use project::{environment, state};
 
 use super::report::{CleanReport, Found, Kind, State, Unanswered};
 use super::task::Task;
+use crate::machine::chain;
 
 /// Cleans all engines, one after another.
 pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
@@ -17,6 +18,8 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
     let is_told = around.own_host.is_some();
     // The engine whose program was started and has answered.
     let mut started = None;
+    // Why the usual sockets do not lead to the engine that was requested.
+    let mut silent = Vec::new();
     for candidate in candidates(&around).into_iter().take(if is_told { 1 } else { usize::MAX }) {
         let is_other = matches!((task.wanted, candidate.kind), (Some(a), Some(b)) if a != b);
         // A podman socket leads to the same store as the podman program.
@@ -34,15 +37,17 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
         if let Address::Socket(socket) = &address
             && let Err(error) = std::os::unix::net::UnixStream::connect(socket)
         {
+            let reason = format!("`{}`: {error}", socket.display());
             // A default socket may not exist.
             if candidate.is_named {
-                let reason = format!("`{}`: {error}", socket.display());
                 report.unanswered.push(Unanswered { engine: candidate.origin, reason });
+            } else {
+                silent.push(format!("{}: {reason}", candidate.origin));
             }
             continue;
         }
         match one(task, &address, &mut seen, report).await {
-            Ok(false) => {}
+            Ok(false) => silent.push(format!("{}: another engine answers", candidate.origin)),
             Ok(true) => {
                 if matches!(address, Address::PodmanProgram(_)) {
                     started = candidate.kind;
@@ -55,6 +60,17 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
                 report.unanswered.push(Unanswered { engine: candidate.origin, reason });
             }
         }
+    }
+    // The user named this engine, so it is not enough to clean the disk.
+    if let Some(wanted) = task.wanted
+        && report.engines.is_empty()
+        && report.unanswered.is_empty()
+    {
+        let reason = match silent.as_slice() {
+            [] => "it is not installed".to_owned(),
+            silent => silent.join("; "),
+        };
+        report.unanswered.push(Unanswered { engine: wanted.to_string(), reason });
     }
 }
 
@@ -161,16 +177,6 @@ fn is_under_way(run: &RunId) -> bool {
 /// its bases. This check works even if another user has the run's records.
 fn is_open(port: u16) -> bool {
     std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).is_ok()
-}
-
-fn chain(error: &EngineError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

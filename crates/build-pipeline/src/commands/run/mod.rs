@@ -101,6 +101,10 @@ fn container(prepared: &Prepared, args: &Run) -> Result<Container, Failure> {
             "a rootless engine without crun cannot keep the user's groups, so GPU programs may fail with `Permission denied`; `build-pipeline doctor` shows how to fix that",
         );
     }
+    let too_old = args.print.and_then(|form| container.too_old_for(form_of(form)));
+    if let Some(why) = too_old {
+        output::warn("engine-version", &format!("{why}; `--print shell` works with every version"));
+    }
     Ok(container)
 }
 
