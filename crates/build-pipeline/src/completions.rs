@@ -27,12 +27,50 @@ pub(crate) fn script(shell: Shell, mut command: Command, data: &Data) -> String 
     // clap_complete 4.6.11 uses two names for each function if the program's name contains a `-`.
     let text = text.replace("build__subcmd__pipeline", "build__pipeline");
     let words = |name| values.get(name).map(|values| values.join(" ")).unwrap_or_default();
+    if shell == Shell::Fish {
+        return fish(&text, &command, &values);
+    }
     let (tracks, images) = (words("TRACK"), words("REF"));
     let images = if images.is_empty() { images } else { format!(" 'images:image:({images})'") };
     let function = format!(
         "{ZSH_START}\n_build_pipeline_tracks_or_files() {{\n    _alternative 'tracks:track:({tracks})'{images} 'files:file:_files'\n}}\n"
     );
     text.replace(ZSH_START, &function).replace(":_hosts", ":_build_pipeline_tracks_or_files")
+}
+
+/// Returns clap's script for fish with the values of positional arguments. clap_complete 4.6.11
+/// leaves them out, and does not recognise an option that still lacks its value.
+fn fish(text: &str, command: &Command, values: &BTreeMap<&'static str, Vec<String>>) -> String {
+    const FAILS: &str = "-- $cmd 2>/dev/null\n    or return\n";
+    const WITH_VALUE: &str = "-- $cmd '' 2>/dev/null\n    or return\n";
+    let retried = FAILS.replace("or return\n", "or argparse -s (OPTIONS) ") + WITH_VALUE;
+    let retried = retried.replace("OPTIONS", "__fish_build_pipeline_global_optspecs");
+    let mut text = text.replace(FAILS, &retried);
+    for below in command.get_subcommands() {
+        let used = format!("__fish_build_pipeline_using_subcommand {}", below.get_name());
+        text.push_str(&positional(below, &used, values));
+        for lowest in below.get_subcommands() {
+            let used = format!("{used}; and __fish_seen_subcommand_from {}", lowest.get_name());
+            text.push_str(&positional(lowest, &used, values));
+        }
+    }
+    text
+}
+
+/// Returns the lines for fish that offer the values of a command's positional arguments. `used` is
+/// the condition that the command line has the command.
+fn positional(
+    command: &Command,
+    used: &str,
+    values: &BTreeMap<&'static str, Vec<String>>,
+) -> String {
+    let line = |arg: &Arg| {
+        let name = arg.get_value_names()?.first()?.as_str();
+        let words = values.get(name)?.join(" ");
+        let no_files = if TRACK_OR_FILE.contains(&name) { "" } else { " -f" };
+        Some(format!("complete -c build-pipeline -n \"{used}\"{no_files} -a \"{words}\"\n"))
+    };
+    command.get_positionals().filter_map(line).collect()
 }
 
 /// Returns the values of arguments, by the name of the value in the help.

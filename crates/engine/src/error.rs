@@ -139,6 +139,12 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Returns whether the engine cannot give files to other users, because its user namespace lacks
+    /// their IDs.
+    pub fn lacks_user_ids(&self) -> bool {
+        matches!(self, Self::Dockerfile { detail, .. } if is_without_ids(detail))
+    }
+
     /// Returns whether the engine itself reports that something is missing or does not work. Other
     /// failures may be temporary: a lost connection, a timeout, or a daemon that is busy or
     /// restarting.
@@ -177,6 +183,30 @@ pub(crate) fn is_content_gone(detail: &str) -> bool {
     is_snapshot || (detail.contains("lease \"") && detail.ends_with("\": not found"))
 }
 
+/// Returns whether the engine's message reports that it cannot give a file to another user, because
+/// its user namespace lacks the ID.
+pub(crate) fn is_without_ids(detail: &str) -> bool {
+    detail.contains("lchown ") && detail.ends_with("invalid argument")
+}
+
+/// Returns the engine's message without the Go structures that it contains, such as podman's
+/// `copier.request{Request:"PUT", …}`, which has 2,000 characters. The text after the last one has
+/// the cause.
+pub(crate) fn without_structures(detail: &str) -> &str {
+    let is_name = |word: &str| {
+        let part = |part: &str| !part.is_empty() && part.chars().all(char::is_alphanumeric);
+        word.split_once('.').is_some_and(|(package, name)| part(package) && part(name))
+    };
+    let begins = detail.match_indices('{').any(|(at, _)| {
+        let word = detail[..at].rsplit([' ', '*', '&', '"']).next().unwrap_or_default();
+        is_name(word) && detail[at + 1..].starts_with(|c: char| c.is_ascii_uppercase())
+    });
+    match detail.rsplit_once("}: ") {
+        Some((_, rest)) if begins && !rest.trim().is_empty() => rest,
+        _ => detail,
+    }
+}
+
 /// Returns whether the engine's message reports a full disk.
 pub(crate) fn is_disk_full(detail: &str) -> bool {
     detail.contains("no space left on device")
@@ -207,5 +237,28 @@ pub(crate) fn judge(action: &str, status: Option<u16>, detail: &str) -> EngineEr
         Some(404) => EngineError::NotFound { action, detail },
         _ if is_unknown_id(&detail) => EngineError::NotFound { action, detail },
         _ => EngineError::Refused { action, detail },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_ends_with_its_cause_and_without_structures() {
+        let long = "building at STEP \"COPY a /a\": storing \"/a\": error during bulk transfer for copier.request{Request:\"PUT\", StatOptions:copier.StatOptions{CheckForArchives:false}, Rename:map[string]string(nil)}: copier: put: error setting ownership of \"/a\" to 1:1: lchown /a: invalid argument";
+        let cause =
+            "copier: put: error setting ownership of \"/a\" to 1:1: lchown /a: invalid argument";
+        assert_eq!(without_structures(long), cause);
+        assert!(is_without_ids(cause));
+        for kept in [
+            "building at STEP \"COPY a /a\": no such file",
+            "bad substitution ${a}: x",
+            "json: {\"a.b\": {}}: unexpected end",
+            "ends with copier.request{Request:\"PUT\"}",
+            "",
+        ] {
+            assert_eq!(without_structures(kept), kept);
+        }
     }
 }

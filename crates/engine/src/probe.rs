@@ -14,7 +14,7 @@ use names::Builder;
 
 use crate::build::{BuildRequest, Network, RUN_LABEL, RunId};
 use crate::dialect::Dialect;
-use crate::error::EngineError;
+use crate::error::{EngineError, is_without_ids};
 use crate::retry::retried;
 use crate::transcript::BuildEvent;
 use crate::wire::ByteStream;
@@ -93,11 +93,12 @@ pub(crate) fn executable(salt: &str) -> Vec<u8> {
     elf
 }
 
-/// Returns the Dockerfile of the probe. Each of its steps gets the label of the run.
+/// Returns the Dockerfile of the probe. Each of its steps gets the label of the run. The file
+/// belongs to another user than root, as some files of almost every image do.
 fn dockerfile(options: &str, run: &RunId) -> String {
     let run = run.as_str();
     format!(
-        "FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY {FILE} /{FILE}\nRUN {options}[\"/{FILE}\"]\n"
+        "FROM scratch\nLABEL {RUN_LABEL}={run}\nCOPY --chown=1:1 {FILE} /{FILE}\nRUN {options}[\"/{FILE}\"]\n"
     )
 }
 
@@ -202,7 +203,7 @@ fn nonsense(detail: String) -> EngineError {
 }
 
 /// Maps a failed probe to [`EngineError::Unavailable`] if the engine reported that it does not have
-/// its builder, or that the builder cannot read the context.
+/// its builder, that the builder cannot read the context, or that it lacks user IDs.
 fn judged(error: EngineError, dialect: &dyn Dialect) -> EngineError {
     let detail = match &error {
         EngineError::Dockerfile { detail, .. }
@@ -210,6 +211,9 @@ fn judged(error: EngineError, dialect: &dyn Dialect) -> EngineError {
         | EngineError::Refused { detail, .. } => detail.clone(),
         _ => return error,
     };
+    if is_without_ids(&detail) {
+        return EngineError::Unavailable { what: "user IDs for the files of images", detail };
+    }
     match dialect.missing(&detail.to_lowercase()) {
         Some(what) => EngineError::Unavailable { what, detail },
         None => error,
@@ -312,6 +316,23 @@ mod tests {
         }
         let lost = EngineError::Lost { action: String::new(), reason: String::new() };
         assert!(!judged(lost, &DockerBuilder::BuildKit).is_definitive());
+    }
+
+    /// A rootless podman whose user has no line in /etc/subuid maps only the user's own ID.
+    #[test]
+    fn an_engine_without_user_ids_is_a_definite_answer() {
+        let copied = "copier: put: error setting ownership of \"/probe\" to 1:1: lchown /probe: invalid argument";
+        let unpacked = "potentially insufficient UIDs or GIDs available in user namespace (requested 1:1 for /probe): Check /etc/subuid and /etc/subgid: lchown /probe: invalid argument";
+        for detail in [copied, unpacked] {
+            let error = EngineError::Dockerfile { detail: detail.to_owned(), line: Some(3) };
+            let error = judged(error, &crate::podman::Libpod);
+            assert!(error.is_definitive() && error.to_string().contains("user IDs"), "{error}");
+        }
+        let other = "copier: put: error creating \"/probe\": permission denied".to_owned();
+        let other = EngineError::Dockerfile { detail: other, line: Some(3) };
+        assert!(!judged(other, &crate::podman::Libpod).is_definitive());
+        let text = dockerfile("", &RunId::parse("probe-1-0-00002a").unwrap());
+        assert!(text.contains("COPY --chown=1:1 "), "the probe needs a second ID: {text}");
     }
 
     #[test]

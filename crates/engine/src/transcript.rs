@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::dialect::Dialect;
 use crate::dockerfile::{self, Instruction};
-use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full};
+use crate::error::{EngineError, RunFailure, is_content_gone, is_disk_full, without_structures};
 use crate::lines::{Line, LineAssembler};
 
 /// The maximum number of output lines in the error of a failed `RUN`.
@@ -206,6 +206,7 @@ impl Transcript {
 
     /// Turns the error message of a failed build into an [`EngineError`].
     pub(crate) fn judge(&self, detail: &str) -> EngineError {
+        let detail = without_structures(detail);
         let owned = detail.to_owned();
         if is_disk_full(detail) {
             return EngineError::DiskFull { action: "build the image".to_owned(), detail: owned };

@@ -80,6 +80,13 @@ impl ExecuteError {
         self.kind
     }
 
+    /// Returns whether the engine cannot give files to other users, because its user namespace lacks
+    /// their IDs.
+    pub fn lacks_user_ids(&self) -> bool {
+        let source = self.source.as_ref().and_then(|source| source.downcast_ref::<EngineError>());
+        source.is_some_and(EngineError::lacks_user_ids)
+    }
+
     pub(crate) fn registry(what: String, source: RegistryError) -> Self {
         let kind = match source.kind() {
             RegistryKind::Integrity => ErrorKind::Integrity,

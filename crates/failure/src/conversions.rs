@@ -185,7 +185,12 @@ impl From<&executor::ExecuteError> for Failure {
             },
             ExecuteKind::Patch => told.hint("`build-pipeline patch check COMPONENT` shows where and why; no RUN used this source"),
             ExecuteKind::Changed => told.hint("run the command again; if nobody changed the file in the meantime, this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
-            ExecuteKind::Engine => engine_hints(told),
+            ExecuteKind::Engine => engine_hints(told).hint(
+                "if the engine stopped during the build: start it again, then `build-pipeline clean` removes what the build left in it",
+            ),
+            ExecuteKind::Build if error.lacks_user_ids() => {
+                told.hint("`build-pipeline doctor` checks the user IDs of rootless engines")
+            }
             ExecuteKind::Build => without_network(told)
                 .hint("the lines above are the end of the build's log; finished steps are cached")
                 .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),

@@ -1,6 +1,7 @@
 //! Reads the files that `lint` checks, and looks for the files that these refer to.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use failure::{Failure, Kind};
@@ -205,10 +206,12 @@ fn read(here: &Path, names: &[PathBuf]) -> Read {
         let bytes = match read_bytes(&here.join(path)) {
             Ok(bytes) => bytes,
             Err(error) => {
+                let hint = match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "check the path",
+                    _ => "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
+                };
                 let told = Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
-                    .hint(
-                        "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
-                    );
+                    .hint(hint);
                 read.failed.get_or_insert(told);
                 continue;
             }

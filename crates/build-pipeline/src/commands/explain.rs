@@ -30,13 +30,16 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
         Ok(project) => project.tracks()?,
         Err(_) => global::data()?.tracks()?,
     };
-    let Some(track) = name.and_then(|name| tracks.find(name)) else {
+    // `verify` and `records` call the rehearsed image of a track `rehearsal-TRACK`.
+    let rehearsed = name.and_then(|name| name.strip_prefix("rehearsal-"));
+    let rehearsed = rehearsed.and_then(|name| tracks.find(name));
+    let Some(track) = rehearsed.or_else(|| name.and_then(|name| tracks.find(name))) else {
         return lint::explain(name, Some(&tracks));
     };
     let subject = Subject {
         tracks: vec![track.to_string()],
         variant: args.variant.clone(),
-        rehearse: args.rehearse,
+        rehearse: args.rehearse || rehearsed.is_some(),
         ..Subject::default()
     };
     let project = project?;

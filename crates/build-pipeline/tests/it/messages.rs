@@ -139,6 +139,37 @@ fn bash_completes_names_after_every_command() {
     }
 }
 
+/// fish offers only files after a command without such a line.
+#[test]
+fn fish_completes_names_after_every_command() {
+    let script = Project::new().run("completions fish").expect(0).stdout;
+    let offers = |command: &str, word: &str| {
+        let condition = format!("-n \"__fish_build_pipeline_using_subcommand {command}\"");
+        let mut lines = script.lines().filter(|line| line.contains(&condition));
+        lines.any(|line| {
+            let values = line.split_once(" -a \"").map_or("", |(_, values)| values);
+            !line.contains(" -l ") && values.trim_end_matches('"').split(' ').any(|one| one == word)
+        })
+    };
+    for (command, word) in [
+        ("build", "vulkan"),
+        ("plan", "vulkan"),
+        ("verify", "vulkan"),
+        ("status", "vulkan"),
+        ("run", "vulkan"),
+        ("smoke", "vulkan"),
+        ("explain", "vulkan"),
+        ("explain", "hsa-override-in-image"),
+        ("bump", "vllm-openai-rocm"),
+        ("pins; and __fish_seen_subcommand_from show", "vllm-openai-rocm"),
+    ] {
+        assert!(offers(command, word), "{command}: {word}");
+    }
+    // `--track` without a value is not a reason to stop.
+    let retried = "or argparse -s (__fish_build_pipeline_global_optspecs) -- $cmd '' 2>/dev/null";
+    assert!(script.contains(retried), "{script}");
+}
+
 #[test]
 fn completions_contain_the_images_that_were_pushed() {
     let (project, base) = (Project::new(), Base::push(407));
