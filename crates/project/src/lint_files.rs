@@ -208,7 +208,9 @@ fn read(here: &Path, names: &[PathBuf]) -> Read {
             Err(error) => {
                 let hint = match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "check the path",
-                    _ => "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`",
+                    _ => {
+                        "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`"
+                    }
                 };
                 let told = Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
                     .hint(hint);

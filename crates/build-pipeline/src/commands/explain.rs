@@ -32,7 +32,7 @@ pub(crate) fn run(global: &Global, args: &Explain) -> Result<(), Failure> {
     };
     // `verify` and `records` call the rehearsed image of a track `rehearsal-TRACK`.
     let rehearsed = name.and_then(|name| name.strip_prefix("rehearsal-"));
-    let rehearsed = rehearsed.and_then(|name| tracks.find(name));
+    let rehearsed = rehearsed.and_then(|track| tracks.find(track));
     let Some(track) = rehearsed.or_else(|| name.and_then(|name| tracks.find(name))) else {
         return lint::explain(name, Some(&tracks));
     };

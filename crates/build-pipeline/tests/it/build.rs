@@ -65,6 +65,8 @@ fn explain_says_which_input_changed_since_a_track_was_built() {
     let json: Value = serde_json::from_str(&json).unwrap();
     crate::schemas::check(&project, "explain", std::slice::from_ref(&json));
     assert_eq!(json["steps"][1]["standing"], "changed");
+    // The name that `verify` and `records` use.
+    project.run("explain rehearsal-ollama").expect(0).prints("edit.env.OLLAMA_NUM_PARALLEL");
     project.run("explain olama").expect(2).says("did you mean `ollama`?");
 }
 

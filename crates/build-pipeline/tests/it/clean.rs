@@ -202,9 +202,9 @@ fn what_is_ours_goes_from_docker_and_the_rest_stays() {
     };
     let with_ours = all();
     // Only the engine given with `--engine` is cleaned, regardless of the variables.
-    for variable in ["DOCKER_HOST", "BUILD_PIPELINE_HOST"] {
+    for (variable, code) in [("DOCKER_HOST", 0), ("BUILD_PIPELINE_HOST", 1)] {
         let mut command = project.command(&["clean", "--engine", "podman"]);
-        let other = ran(command.env(variable, &host).output().unwrap()).expect(0);
+        let other = ran(command.env(variable, &host).output().unwrap()).expect(code);
         assert!(!other.stdout.contains("docker"), "{variable}: {}", other.stdout);
         assert_eq!(all(), with_ours, "{variable}");
     }

@@ -139,6 +139,24 @@ fn what_is_finished_needs_no_engine() {
     watched.on(&dead, &format!("{BUILD} --fresh")).expect(3);
 }
 
+/// The build may have left containers and images in the engine.
+#[test]
+fn an_engine_that_stops_during_a_build_is_followed_by_a_hint_to_clean() {
+    let watched = Watched::new();
+    let proxy = EngineProxy::start(&dockerd().socket());
+    let said = std::thread::scope(|scope| {
+        let build = scope.spawn(|| watched.on(&proxy.socket(), BUILD));
+        // The engine has been tested before the first request to the registry.
+        while watched.registry.requests().is_empty() && !build.is_finished() {
+            std::thread::yield_now();
+        }
+        proxy.break_builds(usize::MAX);
+        build.join().unwrap()
+    });
+    assert!(proxy.builds() > 1, "the test and the step");
+    said.expect(3).says("`build-pipeline clean` removes what the build left");
+}
+
 #[test]
 fn a_docker_without_buildkit_builds_with_its_classic_builder_and_a_warning() {
     let watched = Watched::new();

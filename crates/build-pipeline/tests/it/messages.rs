@@ -155,11 +155,10 @@ fn fish_completes_names_after_every_command() {
         ("build", "vulkan"),
         ("plan", "vulkan"),
         ("verify", "vulkan"),
-        ("status", "vulkan"),
         ("run", "vulkan"),
         ("smoke", "vulkan"),
         ("explain", "vulkan"),
-        ("explain", "hsa-override-in-image"),
+        ("explain", "hsa-override-identity"),
         ("bump", "vllm-openai-rocm"),
         ("pins; and __fish_seen_subcommand_from show", "vllm-openai-rocm"),
     ] {
