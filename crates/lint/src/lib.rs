@@ -35,7 +35,7 @@ mod usage;
 mod workflows;
 mod yaml;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::pins::Pins;
 pub use data::{Evidence, Rule, Severity, rule, rules};
@@ -185,6 +185,9 @@ pub fn check_pins(
     in_order(all.all, text)
 }
 
+/// The rule for services without a login.
+const OPEN: &str = "service-open";
+
 /// The rule for image names without a registry.
 const SHORT_NAME: &str = "image-short-name";
 
@@ -199,6 +202,16 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     let is_image = |one: &&Finding| one.rule.id.starts_with("image-") && one.rule.id != SHORT_NAME;
     let images: BTreeSet<usize> = found.iter().filter(is_image).map(|one| one.line).collect();
     found.retain(|one| one.rule.id != SHORT_NAME || !images.contains(&one.line));
+    // One finding about an open service is enough for a line: the most severe one.
+    let open = |one: &Finding| (one.rule.id == OPEN).then_some((one.severity, one.message.clone()));
+    let mut worst: BTreeMap<usize, (Severity, String)> = BTreeMap::new();
+    for (line, own) in found.iter().filter_map(|one| Some((one.line, open(one)?))) {
+        let first = worst.entry(line).or_insert_with(|| own.clone());
+        if own.0 < first.0 {
+            *first = own;
+        }
+    }
+    found.retain(|one| open(one).is_none_or(|own| worst.get(&one.line) == Some(&own)));
     // Whether PyTorch reads an option does not matter if it conflicts with another one.
     let conflicts: Vec<usize> = found
         .iter()
@@ -277,7 +290,8 @@ impl<'r> Hit<'r> {
             Some(severity) => self.at_most(severity),
             None => self,
         };
-        hit.evidence(row.evidence.as_ref())
+        let help = row.advice.clone().or(hit.help);
+        Self { help, ..hit }.evidence(row.evidence.as_ref())
     }
 
     /// Replaces the source, if `evidence` is given.

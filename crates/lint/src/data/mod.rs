@@ -170,6 +170,8 @@ pub(crate) struct Row {
     /// The message; empty if the rule's code writes it.
     pub(crate) message: String,
     pub(crate) severity: Option<Severity>,
+    /// What to do, instead of the rule's advice.
+    pub(crate) advice: Option<String>,
     pub(crate) gpus: Vec<GpuTarget>,
     pub(crate) evidence: Option<Evidence>,
 }

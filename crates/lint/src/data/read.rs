@@ -178,12 +178,14 @@ impl Named<'_> {
     fn row_without_message(&self, report: &mut Report<'_>) -> Result<Row, Reported> {
         let rule = self.table.required(report, "rule", "rule = \"image-latest\"", line);
         let severity = self.table.optional(report, "severity", severity);
+        let advice = self.table.optional(report, "advice", line);
         let gpus = self.table.texts(report, "gpus", "gfx1151", gpu);
         let evidence = self.evidence(report);
         Ok(Row {
             rule: rule?,
             message: String::new(),
             severity: severity?,
+            advice: advice?,
             gpus: gpus?,
             evidence: evidence?,
         })

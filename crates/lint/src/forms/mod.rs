@@ -567,7 +567,7 @@ pub const VARIABLE: Form = Form::of(
             Key::optional(
                 "unless",
                 Kind::Texts,
-                "Variables, or variables with values: the row does not apply to files that set one of them.",
+                "Variables, or variables with values: the row does not apply to files that set one of them. `NAME==0` is a package whose release starts with 0.",
                 "none",
                 "unless = [\"PYTORCH_TUNABLEOP_TUNING=0\"]",
             ),
@@ -632,6 +632,13 @@ pub const WORD: Form = Form::of(
                  commands that match it.",
                 "none",
                 "except = '--yes'",
+            ),
+            Key::optional(
+                "advice",
+                Kind::Text,
+                "What to do.",
+                "the advice of the rule",
+                "advice = \"pin it\"",
             ),
             Key::optional(
                 "commands",

@@ -3,10 +3,11 @@
 
 use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
+        Kind::Dockerfile if gets_groups(facts, context) => {}
         Kind::Dockerfile => own_group(facts, found),
         Kind::Shell => {
             service_user(facts, found);
@@ -14,6 +15,17 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         }
         _ => {}
     }
+}
+
+/// Returns whether a compose file in the folder of a Dockerfile passes a group of the host other than
+/// `video`.
+pub(super) fn gets_groups(facts: &Facts<'_>, context: Context<'_>) -> bool {
+    let Some(files) = context.exists else { return false };
+    files.compose_files(facts.file).iter().any(|text| {
+        let compose = Facts::read("compose.yml", text);
+        let mut options = compose.containers.iter().flat_map(|one| &one.options);
+        options.any(|one| one.text.strip_prefix("--group-add=").is_some_and(|name| name != "video"))
+    })
 }
 
 /// Texts that show that the author knows the group of the host.

@@ -6,7 +6,7 @@ use super::{for_gpu, health, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
-use crate::{Context, Facts, Findings, Hit};
+use crate::{Context, Facts, Findings, Hit, Severity};
 
 /// Rules about the isolation of containers, which do not apply to examples.
 const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
@@ -26,7 +26,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         });
     }
     for problem in &facts.problems {
-        found.add(problem.rule, problem.line, problem.message.as_str());
+        let hit = Hit::new(problem.rule, problem.line, problem.message.as_str());
+        found.hit(if problem.rule == OPEN { hit.at_most(Severity::Information) } else { hit });
     }
     group_numbers(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();

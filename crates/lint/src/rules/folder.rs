@@ -1,6 +1,8 @@
 //! What other files in the folder say: the user of an image that a compose file builds, and the
 //! scripts that are copied into an image.
 
+use std::collections::BTreeSet;
+
 use super::traps::last_user;
 use crate::containers::DOCKERFILE;
 use crate::dockerfile::instructions;
@@ -101,6 +103,28 @@ pub(super) fn judged<'r>(facts: &Facts<'_>, setting: &Setting, hit: Hit<'r>) -> 
     };
     let may_read = facts.kind == Kind::Compose && service(facts, setting).is_some_and(is_built);
     if may_read { hit.at_most(Severity::Warning) } else { hit }
+}
+
+/// Returns the lists of requirements that the Dockerfile names: the file itself, or that of the
+/// service that gets a variable.
+pub(super) fn lists(facts: &Facts<'_>, setting: &Setting, context: Context<'_>) -> Vec<String> {
+    let Some(files) = context.exists else { return Vec::new() };
+    let (text, folder) = match facts.kind {
+        Kind::Dockerfile => (facts.text.to_owned(), String::new()),
+        Kind::Compose => {
+            let Some(container) = service(facts, setting) else { return Vec::new() };
+            let Some(text) = dockerfile(facts, container, context) else { return Vec::new() };
+            let folder = path(container).and_then(|path| path.rsplit_once('/'));
+            (text, folder.map_or(String::new(), |(folder, _)| format!("{folder}/")))
+        }
+        _ => return Vec::new(),
+    };
+    let ends = |c: char| c.is_whitespace() || "\"',[]".contains(c);
+    let is_list = |word: &&str| word.ends_with(".txt") && word.contains("requirements");
+    let names: BTreeSet<&str> =
+        text.split(ends).filter(is_list).map(|word| word.trim_start_matches("./")).collect();
+    let read = |name: &&str| files.in_context(facts.file, &format!("{folder}{name}"));
+    names.iter().filter_map(read).take(MOST).collect()
 }
 
 /// Returns whether a script in the folder, which is copied into the image, contains the name of a

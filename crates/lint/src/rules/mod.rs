@@ -96,7 +96,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     rocm::run(facts, context, found);
     commands::run(facts, found);
     builds::run(facts, context, found);
-    traps::run(facts, found);
+    traps::run(facts, context, found);
     stages::run(facts, found);
     targets::flash_attention(facts, found);
     contents::run(facts, found);
@@ -126,7 +126,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     lists::run(facts, found);
     moving::run(facts, found);
     operators::run(facts, found);
-    access::run(facts, found);
+    access::run(facts, context, found);
     chips::run(facts, found);
     names::run(facts, found);
     words::run(facts, context, found);

@@ -155,7 +155,8 @@ fn releases(
                 found.add("packages-do-not-match", line(name), format!("pin `{name}`: {message}"));
             }
         }
-        if let Some(hit) = stale_index(&release.index, 1, context) {
+        let gpu = context.gpu.or(context.project_gpu);
+        if let Some(hit) = stale_index(&release.index, 1, gpu, context) {
             found.hit(Hit { line: line(name), ..hit });
         }
         let Some(compat) = context.compat else { continue };

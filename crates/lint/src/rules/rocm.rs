@@ -42,7 +42,9 @@ pub(super) fn judge(
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
         let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
-        let is_other = sure == Match::Unknown && is_for_servers;
+        // Advice for one GPU needs a reason to think of that GPU.
+        let is_other = sure == Match::Unknown
+            && (is_for_servers || !facts.target.is_hinted(&row.row.gpus, facts));
         if !row.without_gpu && (!is_wanted || is_other || has_any(facts, &row.unless)) {
             Match::No
         } else if !row.without_gpu {

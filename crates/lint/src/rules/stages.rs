@@ -193,13 +193,13 @@ fn without_driver(facts: &Facts<'_>, stages: &[usize], found: &mut Findings<'_>)
         let text = one.words.iter().map(|word| word.text.as_str());
         stages.contains(&one.stage) && text.into_iter().any(|word| word.ends_with(".sh"))
     });
-    // Debian's loader and its tools recommend the driver.
+    // Debian's loader, which the tools and the SDK need, recommends the driver.
     let is_recommended = facts.commands.iter().any(|one| {
         let words = one.texts();
         let has = |wanted: &str| words.iter().any(|word| word.starts_with(wanted));
         stages.contains(&one.stage)
             && has("apt")
-            && (has("vulkan-tools") || has("libvulkan"))
+            && ["vulkan-tools", "vulkan-sdk", "libvulkan"].into_iter().any(has)
             && !has("--no-install-recommends")
     });
     let build = facts.commands.iter().find(is_build);

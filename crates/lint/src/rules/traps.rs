@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::folder::is_root;
-use super::images;
+use super::{access, images};
 use crate::dockerfile::{Instruction, here_document, own_lines};
 use crate::shell::{Setting, UNKNOWN};
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Dockerfile => {
             arguments(facts, found);
             sources(facts, found);
-            user(facts, found);
+            if !access::gets_groups(facts, context) {
+                user(facts, found);
+            }
         }
         Kind::Shell => {
             first_line(facts, found);

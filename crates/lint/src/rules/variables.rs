@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::names::GfxVersion;
 use ::pins::Releases;
 
-use super::{for_gpu, images, ollama, packages, rocm, targets};
+use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
@@ -70,7 +70,7 @@ fn known(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if is_fine
             || is_other_rocm
             || is_solved(facts, row)
-            || is_other_release(facts, setting, row)
+            || is_other_release(facts, setting, row, context)
         {
             continue;
         }
@@ -287,18 +287,37 @@ fn is_solved(facts: &Facts<'_>, row: &VariableRow) -> bool {
 /// Returns whether the row applies to none of the known releases of its package: those in the
 /// setting's image, and those that the file installs. If the image is unknown, the images that the
 /// file refers to are used. If no release is known, returns whether the row needs one.
-fn is_other_release(facts: &Facts<'_>, setting: &Setting, row: &VariableRow) -> bool {
+fn is_other_release(
+    facts: &Facts<'_>,
+    setting: &Setting,
+    row: &VariableRow,
+    context: Context<'_>,
+) -> bool {
     let Some(package) = &row.package else { return false };
     let own = setting.program.as_deref();
     let others =
         facts.images.iter().filter(|_| own.is_none()).map(|image| image.reference.as_str());
     let programs = own.into_iter().chain(others);
+    let lists = folder::lists(facts, setting, context);
+    let lists: Vec<Facts<'_>> =
+        lists.iter().map(|text| Facts::read("requirements.txt", text)).collect();
+    let listed = lists.iter().flat_map(|list| &list.packages);
+    let installed = listed.clone().filter(|one| one.name == *package);
     let known: Vec<&str> = programs
         .filter_map(|program| images::release_of(program, package))
         .chain(facts.releases_of(package.strip_prefix("py").unwrap_or(package)))
+        .chain(installed.filter_map(|one| one.version.as_deref()))
         .collect();
     let applies = |release: &&str| row.releases.iter().any(|one| one.contains(release));
-    (row.is_known || !known.is_empty()) && !known.iter().any(applies)
+    // `NAME==0` in `unless` is a package whose release starts with 0.
+    let is_excepted =
+        row.unless.iter().filter_map(|one| one.split_once("==")).any(|(name, start)| {
+            facts.packages.iter().chain(listed.clone()).any(|one| {
+                let version = one.version.as_deref().filter(|_| one.name == name);
+                version.is_some_and(|version| version.split('.').next() == Some(start))
+            })
+        });
+    is_excepted || (row.is_known || !known.is_empty()) && !known.iter().any(applies)
 }
 
 /// Returns whether a row applies to a value.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
+use ::names::GpuTarget;
 use aho_corasick::AhoCorasick;
 use pins::patterns::{required_texts, syntax};
 use regex::bytes::{Regex, RegexBuilder};
@@ -129,7 +130,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
         }
         if !facts.kind.is_comment(&lower) && !messages.contains(&line) {
-            moved_index(text, line, context, found);
+            moved_index(text, line, facts, context, found);
         }
     }
     in_commands(facts, context, &is_file, found);
@@ -172,12 +173,52 @@ fn in_commands(
             let hit = Hit::new(&row.row.rule, line, row.row.message.as_str()).of(&row.row);
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_unknown = sure == Match::Unknown && !row.without_gpu;
-            let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule);
+            let is_other = command.is_for_other && FOR_VENDOR.contains(&&*row.row.rule)
+                || row.row.rule == BY_LINE && is_at_start(facts, command);
             if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_unknown && !is_other) {
                 found.hit(hit);
             }
         }
     }
+}
+
+/// The rule for lines that are chosen by their numbers.
+const BY_LINE: &str = "patch-by-line";
+
+/// Returns whether all lines that a `sed` command chooses by number are the first line of the file,
+/// which is the same in every release, or lines that follow from earlier insertions there.
+fn is_at_start(facts: &Facts<'_>, command: &ShellCommand) -> bool {
+    let file = command.words.last().map(|word| &word.text);
+    let is_same = |one: &&ShellCommand| {
+        one.words[0].text == "sed"
+            && one.stage == command.stage
+            && one.words.last().map(|word| &word.text) == file
+    };
+    // The number of lines at the start that do not depend on the release.
+    let mut known = 1;
+    for one in facts.commands.iter().filter(is_same) {
+        let edits: Vec<(usize, &str)> =
+            one.words[1..].iter().filter_map(|word| numbered(&word.text)).collect();
+        let is_known = |(line, edit): &(usize, &str)| match edit.chars().next() {
+            Some('i') => *line <= known,
+            Some('a') => *line < known || *line == 1,
+            _ => false,
+        };
+        let all_known = edits.iter().all(is_known);
+        if std::ptr::eq(one, command) {
+            return !edits.is_empty() && all_known;
+        }
+        if all_known {
+            known += edits.iter().map(|(_, edit)| 1 + edit.matches("\\n").count()).sum::<usize>();
+        }
+    }
+    false
+}
+
+/// Splits an edit of `sed` that begins with the number of a line.
+fn numbered(script: &str) -> Option<(usize, &str)> {
+    let end = script.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+    Some((script[..end].parse().ok()?, script[end..].trim_start()))
 }
 
 /// Returns the line of the word at a position of a command, whose words are joined with spaces.
@@ -279,20 +320,33 @@ fn is_denied(lower: &str) -> bool {
 }
 
 /// Checks for URLs of indexes that moved or no longer get new packages.
-fn moved_index(text: &str, line: usize, context: Context<'_>, found: &mut Findings<'_>) {
+fn moved_index(
+    text: &str,
+    line: usize,
+    facts: &Facts<'_>,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
     for (at, _) in text.match_indices("https://") {
-        if let Some(hit) = stale_index(&text[at..], line, context) {
+        if let Some(hit) = stale_index(&text[at..], line, facts.target.only(context), context) {
             found.hit(hit);
         }
     }
 }
 
 /// Returns the violation if a URL belongs to an index that moved or no longer gets new packages.
-pub(super) fn stale_index(url: &str, line: usize, context: Context<'_>) -> Option<Hit<'static>> {
+/// `gpu` is the only GPU that the file targets.
+pub(super) fn stale_index(
+    url: &str,
+    line: usize,
+    gpu: Option<&GpuTarget>,
+    context: Context<'_>,
+) -> Option<Hit<'static>> {
     let row = context.compat?.moved_index(url)?;
     let message = format!("the index `{}` {}", row.url, row.why);
     let hit = Hit::new("index-moved", line, message).compat(&row.evidence);
-    Some(hit.help(format!("use {}", row.instead)))
+    let gpu = gpu.map_or("TARGET", GpuTarget::as_str);
+    Some(hit.help(format!("use {}", row.instead.replace("{gpu}", gpu))))
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ fn a_file_that_a_script_sources_may_set_its_pins() {
 
 #[test]
 fn a_rocm_release_without_a_gpu_is_information_and_reported_once() {
-    let twice = "FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\nRUN pip install https://repo.radeon.com/rocm/manylinux/rocm-rel-6.4.1/a-1-cp312-cp312-linux_x86_64.whl\n";
+    let twice = "FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\nRUN pip install https://repo.radeon.com/rocm/manylinux/rocm-rel-6.4.1/a-1-cp312-cp312-linux_x86_64.whl\n# an APU\n";
     let other = format!("{twice}FROM docker.io/rocm/dev-ubuntu-24.04:6.4.1@sha256:1\n");
-    let several = "docker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 a\ndocker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 b\n";
-    let image = "podman run docker.io/vllm/vllm-openai-rocm:v0.14.1@sha256:1\n";
+    let several = "docker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 a\ndocker run docker.io/rocm/pytorch:rocm7.1_a@sha256:1 b # an APU\n";
+    let image = "podman run docker.io/vllm/vllm-openai-rocm:v0.14.1@sha256:1 # an APU\n";
     let cases: &[(&str, &str, &[&str])] = &[
         ("Dockerfile", twice, &["1 information"]),
         ("Dockerfile", &other, &["1 information"]),
@@ -38,7 +38,7 @@ fn a_rocm_release_without_a_gpu_is_information_and_reported_once() {
     let cases: &[(&str, &str, &[&str])] = &[
         (
             "Dockerfile",
-            "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install torch==2.9.1+rocm7.2.0\n",
+            "FROM docker.io/rocm/pytorch:rocm7.2@sha256:1\nRUN pip install torch==2.9.1+rocm7.2.0\n# an APU\n",
             &["1 information"],
         ),
         ("Dockerfile", "# RX 9070 XT\nFROM docker.io/rocm/pytorch:rocm7.2@sha256:1\n", &[]),

@@ -11,6 +11,7 @@ mod growth;
 mod heldout;
 mod hosts;
 mod installs;
+mod judged;
 mod labelled;
 mod layers;
 mod measured;
@@ -409,7 +410,8 @@ fn d24_the_gpu_comes_from_the_caller_the_file_or_the_project() {
     // The same holds for a ROCm that is too old for one GPU.
     let image = "FROM docker.io/rocm/dev-ubuntu-22.04:6.4.1-complete\n";
     for (text, gpus, expected) in [
-        (image.to_owned(), NONE, &["1 information"][..]),
+        (image.to_owned(), NONE, &[][..]),
+        (format!("{image}# for an APU\n"), NONE, &["1 information"]),
         (image.to_owned(), PROJECT, &["1 error"]),
         (format!("{image}ENV PYTORCH_ROCM_ARCH=gfx90a\n"), PROJECT, &[]),
         (format!("{image}ENV HSA_OVERRIDE_GFX_VERSION=gfx1100\n"), PROJECT, &["1 error"]),

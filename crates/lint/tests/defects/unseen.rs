@@ -470,7 +470,7 @@ fn packages_of_amd_have_the_path_of_the_device_libraries() {
 fn one_release_of_a_stage_is_reported_once() {
     for (release, rule) in [("6.3", "rocm-too-old"), ("6.2", "rocm-outdated")] {
         let text = format!(
-            "FROM docker.io/rocm/dev-ubuntu-22.04:{release}\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm{release}\n"
+            "FROM docker.io/rocm/dev-ubuntu-22.04:{release}\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm{release}\n# an APU\n"
         );
         expect(rule, NONE, &[("Dockerfile", &text, &["1 information"])]);
     }

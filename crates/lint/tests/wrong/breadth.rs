@@ -230,8 +230,8 @@ pub(super) const WRONG: &[Wrong] = &[
     (
         "build-option-gone",
         "Dockerfile",
-        2,
-        "FROM docker.io/a/b@sha256:1\nRUN cmake -S llama.cpp -B build -DLLAMA_CURL=ON\n",
+        3,
+        "FROM docker.io/a/b@sha256:1\nRUN git clone https://github.com/ggml-org/llama.cpp\nRUN cmake -S llama.cpp -B build -DLLAMA_CURL=ON\n",
     ),
     (
         "package-gone",
