@@ -123,6 +123,10 @@ const NAMED: &str = "--named-server";
 /// Names of such servers.
 const NAMES: [&str; 5] = ["comfy", "kobold", "llama", "sglang", "vllm"];
 
+/// Names of other servers without a login, whose image may have another name.
+const OTHERS: [&str; 6] =
+    ["chatterbox", "facefusion", "kokoro", "lmdeploy", "text-embeddings", "text-generation"];
+
 /// Returns the marker for a container with a GPU, if its name or image contains the name of a
 /// server without a login.
 pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
@@ -132,7 +136,8 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     };
     let has_gpu = options.iter().any(is_device) || gpu(options, None).is_some();
     // `ollama` contains `llama`, and other rules check it.
-    let is_named = NAMES.iter().any(|name| lower.replace("ollama", "").contains(name));
+    let is_named =
+        NAMES.iter().chain(&OTHERS).any(|name| lower.replace("ollama", "").contains(name));
     let line = options.first().map_or(1, |one| one.line);
     (is_named && has_gpu).then(|| named(NAMED, None, line))
 }

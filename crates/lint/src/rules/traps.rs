@@ -228,6 +228,7 @@ fn feature(text: &str) -> Option<&'static str> {
         };
         match *word {
             "[[" if is_first => return Some("[["),
+            "pushd" if is_first && words.len() > at + 1 => return Some("pushd"),
             "source" | "function" if is_first && words.len() > at + 1 => {
                 return Some(if *word == "source" { "source" } else { "function" });
             }

@@ -184,3 +184,70 @@ fn the_help_for_a_ppa_is_about_ppas() {
     let help = &found.iter().find(|one| one.rule.id == "package-unpinned").unwrap().help;
     assert!(help.contains("PPA") && !help.contains("conda"), "{help}");
 }
+
+#[test]
+fn a_placeholder_is_no_token() {
+    let text = |value: &str| {
+        format!(
+            "services:\n  a:\n    image: localhost/a\n    environment:\n      - HF_TOKEN={value}\n"
+        )
+    };
+    for (value, expected) in [
+        ("YOUR_TOKEN_HERE", &["5 information"][..]),
+        ("hf_xxxxxxxx", &["5 information"]),
+        ("${HF_TOKEN}", &[]),
+        ("", &[]),
+    ] {
+        expect("token-placeholder", NONE, &[("compose.yml", &text(value), expected)]);
+    }
+    expect("token-placeholder", NONE, &[(".env.example", "HF_TOKEN=your_token_here\n", &[])]);
+}
+
+#[test]
+fn sources_and_packages_that_ended_are_reported() {
+    let text = |base: &str, run: &str| format!("FROM {base}@sha256:1\nRUN {run}\n");
+    let ppa = "add-apt-repository -y ppa:deadsnakes/ppa";
+    let python = "apt-get update && apt-get install -y git python";
+    let key = "curl -O https://h.example/7fa2af80.pub";
+    for (rule, base, run, expected) in [
+        ("package-gone", "docker.io/library/ubuntu:20.04", ppa, &["2 warning"][..]),
+        ("package-gone", "docker.io/library/ubuntu:22.04", ppa, &[]),
+        ("package-gone", "docker.io/rocm/rocm-terminal", python, &["2 error"]),
+        ("package-gone", "docker.io/rocm/rocm-terminal", "apt-get install -y python3", &[]),
+        ("package-ended", "docker.io/a/b", "pip install torch torchtext", &["2 information"]),
+        ("package-ended", "docker.io/a/b", "pip install torch==2.3.1 torchtext", &[]),
+        ("signing-key-replaced", "docker.io/a/b", key, &["2 error"]),
+        ("signing-key-replaced", "docker.io/a/b", "curl -O https://h.example/3bf863cc.pub", &[]),
+    ] {
+        expect(rule, NONE, &[("Dockerfile", &text(base, run), expected)]);
+    }
+}
+
+#[test]
+fn pushd_is_a_feature_of_bash() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("a.sh", "#!/bin/sh\npushd /opt/a\n", &["2 warning"]),
+        ("a.sh", "#!/bin/bash\npushd /opt/a\n", &[]),
+        ("a.sh", "#!/bin/sh\necho pushd /opt/a\n", &[]),
+    ];
+    expect("shell-feature", NONE, cases);
+}
+
+#[test]
+fn servers_without_a_login_and_devices_of_wsl() {
+    let tgi = |port: &str| {
+        format!(
+            "services:\n  a:\n    image: ghcr.io/huggingface/text-generation-inference:3.3.4-rocm\n    ports:\n      - \"{port}\"\n"
+        )
+    };
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("compose.yml", &tgi("8080:80"), &["5 information"]),
+        ("compose.yml", &tgi("127.0.0.1:8080:80"), &[]),
+    ];
+    expect("service-open", NONE, cases);
+    let dxg = "services:\n  a:\n    image: localhost/a\n    devices:\n      - /dev/dxg\n";
+    let wsl = format!("{dxg}    volumes:\n      - /usr/lib/wsl:/usr/lib/wsl\n");
+    let cases: &[(&str, &str, &[&str])] =
+        &[("compose.yml", dxg, &["5 information"]), ("compose.yml", &wsl, &[])];
+    expect("kfd-missing", NONE, cases);
+}

@@ -4,6 +4,18 @@ use super::Wrong;
 
 pub(super) const WRONG: &[Wrong] = &[
     (
+        "token-placeholder",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    image: localhost/a\n    environment:\n      - HF_TOKEN=YOUR_TOKEN_HERE\n",
+    ),
+    (
+        "signing-key-replaced",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN apt-key adv --fetch-keys https://h.example/cuda/7fa2af80.pub\n",
+    ),
+    (
         "group-by-name",
         "compose.yml",
         6,
