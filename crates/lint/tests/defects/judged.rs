@@ -217,6 +217,8 @@ fn sources_and_packages_that_ended_are_reported() {
         ("package-ended", "docker.io/a/b", "pip install torch torchtext", &["2 information"]),
         ("package-ended", "docker.io/a/b", "pip install torch==2.3.1 torchtext", &[]),
         ("signing-key-replaced", "docker.io/a/b", key, &["2 error"]),
+        // An installer's own repository on the disk still has its own key.
+        ("signing-key-replaced", "docker.io/a/b", "apt-key add /var/cuda-repo/7fa2af80.pub", &[]),
         ("signing-key-replaced", "docker.io/a/b", "curl -O https://h.example/3bf863cc.pub", &[]),
     ] {
         expect(rule, NONE, &[("Dockerfile", &text(base, run), expected)]);
