@@ -9,9 +9,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::build::{
-    self, Answer, BuildRequest, Built, Network, OnEvent, RUN_ARGUMENT, RUN_LABEL,
-};
+use crate::build::{self, Answer, BuildRequest, Built, Network, OnEvent, RUN_ARGUMENT, RUN_LABEL};
 use crate::client::{Client, part, query};
 use crate::container::ContainerRequest;
 use crate::dialect::{Dialect, InfoFields};

@@ -146,6 +146,9 @@ impl ExecuteError {
             | LayoutError::NotAnArchive(_)
             | LayoutError::ForeignArchive(_)
             | LayoutError::NotABlob(_)
+            | LayoutError::NotAnImage { .. }
+            | LayoutError::Several { .. }
+            | LayoutError::OtherArchive { .. }
             | LayoutError::TooMany { .. }
             | LayoutError::Foreign { .. } => ErrorKind::Target,
             LayoutError::Integrity { .. } => ErrorKind::Integrity,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::Poll;
 
+use oci::archive::Content;
 use oci::inputs::INPUTS;
 use oci::{ArtifactFolder, LayoutError, archive, layout};
 use record::{OutputOutcome, OutputState};
@@ -21,13 +22,13 @@ use crate::{Event, ExecuteError, Output};
 /// # Errors
 /// Fails if there is something else at the output's path, or if the output cannot be written.
 pub fn check_copy_target(output: &Output) -> Result<(), ExecuteError> {
-    check(output, |path| ArtifactFolder::new(path.to_owned()).check(Some(INPUTS)))
+    check(output, Content::Bundle, |path| ArtifactFolder::new(path.to_owned()).check(Some(INPUTS)))
 }
 
 /// Checks that the image of a run may be written to its outputs. Registries are checked separately.
 pub(crate) fn check_outputs(run: &Run) -> Result<(), ExecuteError> {
     for output in &run.settings.outputs {
-        check(output, |path| layout::check_target(path, &run.plan.name))
+        check(output, Content::Image, |path| layout::check_target(path, &run.plan.name))
             .inspect_err(|_| failed(run, output))?;
     }
     Ok(())
@@ -72,11 +73,14 @@ fn failed(run: &Run, output: &Output) {
 
 fn check(
     output: &Output,
+    content: Content,
     check_folder: impl Fn(&Path) -> Result<(), LayoutError>,
 ) -> Result<(), ExecuteError> {
     let checked = match output {
         Output::Layout { path, .. } => check_folder(path).and_then(|()| check_writable(path)),
-        Output::Archive { path } => archive::check_target(path).and_then(|()| check_writable(path)),
+        Output::Archive { path } => {
+            archive::check_target(path, content).and_then(|()| check_writable(path))
+        }
         Output::Registry { .. } | Output::Engine { .. } => Ok(()),
     };
     checked.map_err(|error| ExecuteError::layout(format!("writing `{output}` failed"), error))

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use executor::ErrorKind as ExecuteKind;
 use names::EngineKind;
+use oci::LayoutError;
 use oci::client::{ErrorKind as RegistryKind, RegistryError};
 use planner::{PlanError, UsedPins};
 use sources::{Asked, ErrorKind as SourceKind, Service, SourceError};
@@ -173,7 +174,12 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or choose another location; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or choose another location"),
-            ExecuteKind::Target => told.hint("specify a new or empty folder or file, or one that build-pipeline wrote"),
+            ExecuteKind::Target => told.hint(match cause_of::<LayoutError>(error) {
+                Some(LayoutError::NotAnImage { .. } | LayoutError::Several { .. } | LayoutError::OtherArchive { .. }) => {
+                    "choose another location, or remove what is there if you no longer need it"
+                }
+                _ => "specify a new or empty folder or file, or one that build-pipeline wrote",
+            }),
             ExecuteKind::Busy => told.hint("wait for that run, stop it, or choose another location"),
             ExecuteKind::Source(_) => match cause_of::<SourceError>(error) {
                 Some(error) => source_hints(told, error),

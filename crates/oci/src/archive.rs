@@ -42,22 +42,41 @@ pub struct ArchiveWriter {
     is_wanted: bool,
 }
 
-/// Checks that an archive may be written at `path`: there is nothing yet, or there is an empty file
-/// or an archive that this tool wrote, which will be replaced.
+/// What an archive of this tool contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// An image.
+    Image,
+    /// The inputs of tracks.
+    Bundle,
+}
+
+impl std::fmt::Display for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Image => "an archive of an image",
+            Self::Bundle => "a bundle",
+        })
+    }
+}
+
+/// Checks that an archive with the given content may be written at `path`: there is nothing yet, or
+/// there is an empty file or an archive that this tool wrote with the same kind of content, which
+/// will be replaced.
 ///
 /// # Errors
 /// Fails if there is something else, or if the file cannot be read.
-pub fn check_target(path: &Path) -> Result<(), LayoutError> {
+pub fn check_target(path: &Path, content: Content) -> Result<(), LayoutError> {
     if path.is_dir() {
         let source = io::ErrorKind::IsADirectory.into();
         return Err(LayoutError::Write { path: path.to_owned(), source });
     }
-    check_replaced(path)
+    check_replaced(path, content)
 }
 
-/// Refuses to replace anything except an archive of this tool or an empty file. Links are followed.
-/// Devices, FIFOs and sockets are refused.
-fn check_replaced(path: &Path) -> Result<(), LayoutError> {
+/// Refuses to replace anything except an archive of this tool with this content, or an empty file.
+/// Links are followed. Devices, FIFOs and sockets are refused.
+fn check_replaced(path: &Path, wanted: Content) -> Result<(), LayoutError> {
     let read = |source| LayoutError::Read { path: path.to_owned(), source };
     let found = match fs::metadata(path) {
         // If the path cannot be written, the write reports it.
@@ -69,7 +88,9 @@ fn check_replaced(path: &Path) -> Result<(), LayoutError> {
         found => found.map_err(read)?,
     };
     if found.is_file() && (found.len() == 0 || is_ours(path).map_err(read)?) {
-        return Ok(());
+        let found = content_of(path).filter(|found| *found != wanted);
+        let other = |found| Err(LayoutError::OtherArchive { path: path.to_owned(), found, wanted });
+        return found.map_or(Ok(()), other);
     }
     if found.is_file() && is_archive(path).map_err(read)? {
         return Err(LayoutError::ForeignArchive(path.to_owned()));
@@ -94,6 +115,18 @@ fn is_tar(path: &Path) -> io::Result<bool> {
 fn is_ours(path: &Path) -> io::Result<bool> {
     let header = header_of("oci-layout", MARKER.len() as u64)?;
     Ok(first_block(path)? == header.as_bytes())
+}
+
+/// Returns what an archive of this tool contains, according to its index. `None` if it is too
+/// damaged to tell.
+fn content_of(path: &Path) -> Option<Content> {
+    let mut archive = tar::Archive::new(files::open(path).ok()?);
+    // The index is the second entry of all archives of this tool.
+    let index = archive.entries().ok()?.nth(1)?.ok()?;
+    let index: serde_json::Value = serde_json::from_slice(&read_capped(index).ok()?).ok()?;
+    let entries = index.get("manifests")?.as_array()?;
+    let is_artifact = |entry: &serde_json::Value| entry.get("artifactType").is_some();
+    Some(if entries.iter().any(is_artifact) { Content::Bundle } else { Content::Image })
 }
 
 fn first_block(path: &Path) -> io::Result<Vec<u8>> {
@@ -132,7 +165,7 @@ impl ArchiveWriter {
     /// # Errors
     /// Fails if the file cannot be written, or if something other than an archive is at `path`.
     pub fn begin(path: &Path, image: &DerivedImage, name: &str) -> Result<Self, LayoutError> {
-        let mut archive = Self::open(path)?;
+        let mut archive = Self::open(path, Content::Image)?;
         archive.add("index.json", index_text(image, name).as_bytes())?;
         archive.add("manifest.json", docker_text(image, name).as_bytes())?;
         archive.add_blob(&image.manifest)?;
@@ -142,9 +175,9 @@ impl ArchiveWriter {
     }
 
     /// Starts the archive at `path` with the `oci-layout` file.
-    pub(crate) fn open(path: &Path) -> Result<Self, LayoutError> {
+    pub(crate) fn open(path: &Path, content: Content) -> Result<Self, LayoutError> {
         let write = |source| LayoutError::Write { path: path.to_owned(), source };
-        check_target(path)?;
+        check_target(path, content)?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(write)?;
         }

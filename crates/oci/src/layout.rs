@@ -16,6 +16,7 @@ use names::Digest;
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
+use crate::archive::Content;
 use crate::document::{self, read_config};
 use crate::files::{self, hash};
 use crate::local::{LocalBlobs, Place};
@@ -77,6 +78,32 @@ pub enum LayoutError {
         path: PathBuf,
         /// The image's name, or its digest if it has none.
         image: String,
+    },
+    /// The layout contains copied inputs or shared steps, so no image replaces them.
+    #[error("`{}` contains `{name}`, which is not an image but a copy of inputs or a shared step", path.display())]
+    NotAnImage {
+        /// The layout.
+        path: PathBuf,
+        /// The name of the entry.
+        name: String,
+    },
+    /// The layout contains several images, and a write would remove all of them.
+    #[error("`{}` contains {count} images, and all of them would be removed", path.display())]
+    Several {
+        /// The layout.
+        path: PathBuf,
+        /// The number of images.
+        count: usize,
+    },
+    /// The archive contains something other than what would be written, so it is not replaced.
+    #[error("`{}` is {found}, not {wanted}", path.display())]
+    OtherArchive {
+        /// The archive.
+        path: PathBuf,
+        /// What it is.
+        found: Content,
+        /// What would be written.
+        wanted: Content,
     },
     /// The layout contains no image, or several.
     #[error("`{}` contains {count} images, expected one", path.display())]
@@ -194,8 +221,8 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
 }
 
 /// Checks that the image `name` may be written as a layout at `path`: the path contains nothing
-/// yet, the remains of an interrupted write, or a layout, which will be replaced. Each image in the
-/// layout must be called `name` or made by this tool.
+/// yet, the remains of an interrupted write, or a layout with at most one image, which will be
+/// replaced. This image must be called `name` or made by this tool.
 ///
 /// # Errors
 /// Fails if `path` contains something else, or cannot be read.
@@ -214,10 +241,7 @@ pub fn check_target(path: &Path, name: &str) -> Result<(), LayoutError> {
         return Err(LayoutError::NotABlob(folder.path()));
     }
     if path.join("oci-layout").is_file() {
-        return match foreign_image(path, name) {
-            Some(image) => Err(LayoutError::Foreign { path: path.to_owned(), image }),
-            None => Ok(()),
-        };
+        return check_entries(path, name);
     }
     // A run that was killed before its first rename leaves folders and blobs.
     let is_left_over = |file_name: &std::ffi::OsStr| {
@@ -236,30 +260,36 @@ pub(crate) fn is_half_file(name: &str) -> bool {
     name.starts_with(".oci-layout.") || name.starts_with(".index.json.")
 }
 
-/// Returns an image in the layout that is not called `name` and was not made by this tool.
-fn foreign_image(path: &Path, name: &str) -> Option<String> {
+/// Checks that the layout contains at most one image, which is called `name` or was made by this
+/// tool, and nothing else.
+fn check_entries(path: &Path, name: &str) -> Result<(), LayoutError> {
     // The JSON is not parsed strictly, so that images with unusual documents are found too.
     let json = |file: PathBuf| -> Option<Value> {
         let bytes = files::open(&file).and_then(read_capped).ok()?;
         serde_json::from_slice(&bytes).ok()
     };
-    let index = json(path.join("index.json"))?;
-    let is_ours = |entry: &Value| {
-        let digest = entry.get("digest").and_then(Value::as_str)?.parse().ok()?;
-        let manifest = json(blob_path(path, &digest))?;
-        manifest.get("annotations")?.get(names::TRACK_LABEL).map(|_| ())
-    };
+    let index = json(path.join("index.json")).unwrap_or_default();
     let entries = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
-    let mut foreign = entries.filter_map(|entry| {
-        let found =
-            entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
-        if found == Some(name) || is_ours(entry).is_some() {
-            return None;
+    for entry in entries.clone() {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let called = entry.get("annotations").and_then(|all| all.get(REF_NAME)?.as_str());
+        let image = called.unwrap_or(text("digest")).to_owned();
+        let digest = text("digest").parse::<Digest>().ok();
+        let manifest = digest.and_then(|digest| json(blob_path(path, &digest))).unwrap_or_default();
+        let annotations = manifest.get("annotations");
+        let is_ours = annotations.is_some_and(|all| all.get(names::TRACK_LABEL).is_some());
+        let is_artifact = |document: &Value| document.get("artifactType").is_some();
+        if is_artifact(entry) || (is_artifact(&manifest) && !is_ours) {
+            return Err(LayoutError::NotAnImage { path: path.to_owned(), name: image });
         }
-        let digest = entry.get("digest").and_then(Value::as_str).unwrap_or_default();
-        Some(found.unwrap_or(digest).to_owned())
-    });
-    foreign.next()
+        if called != Some(name) && !is_ours {
+            return Err(LayoutError::Foreign { path: path.to_owned(), image });
+        }
+    }
+    match entries.count() {
+        0 | 1 => Ok(()),
+        count => Err(LayoutError::Several { path: path.to_owned(), count }),
+    }
 }
 
 /// Returns whether the `blobs` folder of a layout, if there is one, contains only blobs and the

@@ -1,6 +1,8 @@
 //! An image given on the command line: a track (the image of its last build), a layout or archive,
 //! or a registry reference.
 
+mod claim;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use record::verify::Documents;
 use record::{BuildRecord, OutputState};
 use seal::SealError;
 
+use self::claim::{no_image, not_the_last};
 use crate::folder::Project;
 use crate::{environment, state};
 
@@ -134,8 +137,13 @@ impl Image {
             let built = project.root.join("dist").join(target);
             if built.exists() {
                 let image = Self::of_layout(&built, read)?;
-                return match last {
-                    Some(record) if !image.is_of(&record) => Err(not_the_last(&record, &built)),
+                return match (last, track) {
+                    (Some(record), _) if !image.is_of(&record) => {
+                        Err(not_the_last(&record, &built))
+                    }
+                    (None, Some(track)) if !image.is_of_track(&track) => {
+                        Err(image.of_another_track(&track))
+                    }
                     _ => Ok(image),
                 };
             }
@@ -155,8 +163,11 @@ impl Image {
         }
     }
 
-    /// Reads the image that a build wrote: from the first output that still exists on disk, or else
-    /// from a registry. `None` if there is no such output.
+    /// Reads the image that a build wrote: from the first output on disk that still contains it, or
+    /// else from a registry. `None` if none of its outputs is on disk or in a registry.
+    ///
+    /// # Errors
+    /// An image cannot be read, or all outputs now contain other images.
     async fn of_record(
         record: &BuildRecord,
         project: &Project,
@@ -166,14 +177,16 @@ impl Image {
     ) -> Result<Option<Self>, Failure> {
         let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
         let written = record.outputs.iter().filter(|one| is_whole(one.state));
-        let mut remote = None;
+        let (mut remote, mut other) = (None, None);
         for outcome in written {
             match place_of(&outcome.output) {
                 Some(NamedPlace::Path(path)) => {
                     let path = state::output_path(record, &project.root, path);
                     if path.exists() {
-                        let image = Self::of_layout(&path, read)?;
-                        return Ok(Some(Self { record: Some(record.id.clone()), ..image }));
+                        match Self::of_layout(&path, read)?.claimed(record, project) {
+                            Ok(image) => return Ok(Some(image)),
+                            Err(image) => drop(other.get_or_insert(image)),
+                        }
                     }
                 }
                 Some(NamedPlace::Registry(reference)) => {
@@ -188,14 +201,16 @@ impl Image {
                 None => {}
             }
         }
-        let Some(reference) = remote else { return Ok(None) };
-        let image = Self::on_registry(reference, client, platform).await?;
-        Ok(Some(Self { record: Some(record.id.clone()), ..image }))
-    }
-
-    /// Returns whether a build made this image.
-    fn is_of(&self, record: &BuildRecord) -> bool {
-        record.image.as_ref().is_none_or(|image| image.manifest_digest == self.manifest_digest)
+        let image = match (remote, other) {
+            (Some(reference), None) => Self::on_registry(reference, client, platform).await?,
+            (Some(reference), Some(other)) => {
+                Self::on_registry(reference, client, platform).await.unwrap_or(other)
+            }
+            (None, Some(other)) => other,
+            (None, None) => return Ok(None),
+        };
+        let claimed = image.claimed(record, project);
+        claimed.map(Some).map_err(|image| image.is_not_of(record))
     }
 
     /// Reads the image in a layout or archive.
@@ -473,44 +488,6 @@ impl Image {
         let manifest: serde_json::Value = serde_json::from_slice(&self.manifest).ok()?;
         let annotations = manifest.get("annotations")?;
         annotations.get("org.opencontainers.image.base.name")?.as_str()?.parse().ok()
-    }
-}
-
-/// Returns the error if the last build wrote its image only to places that cannot be read. `folder`
-/// is the folder of the image's name in `dist`, which may contain an older image.
-fn not_the_last(record: &BuildRecord, folder: &Path) -> Failure {
-    let name = &record.plan.name;
-    let outputs: Vec<String> =
-        record.outputs.iter().map(|one| format!("`{}`", one.output)).collect();
-    let what = format!(
-        "the last build of `{name}` wrote its image to {}, and the image cannot be read there",
-        outputs.join(" and ")
-    );
-    let told = Failure::new(Kind::Input, what).hint(format!(
-        "build it again with `--output oci:dist/{name}` as well, which keeps a copy that can be read"
-    ));
-    if folder.exists() {
-        let path = folder.display();
-        told.hint(format!("`{path}` contains a different image; write its path to select it"))
-    } else {
-        told
-    }
-}
-
-/// Returns the error for a track without an image.
-fn no_image(name: &TrackName, project: &Project) -> Failure {
-    let folder = project.root.join("dist");
-    let path = folder.join(name.as_str());
-    let what = format!(
-        "no image of track `{name}` at `{}`, and no record of a build that wrote one elsewhere",
-        path.display()
-    );
-    let told = Failure::new(Kind::Input, what);
-    let rehearsed = format!("rehearsal-{name}");
-    if folder.join(&rehearsed).exists() {
-        told.hint(format!("a rehearsed image exists: `build-pipeline verify {rehearsed}`"))
-    } else {
-        told.hint(format!("build the image with `build-pipeline --track {name}`"))
     }
 }
 

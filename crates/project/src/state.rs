@@ -192,6 +192,23 @@ pub fn last_build(root: &Path, image: &str) -> Option<BuildRecord> {
     })
 }
 
+/// Returns the ID of a run that is newer than `last`, and made an image of the same name with this
+/// digest in the project in `root`. The run itself may have failed at another output. Skips
+/// unreadable records.
+pub fn newer_build(root: &Path, last: &BuildRecord, digest: &Digest) -> Option<String> {
+    let files = record_files().ok()?;
+    let named = format!("-{}-", last.plan.name);
+    let is_of_it = |path: &&PathBuf| path.to_string_lossy().contains(&named);
+    let mut records = files.iter().rev().filter(is_of_it).filter_map(|path| read_record(path).ok());
+    let is_the_one = |record: &BuildRecord| {
+        record.plan.name == last.plan.name
+            && record.began > last.began
+            && record.image.as_ref().is_some_and(|image| image.manifest_digest == *digest)
+            && is_of_project(record, root)
+    };
+    records.find(is_the_one).map(|record| record.id)
+}
+
 /// Returns the path of an output of a run in the project in `root`.
 pub fn output_path(record: &BuildRecord, root: &Path, path: &str) -> PathBuf {
     let folder = record.place.as_ref().map_or(root, |place| Path::new(&place.folder));

@@ -7,7 +7,7 @@ use names::Digest;
 use serde_json::{Value, json};
 
 use super::{INPUTS, InputBlob, InputList};
-use crate::archive::ArchiveWriter;
+use crate::archive::{ArchiveWriter, Content};
 use crate::layout::{LayoutError, REF_NAME};
 use crate::media::{EMPTY_CONFIG, OCI_INDEX, OCI_MANIFEST};
 
@@ -73,7 +73,7 @@ pub fn begin_bundle(path: &Path, index: &BundleIndex) -> Result<ArchiveWriter, L
     if count > MOST_BLOBS {
         return Err(LayoutError::TooMany { name: path.display().to_string(), count });
     }
-    let mut archive = ArchiveWriter::open(path)?;
+    let mut archive = ArchiveWriter::open(path, Content::Bundle)?;
     archive.add("index.json", text.as_bytes())?;
     // Readers compare the index with this copy.
     archive.add_blob(text.as_bytes())?;

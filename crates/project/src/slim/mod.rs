@@ -12,7 +12,7 @@ use audit::Layer;
 use executor::{LayerError, Output, read_layer, visit_layer};
 use failure::{Failure, Kind};
 use names::{Digest, GfxVersion, GpuTarget, Hasher, ImageEdit, Platform};
-use oci::archive::ArchiveWriter;
+use oci::archive::{self, ArchiveWriter, Content};
 use oci::client::RegistryClient;
 use oci::media::{Descriptor, Document};
 use oci::{Base, DerivedImage, LayoutError, NewLayer, layout, replace_layers};
@@ -127,7 +127,11 @@ fn folder_of(output: &Output) -> Result<Option<PathBuf>, Failure> {
             layout::check_target(path, NAME).map_err(|error| write_failure(output, &error))?;
             Ok(Some(layout::blobs_folder(path)))
         }
-        Output::Archive { .. } => Ok(None),
+        Output::Archive { path } => {
+            archive::check_target(path, Content::Image)
+                .map_err(|error| write_failure(output, &error))?;
+            Ok(None)
+        }
         Output::Registry { .. } | Output::Engine { .. } => {
             let what = format!("`slim` cannot write to `{output}`");
             Err(Failure::new(Kind::Input, what).hint(
