@@ -18,7 +18,7 @@ mod typed;
 
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _};
-use failure::{Failure, Kind};
+use failure::Failure;
 use names::Secret;
 use project::config::Config;
 use project::environment;
@@ -271,23 +271,9 @@ fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
             let data = global::data()?;
             output::result(&completions::script(*shell, Cli::command(), &data))
         }
-        Command::Man { folder } => man(folder),
+        Command::Man { folder } => commands::man::run(folder),
         Command::Help { topic } => commands::help::run(topic.as_deref()),
     }
-}
-
-/// Writes one manual page per command.
-fn man(folder: &std::path::Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
-        .map_err(|error| {
-            Failure::caused(
-                Kind::of_write(&error),
-                format!("writing manual pages into `{}` failed", folder.display()),
-                &error,
-            )
-            .hint("choose a folder that you can write to or create")
-        })
 }
 
 /// Sends log lines to standard error, if `-v` or `RUST_LOG` requests them.

@@ -125,7 +125,7 @@ impl Mirrors {
 
     /// Returns the bundles and folders on this machine that contain inputs. Leaves out a folder
     /// that `mirror` has not finished yet.
-    pub(crate) fn local_copies(&self) -> Vec<PathBuf> {
+    pub fn local_copies(&self) -> Vec<PathBuf> {
         let folders = self.folders.iter().filter(|folder| folder.join("index.json").exists());
         self.bundles.iter().chain(folders).cloned().collect()
     }

@@ -1,5 +1,6 @@
 //! Where images go: the syntax of `--output`, and the messages about outputs.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use executor::Output;
@@ -162,6 +163,26 @@ pub fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output,
         }
         _ => Err(bad(format!("`{shown}` does not start with a known kind of output"))),
     }
+}
+
+/// Refuses an output that is also an input, under whatever name: it would be replaced while it is
+/// read.
+///
+/// # Errors
+/// The output is one of the inputs.
+pub fn check_not_input<'a>(
+    output: &Output,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let (Output::Layout { path, .. } | Output::Archive { path }) = output else { return Ok(()) };
+    // Two paths may lead to the same folder or file.
+    let identity = |of: &Path| std::fs::metadata(of).ok().map(|found| (found.dev(), found.ino()));
+    let Some(at_output) = identity(path) else { return Ok(()) };
+    let input = inputs.into_iter().find(|input| identity(input) == Some(at_output));
+    let Some(input) = input else { return Ok(()) };
+    let what =
+        format!("`{output}` is the input `{}` itself, and would be replaced", input.display());
+    Err(Failure::new(Kind::Input, what).hint("choose another output with `--output`"))
 }
 
 /// Returns an output with an absolute path, which is also right in another folder.

@@ -94,10 +94,12 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
             .hint("choose another folder, or add a track to its versions/tracks.toml"));
     }
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    let all = files(folder, new)?;
+    all.iter().try_for_each(|(path, _)| check_links(folder, path))?;
     let is_kept = |(path, _): &(PathBuf, String)| {
         (path.ends_with(README) || path.ends_with(IGNORED)) && exists(path)
     };
-    let (kept, files): (Vec<_>, Vec<_>) = files(folder, new)?.into_iter().partition(is_kept);
+    let (kept, files): (Vec<_>, Vec<_>) = all.into_iter().partition(is_kept);
     if let Some((path, _)) = files.iter().find(|(path, _)| exists(path)) {
         return Err(Failure::new(Kind::Input, format!("`{}` already exists", path.display()))
             .hint("nothing was written; move the file away, or choose another folder"));
@@ -131,6 +133,21 @@ pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
         written.push(path);
     }
     Ok(written)
+}
+
+/// Refuses to write a file through a symbolic link in the project's folder. A README is kept, even
+/// if it is a link.
+fn check_links(folder: &Path, path: &Path) -> Result<(), Failure> {
+    let inside = path.ancestors().take_while(|above| *above != folder);
+    let is_link = |above: &&Path| {
+        fs::symlink_metadata(above).is_ok_and(|found| found.is_symlink())
+            && !above.ends_with(README)
+    };
+    let Some(link) = inside.into_iter().find(is_link) else { return Ok(()) };
+    let what =
+        format!("`{}` is a symbolic link, and a project has only files of its own", link.display());
+    Err(Failure::new(Kind::Input, what)
+        .hint("nothing was written; replace the link with a copy, or choose another folder"))
 }
 
 /// Adds missing lines to a list of ignored files, and returns whether any were missing.

@@ -7,6 +7,7 @@ use std::path::Path;
 use failure::Failure;
 use names::{Digest, EngineKind, PinName, TrackName};
 use planner::BuildRequest;
+use project::image::Image;
 use project::prepare::Preparer;
 use project::request::{self, PendingRequest};
 use project::{Project, state};
@@ -108,6 +109,10 @@ struct Place {
     /// contacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     exists: Option<bool>,
+    /// What is there now instead of the image: another image with its digest, or something that is
+    /// not a readable image. Absent if the image is still there, and for registries and engines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced: Option<String>,
     /// The engine that has the image.
     #[serde(skip)]
     engine: Option<EngineKind>,
@@ -140,8 +145,12 @@ impl StatusReport {
             if let Some(LastBuild { time, digest, outputs, .. }) = built {
                 let time = time.get(..16).unwrap_or(time).replace('T', " ");
                 page.add(format_args!("  {time}  {}", digest.short()));
-                for Place { output, exists, engine } in outputs {
-                    let gone = if *exists == Some(false) { " (removed)" } else { "" };
+                for Place { output, exists, replaced, engine } in outputs {
+                    let gone = match replaced {
+                        _ if *exists == Some(false) => " (removed)".to_owned(),
+                        Some(found) => format!(" (replaced: {found})"),
+                        None => String::new(),
+                    };
                     let owner = engine.map(|kind| format!(" ({kind})")).unwrap_or_default();
                     page.add(format_args!("  {output}{owner}{gone}"));
                 }
@@ -196,22 +205,36 @@ fn status(
 
 /// Returns a build as its record describes it, if it made an image.
 fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
+    let digest = record.image.as_ref()?.manifest_digest.clone();
     let is_whole = |state| matches!(state, OutputState::Written | OutputState::UpToDate);
     let outputs = record.outputs.iter().filter(|outcome| is_whole(outcome.state));
     let place = |output: &str| {
         let path = output.strip_prefix("oci:").or_else(|| output.strip_prefix("oci-archive:"));
-        let exists = path.map(|path| state::output_path(record, root, path).exists());
+        let path = path.map(|path| state::output_path(record, root, path));
+        let exists = path.as_ref().map(|path| path.exists());
+        let replaced = path.filter(|path| path.exists());
+        let replaced = replaced.and_then(|path| replacement(&path, &digest));
         let is_in_engine = output.starts_with("engine:");
         let engine = record.engine.as_ref().filter(|_| is_in_engine).map(|engine| engine.kind);
-        Place { output: output.to_owned(), exists, engine }
+        Place { output: output.to_owned(), exists, replaced, engine }
     };
     let pins = record.plan.inputs.iter().filter(|(_, input)| input.is_pinned());
     Some(LastBuild {
         time: record.ended.clone().unwrap_or_else(|| record.began.clone()),
-        digest: record.image.as_ref()?.manifest_digest.clone(),
         pins: pins.map(|(name, input)| (name.clone(), input.to_string())).collect(),
         record: record.id.clone(),
         engine: record.engine.as_ref().map(ToString::to_string),
         outputs: outputs.map(|outcome| place(&outcome.output)).collect(),
+        digest,
     })
+}
+
+/// Returns what is in a layout or archive, unless it is the image with this digest. Does not read
+/// the layers.
+fn replacement(path: &Path, digest: &Digest) -> Option<String> {
+    match Image::at_to_be_read(path) {
+        Ok(found) if found.manifest_digest == *digest => None,
+        Ok(found) => Some(found.description()),
+        Err(error) => Some(error.lines().join(": ")),
+    }
 }

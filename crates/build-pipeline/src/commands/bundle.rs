@@ -12,6 +12,7 @@ use oci::{ArtifactPlace, ParsePlaceError, Verified};
 use plan::{Action, Plan};
 use project::build_env::{self, BuildOptions, blob_cache};
 use project::locks::Locks;
+use project::outputs::check_not_input;
 use project::prepare::{Preparation, Prepared, prepare};
 use project::{copies, environment, stores};
 use record::OutputState;
@@ -35,7 +36,16 @@ pub(crate) fn bundle(global: &Global, args: &Bundle) -> Result<(), Failure> {
         return Err(Failure::new(Kind::Input, "a bundle cannot be written to standard output")
             .hint("write it to a file: `--output FILE`"));
     }
+    if file.to_string_lossy().contains("://") {
+        let what = sanitise_line(&file.to_string_lossy());
+        let what = format!("`{what}` is a URL, and a bundle is written to a file");
+        return Err(Failure::new(Kind::Input, what).hint(
+            "write it to a file and copy that; `build-pipeline mirror TRACK --to registry:HOST/NAME` copies to a registry",
+        ));
+    }
     let output = Output::Archive { path: file.clone() };
+    let copies = global.mirror.local_copies();
+    check_not_input(&output, args.since.iter().chain(&copies).map(PathBuf::as_path))?;
     let subject = named(&args.subject, &args.names, "bundle TRACK -o FILE")?;
     let (collected, bytes) = write(global, &subject, &output, &since)?;
     let id = Digest::of(collected.index(&since).text().as_bytes());

@@ -16,6 +16,7 @@ pub(crate) mod help;
 pub(crate) mod init;
 pub(crate) mod lint;
 pub(crate) mod lock;
+pub(crate) mod man;
 pub(crate) mod outdated;
 pub(crate) mod patch;
 pub(crate) mod pins;

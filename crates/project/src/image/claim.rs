@@ -33,7 +33,7 @@ impl Image {
     }
 
     /// Returns what the image is: the track that its label names, and its digest.
-    fn description(&self) -> String {
+    pub fn description(&self) -> String {
         let digest = &self.manifest_digest;
         let rehearsed = if self.is_rehearsal() { ", a rehearsal" } else { "" };
         match self.label(plan::labels::TRACK) {

@@ -5,7 +5,7 @@ mod report;
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use audit::Layer;
@@ -24,6 +24,7 @@ use tempfile::{NamedTempFile, TempDir};
 pub use self::report::SlimmedImage;
 use crate::environment::work_folder;
 use crate::image::{Image, SPACE, machine_failure};
+use crate::outputs::check_not_input;
 
 /// The name of the image in a layout or archive.
 const NAME: &str = "slim";
@@ -43,21 +44,6 @@ pub struct SlimRequest<'a> {
     pub output: &'a Output,
 }
 
-/// Refuses to replace the image that is read.
-fn check_output(request: &SlimRequest<'_>) -> Result<(), Failure> {
-    let (Output::Layout { path, .. } | Output::Archive { path }) = request.output else {
-        return Ok(());
-    };
-    // Two paths may lead to the same folder or file.
-    let identity = |of: &Path| std::fs::metadata(of).map(|found| (found.dev(), found.ino()));
-    let (Some(image), Ok(output)) = (request.image.path(), identity(path)) else { return Ok(()) };
-    if identity(image).ok() != Some(output) {
-        return Ok(());
-    }
-    let what = format!("`{}` is the image itself, and would be replaced", request.output);
-    Err(Failure::new(Kind::Input, what).hint("choose another output with `--output`"))
-}
-
 /// Reads an image twice, and writes it without code for other GPUs. `tell` gets progress messages.
 ///
 /// # Errors
@@ -68,7 +54,9 @@ pub async fn slim_image(
     client: &RegistryClient,
     tell: &dyn Fn(&str),
 ) -> Result<SlimmedImage, Failure> {
-    check_output(request)?;
+    if let Some(path) = request.image.path() {
+        check_not_input(request.output, [path])?;
+    }
     let folder = folder_of(request.output)?;
     let mut slimmer = survey(request, client, tell).await?;
     let image = request.image;
