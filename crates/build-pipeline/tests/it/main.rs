@@ -62,6 +62,7 @@ mod proxies;
 mod push;
 mod recipe;
 mod records;
+mod replaced;
 mod resume;
 mod rollback;
 mod run;
