@@ -77,7 +77,7 @@ fn an_image_is_also_named_as_its_output_is_printed() {
 #[test]
 fn a_changed_field_is_found_by_name() {
     let (project, mirror) = built(41);
-    let line = format!("verify locked-spoof {mirror}");
+    let line = format!("verify oci:dist/locked-spoof {mirror}");
     project.run(&line).expect(0).prints("proven");
 
     forge(&project, |config| config["config"]["Env"][0] = "PATH=/evil".into(), |_| {});
@@ -89,12 +89,12 @@ fn a_changed_field_is_found_by_name() {
         .prints("differs: ");
 
     let (project, mirror) = built(42);
-    let line = format!("verify locked-spoof {mirror}");
+    let line = format!("verify oci:dist/locked-spoof {mirror}");
     forge(&project, |config| config["config"]["Entrypoint"] = serde_json::json!(["/evil"]), |_| {});
     project.run(&line).expect(13).prints("✗ config Entrypoint");
 
     let (project, mirror) = built(43);
-    let line = format!("verify locked-spoof {mirror}");
+    let line = format!("verify oci:dist/locked-spoof {mirror}");
     forge(
         &project,
         |_| {},
@@ -121,7 +121,9 @@ fn every_claim_of_a_label_is_checked() {
     ] {
         let (project, mirror) = built(44);
         forge(&project, |config| config["config"]["Labels"][key] = value.into(), |_| {});
-        project.run(&format!("verify locked-spoof {mirror}")).expect(code);
+        project.run(&format!("verify oci:dist/locked-spoof {mirror}")).expect(code);
+        // By its track, it is not the image of the record.
+        project.run(&format!("verify locked-spoof {mirror}")).expect(13).says("no longer contains");
         tried += 1;
     }
     testkit::gate_passed(22, tried);
@@ -157,7 +159,7 @@ fn an_image_with_an_older_time_is_out_of_date() {
 #[test]
 fn damaged_blobs_are_told_from_wrong_images() {
     let (project, mirror) = built(47);
-    let line = format!("verify locked-spoof {mirror}");
+    let line = format!("verify oci:dist/locked-spoof {mirror}");
     let layout = project.path("dist/locked-spoof");
     let image = oci::LayoutImage::read(&layout).unwrap();
     let layer = oci::layout::blob_path(&layout, &image.present_layers[0]);
