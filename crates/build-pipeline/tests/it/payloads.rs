@@ -77,7 +77,7 @@ fn no_payload_acts_on_a_terminal_in_any_form_of_output() {
             &format!("base = \"{escaped}\""),
         );
         for form in FORMS {
-            check(&project, &format!("verify locked-spoof {mirror}"), form, "before");
+            check(&project, &format!("verify oci:dist/locked-spoof {mirror}"), form, "before");
             let refused = Project::new();
             let line = base.pinned_at(&refused, &proxy.host());
             check(&refused, &line, form, "before");
