@@ -151,7 +151,7 @@ impl ExecuteError {
             | LayoutError::OtherArchive { .. }
             | LayoutError::TooMany { .. }
             | LayoutError::Foreign { .. } => ErrorKind::Target,
-            LayoutError::Integrity { .. } => ErrorKind::Integrity,
+            LayoutError::Integrity { .. } | LayoutError::Ambiguous { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }
             | LayoutError::Document { .. }
             | LayoutError::NoMarker(_)

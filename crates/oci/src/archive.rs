@@ -14,13 +14,14 @@ use bytes::Bytes;
 use names::Digest;
 use serde_json::json;
 
+use crate::agreement::{Names, check_docker};
 use crate::client::Prefix;
 use crate::files::{self, hash};
 use crate::layout::{
     CheckLayers, LayoutError, LayoutFiles, LayoutImage, MARKER, index_text, read_capped,
 };
 use crate::local::{Place, open_part, part_of};
-use crate::media::{Descriptor, MANIFEST_CAP};
+use crate::media::{Descriptor, MANIFEST_CAP, Manifest};
 use crate::{DerivedImage, Verified};
 
 /// An archive that is being written. Nothing appears at its path before [`ArchiveWriter::finish`].
@@ -446,6 +447,28 @@ pub fn holds(path: &Path, image: &DerivedImage, name: &str, verified: &Verified)
     holds
 }
 
+/// Returns what programs would read differently in an archive, if anything. Damaged entries are
+/// reported by the caller, which reads them.
+pub(crate) fn disagreement(path: &Path) -> io::Result<Option<String>> {
+    let mut names = Names::default();
+    let mut archive = tar::Archive::new(files::open(path)?);
+    for (number, entry) in archive.entries_with_seek()?.enumerate() {
+        if number == ENTRY_CAP {
+            return Err(too_many());
+        }
+        let Ok(mut entry) = entry else { return Ok(None) };
+        if let Err(what) = names.add(&mut entry) {
+            return Ok(Some(what));
+        }
+    }
+    Ok(names.finish(archive.into_inner()).err())
+}
+
+fn too_many() -> io::Error {
+    let message = format!("the archive has more than {ENTRY_CAP} entries");
+    io::Error::new(io::ErrorKind::FileTooLarge, message)
+}
+
 pub(crate) fn blob_name(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
@@ -470,32 +493,28 @@ struct ArchivedFile {
 impl ArchiveFiles {
     /// Reads an archive once, from start to end.
     pub(crate) fn scan(path: &Path, check: CheckLayers) -> Result<Self, LayoutError> {
-        let scan = || {
-            if !is_tar(path)? {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a tar archive"));
+        let failed = |source| LayoutError::Read { path: path.to_owned(), source };
+        if !is_tar(path).map_err(failed)? {
+            let wrong = io::Error::new(io::ErrorKind::InvalidData, "it is not a tar archive");
+            return Err(failed(wrong));
+        }
+        let ambiguous = |what| LayoutError::Ambiguous { path: path.to_owned(), what };
+        let (mut files, mut names) = (BTreeMap::new(), Names::default());
+        let file = files::open(path).map_err(failed)?;
+        let mut archive = tar::Archive::new(io::BufReader::new(file));
+        for (number, entry) in archive.entries().map_err(failed)?.enumerate() {
+            if number == ENTRY_CAP {
+                return Err(failed(too_many()));
             }
-            let mut files = BTreeMap::new();
-            let mut archive = tar::Archive::new(io::BufReader::new(files::open(path)?));
-            for (number, entry) in archive.entries()?.enumerate() {
-                if number == ENTRY_CAP {
-                    let message = format!("the archive has more than {ENTRY_CAP} entries");
-                    return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-                }
-                let mut entry = entry?;
-                if !entry.header().entry_type().is_file() {
-                    continue;
-                }
-                let name = String::from_utf8_lossy(&entry.path_bytes())
-                    .trim_start_matches("./")
-                    .to_owned();
-                let (begin, size) = (entry.raw_file_position(), entry.size());
-                let is_hashed = check == CheckLayers::Now || size <= MANIFEST_CAP;
-                let digest = is_hashed.then(|| hash(&mut entry)).transpose()?;
-                files.insert(name, ArchivedFile { begin, size, digest });
-            }
-            Ok(Self { path: path.to_owned(), files })
-        };
-        scan().map_err(|source| LayoutError::Read { path: path.to_owned(), source })
+            let mut entry = entry.map_err(failed)?;
+            let Some(name) = names.add(&mut entry).map_err(ambiguous)? else { continue };
+            let (begin, size) = (entry.raw_file_position(), entry.size());
+            let is_hashed = check == CheckLayers::Now || size <= MANIFEST_CAP;
+            let digest = is_hashed.then(|| hash(&mut entry)).transpose().map_err(failed)?;
+            files.insert(name, ArchivedFile { begin, size, digest });
+        }
+        names.finish(archive.into_inner()).map_err(ambiguous)?;
+        Ok(Self { path: path.to_owned(), files })
     }
 
     fn open(&self, found: &ArchivedFile) -> io::Result<impl io::Read + use<>> {
@@ -526,5 +545,20 @@ impl LayoutFiles for ArchiveFiles {
     fn place(&self, digest: &Digest) -> Option<Place> {
         let ArchivedFile { begin, size, .. } = self.files.get(&blob_name(digest))?;
         Some(Place { file: self.path.clone(), begin: *begin, size: *size })
+    }
+
+    /// All names were checked when the archive was read.
+    fn check_place(&self, _: &Digest) -> Result<(), LayoutError> {
+        Ok(())
+    }
+
+    fn check_docker(&self, image: &Manifest) -> Result<(), LayoutError> {
+        if !self.files.contains_key("manifest.json") {
+            return Ok(());
+        }
+        let bytes = self.small_file("manifest.json")?;
+        let content = |name: &str| self.files.get(name).and_then(|found| found.digest.clone());
+        check_docker(&bytes, image, content)
+            .map_err(|what| LayoutError::Ambiguous { path: self.path.clone(), what })
     }
 }

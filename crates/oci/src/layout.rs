@@ -16,7 +16,8 @@ use names::Digest;
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
-use crate::archive::Content;
+use crate::agreement::check_no_link;
+use crate::archive::{Content, blob_name};
 use crate::document::{self, read_config};
 use crate::files::{self, hash};
 use crate::local::{LocalBlobs, Place};
@@ -148,6 +149,14 @@ pub enum LayoutError {
         /// The digest of its bytes.
         found: Digest,
     },
+    /// Programs would find different images in it.
+    #[error("programs disagree about the image in `{}`: {what}", path.display())]
+    Ambiguous {
+        /// The layout or archive.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// Its `oci-layout` file is missing, or has a version that this tool does not support (image
     /// specification, "oci-layout file").
     #[error("`{}` has no valid file `oci-layout`, which must contain `{MARKER}`", .0.display())]
@@ -212,7 +221,8 @@ pub fn blobs_folder(layout: &Path) -> PathBuf {
 /// an intact manifest and config. Its layers are not checked.
 pub fn holds(path: &Path, image: &DerivedImage, name: &str) -> bool {
     let is = |file: PathBuf, wanted: &[u8]| {
-        files::open(&file).and_then(read_capped).is_ok_and(|found| found == wanted)
+        !file.is_symlink()
+            && files::open(&file).and_then(read_capped).is_ok_and(|found| found == wanted)
     };
     is(path.join("index.json"), index_text(image, name).as_bytes())
         && is(path.join("oci-layout"), MARKER.as_bytes())
@@ -354,10 +364,10 @@ fn clean(folder: &Path, old: impl Fn(&str) -> bool) -> Result<(), LayoutError> {
 }
 
 /// Writes a file under a temporary name, syncs it and renames it. An identical file is left
-/// unchanged.
+/// unchanged, and a link is replaced.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let found = files::open(path).and_then(read_capped);
-    if found.is_ok_and(|found| found == bytes) {
+    if !path.is_symlink() && found.is_ok_and(|found| found == bytes) {
         return Ok(());
     }
     let write = || {
@@ -428,6 +438,7 @@ impl LayoutImage {
         }
 
         let blob = |digest: &Digest| {
+            files.check_place(digest)?;
             let missing = || LayoutError::Missing { path: path.to_owned(), digest: digest.clone() };
             let found = files.blob_digest(digest)?.ok_or_else(missing)?;
             if found != *digest {
@@ -458,6 +469,7 @@ impl LayoutImage {
         let (mut present_layers, mut absent_layers) = (Vec::new(), Vec::new());
         let mut places = BTreeMap::new();
         for layer in &parsed.layers {
+            files.check_place(&layer.digest)?;
             let found = match check {
                 CheckLayers::Now => files.blob_digest(&layer.digest)?,
                 CheckLayers::WhenRead => files.place(&layer.digest).map(|_| layer.digest.clone()),
@@ -477,6 +489,7 @@ impl LayoutImage {
                 }
             }
         }
+        files.check_docker(&parsed)?;
         let name = name.map(str::to_owned);
         Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers, places })
     }
@@ -527,12 +540,17 @@ pub(crate) trait LayoutFiles {
     fn blob_digest(&self, digest: &Digest) -> Result<Option<Digest>, LayoutError>;
     /// Returns the location of a blob, if it is present.
     fn place(&self, digest: &Digest) -> Option<Place>;
+    /// Fails if programs may find something else in place of a blob.
+    fn check_place(&self, digest: &Digest) -> Result<(), LayoutError>;
+    /// Fails if docker would load another image.
+    fn check_docker(&self, image: &Manifest) -> Result<(), LayoutError>;
 }
 
 struct FolderFiles<'a>(&'a Path);
 
 impl LayoutFiles for FolderFiles<'_> {
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
+        check_no_link(self.0, name)?;
         let path = self.0.join(name);
         let read = || read_capped(files::open(&path)?);
         read().map_err(|source| LayoutError::Read { path: path.clone(), source })
@@ -551,6 +569,15 @@ impl LayoutFiles for FolderFiles<'_> {
         let file = blob_path(self.0, digest);
         let size = fs::metadata(&file).ok()?.len();
         Some(Place { file, begin: 0, size })
+    }
+
+    fn check_place(&self, digest: &Digest) -> Result<(), LayoutError> {
+        check_no_link(self.0, &blob_name(digest))
+    }
+
+    /// No program loads a folder as `docker-archive`.
+    fn check_docker(&self, _: &Manifest) -> Result<(), LayoutError> {
+        Ok(())
     }
 }
 

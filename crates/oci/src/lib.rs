@@ -21,6 +21,7 @@
     expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")
 )]
 
+mod agreement;
 pub mod archive;
 mod artifact_folder;
 mod artifacts;

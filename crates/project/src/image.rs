@@ -233,7 +233,7 @@ impl Image {
     fn of_layout(path: &Path, read: ReadLayout) -> Result<Self, Failure> {
         let image = read(path).map_err(|error| {
             let code = match &error {
-                LayoutError::Integrity { .. } => Kind::Integrity,
+                LayoutError::Integrity { .. } | LayoutError::Ambiguous { .. } => Kind::Integrity,
                 // A file that starts as an archive was cut off, or cannot be read at all.
                 LayoutError::Read { source, .. }
                     if !is_of_machine(source)

@@ -253,9 +253,9 @@ fn names_at_the_top(file: File) -> io::Result<BTreeSet<String>> {
         // A damaged tar is reported when it is read.
         let Ok(entry) = entry else { break };
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let name = name.trim_start_matches("./");
-        if !name.contains('/') {
-            names.insert(name.to_owned());
+        let mut parts = name.split('/').filter(|part| !matches!(*part, "" | "."));
+        if let (Some(top), None) = (parts.next(), parts.next()) {
+            names.insert(top.to_owned());
         }
     }
     Ok(names)

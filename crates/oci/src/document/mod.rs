@@ -13,9 +13,9 @@ use std::fmt::Write as _;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-pub(crate) use self::shape::MANIFEST;
 use self::shape::Shape::{self, Any, Boolean, Integer, List, Map as MapOf, Struct, Text, Time};
 use self::shape::{CONFIG, is_time};
+pub(crate) use self::shape::{DOCKER, MANIFEST};
 
 /// The maximum number of decimal digits that every parser's floating-point numbers preserve.
 const DIGITS: usize = 15;
@@ -69,6 +69,26 @@ pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Map<String, Value>, Doc
         // Go accepts `null` as a document without keys.
         other => Err(wrong(&Path(None), &other, "an object")),
     }
+}
+
+/// Reads a list of documents that must have the given shape.
+pub(crate) fn read_list(
+    bytes: &[u8],
+    shape: Shape,
+) -> Result<Vec<Map<String, Value>>, DocumentError> {
+    let path = Path(None);
+    let items = match serde_json::from_slice(bytes).map_err(DocumentError::Json)? {
+        Json::List(items) => items,
+        other => return Err(wrong(&path, &other, "an array")),
+    };
+    let item = |(number, item)| {
+        let item_path = Path(Some((&path, Part::Item(number))));
+        match item {
+            Json::Object(entries) => object(entries, shape, &item_path),
+            other => Err(wrong(&item_path, &other, "an object")),
+        }
+    };
+    items.into_iter().enumerate().map(item).collect()
 }
 
 /// JSON that keeps all keys of an object in order, including duplicates.

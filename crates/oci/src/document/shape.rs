@@ -57,6 +57,9 @@ pub(crate) const MANIFEST: Shape = Struct(&[
     ("schemaVersion", Integer),
     ("subject", DESCRIPTOR),
 ]);
+/// An entry of `manifest.json` in an archive that docker loads (moby, image/tarexport/tarexport.go).
+pub(crate) const DOCKER: Shape =
+    Struct(&[("Config", Text), ("Layers", TEXTS), ("Parent", Text), ("RepoTags", TEXTS)]);
 /// How to start a container (image-spec, config.md; docker's `container.Config`).
 const INNER: Shape = Struct(&[
     ("ArgsEscaped", Boolean),

@@ -207,6 +207,11 @@ fn open_one(path: &Path) -> Result<Opened, InputsError> {
         }
     } else {
         files::open(path).map_err(failed)?;
+        if archive::is_archive(path).map_err(failed)?
+            && let Some(what) = archive::disagreement(path).map_err(failed)?
+        {
+            return Err(InputsError::Damaged { path: path.to_owned(), what });
+        }
         archive::small_file(path, "index.json")
             .map_err(failed)?
             .ok_or_else(|| not("it is not an OCI archive"))?
