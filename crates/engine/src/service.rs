@@ -251,7 +251,8 @@ impl Place {
     /// Locks a folder whose watchdog was killed, and returns it with its socket.
     fn left(settings: &ServiceSettings, folder: PathBuf) -> Option<Self> {
         let name = folder.file_name()?.to_str()?;
-        if !name.starts_with(PREFIX) {
+        // What a link refers to may belong to others.
+        if !name.starts_with(PREFIX) || folder.is_symlink() {
             return None;
         }
         let lock = File::open(&folder).ok()?;

@@ -11,7 +11,7 @@ use crate::files::{TrackFile, read_context_files};
 use crate::forms;
 use crate::problem::{Report, Reported, Wrong, list, nearest, quote, wrong};
 use crate::reader::{Entry, Table, collect};
-use crate::tracks::{Base, check_base};
+use crate::tracks::{Base, check_base, secrets};
 use crate::{PinKind, Pins};
 use names::{GpuTarget, PinName};
 
@@ -327,7 +327,11 @@ pub(crate) fn read_args(
     let args = args.table(report, "`args`")?;
     collect(report, args.entries(), |report, entry| {
         let name = argument(entry.key).map_err(|wrong| report.add(&entry.key_span, wrong))?;
-        Ok((name, entry.checked_text(report, line(400))?))
+        let text = entry.checked_text(report, |text| {
+            secrets::value(entry.key, text)?;
+            line(400)(text)
+        })?;
+        Ok((name, text))
     })
 }
 

@@ -5,9 +5,8 @@
 //! refused here because users must be able to switch it off at run time; `spoof = true` makes that
 //! possible.
 
-use names::Secret;
-
 use crate::problem::{Wrong, code, nearest, quote, wrong};
+use crate::tracks::secrets;
 
 /// The prefix of Ollama's variables.
 const OLLAMA: &str = "OLLAMA_";
@@ -161,12 +160,7 @@ pub(crate) fn value(name: &str, text: &str) -> Result<String, Wrong> {
             "shorten it to 4096 bytes",
         ));
     }
-    if Secret::new(text).is_secret() || Secret::new(format!("{name}={text}")).is_secret() {
-        return Err(wrong(
-            format!("the value of `{name}` contains a password or token"),
-            "remove it, because everyone who has the image can read it; set it when you start the container",
-        ));
-    }
+    secrets::value(name, text)?;
     match (name, text) {
         // llama.cpp checks whether the variable is set (`getenv() != nullptr`), not its value.
         ("GGML_CUDA_ENABLE_UNIFIED_MEMORY", "0" | "" | "false" | "off") => Err(wrong(

@@ -260,6 +260,62 @@ fn work_that_was_broken_off_goes_from_disk_and_the_cache_only_when_asked() {
     assert!(again.stdout.starts_with("nothing to remove"), "{}", again.stdout);
 }
 
+/// A link in place of each of the tool's folders: nothing behind it is removed.
+#[test]
+fn folders_of_others_behind_links_stay() {
+    let cache = "home/.cache/build-pipeline";
+    let state = "home/.local/state/build-pipeline";
+    let of_cache = [
+        "store",
+        "store/work",
+        "store/work/podman-4194305-0-00000",
+        "store/work/spool-1",
+        "store/blobs",
+        "store/steps",
+        "blobs",
+        "blobs/sha256",
+        "sources",
+        "tools",
+        "uv",
+    ];
+    let of_cache = of_cache.map(|name| format!("{cache}/{name}"));
+    let of_state = ["records", "verified"].map(|name| format!("{state}/{name}"));
+    for folder in of_cache.into_iter().chain(of_state) {
+        let project = Project::new();
+        let names = [
+            "x",
+            ".tmpaB3dE6",
+            "work/x",
+            "work/podman-4194305-0-00000/x",
+            "podman-4194305-0-00000/x",
+            "sha256/.tmpaB3dE6",
+            "blobs/x",
+            "steps/x",
+        ];
+        let others = names.map(|name| format!("others/{name}"));
+        let hours = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+        for name in &others {
+            project.write(name, "not ours");
+            let file = std::fs::File::options().write(true).open(project.path(name)).unwrap();
+            file.set_modified(hours).unwrap();
+        }
+        // A cache that would be moved to the folder for work.
+        project.write(&format!("{cache}/uv/archive"), "ours");
+        let link = project.path(&folder);
+        drop(std::fs::remove_dir_all(&link));
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(project.path("others"), &link).unwrap();
+        for options in ["", "--cache"] {
+            let done = project.run(&format!("clean --engine none {options}"));
+            for name in &others {
+                assert!(project.path(name).is_file(), "{folder}, {options}: {name}");
+            }
+            let found = std::fs::read_dir(project.path("others")).unwrap().count();
+            assert_eq!(found, 7, "{folder}: {}", done.stdout);
+        }
+    }
+}
+
 #[test]
 fn temporary_files_of_killed_runs_are_removed_when_they_are_old() {
     let project = Project::new();

@@ -1,10 +1,13 @@
 //! Leftovers on disk: folders and sockets of podman services, and temporary files of interrupted
 //! runs. With `--cache`, also data that can be fetched or built again.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use engine::ServiceSettings;
 
 use super::report::{Found, Kind, State};
 use super::task::Task;
@@ -25,6 +28,9 @@ const CACHES: [&str; 8] = [
     "uv",
 ];
 
+/// The folder of the cache for work in progress.
+const WORK: &str = "store/work";
+
 /// Entries in this tool's folders that are not known to be in use.
 #[derive(Debug)]
 pub(crate) struct Listed {
@@ -34,32 +40,66 @@ pub(crate) struct Listed {
     work: Vec<PathBuf>,
     /// Old temporary files.
     old: Vec<PathBuf>,
+    /// Links in place of this tool's folders. What they refer to may belong to others.
+    links: BTreeSet<PathBuf>,
 }
 
 /// Lists the leftovers, without removing anything.
 pub(crate) fn list(task: &Task) -> Listed {
-    let services = task
-        .service(Path::new(""))
-        .map(|settings| engine::abandoned(&settings))
-        .unwrap_or_default();
-    let work = task.work().map(|work| names_in(&work)).unwrap_or_default();
-    let is_service = |path: &PathBuf| name(path).starts_with("podman-");
+    let mut links = BTreeSet::new();
+    let mut entries = |root: &Path, folder: &str| match link_below(root, folder) {
+        None => names_in(&root.join(folder)),
+        Some(link) => {
+            links.insert(link);
+            Vec::new()
+        }
+    };
+    let services = settings(task).map(|settings| engine::abandoned(&settings)).unwrap_or_default();
+    let cache = task.cache.as_deref();
+    let work = cache.map(|cache| entries(cache, WORK)).unwrap_or_default();
+    let is_service = |path: &PathBuf| name(path).starts_with("podman-") && !path.is_symlink();
     let mut old = Vec::new();
-    let blobs = task.cache.as_ref().map(|cache| cache.join("blobs/sha256"));
-    let state = ["", "records", "verified"].map(|name| task.state.join(name));
-    for folder in blobs.into_iter().chain(state) {
-        old.extend(names_in(&folder).into_iter().filter(|path| is_old_temporary(path)));
+    let blobs = cache.map(|cache| (cache, "blobs/sha256"));
+    let state = ["", "records", "verified"].map(|name| (task.state.as_path(), name));
+    for (root, folder) in blobs.into_iter().chain(state) {
+        let temporary = entries(root, folder).into_iter().filter(|path| is_old_temporary(path));
+        old.extend(temporary);
+    }
+    for folder in CACHES.iter().filter(|_| task.takes_cache) {
+        links.extend(cache.and_then(|cache| link_above(cache, folder)));
     }
     Listed {
         services: services.into_iter().map(|path| (path.clone(), bytes_of(&path))).collect(),
         work: work.into_iter().filter(|path| !is_service(path)).collect(),
         old,
+        links,
     }
+}
+
+/// Returns the settings of podman services, unless a link is in place of the folder for work.
+fn settings(task: &Task) -> Option<ServiceSettings> {
+    let settings = task.service(Path::new(""))?;
+    link_below(task.cache.as_deref()?, WORK).is_none().then_some(settings)
+}
+
+/// Returns the first part of `folder`, a path below `root`, that is a link. `root` itself may be
+/// reached through links, because only the user chooses it.
+fn link_below(root: &Path, folder: &str) -> Option<PathBuf> {
+    let mut path = root.to_owned();
+    folder.split('/').filter(|part| !part.is_empty()).find_map(|part| {
+        path.push(part);
+        path.is_symlink().then(|| path.clone())
+    })
+}
+
+/// Like [`link_below`], for the folders that contain `folder`.
+fn link_above(root: &Path, folder: &str) -> Option<PathBuf> {
+    link_below(root, folder.rsplit_once('/')?.0)
 }
 
 /// Stops the processes in folders of abandoned podman services, and removes the folders.
 pub(crate) async fn sweep(task: &Task) {
-    if let Some(settings) = task.service(Path::new("")).filter(|_| !task.is_dry) {
+    if let Some(settings) = settings(task).filter(|_| !task.is_dry) {
         drop(engine::sweep(&settings).await);
     }
 }
@@ -79,8 +119,12 @@ pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
         note(Kind::Service, &path, state, (Some(bytes), reason));
     }
     let caches = task.cache.iter().filter(|_| task.takes_cache).flat_map(|cache| {
-        CACHES.iter().map(|name| cache.join(name)).filter(|folder| folder.is_dir())
+        let own = CACHES.iter().filter(|folder| link_above(cache, folder).is_none());
+        own.map(|name| cache.join(name)).filter(|folder| folder.is_dir())
     });
+    // A cache is moved away only into a folder of this tool.
+    let away = task.cache.as_deref().filter(|cache| link_below(cache, WORK).is_none());
+    let away = away.map(|cache| cache.join(WORK));
     let work = listed.work.into_iter().map(|path| (Kind::Temporary, path, task.is_busy));
     let old = listed.old.into_iter().map(|path| (Kind::Temporary, path, false));
     let caches = caches.map(|path| (Kind::Cache, path, task.is_busy));
@@ -89,12 +133,25 @@ pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
         let (state, reason) = match (is_busy, task.is_dry) {
             (true, _) => (State::UnderWay, None),
             (false, true) => (State::Found, None),
-            (false, false) => match remove(&path, task.work().filter(|_| kind == Kind::Cache)) {
-                Ok(()) => (State::Removed, None),
-                Err(error) => (State::Kept, Some(error.to_string())),
-            },
+            (false, false) => {
+                match remove(&path, away.as_deref().filter(|_| kind == Kind::Cache)) {
+                    Ok(()) => (State::Removed, None),
+                    Err(error) => (State::Kept, Some(error.to_string())),
+                }
+            }
         };
         note(kind, &path, state, (bytes, reason));
+    }
+    let caches: Vec<PathBuf> =
+        task.cache.iter().flat_map(|cache| CACHES.map(|name| cache.join(name))).collect();
+    // With `--cache`, a link in place of a cache was removed, and the rest of its path was not followed.
+    for link in listed
+        .links
+        .iter()
+        .filter(|link| link.is_symlink() && !(task.takes_cache && caches.contains(link)))
+    {
+        let reason = "it is a link, and its target may belong to others; nothing in it was touched";
+        note(Kind::Temporary, link, State::Kept, (None, Some(reason.to_owned())));
     }
 }
 
@@ -127,7 +184,7 @@ fn bytes_of(path: &Path) -> u64 {
 /// Removes a file or folder. Never crosses a mount point. Moves a cache away first, because runs
 /// that start in the meantime add files to it; if this run is killed, the next `clean` finds the
 /// moved folder.
-fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
+fn remove(path: &Path, away: Option<&Path>) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path)?.is_dir();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
@@ -135,7 +192,7 @@ fn remove(path: &Path, away: Option<PathBuf>) -> io::Result<()> {
         return Err(io::Error::other("something is mounted under it"));
     }
     let moved = away.and_then(|work| {
-        fs::create_dir_all(&work).ok()?;
+        fs::create_dir_all(work).ok()?;
         let name = format!("removed-{}-{}", std::process::id(), name(path));
         fs::rename(path, work.join(&name)).is_ok().then(|| work.join(name))
     });

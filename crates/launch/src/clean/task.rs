@@ -25,11 +25,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns the folder for work in progress.
-    pub(crate) fn work(&self) -> Option<PathBuf> {
-        Some(self.cache.as_ref()?.join("store/work"))
-    }
-
     /// Returns the settings that builds use to start a podman service.
     pub(crate) fn service(&self, program: &Path) -> Option<ServiceSettings> {
         let store = self.cache.as_ref()?.join("store");

@@ -8,10 +8,13 @@
 //! - The query of a URL, and a fragment that is not an anchor.
 //! - The credentials of an `Authorization` header (RFC 9110, section 11.6.2), and a bearer token
 //!   (RFC 6750) on its own.
+//! - A token whose form is known, such as `hf_…`; see the module `forms`.
 //! - The value of a variable, argument, key or header whose name indicates a secret: `HF_TOKEN=…`,
 //!   `--api-key …`, `"password": "…"`.
 
 use std::ops::Range;
+
+use super::forms::{is_placeholder, is_telling, known_tokens};
 
 /// What ends a secret part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +27,13 @@ pub(super) enum Extent {
 
 /// Returns the secret parts of a text in order. They do not overlap and are not empty.
 pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
-    // Every rule needs one of these characters. Most texts of a data file have none.
+    let mut all = known_tokens(text);
+    // Every other rule needs one of these characters. Most texts of a data file have none.
     if !text.bytes().any(|byte| b"@:=% ".contains(&byte)) {
-        return Vec::new();
+        return merged(all);
     }
     let lower = text.to_ascii_lowercase();
-    let mut all = bearer(text, &lower);
+    all.extend(bearer(text, &lower));
     // All other rules need one of these.
     if text.contains(['@', ':', '=', '%']) || text.contains("--") {
         tokens(text, extent).into_iter().for_each(|token| addresses(text, token, &mut all));
@@ -44,6 +48,19 @@ pub(super) fn spans(text: &str, extent: Extent) -> Vec<Range<usize>> {
     let is_hidden = |span: &Range<usize>| text[span.clone()].bytes().all(|byte| byte == b'*');
     all.retain(|span| !is_hidden(span));
     merged(all)
+}
+
+/// Returns whether a text contains a secret that must not get into an image, a plan or a record.
+/// Unlike [`spans`], it accepts placeholders, and queries of URLs without a telling key.
+pub(super) fn has_secret(text: &str) -> bool {
+    // In prose, a colon and a later `@` have nothing to do with each other.
+    let is_prose = text.contains(char::is_whitespace);
+    let extent = if is_prose { Extent::Text } else { Extent::Value };
+    spans(text, extent).into_iter().any(|span| {
+        let secret = &text[span.clone()];
+        let is_ending = text[..span.start].ends_with(['?', '#']);
+        !is_placeholder(secret) && (!is_ending || is_telling(secret))
+    })
 }
 
 fn merged(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
@@ -315,12 +332,38 @@ fn says_secret(name: &str) -> bool {
         "AUTH_KEY",
     ];
     // The last words of variables, such as `DB_PASS` and `GITHUB_PAT`.
-    const LAST: [&str; 7] = ["PASS", "AUTH", "JWT", "CRED", "CREDS", "COOKIE", "TOKEN"];
+    const LAST: [&str; 6] = ["AUTH", "JWT", "CRED", "CREDS", "COOKIE", "TOKEN"];
+    // The last words of variables with a key that is not public. The last word of `GPG_KEY` or
+    // `SORT_KEY` says nothing.
+    const KEYS: [&str; 12] = [
+        "ADMIN_KEY",
+        "APP_KEY",
+        "DECRYPTION_KEY",
+        "DEPLOY_KEY",
+        "ENCRYPTION_KEY",
+        "LICENCE_KEY",
+        "LICENSE_KEY",
+        "MASTER_KEY",
+        "SERVICE_KEY",
+        "SHARED_KEY",
+        "SIGNING_KEY",
+        "SSH_KEY",
+    ];
+    const WORDS_IN_PASS: [&str; 4] = ["BYPASS", "COMPASS", "SURPASS", "TRESPASS"];
     let is_variable = !name.contains(|c: char| c.is_ascii_lowercase());
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
     let last = name.rsplit('_').next().unwrap_or_default();
     // `PWD` is a folder.
-    let is_last = LAST.contains(&last) || name.ends_with("_PAT") || name.ends_with("_PWD");
+    let is_pass = last.ends_with("PASS") && !WORDS_IN_PASS.iter().any(|word| last.ends_with(word));
+    let is_key = KEYS.iter().any(|key| {
+        let whole = name == *key || name.ends_with(&format!("_{key}"));
+        whole || last == key.replace('_', "")
+    });
+    let is_last = LAST.contains(&last)
+        || is_pass
+        || is_key
+        || name.ends_with("_PAT")
+        || name.ends_with("_PWD");
     name.trim_end_matches('_').ends_with("TOKEN")
         || (is_variable && (is_last || name.split('_').any(|word| word == "TOKEN")))
         || PARTS.iter().any(|part| name.contains(part))

@@ -13,6 +13,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 mod find;
+mod forms;
 #[cfg(test)]
 mod tests;
 
@@ -88,6 +89,12 @@ impl FromStr for Secret {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self::new(text))
     }
+}
+
+/// Returns whether a text contains a password or token that must not get into an image, a plan or a
+/// record. Placeholders such as `${TOKEN}` are accepted.
+pub fn has_secret(text: &str) -> bool {
+    find::has_secret(text)
 }
 
 /// Returns `text`, which may have many lines, with `***` in place of every secret part.

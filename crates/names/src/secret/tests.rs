@@ -105,10 +105,95 @@ fn a_value_is_one_secret_to_its_end() {
 }
 
 #[test]
-fn long_texts_take_little_time() {
-    for part in
-        ["://", "a://", "://#", ":", "authorization:", "token=", "%3a", "@", "bearer ", "a:1/"]
+fn tokens_are_known_by_their_form() {
+    let mixed = "AbCdEfGhIjKlMnOpQrStUvWxYz0123456789";
+    for token in [
+        format!("hf_{}", &mixed[..34]),
+        format!("ghp_{mixed}"),
+        format!("github_pat_{mixed}_{mixed}"),
+        format!("glpat-{}", &mixed[10..30]),
+        format!("sk-{mixed}"),
+        format!("sk-proj-{mixed}"),
+        "sk-0123456789abcdef0123456789abcdef".to_owned(),
+        "AKIAABCDEFGHIJ234567".to_owned(),
+    ] {
+        for text in [token.clone(), format!("a {token}, b"), format!("[\"{token}\"]")] {
+            assert!(!mask(&text).contains(&token), "{text}");
+            assert!(has_secret(&text), "{text}");
+        }
+        assert!(!has_secret(&format!("x{token}")));
+    }
+    for other in [
+        "hf_transfer",
+        "hf_hub_download_is_a_function_of_hugging_face",
+        "sk-learn-has-many-words-but-is-no-token",
+        "sk-no-key-required",
+        "task-AbCdEf0123456789AbCdEf0123456789",
+        "AKIAIOSFODNN7",
+        "ghp_short1A",
+    ] {
+        assert_eq!(mask(other), other);
+        assert!(!has_secret(other), "{other}");
+    }
+}
+
+#[test]
+fn names_of_keys_and_passwords_indicate_secrets() {
+    for name in ["DBPASS", "DB_PASS", "SSH_KEY", "MY_SSH_KEY", "SSHKEY", "LICENSE_KEY", "APP_KEY"] {
+        assert_eq!(mask(&format!("{name}=abc")), format!("{name}=***"));
+    }
+    for name in ["CACHE_BYPASS", "COMPASS", "GPG_KEY", "SORT_KEY", "SSH_PUBLIC_KEY", "SSH_KEY_PATH"]
     {
+        let text = format!("{name}=abc");
+        assert_eq!(mask(&text), text);
+    }
+}
+
+#[test]
+fn placeholders_are_no_secrets() {
+    for text in [
+        "--api-key ${KEY}",
+        "--api-key=$KEY",
+        "--token=",
+        "TOKEN=changeme",
+        "TOKEN=<your token>",
+        "--api-key EMPTY",
+        "PASSWORD=your-password",
+        "https://${USER}:${PASSWORD}@h.example/",
+        "https://h.example/a?page=2#part",
+        "Ask us: team@h.example",
+    ] {
+        assert!(!has_secret(text), "{text}");
+    }
+    for text in [
+        "--api-key abc",
+        "--token=abc",
+        "TOKEN=abc",
+        "https://u:pw@h.example/",
+        "See https://u:pw@h.example/ for more.",
+        "https://h.example/a?sig=abc",
+        "https://$USER:pw@h.example/",
+    ] {
+        assert!(has_secret(text), "{text}");
+    }
+}
+
+#[test]
+fn long_texts_take_little_time() {
+    for part in [
+        "sk-",
+        "hf_",
+        "://",
+        "a://",
+        "://#",
+        ":",
+        "authorization:",
+        "token=",
+        "%3a",
+        "@",
+        "bearer ",
+        "a:1/",
+    ] {
         let text = part.repeat(1_000_000 / part.len());
         assert!(mask(&text).len() <= 2 * text.len(), "{part}");
     }

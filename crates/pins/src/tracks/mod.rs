@@ -16,6 +16,7 @@ use crate::{ParseError, PinKind, Pins};
 use names::{GpuTarget, PinName, TrackName};
 
 mod relations;
+pub(crate) mod secrets;
 
 /// The content of `tracks.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,9 +296,10 @@ fn parse(file: &str, text: &str, known: Option<References<'_>>) -> Result<Tracks
         let mut tracks = inherited.map(|inherited| inherited.tracks.clone()).unwrap_or_default();
         tracks.retain(|name, _| named().all(|entry| entry.key != name.as_str()));
         tracks.extend(own);
+        let without_secrets = secrets::check(&mut report, named());
         let related = relations::check(&mut report, &named().collect::<Vec<_>>(), &tracks);
         failed.map_or(Ok(()), Err)?;
-        related?;
+        related.and(without_secrets)?;
         Ok(Tracks { gpu: gpu?, tracks })
     });
     report.finish(tracks)
