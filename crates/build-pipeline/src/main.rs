@@ -276,7 +276,8 @@ fn dispatch_own(cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// Sends log lines to standard error, if `-v` or `RUST_LOG` requests them.
+/// Sends log lines to standard error, if `-v` or `RUST_LOG` requests them. With `--progress json`,
+/// they are JSON too.
 fn start_logging(verbose: u8) {
     let filter = project::environment::log_filter().unwrap_or_else(|| {
         match verbose {

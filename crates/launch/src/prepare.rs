@@ -401,7 +401,9 @@ pub fn check_port(container: &Container) -> Result<(), Failure> {
 pub fn run_error(error: RunError) -> Failure {
     let code = match &error {
         RunError::NoDevice { .. } => Kind::Machine,
-        RunError::Path { .. } | RunError::Quadlet { .. } => Kind::Input,
+        RunError::Path { .. } | RunError::Quadlet { .. } | RunError::Unprintable { .. } => {
+            Kind::Input
+        }
     };
     let told = Failure::from_chain(code, &error);
     match error {
@@ -411,6 +413,9 @@ pub fn run_error(error: RunError) -> Failure {
         RunError::Path { .. } => {
             told.hint("engines use such characters as separators; choose another folder")
         }
+        RunError::Unprintable { .. } => told.hint(
+            "remove the character, or pass the variable on from the environment: `--env NAME`",
+        ),
         RunError::Quadlet { .. } => told.hint("`--engine podman` writes a quadlet for podman"),
     }
 }

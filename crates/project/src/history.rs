@@ -83,12 +83,20 @@ fn tone(status: &str) -> Tone {
     }
 }
 
-/// Returns the status of a run. If its record has no end and its process no longer exists, the run
-/// was killed.
+/// Marks the runs that were killed: their records have no end, and their processes no longer exist.
+pub fn mark_killed(records: &mut [BuildRecord]) {
+    for record in records {
+        if record.status == Status::Running && !state::is_alive(record) {
+            record.status = Status::Killed;
+        }
+    }
+}
+
+/// Returns the status of a run, after [`mark_killed`].
 fn status(record: &BuildRecord) -> &'static str {
     match record.status {
-        Status::Running if state::is_alive(record) => "running",
-        Status::Running => "killed",
+        Status::Running => "running",
+        Status::Killed => "killed",
         Status::Succeeded => "succeeded",
         Status::Failed => "failed",
         Status::Interrupted => "interrupted",

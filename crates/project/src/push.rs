@@ -32,6 +32,18 @@ pub struct PushReport {
     pub digest: Digest,
     /// Where it is now.
     pushed: Vec<Pushed>,
+    /// The place to which it could not be pushed. The places after it were not tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<FailedPush>,
+}
+
+/// A push that failed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FailedPush {
+    /// The place, as in `output` of a successful push.
+    output: String,
+    /// Why it failed.
+    message: String,
 }
 
 /// An image on a registry.
@@ -47,7 +59,15 @@ pub struct Pushed {
 impl PushReport {
     /// Creates the report about an image, which the user named `name`.
     pub fn new(name: &str, image: &Image, pushed: Vec<Pushed>) -> Self {
-        Self { schema: 1, image: name.to_owned(), digest: image.manifest_digest.clone(), pushed }
+        let digest = image.manifest_digest.clone();
+        Self { schema: 1, image: name.to_owned(), digest, pushed, failed: None }
+    }
+
+    /// Adds the push that failed.
+    #[must_use]
+    pub fn with_failure(self, target: &ImageRef, failure: &Failure) -> Self {
+        let (output, message) = (format!("registry:{target}"), failure.lines().join("; "));
+        Self { failed: Some(FailedPush { output, message }), ..self }
     }
 
     /// Returns the report as text.

@@ -116,8 +116,11 @@ pub struct Recipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It has not ended, or it was killed (if its process no longer exists).
+    /// It has not ended. In a record's file, also: it was killed (its process no longer exists).
     Running,
+    /// It was killed: it has not ended, and its process no longer exists. Only `records` states
+    /// this; a killed run cannot write it into its record.
+    Killed,
     /// Everything that was requested is done.
     Succeeded,
     /// There was an error.

@@ -59,6 +59,11 @@ pub enum Talk {
         /// The first line that shows it.
         line: Option<String>,
     },
+    /// A line of the log, which `-v` or `RUST_LOG` requests.
+    Log {
+        /// The line.
+        message: String,
+    },
     /// What to do next.
     Hint {
         /// The next step.
@@ -368,13 +373,17 @@ fn places_in(error: &pins::ParseError, text: &str) {
     say(&format!("{ERROR}error{ERROR:#}: `{}` has {problems}", error.file));
 }
 
-/// Writes log lines to standard error without secrets. Each event arrives in one write.
+/// Writes log lines to standard error without secrets, in JSON mode as JSON. Each event arrives in
+/// one write.
 #[derive(Debug)]
 pub struct LogWriter;
 
 impl io::Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
+        if said_as_json(|| Talk::Log { message: text.trim_end().to_owned() }) {
+            return Ok(bytes.len());
+        }
         io::stderr().write_all(names::mask(&text).as_bytes())?;
         Ok(bytes.len())
     }

@@ -10,6 +10,15 @@ pub fn sanitise(text: &str) -> String {
     names::mask(&plain(text)).into_owned()
 }
 
+/// Returns whether [`sanitise`] keeps every character of a text that contains no secret.
+pub fn is_printable(text: &str) -> bool {
+    text.chars().all(|c| is_plain(c) || c == '\n' || c == '\t')
+}
+
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !is_bidirectional_control(c)
+}
+
 /// Returns the sanitised text twice: first with its secrets, then with each secret masked by the
 /// same number of characters, so that columns do not move.
 pub fn sanitise_in_place(text: &str) -> (String, String) {
@@ -20,8 +29,7 @@ pub fn sanitise_in_place(text: &str) -> (String, String) {
 
 /// Returns text without escape sequences, control characters and bidirectional overrides.
 fn plain(text: &str) -> String {
-    let is_plain = |c: char| !c.is_control() && !is_bidirectional_control(c);
-    if text.chars().all(|c| is_plain(c) || c == '\n' || c == '\t') {
+    if is_printable(text) {
         return text.to_owned();
     }
     let stripped = anstream::adapter::strip_str(text).to_string();

@@ -11,7 +11,7 @@ pub(crate) fn progress() -> impl TypedValueParser<Value = Progress> {
         ("auto", "Live lines on a terminal, plain lines elsewhere or if CI is set"),
         ("tty", "Live lines"),
         ("plain", "Plain lines, as in a log"),
-        ("json", "One JSON object per line"),
+        ("json", "One JSON object per line; only messages about wrong arguments are text"),
     ];
     let values = values.map(|(name, help)| PossibleValue::new(name).help(help));
     PossibleValuesParser::new(values).map(|text| match text.as_str() {

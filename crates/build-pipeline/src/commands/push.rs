@@ -44,7 +44,7 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
         image.check_rehearsal(
             "rehearse it again with `--with-layers`, or push in the same run: `--rehearse --push REF`",
         )?;
-        all(global, &args.image, &image, &targets, &client).await
+        all(global, &args.image, &image, &targets, &client, args.format).await
     })?;
     if let Some(file) = &args.digest_file {
         write_digest(&folder.join(file), &report.digest)?;
@@ -85,18 +85,20 @@ pub(crate) fn tag(global: &Global, args: &Tag) -> Result<(), Failure> {
     }
     let report = project::runtime::start()?.block_on(async {
         let image = Image::of_platform(args.image.expose(), &folder, &client).await?;
-        all(global, &args.image.to_string(), &image, &targets, &client).await
+        all(global, &args.image.to_string(), &image, &targets, &client, args.format).await
     })?;
     show(&report, args.format)
 }
 
-/// Pushes an image to several places, one after another.
+/// Pushes an image to several places, one after another. If a push fails, this prints the pushes
+/// before it.
 async fn all(
     global: &Global,
     name: &str,
     image: &Image,
     targets: &[ImageRef],
     client: &RegistryClient,
+    format: Format,
 ) -> Result<PushReport, Failure> {
     let mut signals = Signals::listen();
     let outputs: Vec<Output> =
@@ -110,7 +112,16 @@ async fn all(
         let mut copies = Vec::new();
         for target in targets {
             let on_event = reporter.for_image(name);
-            pushed.push(push_image(image, target, copies.clone(), client, on_event).await?);
+            match push_image(image, target, copies.clone(), client, on_event).await {
+                Ok(one) => pushed.push(one),
+                Err(failure) => {
+                    let report = PushReport::new(name, image, pushed);
+                    if format == Format::Json || !copies.is_empty() {
+                        show(&report.with_failure(target, &failure), format)?;
+                    }
+                    return Err(failure);
+                }
+            }
             copies.push(target.repository.clone());
         }
         Ok::<_, Failure>(pushed)

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use failure::{Failure, Kind};
-use project::history::{ListedRecord, list, page};
+use project::history::{ListedRecord, list, mark_killed, page};
 use project::state::{self, Old};
 use record::BuildRecord;
 
@@ -18,6 +18,7 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
     if let Some(RecordsCommand::Prune(args)) = &args.command {
         return prune(&records, args);
     }
+    mark_killed(&mut records);
     // A record that is given by name may belong to any project.
     let project = global::project().ok().filter(|_| !args.all && args.record.is_none());
     if let Some(project) = project {

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use names::EngineKind;
 use names::TrackName;
 use pins::OVERRIDE;
+use text::sanitise::is_printable;
 
 use crate::access::{DeviceNode, Engine};
 use crate::snapshot::Snapshot;
@@ -220,6 +221,12 @@ pub enum RunError {
         /// The path.
         path: String,
     },
+    /// A text contains a character that cannot be printed.
+    #[error("{what} contains a control character, which cannot be printed")]
+    Unprintable {
+        /// The variable or argument.
+        what: String,
+    },
     /// The engine does not support quadlets.
     #[error("quadlets work only with podman, but the engine is {engine}")]
     Quadlet {
@@ -393,8 +400,12 @@ impl Container {
     /// Writes the container in a file format. The same container always gives the same bytes.
     ///
     /// # Errors
-    /// Fails if the engine does not support the format.
+    /// Fails if the engine does not support the format, or if a variable or an argument contains a
+    /// character that would be lost.
     pub fn print(&self, form: Form) -> Result<String, RunError> {
+        if let Some(what) = self.unprintable() {
+            return Err(RunError::Unprintable { what });
+        }
         match form {
             Form::Shell => Ok(shell::print(self)),
             Form::Quadlet if !self.engine.facts().has_quadlets => {
@@ -404,6 +415,24 @@ impl Container {
             Form::Compose => Ok(compose::print(self)),
             Form::Distrobox => Ok(distrobox::print(self)),
         }
+    }
+
+    /// Returns a description of a text that output would change, if there is one.
+    fn unprintable(&self) -> Option<String> {
+        let mut variables = self.environment.iter().filter(|(_, value)| !is_printable(value));
+        let variable = variables.next().map(|(name, _)| format!("the value of `{name}`"));
+        let is_changed = |word: &&String| !is_printable(word);
+        let word = || {
+            let at = self.command.iter().position(|word| !is_printable(word))?;
+            Some(format!("argument {} of the command", at + 1))
+        };
+        let others = || {
+            let paths = self.mounts().flat_map(|folder| [&folder.host, &folder.container]);
+            let files = self.variable_files.iter().map(|file| &file.path);
+            let mut all = paths.chain(files).chain(&self.entrypoint);
+            all.find(is_changed).map(|_| "a path".to_owned())
+        };
+        variable.or_else(word).or_else(others)
     }
 
     /// Returns all folders and files of the host.

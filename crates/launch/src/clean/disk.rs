@@ -142,14 +142,8 @@ pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
         };
         note(kind, &path, state, (bytes, reason));
     }
-    let caches: Vec<PathBuf> =
-        task.cache.iter().flat_map(|cache| CACHES.map(|name| cache.join(name))).collect();
-    // With `--cache`, a link in place of a cache was removed, and the rest of its path was not followed.
-    for link in listed
-        .links
-        .iter()
-        .filter(|link| link.is_symlink() && !(task.takes_cache && caches.contains(link)))
-    {
+    // With `--cache`, a link in place of a cache was removed above.
+    for link in listed.links.iter().filter(|link| link.is_symlink()) {
         let reason = "it is a link, and its target may belong to others; nothing in it was touched";
         note(Kind::Temporary, link, State::Kept, (None, Some(reason.to_owned())));
     }
