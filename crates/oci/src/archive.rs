@@ -89,9 +89,12 @@ fn check_replaced(path: &Path, wanted: Content) -> Result<(), LayoutError> {
         found => found.map_err(read)?,
     };
     if found.is_file() && (found.len() == 0 || is_ours(path).map_err(read)?) {
-        let found = content_of(path).filter(|found| *found != wanted);
-        let other = |found| Err(LayoutError::OtherArchive { path: path.to_owned(), found, wanted });
-        return found.map_or(Ok(()), other);
+        return match content_of(path).filter(|content| *content != wanted) {
+            Some(other) => {
+                Err(LayoutError::OtherArchive { path: path.to_owned(), found: other, wanted })
+            }
+            None => Ok(()),
+        };
     }
     if found.is_file() && is_archive(path).map_err(read)? {
         return Err(LayoutError::ForeignArchive(path.to_owned()));

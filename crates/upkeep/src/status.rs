@@ -213,7 +213,7 @@ fn last_build(record: &BuildRecord, root: &Path) -> Option<LastBuild> {
         let path = path.map(|path| state::output_path(record, root, path));
         let exists = path.as_ref().map(|path| path.exists());
         let replaced = path.filter(|path| path.exists());
-        let replaced = replaced.and_then(|path| replacement(&path, &digest));
+        let replaced = replaced.and_then(|place| replacement(&place, &digest));
         let is_in_engine = output.starts_with("engine:");
         let engine = record.engine.as_ref().filter(|_| is_in_engine).map(|engine| engine.kind);
         Place { output: output.to_owned(), exists, replaced, engine }

@@ -91,7 +91,7 @@ fn a_second_index_is_refused_however_it_is_written() {
         "index.json/x",
     ] {
         let second = (EntryType::Regular, name.to_owned(), index.clone(), "");
-        write(&path, &with(&[second.clone()]));
+        write(&path, &with(std::slice::from_ref(&second)));
         assert!(is_ambiguous(&path).is_some(), "{name}");
         assert!(disagreement(&path).unwrap().is_some(), "{name}");
         // The order does not matter.

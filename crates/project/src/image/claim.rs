@@ -20,7 +20,11 @@ impl Image {
     /// Adds the record of the build that made the image: `record`, or that of a newer run of the
     /// same project, which may have failed at another output. Returns the image itself if neither
     /// made it.
-    pub(super) fn claimed(self, record: &BuildRecord, project: &Project) -> Result<Self, Self> {
+    pub(super) fn claimed(
+        self,
+        record: &BuildRecord,
+        project: &Project,
+    ) -> Result<Self, Box<Self>> {
         let id = if self.is_of(record) {
             Some(record.id.clone())
         } else {
@@ -28,7 +32,7 @@ impl Image {
         };
         match id {
             Some(id) => Ok(Self { record: Some(id), ..self }),
-            None => Err(self),
+            None => Err(Box::new(self)),
         }
     }
 

@@ -185,7 +185,7 @@ impl Image {
                     if path.exists() {
                         match Self::of_layout(&path, read)?.claimed(record, project) {
                             Ok(image) => return Ok(Some(image)),
-                            Err(image) => drop(other.get_or_insert(image)),
+                            Err(image) => drop(other.get_or_insert(*image)),
                         }
                     }
                 }
@@ -210,7 +210,7 @@ impl Image {
             (None, None) => return Ok(None),
         };
         let claimed = image.claimed(record, project);
-        claimed.map(Some).map_err(|image| image.is_not_of(record))
+        claimed.map(Some).map_err(|found| found.is_not_of(record))
     }
 
     /// Reads the image in a layout or archive.
