@@ -232,6 +232,16 @@ fn progress_as_json_is_one_object_a_line() {
 }
 
 #[test]
+fn log_lines_are_json_too_where_progress_is() {
+    let project = Project::new();
+    let ran = project.run("-vv --track locked-spoof --rehearse --progress json").expect(0);
+    let events: Vec<Value> =
+        ran.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(events.iter().any(|event| event["event"] == "log"), "{}", ran.stderr);
+    crate::schemas::check(&project, "event", &events);
+}
+
+#[test]
 fn errors_are_json_too_where_progress_is() {
     let project = Project::new();
     let ran = project.run("--track ollama --progress json").expect(2);

@@ -43,6 +43,20 @@ fn a_finished_image_goes_to_several_places() {
 }
 
 #[test]
+fn a_push_that_fails_names_those_that_succeeded() {
+    let project = with_image();
+    let host = shared_registry().host();
+    let line = format!("push full {host}/part/a:1 127.0.0.1:1/part/b:1 {host}/part/c:1");
+    let ran = project.run(&format!("{line} --format json")).expect(5);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    schemas::check(&project, "push", std::slice::from_ref(&report));
+    assert_eq!(report["pushed"].as_array().unwrap().len(), 1);
+    assert_eq!(report["failed"]["output"], "registry:127.0.0.1:1/part/b:1");
+    project.run(&format!("verify {host}/part/a:1")).expect(0);
+    project.run(&line).expect(5).prints("part/a@sha256:");
+}
+
+#[test]
 fn builds_fill_in_the_names_of_their_outputs() {
     let project = Project::new();
     let host = shared_registry().host();

@@ -113,6 +113,30 @@ fn old_records_are_removed_but_never_those_that_are_needed() {
 }
 
 #[test]
+fn a_run_that_was_killed_is_called_so_in_every_form() {
+    let project = Project::new();
+    project.run("--track ollama --rehearse").expect(0);
+    let id = ids(&project).remove(0);
+    let file = format!("{FOLDER}/{id}.json");
+    let mut record: Value = serde_json::from_str(&project.read(&file)).unwrap();
+    let object = record.as_object_mut().unwrap();
+    object.remove("ended");
+    object.insert("status".to_owned(), "running".into());
+    // Larger than any process ID.
+    object.insert("process".to_owned(), i32::MAX.into());
+    project.write(&file, &record.to_string());
+    project.run("records").expect(0).prints("killed");
+    let read = |line: &str| -> Value {
+        serde_json::from_str(&project.run(line).expect(0).stdout).unwrap()
+    };
+    let list = read("records --format json");
+    assert!(list.to_string().contains("\"killed\""), "{list}");
+    let one = read(&format!("records {id} --format json"));
+    assert_eq!(one["status"], "killed");
+    schemas::check(&project, "record", &[one]);
+}
+
+#[test]
 fn quiet_leaves_only_the_result() {
     let project = Project::new();
     let ran = project.run("--quiet --track ollama --rehearse").expect(0);

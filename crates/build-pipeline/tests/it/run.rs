@@ -421,6 +421,24 @@ fn files_are_written_without_an_engine() {
     assert!(!Path::new(&project.path("home/.cache/build-pipeline/home")).exists());
 }
 
+#[test]
+fn a_file_loses_no_character_of_a_value() {
+    let project = Project::new();
+    unfold::machine(&project.path("machine"), "strix-halo");
+    for form in ["shell", "compose", "quadlet", "distrobox"] {
+        for (option, more) in [("--env", "A=\u{1b}[31mX"), ("--env", "A=\u{202e}x")] {
+            let words =
+                ["run", "official", "--host-root", "machine", "--print", form, option, more];
+            let ran = ran(project.command(&words).output().unwrap()).expect(2);
+            assert_eq!(ran.stdout, "", "{form}");
+            ran.says("hint: remove the character");
+        }
+    }
+    let words = ["run", "official", "--host-root", "machine", "--print", "shell"];
+    let words = [&words[..], &["--", "a\u{7}b"]].concat();
+    ran(project.command(&words).output().unwrap()).expect(2).says("hint: remove the character");
+}
+
 /// `run --print compose` prints a hint if no program on this machine can start the file.
 #[test]
 fn a_compose_file_comes_with_a_hint_if_nothing_starts_it() {

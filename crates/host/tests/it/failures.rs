@@ -8,19 +8,19 @@ use std::io::{self, Read};
 use host::failures::{Failures, parse_failures};
 
 const CATALOGUE: &str = include_str!("../../../../versions/failures.toml");
-const FAILING: &str = include_str!("../logs/failing.txt");
+pub(crate) const FAILING: &str = include_str!("../logs/failing.txt");
 const CLEAN: &str = include_str!("../logs/clean.txt");
 
-fn catalogue() -> Failures {
+pub(crate) fn catalogue() -> Failures {
     parse_failures("versions/failures.toml", CATALOGUE).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Returns the logs of a file, with their names.
-fn logs(text: &str) -> Vec<(&str, &str)> {
+pub(crate) fn logs(text: &str) -> Vec<(&str, &str)> {
     text.split("━━ ").skip(1).map(|log| log.split_once('\n').unwrap()).collect()
 }
 
-fn names(failures: &Failures, log: &[u8]) -> Vec<String> {
+pub(crate) fn names(failures: &Failures, log: &[u8]) -> Vec<String> {
     let found = failures.diagnose(log).unwrap().found;
     found.into_iter().map(|one| one.failure.name.clone()).collect()
 }
@@ -211,238 +211,6 @@ fn an_error_of_hip_has_one_answer() {
     ] {
         let log = format!("torch.AcceleratorError: HIP error: {error}");
         assert_eq!(names(&failures, log.as_bytes()), [found], "{error}");
-    }
-}
-
-/// Windows has no /dev/kfd, and llama.cpp uses neither MIOpen nor amdsmi.
-#[test]
-fn causes_and_advice_fit_the_program_and_the_system() {
-    let failures = catalogue();
-    for (name, foreign) in [
-        ("no-hip-gpu-windows", &["/dev/", "amdsmi", "group"][..]),
-        ("no-hip-gpu", &["amdsmi"]),
-        ("packet-rejected", &["MIOpen", "topk_softmax"]),
-        ("llama-launch-failure", &["MIOpen", "topk_softmax"]),
-        // Older releases print the same message.
-        ("ollama-discovery", &["0.18"]),
-        // The program has no Python packages.
-        ("gpu-code-rejected", &["kpack", "torch"]),
-        // The model is not too large.
-        ("gpu-stream-failed", &["smaller", "limit"]),
-        ("llama-invalid-argument", &["torch", "OVERRIDE"]),
-        ("zluda-dll-failed", &["/dev/", "export"]),
-        ("directml-suspended", &["/dev/", "export"]),
-        ("windows-driver-timeout", &["dmesg", "export"]),
-        // Another ROCm release does not help against these.
-        ("gpu-hardware-error", &["ROCm", "linux-firmware"]),
-        ("display-frozen", &["ROCm"]),
-        // These libraries are in another folder.
-        ("rocm-sysdeps-missing", &["core-X.Y"]),
-    ] {
-        let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
-        let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
-        for word in foreign {
-            assert!(!text.contains(word), "{name}: {text}");
-        }
-    }
-}
-
-/// Only Strix Halo has the firmware and the registers that these failures name, and only RX 9000
-/// has the bug in hipBLASLt. Some advice is for one program or one kind of log.
-#[test]
-fn advice_for_one_gpu_says_for_which() {
-    let failures = catalogue();
-    for (name, advice, gpu) in [
-        ("page-fault-in-kernel-log", "linux-firmware 20260110", "Strix Halo: "),
-        ("page-fault-in-kernel-log", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
-        ("memory-access-fault", "TORCH_BLAS_PREFER_HIPBLASLT=0", "Radeon RX 9000 and R9700: "),
-        ("gpu-init-failed", "mem_encrypt=off", "if the log says `SME is active`: "),
-        ("miopen-invalid-time", "WINOGRAD_FURY", "Strix Halo: "),
-        ("gpu-resume-failed", "amdgpu.runpm=0", "if only the GPU was suspended "),
-        ("rocblas-no-kernels", "ROCBLAS_TENSILE_LIBPATH", "empty list: "),
-        ("kfd-missing", "CONFIG_HSA_AMD", "Kubernetes: "),
-        ("no-such-wheel", "which also have wheels for Windows", "Windows: "),
-        ("hip-unclear-error", "dmesg", "Linux: "),
-        ("hip-unclear-error", "Adrenalin", "Windows: "),
-        ("driver-for-another-kernel", "linux-modules-extra", "install all updates "),
-    ] {
-        let (_, log) = *logs(FAILING).iter().find(|(one, _)| *one == name).unwrap();
-        let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        let line = found[0].fix.iter().find(|line| line.contains(advice));
-        assert!(line.is_some_and(|line| line.starts_with(gpu)), "{name}: {line:?}");
-    }
-}
-
-/// The log shows a GPU, a program or a system: advice and reasons for others are left out.
-#[test]
-fn advice_and_reasons_are_for_the_log() {
-    let failures = catalogue();
-    let told = |log: &str| {
-        let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        format!("{} {}", found[0].cause, found[0].fix.join(" "))
-    };
-    let fault = "Memory access fault by GPU node-1 (Agent handle: 0x5)";
-    for (log, with, without) in [
-        (fault, &["Strix Halo: ", "R9700: ", "wrong HSA"][..], &[][..]),
-        ("gfx1151 : 0\n", &["Strix Halo: "], &["R9700: "]),
-        ("Device 0: AMD Radeon RX 7900 XT, gfx1100\n", &[], &["Strix Halo: ", "R9700: "]),
-        ("Device 0: AMD Radeon RX 9070 XT\n", &["R9700: "], &["Strix Halo: "]),
-        // A list of targets does not show the GPU.
-        ("PYTORCH_ROCM_ARCH=gfx1030;gfx1100\n", &["Strix Halo: ", "R9700: "], &[]),
-    ] {
-        let log = if log == fault { log.to_owned() } else { format!("{log}{fault}") };
-        let text = told(&log);
-        assert!(with.iter().all(|word| text.contains(word)), "{log}: {text}");
-        assert!(!without.iter().any(|word| text.contains(word)), "{log}: {text}");
-    }
-    let failed = "gfx1100 \nHIP error: invalid device function";
-    assert!(!told(failed).contains("bitsandbytes"));
-    assert!(told(&format!("{failed} at bitsandbytes/csrc/ops.hip:89")).contains("bitsandbytes: "));
-}
-
-/// A log in which nothing names a GPU shows a failure only on a machine with an AMD GPU.
-#[test]
-fn a_log_that_names_no_gpu_has_a_possible_failure() {
-    let failures = catalogue();
-    let names = |log: &str| {
-        let told = failures.diagnose(log.as_bytes()).unwrap();
-        let names = |all: &[host::failures::Diagnosis<'_>]| -> Vec<String> {
-            all.iter().map(|one| one.failure.name.clone()).collect()
-        };
-        (names(&told.found), names(&told.possible))
-    };
-    let name = vec!["torch-finds-no-cuda-gpu".to_owned()];
-    let excerpt = "RuntimeError: No CUDA GPUs are available\n";
-    assert_eq!(names(excerpt), (Vec::new(), name));
-    assert_eq!(names(&format!("NVIDIA GeForce RTX 4090\n{excerpt}")), (Vec::new(), Vec::new()));
-    // Another failure that is certain comes first.
-    let (found, possible) = names(&format!("{excerpt}no space left on device\n/opt/rocm\n"));
-    assert!(!found.is_empty() && possible.is_empty(), "{found:?} {possible:?}");
-}
-
-/// A full disk is a full disk on every machine, and the names of pip's packages show no GPU.
-#[test]
-fn a_failure_that_has_nothing_to_do_with_the_gpu_is_found_in_every_log() {
-    let failures = catalogue();
-    for (line, name) in [
-        ("OSError: [Errno 28] No space left on device: '/root/blob'", "disk-full"),
-        ("x.c:1:10: fatal error: Python.h: No such file or directory", "python-headers-missing"),
-        (
-            "ImportError: libGL.so.1: cannot open shared object file: No such file",
-            "opencv-library-missing",
-        ),
-        (
-            "RuntimeError: DataLoader worker (pid 1) is killed by signal: Bus error.",
-            "shared-memory-too-small",
-        ),
-        (
-            "permission denied while trying to connect to the Docker daemon socket",
-            "docker-not-reached",
-        ),
-        (
-            "fatal: unable to access 'https://x.org/nvidia/a.git/': Could not resolve host: x.org",
-            "download-server-not-reached",
-        ),
-    ] {
-        for gpu in ["", "NVIDIA GeForce RTX 4070\n", "gfx1151 \n", "nvidia-cublas-cu12==12.1\n"] {
-            assert_eq!(names(&failures, format!("{gpu}{line}").as_bytes()), [name], "{gpu}{line}");
-        }
-    }
-    let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'";
-    assert_eq!(names(&failures, lost.as_bytes()), ["vulkan-device-lost"]);
-    let foreign = format!("ggml_vulkan: 0 = NVIDIA GeForce RTX 4070\n{lost}");
-    assert_eq!(names(&failures, foreign.as_bytes()), [""; 0]);
-}
-
-/// A terminal cuts a line anywhere; PowerShell prefers a space, and leaves it there.
-#[test]
-fn a_log_that_a_terminal_wrapped_is_joined() {
-    let failures = catalogue();
-    let log = "building the application now\nfailed to connect to the \ndocker API at npipe:////./pip\n\
-        e/dockerDesktopLinuxEngine; \ncheck if the path is correct \nand if the daemon is runnings\n\
-        now: ab";
-    let told = failures.diagnose(log.as_bytes()).unwrap();
-    let found: Vec<_> =
-        told.found.iter().map(|one| (&*one.failure.name, one.lines[0].number)).collect();
-    assert_eq!((found, told.lines), (vec![("docker-not-reached", 2)], 7));
-    // These lines are not wrapped: each has another length.
-    let log =
-        "failed to connect to the\ndocker API at npipe:////./pip\ne/dockerDesktopLinuxEngine;";
-    assert_eq!(names(&failures, log.as_bytes()), [""; 0]);
-}
-
-/// What the log says about itself: the fault of the power controller, a reset that failed, a driver
-/// that is no longer developed, the name of the kernel.
-#[test]
-fn an_answer_uses_what_the_log_tells() {
-    let failures = catalogue();
-    let gpu = "amdgpu 0000:03:00.0: amdgpu: ";
-    let smu = format!("{gpu}SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x1\n");
-    let ring = format!("{gpu}ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n");
-    let mes = format!("{gpu}MES failed to respond to msg=RESET\n");
-    let reset = format!("{gpu}GPU reset end with ret = -110\n");
-    let lost = "terminate called after throwing an instance of 'vk::DeviceLostError'\n";
-    let fit = "llama_params_fit_impl: projected to use 900 MiB of device memory\n\
-        llama_params_fit: failed to fit params to free device memory: n_gpu_layers already set by user\n";
-    let trap = "aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation failed\n";
-    for (log, name, with, without, lines) in [
-        (format!("{smu}{mes}"), "mes-timeout", "SMU", "no text", &[2, 1][..]),
-        (mes.clone(), "mes-timeout", "firmware", "SMU", &[1]),
-        (format!("{ring}{reset}"), "ring-timeout", "The reset failed: ", "Only a queue", &[1, 2]),
-        (
-            format!("{ring}{gpu}Ring gfx_0.0.0 reset succeeded\n"),
-            "ring-timeout",
-            "Only a queue",
-            "The reset",
-            &[1],
-        ),
-        (
-            format!("ggml_vulkan: 0 = AMD (AMD open-source driver)\n{lost}"),
-            "vulkan-device-lost",
-            "RADV",
-            "Mesa: ",
-            &[2],
-        ),
-        (
-            format!("ggml_vulkan: 0 = AMD (RADV GFX1151)\n{lost}"),
-            "vulkan-device-lost",
-            "Mesa: ",
-            "AMDVLK",
-            &[2],
-        ),
-        (
-            format!("{fit}radv/amdgpu: Not enough memory for command submission.\n"),
-            "vulkan-out-of-memory",
-            "smaller",
-            "-ngl 9",
-            &[3, 1],
-        ),
-        (
-            format!("Kernel Name: flash_attn_tile\n{trap}"),
-            "gpu-kernel-trapped",
-            "-fa off",
-            "does not say",
-            &[2, 1],
-        ),
-    ] {
-        let found = failures.diagnose(log.as_bytes()).unwrap().found;
-        let text = format!("{} {}", found[0].cause, found[0].fix.join(" "));
-        let numbers: Vec<u64> = found[0].lines.iter().map(|line| line.number).collect();
-        assert_eq!((found.len(), &*found[0].failure.name, &*numbers), (1, name, lines), "{log}");
-        assert!(text.contains(with) && !text.contains(without), "{log}: {text}");
-    }
-}
-
-/// Whatever a log shows, some advice is left.
-#[test]
-fn every_failure_has_advice_for_every_log() {
-    let failures = catalogue();
-    for (name, log) in logs(FAILING) {
-        let foreign = "\n".repeat(400) + "WinError .exe\n/opt/rocm\nRadeon RX 7900 gfx1100 \n";
-        let found = failures.diagnose(format!("{log}{foreign}").as_bytes()).unwrap().found;
-        let one = found.iter().find(|one| one.failure.name == name);
-        assert!(one.is_none_or(|one| !one.fix.is_empty()), "{name}");
     }
 }
 

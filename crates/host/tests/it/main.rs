@@ -4,6 +4,7 @@
 #![expect(clippy::shadow_unrelated, reason = "a test looks at several states of one thing")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod answers;
 mod failures;
 mod machine;
 mod model;
