@@ -328,6 +328,9 @@ impl Trace {
     /// Records a line that tells more: the last ones before the failure or, if there are fewer, the
     /// first ones after it.
     fn detail(&mut self, number: u64, text: &impl Fn(&mut String)) {
+        if self.details.last().is_some_and(|last| last.number == number) {
+            return;
+        }
         let is_shown = self.confirmed.is_some() || self.pending.is_some();
         if self.details.len() == DETAILS {
             if is_shown {
@@ -337,9 +340,7 @@ impl Trace {
         }
         let mut line = LogLine { number, text: String::new() };
         text(&mut line.text);
-        if self.details.last().is_none_or(|last| last.number != number) {
-            self.details.push(line);
-        }
+        self.details.push(line);
     }
 
     /// Confirms pending lines if line `number` is too far away to cancel them.
