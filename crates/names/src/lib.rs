@@ -37,6 +37,6 @@ pub use gfx_version::{GfxVersion, ParseGfxVersionError};
 pub use hasher::Hasher;
 pub use image::{ImageEdit, ManifestKind, Platform, TRACK_LABEL};
 pub use reference::{ImageRef, ParseImageRefError, Repository, Tag};
-pub use secret::{Secret, has_secret, mask, mask_in_place};
+pub use secret::{Secret, has_secret, is_secret_value, mask, mask_in_place};
 pub use text::{CommitId, GpuTarget, ParseNameError, PinName, Sha256, TrackName};
 pub use version::{ParseVersionError, Version};

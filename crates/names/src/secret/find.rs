@@ -63,6 +63,17 @@ pub(super) fn has_secret(text: &str) -> bool {
     })
 }
 
+/// Like [`has_secret`], for the value of a variable or key, whose name can indicate a secret.
+pub(super) fn is_secret_value(name: &str, value: &str) -> bool {
+    let last = name.rsplit(|c: char| !is_name(c)).next().unwrap_or_default();
+    has_secret(value) || says_secret(last) && has_secret(&format!("{last}={value}"))
+}
+
+/// Returns whether a name of a variable or key can contain a character.
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.".contains(c)
+}
+
 fn merged(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     spans.sort_by_key(|span| (span.start, span.end));
     let mut all: Vec<Range<usize>> = Vec::new();
@@ -301,7 +312,6 @@ fn bearer(text: &str, lower: &str) -> Vec<Range<usize>> {
 
 /// Returns the values whose names indicate a secret.
 fn named_values(text: &str, extent: Extent) -> Vec<Range<usize>> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let mut all = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find(is_name).map(|at| from + at) {

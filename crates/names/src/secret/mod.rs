@@ -97,6 +97,11 @@ pub fn has_secret(text: &str) -> bool {
     find::has_secret(text)
 }
 
+/// Like [`has_secret`], for the value of a variable or key: its name can indicate a secret.
+pub fn is_secret_value(name: &str, value: &str) -> bool {
+    find::is_secret_value(name, value)
+}
+
 /// Returns `text`, which may have many lines, with `***` in place of every secret part.
 pub fn mask(text: &str) -> Cow<'_, str> {
     replace(text, &find::spans(text, Extent::Text))

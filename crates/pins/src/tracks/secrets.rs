@@ -62,8 +62,7 @@ fn check_items(report: &mut Report<'_>, key: &str, items: Vec<Entry<'_>>) -> Res
 
 /// Accepts a text that contains no password or token. `key` is its name in the image.
 pub(crate) fn value(key: &str, text: &str) -> Result<(), Wrong> {
-    let is_secret = names::has_secret(text) || names::has_secret(&format!("{key}={text}"));
-    if is_secret { Err(refused(key)) } else { Ok(()) }
+    if names::is_secret_value(key, text) { Err(refused(key)) } else { Ok(()) }
 }
 
 fn refused(key: &str) -> Wrong {
