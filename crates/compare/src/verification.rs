@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use executor::{
     BaseImage, BlobCache, ErrorKind, ExecuteError, FilesMaker, Materials, SharedStores, Store,
-    StoreCheck, compare_with_stores, derive_image, fetch_base, slimmed_image,
+    StoreCheck, compare_with_stores, derive_image, fetch_base, made_image,
 };
 use failure::{Failure, Kind};
 use names::Digest;
@@ -53,8 +53,9 @@ pub struct Verification {
     /// The number of layers that the manifest references, but whose content is stored elsewhere and
     /// was not checked.
     layers_elsewhere: usize,
-    /// Whether the layers were compared with those that this machine made when it slimmed the base.
-    slimmed_here: bool,
+    /// Whether the image was compared with the steps that this machine has finished: the built or
+    /// slimmed layers, and the settings that come with them.
+    made_here: bool,
     /// The result of each rebuild, one per engine.
     rebuilds: Vec<Comparison>,
 }
@@ -68,19 +69,20 @@ impl Verification {
     pub async fn new(found: &Image, plan: &Plan, source: &Source<'_>) -> Result<Self, Failure> {
         let documents = found.documents();
         let not_json = |error: serde_json::Error| not_json(found, &error);
-        // If the layers are only slimmed, the base determines them, and a machine that has slimmed
-        // this base has stored them.
-        let slimmed = slimmed_image(plan, source.store).filter(|_| !plan.is_built());
-        let slimmed_here = slimmed.is_some();
+        let made = source.made(plan);
+        let made_here = made.is_some();
         let without_base = |why: &str| -> Result<_, Failure> {
             let mut checks = compare_with_plan(plan, documents, why).map_err(not_json)?;
             let (of_layers, own) = source.own_layers(plan, found)?;
             checks.extend(of_layers);
             Ok((checks, own))
         };
-        let (mut checks, own) = match source.base(plan, slimmed).await {
+        let (mut checks, own) = match source.base(plan, made).await {
             None if plan.is_built() => {
-                without_base("`--rebuild` compares built layers with those of another build")?
+                let why = "only a build defines it, and `--rebuild` builds the image again";
+                let (mut checks, own) = without_base(why)?;
+                checks.extend(source.base_layers(plan, found).await?);
+                (checks, own)
             }
             None => without_base("`--rebuild` slims the base again and compares the layers")?,
             Some(Ok(base)) => {
@@ -114,12 +116,14 @@ impl Verification {
             plan_digest: plan.digest(),
             outcome: match outcome(&checks) {
                 Outcome::Incomplete if plan.needs_all_layers() => Outcome::AsPlanned,
+                // The same machine can make the same mistake twice.
+                Outcome::Proven if plan.is_built() => Outcome::AsPlanned,
                 outcome => outcome,
             },
             checks,
             layers_checked: found.layers_checked(),
             layers_elsewhere: kept - found.layers_checked(),
-            slimmed_here,
+            made_here,
             rebuilds: Vec::new(),
         })
     }
@@ -197,10 +201,10 @@ impl Verification {
             "  - {layers} {are} only referenced by digest; {their} content is in {place} and was not checked"
         ));
         }
-        if self.slimmed_here && self.rebuilds.is_empty() {
+        if self.made_here && self.rebuilds.is_empty() {
             out.line(format_args!(
-            "  ✓ the layers were compared with those that this machine made from the base; `--rebuild` makes them again"
-        ));
+                "  ✓ the layers were compared with those that this machine made; `--rebuild` makes them again"
+            ));
         }
         for rebuild in &self.rebuilds {
             rebuild.show(&mut out);
@@ -228,10 +232,15 @@ impl Verification {
                 Tone::Bad,
                 "according to its labels, the image was not built from the current pins",
             ),
+            Outcome::AsPlanned if self.made_here => (
+                "as planned",
+                Tone::Good,
+                "nothing differs from the plan, the pins and what this machine made",
+            ),
             Outcome::AsPlanned => (
                 "as planned",
                 Tone::Good,
-                "nothing differs from the plan and the pins; `--rebuild` also checks the layers",
+                "nothing differs from the plan and the pins; only `--rebuild` checks the layers and settings that a build defines",
             ),
             Outcome::Incomplete => (
                 "incomplete",
@@ -269,9 +278,11 @@ impl Verification {
             let verdict = match difference {
                 None => Verdict::Same,
                 Some((expected, found)) => {
-                    let found = found.map_or("missing".to_owned(), |digest| digest.to_string());
+                    let shown = |digest: Option<Digest>| {
+                        digest.map_or("no layer".to_owned(), |digest| digest.to_string())
+                    };
                     self.outcome = Outcome::Differs;
-                    Verdict::Differs { expected: expected.to_string(), found }
+                    Verdict::Differs { expected: shown(expected), found: shown(found) }
                 }
             };
             let field = format!("layers of step {step} in {store}");
@@ -375,35 +386,75 @@ impl Source<'_> {
         FilesMaker { materials: self.materials, store: self.store, threads }
     }
 
-    /// Returns the base of a plan, slimmed and with the project's own files. Returns `None` if an
-    /// engine builds the image, or if the base must be slimmed and this machine has not done that.
+    /// Returns the image that this machine built or slimmed for a plan, with the project's own files
+    /// on top. Returns `None` if this machine has not made it.
+    fn made(&self, plan: &Plan) -> Option<Result<BaseImage, ExecuteError>> {
+        let (at, made) = made_image(plan, self.store)?;
+        let mut own = plan.steps[at..].iter().filter(|step| adds_files(step));
+        Some(own.try_fold(made, |below, step| self.files_maker().on_base(plan, step, &below)))
+    }
+
+    /// Returns the base of a plan with the project's own files, or `made` if this machine has made
+    /// the image. Otherwise returns `None` if the image is built or slimmed.
     async fn base(
         &self,
         plan: &Plan,
-        slimmed: Option<BaseImage>,
+        made: Option<Result<BaseImage, ExecuteError>>,
     ) -> Option<Result<BaseImage, ExecuteError>> {
-        if plan.is_built() || (plan.slimmed_for().is_some() && slimmed.is_none()) {
-            return None;
+        if made.is_some() || plan.needs_all_layers() {
+            return made;
         }
-        let mut base = slimmed.map(Ok);
+        let base = self.fetched(plan).await?;
+        let mut own = plan.steps.iter().filter(|step| adds_files(step));
+        Some(base.and_then(|base| {
+            own.try_fold(base, |below, step| self.files_maker().on_base(plan, step, &below))
+        }))
+    }
+
+    /// Fetches the documents of the base that a plan pins. Returns `None` if it pins none.
+    async fn fetched(&self, plan: &Plan) -> Option<Result<BaseImage, ExecuteError>> {
         for step in &plan.steps {
-            match (&step.action, plan.input_of(step)) {
-                (
-                    Action::FetchBase { platform, .. },
-                    Some(Input::Image { reference, manifest }),
-                ) if base.is_none() => {
-                    let kind = *manifest;
-                    let fetched = fetch_base(self.client, self.cache, reference, kind, platform);
-                    base = Some(fetched.await);
-                }
-                (Action::AddFiles { .. }, _) => {
-                    let add = |below| self.files_maker().on_base(plan, step, &below);
-                    base = base.map(|fetched| fetched.and_then(add));
-                }
-                _ => {}
+            if let (
+                Action::FetchBase { platform, .. },
+                Some(Input::Image { reference, manifest }),
+            ) = (&step.action, plan.input_of(step))
+            {
+                let kind = *manifest;
+                return Some(fetch_base(self.client, self.cache, reference, kind, platform).await);
             }
         }
-        base
+        None
+    }
+
+    /// Checks that a built image begins with the layers of the base that the plan pins. There is
+    /// nothing to check if the base is not from a registry, or if its layers are slimmed.
+    async fn base_layers(&self, plan: &Plan, found: &Image) -> Result<Vec<FieldCheck>, Failure> {
+        if plan.slim_step().is_some() {
+            return Ok(Vec::new());
+        }
+        let field = "layers of the base".to_owned();
+        let verdict = match self.fetched(plan).await {
+            None => return Ok(Vec::new()),
+            Some(Err(error)) => {
+                let told = Failure::from(&error);
+                if told.kind == Kind::Integrity || error.kind() == ErrorKind::Changed {
+                    return Err(told);
+                }
+                Verdict::Unchecked { why: told.lines().join(": ") }
+            }
+            Some(Ok(base)) => {
+                let digests = |layers: &[Descriptor]| -> Vec<String> {
+                    layers.iter().map(|layer| layer.digest.to_string()).collect()
+                };
+                let expected = digests(&base.manifest.layers);
+                let first: Vec<Descriptor> =
+                    found.layers.iter().take(expected.len()).cloned().collect();
+                let (expected, first) = (expected.join(", "), digests(&first).join(", "));
+                let is_same = expected == first;
+                if is_same { Verdict::Same } else { Verdict::Differs { expected, found: first } }
+            }
+        };
+        Ok(vec![FieldCheck { field, verdict }])
     }
 
     /// Checks that an image contains the layers with the project's own files, whatever its other
@@ -416,7 +467,7 @@ impl Source<'_> {
         // Slimming may change the layers of earlier steps, so only later steps are checked.
         let slimmed = plan.steps.iter().position(|step| Some(step) == plan.slim_step());
         let steps = plan.steps.iter().skip(slimmed.unwrap_or(0));
-        let steps = steps.filter(|step| matches!(step.action, Action::AddFiles { .. }));
+        let steps = steps.filter(|step| adds_files(step));
         let check = |step: &Step| {
             let made = self.files_maker().layer(plan, step);
             let expected = made.map_err(|error| Failure::from(&error))?.digest;
@@ -427,6 +478,11 @@ impl Source<'_> {
         };
         steps.map(check).collect::<Result<_, _>>()
     }
+}
+
+/// Returns whether a step adds the project's own files.
+fn adds_files(step: &Step) -> bool {
+    matches!(step.action, Action::AddFiles { .. })
 }
 
 /// Returns the layers that a layout or archive must contain but lacks. A layout may leave unchanged

@@ -39,6 +39,7 @@ mod error;
 mod fuzz;
 mod image;
 mod lines;
+mod outside;
 mod podman;
 mod portable;
 mod probe;
@@ -67,6 +68,7 @@ pub use engine::Engine;
 pub use error::{EngineError, RunFailure};
 pub use image::{ImageId, Inspect};
 pub use lines::{LINE_CAP, Line, LineAssembler};
+pub use outside::{Outside, check_inputs, check_triggers};
 pub use portable::{
     NotOnBase, NotPortable, check_base, check_dockerfile, has_health_check, portable_dockerfile,
     unclear_owners,

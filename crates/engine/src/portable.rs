@@ -11,6 +11,8 @@
 //!   [`check_dockerfile`] refuses a `RUN` after a `VOLUME`.
 //! - podman writes `EXPOSE 8080:80` and `80/TCP` into the config unchanged, and then cannot inspect
 //!   the image. [`check_dockerfile`] refuses both.
+//! - BuildKit pulls the parser that a `syntax` directive names from a registry; the others ignore
+//!   the directive. [`portable_dockerfile`] removes it.
 //! - A directory that `WORKDIR` creates after `USER` belongs to that user with BuildKit, and to
 //!   root with the others. The Dockerfile does not show whether the directory exists:
 //!   [`unclear_owners`] finds the lines.
@@ -239,10 +241,11 @@ pub fn has_health_check(text: &str) -> bool {
 }
 
 /// Returns a Dockerfile from which all engines make the same image: `CMD` and `ENTRYPOINT` after
-/// `SHELL` become lists, and at most one `HEALTHCHECK` remains. `shell` is the shell of the base,
-/// `${BASE}`. Instructions keep their line numbers.
+/// `SHELL` become lists, at most one `HEALTHCHECK` remains, and there is no `syntax` directive.
+/// `shell` is the shell of the base, `${BASE}`. Instructions keep their line numbers.
 pub fn portable_dockerfile(text: &str, shell: Option<Vec<String>>) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    remove_syntax(&mut lines);
     let instructions = instructions(text);
     let health_check = health_check(&instructions);
     let mut stages = Stages::on(Stage { shell, ..Stage::default() });
@@ -262,6 +265,23 @@ pub fn portable_dockerfile(text: &str, shell: Option<Vec<String>>) -> String {
         }
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Removes the `syntax` directive, for which BuildKit pulls a parser from a registry. Only
+/// directives may precede the `escape` directive, so that one moves to its line.
+fn remove_syntax(lines: &mut [String]) {
+    let key = |line: &String| {
+        let directive = line.trim().strip_prefix('#').or_else(|| line.trim().strip_prefix("//"));
+        let key = directive?.split_once('=')?.0.trim().to_ascii_lowercase();
+        Some(key).filter(|key| !key.contains(char::is_whitespace))
+    };
+    let keys: Vec<String> = lines.iter().map_while(key).collect();
+    let Some(at) = keys.iter().position(|key| key == "syntax") else { return };
+    let escape = keys.iter().position(|key| key == "escape").filter(|escape| *escape > at);
+    if let Some(escape) = escape {
+        lines.swap(at, escape);
+    }
+    lines[escape.unwrap_or(at)] = "#".to_owned();
 }
 
 /// Returns whether the arguments of a command are not a list.
@@ -292,6 +312,19 @@ mod tests {
         let expected = text.replacen("CMD a", "CMD [\"/bin/bash\",\"-c\",\"a\"]", 1);
         assert_eq!(portable_dockerfile(text, Some(bash())), expected);
         assert_eq!(portable_dockerfile(text, None), text);
+    }
+
+    #[test]
+    fn no_parser_is_pulled() {
+        for (text, expected) in [
+            ("# syntax=docker/dockerfile:1\nFROM a\n", "#\nFROM a\n"),
+            ("#Syntax = x\n# escape=`\nRUN a `\n b\n", "# escape=`\n#\nRUN a `\n b\n"),
+            ("# check=x\n//syntax=x\nFROM a\n", "# check=x\n#\nFROM a\n"),
+            ("FROM a\n# syntax=x\n", "FROM a\n# syntax=x\n"),
+            ("# the syntax = x\nFROM a\n", "# the syntax = x\nFROM a\n"),
+        ] {
+            assert_eq!(portable_dockerfile(text, None), expected, "{text}");
+        }
     }
 
     #[test]

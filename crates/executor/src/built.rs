@@ -572,20 +572,25 @@ impl Run {
     }
 }
 
-/// Returns the slimmed image of a plan, if an earlier run made it on this machine from an image in
-/// a registry.
-pub fn slimmed_image(plan: &Plan, store: &Store) -> Option<BaseImage> {
-    let key = plan.step_keys().remove(&*plan.slim_step()?.id)?;
+/// Returns the last image that a plan builds or slims, and the index of its step, if an earlier run
+/// made it on this machine.
+pub fn made_image(plan: &Plan, store: &Store) -> Option<(usize, BaseImage)> {
+    let makes =
+        |step: &Step| matches!(step.action, Action::SealImage { .. } | Action::SlimImage { .. });
+    let at = plan.steps.iter().rposition(makes)?;
+    let key = plan.step_keys().remove(&*plan.steps[at].id)?;
     let made = store.finished(&key).filter(|made| made.origin.is_none())?;
-    Some(BaseImage {
-        image: made.remote.clone()?,
+    let image = made.remote.clone().or_else(|| "localhost/finished-step".parse().ok())?;
+    let image = BaseImage {
+        image,
         index: None,
         manifest_digest: Digest::of(&made.manifest_bytes),
         manifest: made.manifest,
         config: made.config,
         own_layers: Vec::new(),
         was_cached: true,
-    })
+    };
+    Some((at, image))
 }
 
 /// Counts the layers of a base that an engine requests for a step. Announces them when the first

@@ -234,6 +234,11 @@ impl ExecuteError {
         Self { what, kind: ErrorKind::Dockerfile, source: None }
     }
 
+    pub(crate) fn triggers(why: &engine::Outside) -> Self {
+        let what = format!("an ONBUILD of the base cannot run here: {why}");
+        Self { what, kind: ErrorKind::Base, source: None }
+    }
+
     pub(crate) fn docker_format(key: &str) -> Self {
         let what = format!(
             "the base has `{key}` in its config, and layers in a format that docker manifests do \

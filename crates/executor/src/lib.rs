@@ -44,7 +44,7 @@ pub use base::{BaseImage, fetch_base};
 pub use build_env::{
     Bake, BakeBase, BakeTarget, BuildEnv, Lookup, Materials, SourceTree, Store, bake_file,
 };
-pub use built::{needs_engine, result_of, slimmed_image, step_with_network};
+pub use built::{made_image, needs_engine, result_of, step_with_network};
 pub use cache::BlobCache;
 pub use error::{ErrorKind, ExecuteError};
 pub use event::Event;

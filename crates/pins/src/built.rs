@@ -345,6 +345,11 @@ fn argument(text: &str) -> Result<String, Wrong> {
             format!("{} is set automatically for every Dockerfile", quote(text)),
             "remove it",
         ))
+    } else if text.starts_with("BUILDKIT_") {
+        Err(wrong(
+            format!("{} is an option of BuildKit, not of the Dockerfile", quote(text)),
+            "remove it; the plan contains no other inputs and options",
+        ))
     } else if is_word {
         Ok(text.to_owned())
     } else {

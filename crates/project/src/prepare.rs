@@ -176,7 +176,7 @@ impl<'a> Preparer<'a> {
                 let text = self.project.told_text(file)?;
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
                 if needs.dockerfiles.contains(file) {
-                    check_base(file, &text)?;
+                    check_text(file, &text)?;
                 }
                 if needs.package_locks.contains(file) {
                     let lock = self.project.parse(file, pins::parse_package_lock)?;
@@ -287,16 +287,23 @@ impl<'a> Preparer<'a> {
     }
 }
 
-/// Checks that a Dockerfile builds on the base that the plan names.
-fn check_base(name: &str, text: &str) -> Result<(), Failure> {
-    let Err(error) = engine::check_base(text) else { return Ok(()) };
-    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+/// Checks that a Dockerfile builds on the base that the plan names, and takes nothing from outside
+/// of the plan.
+fn check_text(name: &str, text: &str) -> Result<(), Failure> {
+    let on_base = engine::check_base(text).map_err(|error| {
+        let help = "write `ARG BASE` and, as the last FROM, `FROM ${BASE}`; `base`, `track` or \
+                    `packages` of the track specifies this base";
+        (error.line(), error.to_string(), help)
+    });
+    let checked = on_base.and_then(|()| {
+        engine::check_inputs(text).map_err(|error| (error.line, error.to_string(), error.help()))
+    });
+    let Err((line, message, help)) = checked else { return Ok(()) };
+    let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start = lines.map(str::len).sum();
     let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
-    let help = "write `ARG BASE` and, as the last FROM, `FROM ${BASE}`; `base`, `track` or \
-                `packages` of the track specifies this base";
     let mut report = Report::new(name, text);
-    let reported = report.add(&(start..start + line.len()), wrong(error.to_string(), help));
+    let reported = report.add(&(start..start + line.len()), wrong(message, help));
     let result = report.finish(Err(reported));
     result.map_err(|problems| Failure::places(problems, text.to_owned()))
 }

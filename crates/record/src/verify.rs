@@ -121,7 +121,7 @@ pub fn compare(
 }
 
 /// Compares only what the plan determines, if the base is not available: labels, annotations, the
-/// time, and the settings of the track.
+/// platform, the time, and the settings of the track.
 ///
 /// # Errors
 /// Fails if a document is not JSON.
@@ -150,6 +150,11 @@ pub fn compare_with_plan(
     for (name, value) in &edit.env {
         let field = format!("variable {name}");
         checks.push(check(&field, Some(value.clone()), values_of(&variables, name)));
+    }
+    let platform = plan::Platform::linux_amd64();
+    for (key, wanted) in [("architecture", platform.architecture), ("os", platform.os)] {
+        let found = config.get(key).map(text_of);
+        checks.push(check(&format!("image {key}"), Some(wanted), found));
     }
     let created = config.get("created").map(text_of);
     checks.push(check("image created", Some(edit.created.clone()), created));

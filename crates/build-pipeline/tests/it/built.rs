@@ -9,6 +9,7 @@ use serde_json::Value;
 use testkit::{Dockerd, PodmanStore, PushedImage, RandomImage, busybox_root, shared_registry};
 
 use crate::dsl::{Project, Ran, ran};
+use crate::verify::forge_at;
 
 /// A project whose track `vulkan` has a variant that builds in seconds, with its own engines.
 pub(crate) struct Bench {
@@ -120,7 +121,8 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         assert_eq!(bench.container(engine, name, &[]), "hello\n");
     }
 
-    bench.run("verify dist/vulkan").expect(0).prints("as planned: ").prints("--rebuild");
+    let verified = bench.run("verify dist/vulkan").expect(0).prints("as planned: ");
+    verified.prints("--rebuild").prints("compared with those that this machine made");
     bench
         .run("verify vulkan --rebuild --engine podman,docker")
         .expect(0)
@@ -128,6 +130,65 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
         .prints("+ image rebuilt with docker")
         .prints("proven: a rebuild from scratch gave the same image");
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
+}
+
+/// A change of an image: its config and its manifest.
+type Change = fn(&mut Value, &mut Value);
+
+#[test]
+fn an_image_that_was_changed_after_its_build_is_found() {
+    let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV A=b\nRUN echo hello > /greeting\n");
+    bench.run("--track vulkan --variant tiny --output oci:dist/vulkan --engine podman").expect(0);
+    let original = bench.project.path("dist/vulkan");
+    // What another machine finds, which has not built the image.
+    let changes: [(&str, Change, &str); 5] = [
+        (
+            "layers of the base",
+            |config, manifest| {
+                config["rootfs"]["diff_ids"].as_array_mut().unwrap().swap(0, 1);
+                manifest["layers"].as_array_mut().unwrap().swap(0, 1);
+            },
+            "✗ layers of the base",
+        ),
+        ("image architecture", |config, _| config["architecture"] = "arm64".into(), "✗ image arch"),
+        (
+            "variable LD_PRELOAD",
+            |config, _| {
+                config["config"]["Env"].as_array_mut().unwrap().push("LD_PRELOAD=/x.so".into());
+            },
+            "as planned: ",
+        ),
+        ("config User", |config, _| config["config"]["User"] = "app".into(), "as planned: "),
+        (
+            "manifest layers",
+            |config, manifest| {
+                for all in [&mut config["rootfs"]["diff_ids"], &mut manifest["layers"]] {
+                    let all = all.as_array_mut().unwrap();
+                    all.push(all.last().unwrap().clone());
+                }
+            },
+            "as planned: ",
+        ),
+    ];
+    for (field, change, elsewhere) in changes {
+        let forged = bench.project.path("forged");
+        let copy = Command::new("cp").arg("-r").arg(&original).arg(&forged).status();
+        assert!(copy.unwrap().success());
+        let image = oci::LayoutImage::read(&forged).unwrap();
+        let mut config: Value = serde_json::from_slice(&image.config).unwrap();
+        let mut manifest: Value = serde_json::from_slice(&image.manifest).unwrap();
+        change(&mut config, &mut manifest);
+        forge_at(&forged, |found| *found = config.clone(), |found| *found = manifest.clone());
+        let ran = bench.run("verify oci:forged").expect(13).prints("differs: ");
+        if elsewhere.starts_with("as planned") {
+            ran.prints(&format!("✗ {field}"));
+        }
+        let code = if elsewhere.starts_with("as planned") { 0 } else { 13 };
+        let cache = bench.project.path("other-cache");
+        let other = ("XDG_CACHE_HOME", cache.to_str().unwrap());
+        bench.run_with("verify oci:forged", other).expect(code).prints(elsewhere);
+        std::fs::remove_dir_all(&forged).unwrap();
+    }
 }
 
 /// The registry has the layers of the base already, so only the new layer is sent, and only once.
@@ -317,7 +378,7 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
                 RUN cat /proc/sys/kernel/random/uuid > /stamp && mkdir -p /var/log \
                 && cat /proc/sys/kernel/random/uuid > /var/log/install && touch /same\n";
     let bench = Bench::new(text);
-    bench.run("--track vulkan --variant tiny --engine podman").expect(0);
+    bench.run("--track vulkan --variant tiny --output oci:dist/vulkan --engine podman").expect(0);
     bench
         .run("verify dist/vulkan-tiny --rebuild --engine podman")
         .expect(13)

@@ -288,7 +288,7 @@ fn names_in_a_stage_that_do_not_exist_are_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_dockerfile_that_is_not_on_the_base_of_its_track_is_refused_with_its_line() {
+fn a_dockerfile_that_takes_other_images_or_urls_is_refused_with_its_line() {
     let project = with("");
     let text = "schema = 1\n[tool]\ntitle = \"t\"\ndescription = \"d\"\npackages = \"debian\"\n\
                 [[tool.stage]]\nname = \"tool\"\ndockerfile = \"dockerfiles/tool.Dockerfile\"\n";
@@ -308,6 +308,24 @@ fn a_dockerfile_that_is_not_on_the_base_of_its_track_is_refused_with_its_line() 
             .says(&format!("dockerfiles/tool.Dockerfile:{line}:1"))
             .says("`FROM ${BASE}`");
     }
+    for (instruction, says) in [
+        (
+            "ADD https://h.example/a /a",
+            "ADD fetches `https://h.example/a`, which is not in the plan",
+        ),
+        ("COPY --from=busybox /a /a", "`--from=busybox` takes files from an image"),
+        ("RUN --mount=type=bind,from=busybox,target=/a true", "takes files from an image"),
+        ("RUN --network=host true", "`--network=host` gives this RUN the host's network"),
+    ] {
+        let text = format!("ARG BASE\nFROM ${{BASE}}\n{instruction}\n");
+        project.write("dockerfiles/tool.Dockerfile", &text);
+        let ran = project.run("plan --track tool").expect(2).says(says);
+        ran.says("dockerfiles/tool.Dockerfile:3:1");
+    }
+    let text = "ARG BASE\nFROM debian:13 AS one\nFROM ${BASE}\nCOPY --from=one /a /a\n";
+    project.write("dockerfiles/tool.Dockerfile", text);
+    let ran = project.run("plan --track tool").expect(2);
+    ran.says("the stage starts from `debian:13`, which is not in the plan");
     project.write("dockerfiles/tool.Dockerfile", "ARG BASE\nFROM ${BASE} AS one\nFROM one\n");
     project.run("plan --track tool").expect(0);
 }

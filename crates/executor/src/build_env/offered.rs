@@ -37,8 +37,8 @@ impl Offered {
     /// which means that the Dockerfile has its own.
     ///
     /// # Errors
-    /// Fails if the config cannot be read, or if its layers need OCI's format while its config
-    /// needs docker's.
+    /// Fails if the config cannot be read, if its layers need OCI's format while its config needs
+    /// docker's, or if an `ONBUILD` of the base takes something from outside of the build.
     pub(crate) fn new(base: &StoredImage, has_health_check: bool) -> Result<Self, ExecuteError> {
         let bad = || ExecuteError::plan("cannot read the config of a base".to_owned());
         let mut config: Value = serde_json::from_slice(&base.config).map_err(|_| bad())?;
@@ -54,6 +54,9 @@ impl Offered {
         let bytes = if is_same { base.config.clone() } else { Bytes::from(config.to_string()) };
         let setting = |key: &str| config["config"].get(key);
         let shell = setting("Shell").cloned().and_then(|shell| serde_json::from_value(shell).ok());
+        let triggers = setting("OnBuild").and_then(Value::as_array).into_iter().flatten();
+        let triggers: Vec<&str> = triggers.filter_map(Value::as_str).collect();
+        engine::check_triggers(&triggers).map_err(|error| ExecuteError::triggers(&error))?;
         let user = setting("User").and_then(Value::as_str).unwrap_or_default();
         let has_user = !["", "0", "root"].contains(&user.split(':').next().unwrap_or_default());
         let layers = base.manifest.layers.iter().map(|layer| {

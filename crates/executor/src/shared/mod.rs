@@ -392,32 +392,37 @@ pub struct StoreCheck {
     pub step: String,
     /// The name of the store.
     pub store: String,
-    /// The digests of the first layer that differs: in the store, and in the image, which may lack
-    /// it.
-    pub difference: Option<(Digest, Option<Digest>)>,
+    /// The digests of the first layer that differs: in the store and in the image. Either may lack
+    /// the layer.
+    pub difference: Option<(Option<Digest>, Option<Digest>)>,
 }
 
 /// Compares the layers of an image with the stores' entries for the last step of the plan that has
-/// an entry. Later steps only add layers. Stores without the entry are left out.
+/// an entry. Each later step that adds the project's own files adds one layer. Stores without the
+/// entry are left out.
 pub async fn compare_with_stores(
     plan: &Plan,
     layers: &[Descriptor],
     shared: &SharedStores,
     note: &(dyn Fn(&str, String) + Sync),
 ) -> Vec<StoreCheck> {
-    let Some(step) = plan.steps.iter().rfind(|step| has_image(&step.action)) else {
+    let Some(at) = plan.steps.iter().rposition(|step| has_image(&step.action)) else {
         return Vec::new();
     };
+    let step = &plan.steps[at];
+    let own = plan.steps[at..].iter().filter(|step| matches!(step.action, Action::AddFiles { .. }));
+    let own = own.count();
     let (keys, remotes) = (keys(plan), remotes(plan));
     let Some(key) = keys.get(&step.id) else { return Vec::new() };
     let wanted = Wanted { step: &step.id, key, remote: remotes.get(&step.id) };
     let mut checks = Vec::new();
     for store in &shared.stores {
         let Some(entry) = shared.entry(store, wanted, note).await else { continue };
-        let found = layers.iter().map(|layer| Some(&layer.digest)).chain(std::iter::repeat(None));
-        let mut pairs = entry.all_layers().iter().zip(found);
-        let different = pairs.find(|(there, here)| *here != Some(&there.digest));
-        let difference = different.map(|(there, here)| (there.digest.clone(), here.cloned()));
+        let there = entry.all_layers();
+        let digest = |all: &[Descriptor], at: usize| all.get(at).map(|layer| layer.digest.clone());
+        let last = there.len().max(layers.len().saturating_sub(own));
+        let mut pairs = (0..last).map(|at| (digest(there, at), digest(layers, at)));
+        let difference = pairs.find(|(there, here)| there != here);
         let (step, store) = (step.id.clone(), store.name.clone());
         checks.push(StoreCheck { step, store, difference });
     }

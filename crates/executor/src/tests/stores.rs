@@ -226,13 +226,14 @@ async fn an_image_is_compared_with_the_entry_of_its_last_kept_step() {
     let finished = Finished { wanted: wanted(&keys["seal"]), made: &image, content: &content };
     shared.publish(finished, &own, &|_, message| panic!("{message}")).await.unwrap();
     let layers = &image.manifest.layers;
-    let added = [&layers[..], &[super::support::layer("on top", 1)]].concat();
+    let top = super::support::layer("on top", 1);
+    let added = [&layers[..], std::slice::from_ref(&top)].concat();
     let other = super::support::layer("other", 1);
     for (found, difference) in [
         (layers.clone(), None),
-        (added, None),
-        (Vec::new(), Some((layers[0].digest.clone(), None))),
-        (vec![other.clone()], Some((layers[0].digest.clone(), Some(other.digest)))),
+        (added, Some((None, Some(top.digest.clone())))),
+        (Vec::new(), Some((Some(layers[0].digest.clone()), None))),
+        (vec![other.clone()], Some((Some(layers[0].digest.clone()), Some(other.digest)))),
     ] {
         let checks = compare_with_stores(&plan, &found, &shared, &|_, message| panic!("{message}"));
         let [check] = &checks.await[..] else { panic!("one store has the entry") };

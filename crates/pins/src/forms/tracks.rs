@@ -273,7 +273,8 @@ pub const VARIANT: Form =
 /// A stage.
 pub const STAGE: Form = Form::of(
     "One Dockerfile and the content of its build context. The Dockerfile declares `ARG BASE` and \
-     starts from `${BASE}`; the arguments `GPU_TARGET` and `SOURCE_DATE_EPOCH` are set too.",
+     starts from `${BASE}`; the arguments `GPU_TARGET` and `SOURCE_DATE_EPOCH` are set too. It takes \
+     files only from this base, its own stages and its build context.",
     &[&[
         Key::required(
             "name",

@@ -367,6 +367,8 @@ fn arguments_of_a_dockerfile_are_not_those_that_are_always_set() {
             Err(format!("`{ours}` is set automatically for every Dockerfile"))
         );
     }
+    let buildkit = "`BUILDKIT_SYNTAX` is an option of BuildKit, not of the Dockerfile".to_owned();
+    assert_eq!(argument("BUILDKIT_SYNTAX"), Err(buildkit));
     for bad in ["a", "1A", "_A", "A-B", "Ab"] {
         assert_eq!(argument(bad), Err(format!("`{bad}` is not the name of a build argument")));
     }
