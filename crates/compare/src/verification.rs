@@ -8,7 +8,7 @@ use executor::{
     StoreCheck, compare_with_stores, derive_image, fetch_base, made_image,
 };
 use failure::{Failure, Kind};
-use names::Digest;
+use names::{Digest, Platform};
 use oci::client::RegistryClient;
 use oci::media::Descriptor;
 use plan::{Action, Input, Plan, Revision, Step, labels};
@@ -25,6 +25,12 @@ use serde_json::Value;
 use text::{Page, Tone, counted};
 
 use crate::comparison::Comparison;
+
+/// The end of the names of fields that are in `index.json`.
+const IN_INDEX: &str = " in index.json";
+
+/// The maximum number of files outside of an image that are named.
+const MOST_UNUSED: usize = 10;
 
 /// The version of the JSON format of a verification.
 const SCHEMA: u32 = 1;
@@ -53,6 +59,8 @@ pub struct Verification {
     /// The number of layers that the manifest references, but whose content is stored elsewhere and
     /// was not checked.
     layers_elsewhere: usize,
+    /// The files in the layout or archive that nothing refers to. They are not part of the image.
+    unused_files: Vec<String>,
     /// Whether the image was compared with the steps that this machine has finished: the built or
     /// slimmed layers, and the settings that come with them.
     made_here: bool,
@@ -106,6 +114,7 @@ impl Verification {
             verdict: Verdict::Missing { expected: digest.to_string() },
         };
         checks.extend(lost.iter().map(lack));
+        checks.extend(of_index(found, plan));
         let is_kept = |layer: &&Descriptor| !lost.contains(&layer.digest);
         let kept = found.layers.iter().filter(is_kept).count();
         Ok(Self {
@@ -123,6 +132,7 @@ impl Verification {
             checks,
             layers_checked: found.layers_checked(),
             layers_elsewhere: kept - found.layers_checked(),
+            unused_files: found.layout().map(|layout| layout.unused.clone()).unwrap_or_default(),
             made_here,
             rebuilds: Vec::new(),
         })
@@ -144,8 +154,11 @@ impl Verification {
         rebuilt: &Image,
         client: &RegistryClient,
     ) -> Result<bool, Failure> {
-        self.checks = compare(rebuilt.documents(), found.documents())
-            .map_err(|error| not_json(found, &error))?;
+        let of_index = std::mem::take(&mut self.checks).into_iter();
+        let of_index = of_index.filter(|check| check.field.ends_with(IN_INDEX));
+        let compared = compare(rebuilt.documents(), found.documents());
+        self.checks = compared.map_err(|error| not_json(found, &error))?;
+        self.checks.extend(of_index);
         self.outcome = outcome(&self.checks);
         let comparison = Comparison::of(found, rebuilt, client).await?;
         let is_same = comparison.is_same;
@@ -200,6 +213,18 @@ impl Verification {
             out.line(format_args!(
             "  - {layers} {are} only referenced by digest; {their} content is in {place} and was not checked"
         ));
+        }
+        if !self.unused_files.is_empty() {
+            let (files, more) =
+                self.unused_files.split_at(self.unused_files.len().min(MOST_UNUSED));
+            let count = counted(self.unused_files.len(), "file");
+            let names: Vec<String> = files.iter().map(|name| format!("`{name}`")).collect();
+            let dots = if more.is_empty() { "" } else { ", …" };
+            let verb = if self.unused_files.len() == 1 { "is" } else { "are" };
+            out.line(format_args!(
+                "  - {count} next to the image {verb} not part of it: {}{dots}",
+                names.join(", ")
+            ));
         }
         if self.made_here && self.rebuilds.is_empty() {
             out.line(format_args!(
@@ -303,6 +328,29 @@ impl Verification {
             }
         }
     }
+}
+
+/// Compares the entry of `index.json`, by which programs choose an image: its platform with the one
+/// of all images of this tool, and its name with the one under which the build wrote it. Only a
+/// record tells that name; a copy may have another one.
+fn of_index(image: &Image, plan: &Plan) -> Vec<FieldCheck> {
+    let Some(layout) = image.layout() else { return Vec::new() };
+    let check = |name: &str, expected: String, actual: Option<String>| {
+        let verdict = match actual {
+            Some(found) if found == expected => Verdict::Same,
+            Some(found) => Verdict::Differs { expected, found },
+            None => Verdict::Missing { expected },
+        };
+        FieldCheck { field: format!("{name}{IN_INDEX}"), verdict }
+    };
+    let platform = layout.platform.as_ref().map(|platform| {
+        check("platform", Platform::linux_amd64().to_string(), Some(platform.to_string()))
+    });
+    let name = image.record.as_ref().map(|_| {
+        let name = "annotation org.opencontainers.image.ref.name";
+        check(name, plan.name.clone(), layout.name.clone())
+    });
+    platform.into_iter().chain(name).collect()
 }
 
 /// Reads the build request from an image's labels. If the labels are wrong, the comparison reports

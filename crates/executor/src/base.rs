@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use names::{Digest, ImageRef};
 use oci::client::RegistryClient;
-use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, MediaError};
+use oci::media::{CONFIG_CAP, Descriptor, Document, Manifest, MediaError, check_platform};
 use plan::{ManifestKind, Platform};
 
 use crate::{BlobCache, ExecuteError};
@@ -69,7 +69,10 @@ pub async fn fetch_base(
             }
         }
     };
+    let unusable = |error| ExecuteError::media(format!("`{image}` cannot be used"), error);
+    manifest.check_is_image().map_err(unusable)?;
     let (config, cached) = source.config(&manifest).await?;
+    check_platform(&config, platform).map_err(unusable)?;
     was_cached &= cached;
     let (image, own_layers) = (image.clone(), Vec::new());
     Ok(BaseImage { image, index, manifest_digest, manifest, config, own_layers, was_cached })

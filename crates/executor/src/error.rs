@@ -150,6 +150,7 @@ impl ExecuteError {
             | LayoutError::Several { .. }
             | LayoutError::OtherArchive { .. }
             | LayoutError::TooMany { .. }
+            | LayoutError::Link { .. }
             | LayoutError::Foreign { .. } => ErrorKind::Target,
             LayoutError::Integrity { .. } | LayoutError::Ambiguous { .. } => ErrorKind::Integrity,
             LayoutError::Count { .. }

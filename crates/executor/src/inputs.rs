@@ -309,6 +309,7 @@ impl Collected {
     ) -> Result<(), ExecuteError> {
         let failed = |error| writing(transfer, error);
         let place = ArtifactFolder::new(folder.to_owned());
+        place.check_no_link().map_err(failed)?;
         place.check(Some(INPUTS)).map_err(failed)?;
         let blobs = layout::blobs_folder(folder);
         std::fs::create_dir_all(&blobs).map_err(|error| disk(&blobs, error))?;

@@ -8,6 +8,7 @@ use names::{Builder, EngineKind};
 
 use crate::root::Root;
 use crate::snapshot::Caller;
+use crate::storage;
 
 /// A device node of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,7 +252,7 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
         Engine {
             may_connect: socket.and_then(|path| may_connect(root, path, user)),
             runtime: runtime(root, kind.facts().runtime_files, home),
-            store: store(kind, is_rootless, home),
+            store: storage::store(root, kind, user, is_rootless, home),
             ..Engine::new(kind, socket_path, is_rootless)
         }
     };
@@ -274,13 +275,6 @@ fn engines(root: &Root, user: &User, home: Option<&str>) -> Vec<Engine> {
         }
     }
     all
-}
-
-/// Returns the folder in which an engine usually keeps its images.
-fn store(kind: EngineKind, is_rootless: bool, home: Option<&str>) -> Option<String> {
-    let stores = kind.facts().stores.iter();
-    let path = stores.copied().find(|path| path.starts_with('~') == is_rootless)?;
-    Some(format!("/{}", at_home(path, home)?))
 }
 
 /// Returns whether the user may write to a socket; `None` for a recorded machine or a symbolic

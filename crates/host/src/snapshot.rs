@@ -93,7 +93,7 @@ impl Snapshot {
         };
         let home = environment.get("HOME").map(String::as_str);
         let access = access::read(&root, caller, home);
-        let storage = storage::read(&root, home, access.user.uid);
+        let storage = storage::read(&root, home, access.user.uid, &access.engines);
         let first = EngineKind::ALL.into_iter().find(|kind| {
             access.engines.iter().any(|engine| engine.kind == *kind && engine.is_usable())
         });

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use names::EngineKind;
 
-use crate::access::at_home;
+use crate::access::{Engine, User, at_home};
 use crate::root::Root;
 
 /// A place where images are stored.
@@ -38,9 +38,16 @@ pub(crate) struct Storage {
 /// context in it.
 const LEFTOVERS: [&str; 4] = ["libpod_builder", "buildah", "container_images_", "storage"];
 
-pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
-    let stores = EngineKind::ALL.into_iter().flat_map(|kind| kind.facts().stores);
-    let stores: Vec<String> = stores.filter_map(|store| at_home(store, home)).collect();
+/// Reads the storage of engines: in the usual places, and in those of `engines`.
+pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32, engines: &[Engine]) -> Storage {
+    let usual = EngineKind::ALL.into_iter().flat_map(|kind| kind.facts().stores);
+    let mut stores: Vec<String> = usual.filter_map(|store| at_home(store, home)).collect();
+    for store in engines.iter().filter_map(|engine| engine.store.as_deref()) {
+        let store = store.trim_matches('/').to_owned();
+        if !stores.contains(&store) {
+            stores.push(store);
+        }
+    }
     let disks = if root.is_recorded() {
         root.recorded("disk").filter_map(recorded_disk).collect()
     } else {
@@ -58,6 +65,49 @@ pub(crate) fn read(root: &Root, home: Option<&str>, uid: u32) -> Storage {
         leftovers: leftovers.map(|name| format!("/var/tmp/{name}")).collect(),
         broken: stores.iter().flat_map(|store| broken(root, store)).collect(),
     }
+}
+
+/// Returns the folder in which an engine keeps its images: the one that its files name, otherwise
+/// the usual one.
+pub(crate) fn store(
+    root: &Root,
+    kind: EngineKind,
+    user: &User,
+    is_rootless: bool,
+    home: Option<&str>,
+) -> Option<String> {
+    let facts = kind.facts();
+    let is_for = |file: &&&str| is_rootless || !file.starts_with('~');
+    let configured = facts.store_files.iter().filter(is_for).find_map(|file| {
+        let text = root.text(&at_home(file, home)?)?;
+        if file.ends_with(".json") {
+            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+            return Some(json.get("data-root")?.as_str()?.to_owned());
+        }
+        // The files of the system name the folder of rootless engines under another key.
+        let is_shared = is_rootless && !file.starts_with('~');
+        storage_key(&text, if is_shared { "rootless_storage_path" } else { "graphroot" })
+    });
+    let configured = configured.map(|path| {
+        let (uid, name) = (user.uid.to_string(), user.name.as_deref().unwrap_or_default());
+        path.replace("$HOME", home.unwrap_or_default().trim_end_matches('/'))
+            .replace("$UID", &uid)
+            .replace("$USER", name)
+    });
+    configured.filter(|path| path.starts_with('/')).or_else(|| {
+        let path = facts.stores.iter().find(|path| path.starts_with('~') == is_rootless)?;
+        Some(format!("/{}", at_home(path, home)?))
+    })
+}
+
+/// Returns the value of a key in the table `[storage]` of a `storage.conf`.
+fn storage_key(text: &str, key: &str) -> Option<String> {
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "[storage]").skip(1);
+    let value = lines.take_while(|line| !line.starts_with('[')).find_map(|line| {
+        line.strip_prefix(key)?.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')
+    })?;
+    let (value, _) = value.split_once('"')?;
+    Some(value.to_owned()).filter(|value| !value.is_empty())
 }
 
 impl Disk {
@@ -91,4 +141,79 @@ fn broken(root: &Root, store: &str) -> Vec<BrokenImage> {
     };
     let ids = root.names(&folder).into_iter().filter(is_broken);
     ids.map(|id| BrokenImage { store: format!("/{store}"), id }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u32) -> User {
+        let name = Some("alex".to_owned());
+        User { uid, name, gids: Vec::new(), listed: Vec::new(), has_subids: false }
+    }
+
+    /// Returns where an engine keeps its images if one file has this content.
+    fn of(kind: EngineKind, is_rootless: bool, file: &str, text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        let user = user(if is_rootless { 1000 } else { 0 });
+        store(&Root::new(folder.path()), kind, &user, is_rootless, Some("/home/alex")).unwrap()
+    }
+
+    #[test]
+    fn the_configured_store_is_found_before_the_usual_one() {
+        let (podman, docker) = (EngineKind::Podman, EngineKind::Docker);
+        let (system, own) =
+            ("etc/containers/storage.conf", "home/alex/.config/containers/storage.conf");
+        let usual = "/home/alex/.local/share/containers/storage";
+        let moved = "# graphroot = \"/no\"\n[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/images\" # big\n";
+        let shared = "[storage]\ngraphroot = \"/data\"\nrootless_storage_path = \"/data/$USER-$UID$HOME/x\"\n";
+        for (kind, is_rootless, file, text, wanted) in [
+            (podman, false, system, moved, "/data/images"),
+            (podman, false, "usr/share/containers/storage.conf", moved, "/data/images"),
+            (podman, true, own, moved, "/data/images"),
+            // The system's `graphroot` is not for rootless engines, and the user's not for root.
+            (podman, true, system, moved, usual),
+            (podman, false, own, moved, "/var/lib/containers/storage"),
+            (podman, true, system, shared, "/data/alex-1000/home/alex/x"),
+            (
+                podman,
+                false,
+                system,
+                "[storage.options]\ngraphroot = \"/no\"\n",
+                "/var/lib/containers/storage",
+            ),
+            (
+                podman,
+                false,
+                system,
+                "[storage]\n[storage.options]\ngraphroot = \"/no\"\n",
+                "/var/lib/containers/storage",
+            ),
+            (podman, false, system, "[storage]\ngraphroot = \"\"\n", "/var/lib/containers/storage"),
+            (
+                docker,
+                false,
+                "etc/docker/daemon.json",
+                "{\"data-root\":\"/data/docker\"}",
+                "/data/docker",
+            ),
+            (docker, false, "etc/docker/daemon.json", "{", "/var/lib/docker"),
+        ] {
+            assert_eq!(of(kind, is_rootless, file, text), wanted, "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_disk_of_a_configured_store_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("data/images")).unwrap();
+        let engine = Engine::new(EngineKind::Podman, None, false);
+        let engine = Engine { store: Some("/data/images".to_owned()), ..engine };
+        let storage = read(&Root::new(folder.path()), None, 0, &[engine]);
+        let paths: Vec<&str> = storage.disks.iter().map(|disk| disk.path.as_str()).collect();
+        assert_eq!(paths, ["/data/images"]);
+    }
 }

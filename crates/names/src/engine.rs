@@ -44,6 +44,9 @@ pub struct EngineFacts {
     pub sockets: &'static [&'static [&'static str]],
     /// The folders of its images, relative to `/`, or below the home folder `~`.
     pub stores: &'static [&'static str],
+    /// The files that may name another folder for its images, in the order in which they count. `~`
+    /// is the home directory.
+    pub store_files: &'static [&'static str],
     /// The files that name its OCI runtime, in order of precedence, in the same form. If there are
     /// any, this tool asks the engine only for its version, because other requests are slow.
     pub runtime_files: &'static [&'static str],
@@ -66,6 +69,12 @@ const PODMAN: EngineFacts = EngineFacts {
     debian_package: "podman",
     sockets: &[&["run/user/{uid}/podman/podman.sock"], &["run/podman/podman.sock"]],
     stores: &["~/.local/share/containers/storage", "var/lib/containers/storage"],
+    // containers-storage.conf(5)
+    store_files: &[
+        "~/.config/containers/storage.conf",
+        "etc/containers/storage.conf",
+        "usr/share/containers/storage.conf",
+    ],
     // containers.conf(5)
     runtime_files: &[
         "~/.config/containers/containers.conf",
@@ -85,6 +94,8 @@ const DOCKER: EngineFacts = EngineFacts {
     debian_package: "docker.io",
     sockets: &[&["run/docker.sock", "var/run/docker.sock"]],
     stores: &["var/lib/docker"],
+    // dockerd(8)
+    store_files: &["etc/docker/daemon.json"],
     runtime_files: &[],
     usual_runtime: "runc",
     keeps_groups_with: None,

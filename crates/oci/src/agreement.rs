@@ -173,14 +173,21 @@ pub(crate) fn check_docker(
 /// # Errors
 /// There is a link.
 pub(crate) fn check_no_link(layout: &Path, name: &str) -> Result<(), LayoutError> {
-    let mut path = layout.to_owned();
-    for part in name.split('/') {
-        path.push(part);
-        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
-            let shown = path.strip_prefix(layout).unwrap_or(&path).display();
-            let what = format!("`{shown}` is a link");
-            return Err(LayoutError::Ambiguous { path: layout.to_owned(), what });
+    match link_in(layout, name) {
+        None => Ok(()),
+        Some(link) => {
+            let what = format!("`{link}` is a link");
+            Err(LayoutError::Ambiguous { path: layout.to_owned(), what })
         }
     }
-    Ok(())
+}
+
+/// Returns the first part of `name`, a path in a folder, that is a link.
+pub(crate) fn link_in(folder: &Path, name: &str) -> Option<String> {
+    let mut path = folder.to_owned();
+    name.split('/').find_map(|part| {
+        path.push(part);
+        let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_symlink);
+        found.map(|_| path.strip_prefix(folder).unwrap_or(&path).display().to_string())
+    })
 }

@@ -104,7 +104,10 @@ fn check_replaced(path: &Path, wanted: Content) -> Result<(), LayoutError> {
 
 /// Returns whether a file starts with a complete tar block: a header whose checksum is correct, or
 /// zeros, as in an empty tar.
-fn is_tar(path: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn is_tar(path: &Path) -> io::Result<bool> {
     let Ok(block) = <[u8; 512]>::try_from(first_block(path)?) else { return Ok(false) };
     let header = tar::Header::from_byte_slice(&block);
     let fields = block.iter().enumerate().map(|(at, byte)| match at {
@@ -116,9 +119,22 @@ fn is_tar(path: &Path) -> io::Result<bool> {
 
 /// Returns whether a file starts like the archives of [`ArchiveWriter`]. Other tools write other
 /// times, owners or orders.
-fn is_ours(path: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn is_ours(path: &Path) -> io::Result<bool> {
     let header = header_of("oci-layout", MARKER.len() as u64)?;
     Ok(first_block(path)? == header.as_bytes())
+}
+
+/// Returns what an archive of this tool contains. `None` if it is too damaged to tell. A bundle
+/// with a damaged index is not taken for an image.
+pub fn content(path: &Path) -> Option<Content> {
+    let mut archive = tar::Archive::new(files::open(path).ok()?);
+    // In an image, docker's file follows the index.
+    let third = archive.entries_with_seek().ok()?.nth(2)?.ok()?;
+    let is_image = *third.path_bytes() == *b"manifest.json";
+    content_of(path).filter(|content| is_image == (*content == Content::Image))
 }
 
 /// Returns what an archive of this tool contains, according to its index. `None` if it is too
@@ -528,6 +544,10 @@ impl ArchiveFiles {
 }
 
 impl LayoutFiles for ArchiveFiles {
+    fn names(&self) -> Result<Vec<String>, LayoutError> {
+        Ok(self.files.keys().cloned().collect())
+    }
+
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
         let read = || {
             let found = self.files.get(name).ok_or(io::ErrorKind::NotFound)?;

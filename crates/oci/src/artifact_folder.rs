@@ -20,6 +20,7 @@ use names::{Digest, Tag};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
+use crate::agreement::link_in;
 use crate::artifacts::ArtifactError;
 use crate::client::BlobStream;
 use crate::document;
@@ -134,6 +135,19 @@ impl ArtifactFolder {
             names.iter().all(is_ours)
         };
         if is_right { Ok(()) } else { Err(LayoutError::NotArtifacts(self.path.clone())) }
+    }
+
+    /// Refuses links in place of the files and folders of an artifact folder: what they lead to may
+    /// belong to others.
+    ///
+    /// # Errors
+    /// Fails if there is a link.
+    pub fn check_no_link(&self) -> Result<(), LayoutError> {
+        let names = ["index.json", "oci-layout", "blobs/sha256"];
+        match names.iter().find_map(|name| link_in(&self.path, name)) {
+            None => Ok(()),
+            Some(name) => Err(LayoutError::Link { path: self.path.clone(), name }),
+        }
     }
 
     pub(crate) async fn push(&self, mut blob: BlobStream) -> Result<(), ArtifactError> {

@@ -5,14 +5,14 @@
 //! under their digests, and `index.json` last with one rename: readers see either the old image or
 //! the new one, even after a kill.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use atomic_write_file::AtomicWriteFile;
 use bytes::Bytes;
-use names::Digest;
+use names::{Digest, Platform};
 use serde_json::{Value, json};
 
 use crate::DerivedImage;
@@ -21,7 +21,9 @@ use crate::archive::{Content, blob_name};
 use crate::document::{self, read_config};
 use crate::files::{self, hash};
 use crate::local::{LocalBlobs, Place};
-use crate::media::{Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size};
+use crate::media::{
+    Document, Manifest, MediaError, OCI_INDEX, OCI_MANIFEST, check_size, platform_of,
+};
 
 /// The content of the `oci-layout` file.
 pub(crate) const MARKER: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
@@ -161,6 +163,14 @@ pub enum LayoutError {
     /// specification, "oci-layout file").
     #[error("`{}` has no valid file `oci-layout`, which must contain `{MARKER}`", .0.display())]
     NoMarker(PathBuf),
+    /// A folder for copied inputs contains a link, through which a write would leave the folder.
+    #[error("`{name}` in `{}` is a link", path.display())]
+    Link {
+        /// The folder.
+        path: PathBuf,
+        /// The link.
+        name: String,
+    },
     /// A required blob is missing.
     #[error("`{}` lacks blob `{digest}`", path.display())]
     Missing {
@@ -176,6 +186,10 @@ pub enum LayoutError {
 pub struct LayoutImage {
     /// Its name in `index.json`.
     pub name: Option<String>,
+    /// Its platform in `index.json`.
+    pub platform: Option<Platform>,
+    /// The files and folders that neither `index.json` nor the image refers to.
+    pub unused: Vec<String>,
     /// The manifest's digest.
     pub manifest_digest: Digest,
     /// The manifest's bytes.
@@ -426,16 +440,7 @@ impl LayoutImage {
         })?;
         let name =
             entry.pointer("/annotations").and_then(|all| all.get(REF_NAME)).and_then(Value::as_str);
-        // containerd refuses a layout without it.
-        let marker = match files.small_file("oci-layout") {
-            Err(LayoutError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Bytes::new()
-            }
-            marker => marker?,
-        };
-        if !is_marker(&marker) {
-            return Err(LayoutError::NoMarker(path.to_owned()));
-        }
+        check_marker(path, files)?;
 
         let blob = |digest: &Digest| {
             files.check_place(digest)?;
@@ -491,7 +496,17 @@ impl LayoutImage {
         }
         files.check_docker(&parsed)?;
         let name = name.map(str::to_owned);
-        Ok(Self { name, manifest_digest, manifest, config, present_layers, absent_layers, places })
+        Ok(Self {
+            name,
+            platform: platform_of(entry),
+            unused: unused(files.names()?, &manifest_digest, &parsed),
+            manifest_digest,
+            manifest,
+            config,
+            present_layers,
+            absent_layers,
+            places,
+        })
     }
 
     /// Opens a layer that is present, without decompressing it. Returns `None` if it is absent.
@@ -532,8 +547,33 @@ pub(crate) enum CheckLayers {
     WhenRead,
 }
 
+/// Refuses a layout without a valid file `oci-layout`, as containerd does.
+fn check_marker(path: &Path, files: &dyn LayoutFiles) -> Result<(), LayoutError> {
+    let marker = match files.small_file("oci-layout") {
+        Err(LayoutError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Bytes::new()
+        }
+        marker => marker?,
+    };
+    if is_marker(&marker) { Ok(()) } else { Err(LayoutError::NoMarker(path.to_owned())) }
+}
+
+/// Returns the names of the files that do not belong to an image.
+fn unused(mut names: Vec<String>, manifest: &Digest, image: &Manifest) -> Vec<String> {
+    let blobs = image.layers.iter().chain([&image.config]).map(|one| &one.digest);
+    let mut used: BTreeSet<String> = blobs.chain([manifest]).map(blob_name).collect();
+    used.extend(FIXED.map(str::to_owned));
+    names.retain(|name| !used.contains(name));
+    names
+}
+
+/// The files of a layout or an archive that are not blobs. docker reads the last two.
+const FIXED: [&str; 4] = ["index.json", "oci-layout", "manifest.json", "repositories"];
+
 /// The source of a layout's files: a folder or an archive.
 pub(crate) trait LayoutFiles {
+    /// Returns the names of all files, and of the folders that are not part of a layout.
+    fn names(&self) -> Result<Vec<String>, LayoutError>;
     /// Returns the bytes of a file of at most 4 MiB.
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError>;
     /// Returns the digest of a blob's content, or `None` if it is absent.
@@ -549,6 +589,27 @@ pub(crate) trait LayoutFiles {
 struct FolderFiles<'a>(&'a Path);
 
 impl LayoutFiles for FolderFiles<'_> {
+    fn names(&self) -> Result<Vec<String>, LayoutError> {
+        let mut names = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let path = self.0.join(&folder);
+            let read = |source| LayoutError::Read { path: path.clone(), source };
+            for entry in fs::read_dir(&path).map_err(read)? {
+                let entry = entry.map_err(read)?;
+                let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                match name.as_str() {
+                    "blobs" | "blobs/sha256" if is_folder => folders.push(format!("{name}/")),
+                    _ if is_folder => names.push(format!("{name}/")),
+                    _ => names.push(name),
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
     fn small_file(&self, name: &str) -> Result<Bytes, LayoutError> {
         check_no_link(self.0, name)?;
         let path = self.0.join(name);

@@ -129,6 +129,17 @@ pub enum MediaError {
         /// The available platforms.
         found: String,
     },
+    /// The manifest describes something other than an image.
+    #[error("it is not an image, but an artifact of the type `{0}`")]
+    Artifact(String),
+    /// The config is for another platform.
+    #[error("the image is for {found}, not for {wanted}")]
+    OtherPlatform {
+        /// The requested platform.
+        wanted: String,
+        /// The platform in the config.
+        found: String,
+    },
 }
 
 impl Document {
@@ -171,11 +182,7 @@ impl Index {
             .enumerate()
             .map(|(number, entry)| {
                 let descriptor = Descriptor::from_json(entry, &format!("manifests[{number}]"))?;
-                let text = |key| entry.pointer(&format!("/platform/{key}")).and_then(Value::as_str);
-                let platform = text("os").zip(text("architecture")).map(|(os, architecture)| {
-                    Platform { os: os.to_owned(), architecture: architecture.to_owned() }
-                });
-                Ok((descriptor, platform))
+                Ok((descriptor, platform_of(entry)))
             })
             .collect::<Result<_, MediaError>>()?;
         Ok(Self { entries })
@@ -202,6 +209,13 @@ impl Index {
     }
 }
 
+/// Returns the platform of an entry of an index.
+pub(crate) fn platform_of(entry: &Value) -> Option<Platform> {
+    let text = |key| entry.pointer(&format!("/platform/{key}")).and_then(Value::as_str);
+    let (os, architecture) = text("os").zip(text("architecture"))?;
+    Some(Platform { os: os.to_owned(), architecture: architecture.to_owned() })
+}
+
 impl Manifest {
     fn from_json(json: Value) -> Result<Self, MediaError> {
         let config = json.get("config").ok_or_else(|| MediaError::Field("config".to_owned()))?;
@@ -212,6 +226,19 @@ impl Manifest {
             .map(|(number, layer)| Descriptor::from_json(layer, &format!("layers[{number}]")))
             .collect::<Result<_, _>>()?;
         Ok(Self { config, layers, json })
+    }
+
+    /// Checks that the manifest describes an image (image manifest specification, "Guidelines for
+    /// Artifact Usage").
+    ///
+    /// # Errors
+    /// Fails if it describes another artifact, such as a chart or a model.
+    pub fn check_is_image(&self) -> Result<(), MediaError> {
+        let own = self.json.get("artifactType").and_then(Value::as_str);
+        match self.config.media_type.as_str() {
+            OCI_CONFIG | DOCKER_CONFIG => Ok(()),
+            other => Err(MediaError::Artifact(own.unwrap_or(other).to_owned())),
+        }
     }
 
     /// Returns the sum of the layers' sizes, in bytes.
@@ -238,6 +265,25 @@ impl Descriptor {
         let size = json.get("size").and_then(Value::as_u64).ok_or_else(|| missing("size"))?;
         Ok(Self { media_type: text("mediaType")?.to_owned(), digest, size, json: json.clone() })
     }
+}
+
+/// Checks that the config of an image is for the platform `wanted`.
+///
+/// # Errors
+/// Fails if the config is not JSON, or names another platform.
+pub fn check_platform(config: &[u8], wanted: &Platform) -> Result<(), MediaError> {
+    let config = crate::read_config(config).map_err(MediaError::Config)?;
+    let text = |key: &str, absent: &str| {
+        config.get(key).and_then(Value::as_str).unwrap_or(absent).to_owned()
+    };
+    let found = Platform {
+        os: text("os", &wanted.os),
+        architecture: text("architecture", &wanted.architecture),
+    };
+    if found == *wanted {
+        return Ok(());
+    }
+    Err(MediaError::OtherPlatform { wanted: wanted.to_string(), found: found.to_string() })
 }
 
 /// Checks that content has the declared size.

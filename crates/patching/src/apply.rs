@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use atomic_write_file::AtomicWriteFile;
 use failure::{Failure, Kind};
 use patcher::Outcome;
+use project::kinds::refuse_others;
 use project::{Project, environment};
 use sources::{Sources, Submodules, TarSummary, WriteTarError};
 
@@ -125,11 +126,12 @@ pub fn export(
         Some(epoch) => epoch,
         None => project.pins()?.source_date_epoch,
     };
-    let prepared = Prepared::pinned(sources, project, component, wanted, Submodules::All)?;
-    let mut tree = TreeReport::new(&prepared, prepared.outcome(how.probes));
+    // Nothing is fetched for an output that cannot be written.
     if let TarOutput::File { path, .. } = &to {
         check_output(path)?;
     }
+    let prepared = Prepared::pinned(sources, project, component, wanted, Submodules::All)?;
+    let mut tree = TreeReport::new(&prepared, prepared.outcome(how.probes));
     if how.is_dry {
         tree.set_not_written("dry run: nothing was written".to_owned());
     } else if tree.is_good(how.is_strict) {
@@ -305,6 +307,10 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
         Ok(found) if !found.is_file() => refuse("not a regular file"),
         Ok(found) if found.len() == 0 => Ok(()),
         Ok(_) | Err(_) => {
+            // Images and bundles are tars too.
+            let shown = path.display().to_string();
+            refuse_others(path, &shown, "the tar of a source", &[])
+                .map_err(|told| told.first_hint("choose a new file with `--output`"))?;
             // The magic of POSIX tar archives (pax interchange format, "ustar header block").
             let mut magic = [0; 5];
             let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 257));

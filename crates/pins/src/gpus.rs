@@ -10,6 +10,7 @@ use crate::checks::{self, line};
 use crate::forms;
 use crate::problem::{Report, Reported, quote};
 use crate::reader::{Entry, Table, collect, document};
+use crate::tracks::secrets;
 use crate::variables::{self, Variable};
 use names::{GfxVersion, GpuTarget};
 
@@ -69,7 +70,10 @@ pub fn parse_gpus(file: &str, text: &str) -> Result<Gpus, ParseError> {
         let targets = root.entries().filter(|entry| !matches!(entry.key, "schema" | "variable"));
         let gpus = collect(&mut report, targets, read_gpu);
         let variables = variables::read(&mut report, &root);
-        Ok(Gpus { gpus: gpus?, variables: variables? })
+        let named = root.entries().filter(|entry| entry.key != "schema");
+        let without_secrets = secrets::check(&mut report, named);
+        let gpus = Gpus { gpus: gpus?, variables: variables? };
+        without_secrets.map(|()| gpus)
     });
     report.finish(gpus)
 }

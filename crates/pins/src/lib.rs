@@ -66,6 +66,7 @@ pub use releases::{ParseReleasesError, Releases};
 pub use schema::schema;
 pub use tracks::{
     Base, Build, Disk, ImageSettings, References, Track, Tracks, parse_tracks, parse_tracks_with,
+    secrets::{SECRET_HELP, secret_lines},
 };
 pub use variables::{OVERRIDE, Setting, Variable, When};
 pub use versions::{

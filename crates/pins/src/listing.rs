@@ -3,55 +3,165 @@
 use std::collections::BTreeMap;
 
 use names::{GpuTarget, PinName, Tag};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use text::Page;
 
-use crate::{ManifestKind, Pinned, Pins};
+use crate::{Facts, ManifestKind, Pinned, Pins};
+
+/// All pins, as `pins show --format json` and `pins export --format json` print them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShownPins<'a> {
+    /// The version of this JSON format.
+    pub schema: u32,
+    /// The time that all images use, in seconds since 1970.
+    pub source_date_epoch: u64,
+    /// The pins, by name.
+    pub pins: BTreeMap<String, ShownPin<'a>>,
+}
+
+/// The values of a pin, as `pins show PIN --format json` prints them. An unresolved or absent value
+/// is null.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShownPin<'a> {
+    /// The values that depend on the kind of the pin.
+    #[serde(flatten)]
+    pub values: PinValues<'a>,
+    /// The date on which the pin was last checked.
+    pub checked: Option<&'a str>,
+    /// The date after which the pin is expected to be gone.
+    pub expires: Option<&'a str>,
+    /// Where the value was read.
+    pub evidence: Option<&'a str>,
+    /// Why the pin must stay at its value.
+    pub hold: Option<&'a str>,
+}
+
+/// The values of a pin that depend on its kind.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum PinValues<'a> {
+    /// A commit of a git repository.
+    Source {
+        /// The repository.
+        url: &'a str,
+        /// The tag or branch.
+        r#ref: Option<&'a str>,
+        /// The version.
+        version: Option<&'a str>,
+        /// The commit.
+        commit: Option<String>,
+        /// The component whose patches apply.
+        patches: Option<&'a str>,
+        /// Build arguments that describe this tree.
+        args: &'a BTreeMap<String, String>,
+    },
+    /// A release archive.
+    Archive {
+        /// The project on the index.
+        project: &'a str,
+        /// The version.
+        version: &'a str,
+        /// The hash of the archive.
+        sha256: Option<String>,
+        /// The folder in the archive to use.
+        subdirectory: Option<&'a str>,
+        /// The component whose patches apply.
+        patches: Option<&'a str>,
+        /// Build arguments that describe this tree.
+        args: &'a BTreeMap<String, String>,
+    },
+    /// A container image.
+    Image {
+        /// The repository.
+        repository: String,
+        /// The tag.
+        tag: Option<&'a str>,
+        /// The digest.
+        digest: Option<String>,
+        /// What the digest belongs to: `index` or `manifest`.
+        digest_of: Option<&'static str>,
+        /// Whether the tag is followed.
+        follow: bool,
+        /// The ROCm release inside.
+        rocm: Option<&'a str>,
+        /// The GPU targets for which the image has code.
+        gpus: Vec<&'a str>,
+        /// Why the vendor no longer builds the image.
+        discontinued: Option<&'a str>,
+    },
+    /// A set of packages.
+    Release {
+        /// The index.
+        index: &'a str,
+        /// The versions, by package.
+        packages: &'a BTreeMap<String, String>,
+    },
+}
+
+/// Returns the values of each pin in the file.
+fn shown(pins: &Pins) -> BTreeMap<PinName, ShownPin<'_>> {
+    let mut all = BTreeMap::new();
+    for (name, pin) in &pins.sources {
+        let values = PinValues::Source {
+            url: &pin.url,
+            r#ref: pin.git_ref.as_deref(),
+            version: pin.version.as_deref(),
+            commit: resolved(&pin.commit),
+            patches: pin.patches.as_deref(),
+            args: &pin.args,
+        };
+        all.insert(name.clone(), ShownPin::new(values, &pin.facts));
+    }
+    for (name, pin) in &pins.archives {
+        let values = PinValues::Archive {
+            project: &pin.project,
+            version: &pin.version,
+            sha256: resolved(&pin.sha256),
+            subdirectory: pin.subdirectory.as_deref(),
+            patches: pin.patches.as_deref(),
+            args: &pin.args,
+        };
+        all.insert(name.clone(), ShownPin::new(values, &pin.facts));
+    }
+    for (name, pin) in &pins.images {
+        let values = PinValues::Image {
+            repository: pin.repository.to_string(),
+            tag: pin.tag.as_ref().map(Tag::as_str),
+            digest: resolved(&pin.digest),
+            digest_of: pin.kind.map(ManifestKind::name),
+            follow: pin.follow,
+            rocm: pin.rocm.as_deref(),
+            gpus: pin.gpus.iter().map(GpuTarget::as_str).collect(),
+            discontinued: pin.discontinued.as_deref(),
+        };
+        all.insert(name.clone(), ShownPin::new(values, &pin.facts));
+    }
+    for (name, pin) in &pins.releases {
+        let values = PinValues::Release { index: &pin.index, packages: &pin.packages };
+        all.insert(name.clone(), ShownPin::new(values, &pin.facts));
+    }
+    all
+}
+
+impl<'a> ShownPin<'a> {
+    fn new(values: PinValues<'a>, facts: &'a Facts) -> Self {
+        Self {
+            values,
+            checked: facts.checked.as_deref(),
+            expires: facts.expires.as_deref(),
+            evidence: facts.evidence.as_deref(),
+            hold: facts.hold.as_deref(),
+        }
+    }
+}
 
 /// Returns the values of each pin in the file, by key; an unresolved value is null.
 pub fn values(pins: &Pins) -> BTreeMap<PinName, Value> {
-    let mut all = BTreeMap::new();
-    let names = pins.names();
-    let kind = |name: &PinName| names.get(name).map(|kind| kind.table());
-    for (name, pin) in &pins.sources {
-        let commit = resolved(&pin.commit);
-        all.insert(
-            name.clone(),
-            json!({
-                "kind": kind(name), "url": pin.url, "ref": pin.git_ref, "version": pin.version,
-                "commit": commit, "patches": pin.patches, "args": pin.args, "checked": pin.facts.checked,
-                "expires": pin.facts.expires, "evidence": pin.facts.evidence,
-                "hold": pin.facts.hold,
-            }),
-        );
-    }
-    for (name, pin) in &pins.archives {
-        all.insert(name.clone(), json!({
-            "kind": kind(name), "project": pin.project, "version": pin.version,
-            "sha256": resolved(&pin.sha256), "subdirectory": pin.subdirectory, "patches": pin.patches,
-            "args": pin.args, "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
-                "hold": pin.facts.hold,
-        }));
-    }
-    for (name, pin) in &pins.images {
-        let gpus: Vec<&str> = pin.gpus.iter().map(GpuTarget::as_str).collect();
-        all.insert(name.clone(), json!({
-            "kind": kind(name), "repository": pin.repository.to_string(),
-            "tag": pin.tag.as_ref().map(ToString::to_string), "digest": resolved(&pin.digest),
-            "digest_of": pin.kind.map(ManifestKind::name), "follow": pin.follow, "rocm": pin.rocm,
-            "gpus": gpus, "discontinued": pin.discontinued, "checked": pin.facts.checked,
-            "expires": pin.facts.expires, "evidence": pin.facts.evidence,
-                "hold": pin.facts.hold,
-        }));
-    }
-    for (name, pin) in &pins.releases {
-        all.insert(name.clone(), json!({
-            "kind": kind(name), "index": pin.index, "packages": pin.packages,
-            "checked": pin.facts.checked, "expires": pin.facts.expires, "evidence": pin.facts.evidence,
-                "hold": pin.facts.hold,
-        }));
-    }
-    all
+    let all = shown(pins).into_iter();
+    // Every value is a text, a list of texts or a map of texts, so it can be written as JSON.
+    all.map(|(name, pin)| (name, serde_json::to_value(pin).unwrap_or_default())).collect()
 }
 
 /// Returns a value as text, unless it is unresolved.
@@ -60,10 +170,9 @@ fn resolved<T: ToString>(value: &Pinned<T>) -> Option<String> {
 }
 
 /// Returns all pins as a JSON document.
-pub fn document(pins: &Pins) -> Value {
-    let values: BTreeMap<String, Value> =
-        values(pins).into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    json!({ "schema": 1, "source_date_epoch": pins.source_date_epoch, "pins": values })
+pub fn document(pins: &Pins) -> ShownPins<'_> {
+    let all = shown(pins).into_iter().map(|(name, pin)| (name.to_string(), pin)).collect();
+    ShownPins { schema: 1, source_date_epoch: pins.source_date_epoch, pins: all }
 }
 
 /// Returns one line for each pin.

@@ -3,6 +3,7 @@
 //! A fetch looks up a digest in the copies before it contacts a server. For images, the registry
 //! client does this (`oci::inputs`); for all other inputs, `sources` uses `InputCopies`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use plan::{Input, Plan};
 use sources::Copies;
 use tokio::sync::OnceCell;
 
+use crate::kinds::explained;
 use crate::mirrors::Mirrors;
 use crate::registry;
 
@@ -27,14 +29,37 @@ use crate::registry;
 /// One of them is neither a bundle nor a folder that `mirror` wrote, is damaged, or needs an older
 /// bundle that is missing.
 pub fn open(paths: &[PathBuf]) -> Result<InputFiles, Failure> {
-    InputFiles::open(paths).map_err(|error| {
-        let kind = match &error {
-            InputsError::Damaged { .. } | InputsError::Lacks { .. } => Kind::Integrity,
-            _ => Kind::Input,
-        };
-        let told = Failure::from_chain(kind, &error);
-        match &error {
-            InputsError::NotABundle { .. } => told
+    InputFiles::open(paths).map_err(|error| refused(&error))
+}
+
+/// Opens bundles and folders, and returns those that can be opened together, and why each of the
+/// others cannot be opened.
+pub fn open_each(paths: &[PathBuf]) -> (InputFiles, BTreeMap<PathBuf, Failure>) {
+    let (mut rest, mut wrong) = (paths.to_vec(), BTreeMap::new());
+    loop {
+        match InputFiles::open(&rest) {
+            Ok(files) => return (files, wrong),
+            Err(error) => {
+                let path = error.path().to_owned();
+                rest.retain(|other| *other != path);
+                // If an older bundle cannot be opened, the bundles that need it are not at fault.
+                if !matches!(error, InputsError::Needs { .. }) || wrong.is_empty() {
+                    wrong.insert(path, refused(&error));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the failure for a bundle or folder that cannot be opened.
+fn refused(error: &InputsError) -> Failure {
+    let kind = match error {
+        InputsError::Damaged { .. } | InputsError::Lacks { .. } => Kind::Integrity,
+        _ => Kind::Input,
+    };
+    let told = Failure::from_chain(kind, error);
+    match error {
+            InputsError::NotABundle { path, .. } => explained(told, path, &path.display().to_string())
                 .hint("`build-pipeline bundle TRACK -o FILE` writes a bundle, `build-pipeline mirror TRACK --to dir:PATH` a folder"),
             InputsError::Needs { .. } => told
                 .hint("give the older bundle too: `--bundle NEW --bundle OLD`, or `bundle --check NEW OLD`; `build-pipeline bundle --check FILE` prints the ID of a bundle"),
@@ -43,7 +68,6 @@ pub fn open(paths: &[PathBuf]) -> Result<InputFiles, Failure> {
             InputsError::List { .. } => told.hint("use the build-pipeline that wrote it, or a newer one"),
             InputsError::Read { .. } => told,
         }
-    })
 }
 
 /// Checks that the bundles contain the inputs of plans. Without bundles, there is nothing to check.

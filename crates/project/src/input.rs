@@ -19,6 +19,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::environment::work_folder;
 use crate::image::{Image, check_links, is_of_machine, machine_failure, place_of, track_of};
+use crate::kinds::{PathKind, refuse_others};
 
 /// The maximum number of files of a folder that are read at once. Each of them may need memory for
 /// decompressed code.
@@ -64,6 +65,9 @@ impl Input {
         let Some(metadata) = metadata.ok().filter(|_| !is_image) else {
             return Ok(Self::Image(Box::new(Image::to_be_read(text, folder, client).await?)));
         };
+        // The content of these files says nothing about GPU code.
+        let images = [PathKind::Layout, PathKind::Archive];
+        refuse_others(&path, text, "a file with GPU code", &images)?;
         if metadata.is_dir() {
             let is_layout = path.join("oci-layout").exists();
             if !is_layout && path.join("manifest.json").exists() {

@@ -6,7 +6,7 @@
 //! `advice` adds known facts about the pins of a plan. `recipe` asks git for the history of the
 //! files. `owner` refuses a parent folder's project of another user. `lint_files` reads the files for
 //! `lint`. `image` reads the image that the user named, and
-//! `input` any other file or folder with GPU code. `state` keeps records, `history` shows them, and
+//! `input` any other file or folder with GPU code. `kinds` recognises what a path leads to. `state` keeps records, `history` shows them, and
 //! `locks` makes runs with the same output wait for each other. `outputs` reads `--output`, `push`
 //! pushes images, and `steps` lists the steps of plans. `mirrors`, `registry`, `fetch` and
 //! `rehearsal` determine where bytes come from, `config` reads the user's defaults, and `build_env`
@@ -32,6 +32,7 @@ pub mod history;
 pub mod image;
 pub mod input;
 mod inside;
+pub mod kinds;
 pub mod lint_files;
 pub mod locks;
 pub mod mirrors;

@@ -10,6 +10,7 @@ use lint::{Context, Exists, Facts, Finding};
 use crate::built_in;
 use crate::clock::today;
 use crate::folder::{DATA_FILES, Project, read_bytes};
+use crate::kinds::{PathKind, refuse_others};
 
 /// The result of checking files.
 #[derive(Debug)]
@@ -203,6 +204,12 @@ fn read(here: &Path, names: &[PathBuf]) -> Read {
     let mut read = Read::default();
     for path in names {
         let name = path.display().to_string();
+        // Lists of files, as `git ls-files` prints them, may contain any text.
+        let texts = [PathKind::Record, PathKind::Plan, PathKind::Dockerfile, PathKind::Log];
+        if let Err(told) = refuse_others(&here.join(path), &name, "a text file", &texts) {
+            read.failed.get_or_insert(told);
+            continue;
+        }
         let bytes = match read_bytes(&here.join(path)) {
             Ok(bytes) => bytes,
             Err(error) => {

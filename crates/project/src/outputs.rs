@@ -73,11 +73,15 @@ fn image_option(plan: &Plan, reference: &str) -> String {
 /// Returns the layouts and archives that may contain layers of an image: its outputs, and its
 /// default output.
 pub fn nearby(default: &Path, outputs: &[Output]) -> Vec<PathBuf> {
-    let place = |output: &Output| match output {
-        Output::Layout { path, .. } | Output::Archive { path } => Some(path.clone()),
+    outputs.iter().filter_map(path_of).chain([default]).map(Path::to_owned).collect()
+}
+
+/// Returns the path of a layout or archive.
+pub fn path_of(output: &Output) -> Option<&Path> {
+    match output {
+        Output::Layout { path, .. } | Output::Archive { path } => Some(path),
         Output::Registry { .. } | Output::Engine { .. } => None,
-    };
-    outputs.iter().filter_map(place).chain([default.to_owned()]).collect()
+    }
 }
 
 /// Refuses to publish a rehearsed image, or to push to a reference with a digest.
@@ -174,7 +178,7 @@ pub fn check_not_input<'a>(
     output: &Output,
     inputs: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), Failure> {
-    let (Output::Layout { path, .. } | Output::Archive { path }) = output else { return Ok(()) };
+    let Some(path) = path_of(output) else { return Ok(()) };
     // Two paths may lead to the same folder or file.
     let identity = |of: &Path| std::fs::metadata(of).ok().map(|found| (found.dev(), found.ino()));
     let Some(at_output) = identity(path) else { return Ok(()) };

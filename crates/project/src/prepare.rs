@@ -15,14 +15,15 @@ use failure::{Failure, Kind, nearest};
 use names::{Digest, TrackName};
 use oci::stand_in::StandIn;
 use pins::reader::{Report, Table, document, quote, wrong};
+use pins::{SECRET_HELP, secret_lines};
 use plan::{Plan, Revision, labels};
-use planner::{PlanError, Planned, PlanningInput, Warning};
+use planner::{ImageOverride, PlanError, Planned, PlanningInput, Warning};
 use record::{Place, Recipe};
 
 use crate::folder::{DATA_FILES, Project, TRACKS};
 use crate::mirrors::Mirrors;
 use crate::own_files::{self, ReadFiles};
-use crate::request::{self, PendingRequest, RevisionChoice, Subject};
+use crate::request::{self, PendingRequest, RevisionChoice, Subject, TagOfPin};
 use crate::{advice, built_in, inside, patches, recipe, registry, rehearsal, runtime, state};
 
 /// A plan with its warnings and its input files.
@@ -86,6 +87,7 @@ pub fn prepare(
     let mut preparer = Preparer::new(project)?;
     let mut pending = request::read(subject, &preparer.input)?;
     if pending.iter().any(|one| !one.tags.is_empty()) {
+        pending.iter().try_for_each(|one| preparer.check(one))?;
         let client = registry::client(mirrors)?;
         runtime::start()?.block_on(async {
             for one in &mut pending {
@@ -122,6 +124,17 @@ impl<'a> Preparer<'a> {
     /// Returns the texts of all plans made so far.
     pub fn into_materials(self) -> Arc<Materials> {
         Arc::new(Materials { patches: self.input.patches, ..self.materials })
+    }
+
+    /// Refuses a request that cannot be planned, before a registry is asked for its tags. The plan
+    /// does not depend on the digests of the tags, except for the digests themselves.
+    fn check(&mut self, pending: &PendingRequest) -> Result<(), Failure> {
+        let mut request = pending.request.clone();
+        for TagOfPin { pin, tag } in &pending.tags {
+            let unknown = ImageOverride { tag: Some(tag.clone()), digest: Digest::of(b"") };
+            request.overrides.insert(pin.clone(), unknown);
+        }
+        self.plan(PendingRequest::new(request)).map(drop)
     }
 
     /// Makes the plan of a request whose tags are already resolved.
@@ -177,6 +190,7 @@ impl<'a> Preparer<'a> {
                 self.input.files.insert(file.clone(), Digest::of(text.as_bytes()));
                 if needs.dockerfiles.contains(file) {
                     check_text(file, &text)?;
+                    check_secrets(file, &text)?;
                 }
                 if needs.package_locks.contains(file) {
                     let lock = self.project.parse(file, pins::parse_package_lock)?;
@@ -306,6 +320,18 @@ fn check_text(name: &str, text: &str) -> Result<(), Failure> {
     let reported = report.add(&(start..start + line.len()), wrong(message, help));
     let result = report.finish(Err(reported));
     result.map_err(|problems| Failure::places(problems, text.to_owned()))
+}
+
+/// Refuses a Dockerfile that contains a password or token: its text is in plans and in the history
+/// of images.
+fn check_secrets(name: &str, text: &str) -> Result<(), Failure> {
+    let mut report = Report::new(name, text);
+    let mut outcome = Ok(());
+    for place in secret_lines(text) {
+        let what = "this line contains a password or token".to_owned();
+        outcome = Err(report.add(&place, wrong(what, SECRET_HELP)));
+    }
+    report.finish(outcome).map_err(|problems| Failure::places(problems, text.to_owned()))
 }
 
 /// Turns an error of the planner into the failure of a command. If the labels of an image request

@@ -1,7 +1,7 @@
 //! Pushes finished images, and replaces placeholders in the names of outputs.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atomic_write_file::AtomicWriteFile;
@@ -268,6 +268,36 @@ pub fn check_digest_file(path: &Path) -> Result<(), Failure> {
             );
             Err(Failure::new(Kind::Input, what).hint("choose a new file"))
         }
+    }
+}
+
+/// Refuses a file for the digest that is also an image in `places`, or is inside one: one would
+/// replace or damage the other.
+///
+/// # Errors
+/// The file is one of the layouts and archives, or is in one of them.
+pub fn check_digest_apart<'a>(
+    path: &Path,
+    places: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let file = real_path(path);
+    let Some(image) = places.into_iter().find(|place| file.starts_with(real_path(place))) else {
+        return Ok(());
+    };
+    let what = format!("`--digest-file {}` is in the image `{}`", path.display(), image.display());
+    Err(Failure::new(Kind::Input, what).hint("choose a file outside of the image"))
+}
+
+/// Returns the absolute path without links. Its last folders may not exist yet.
+fn real_path(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
+    match there {
+        Some((part, real)) => match path.strip_prefix(part) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        },
+        None => path,
     }
 }
 

@@ -1,10 +1,13 @@
 //! Creates the registry client from mirror rules and the machine's files.
 
+use executor::{ErrorKind, fetch_base};
 use failure::{Failure, Kind};
+use names::{ImageRef, Platform};
 use oci::client::{ClientSettings, Mirror, ParseMirrorError, RegistryClient};
 use oci::credentials::CredentialFiles;
 use oci::registries_conf::RegistriesConf;
 
+use crate::build_env::blob_cache;
 use crate::copies;
 use crate::environment;
 use crate::mirrors::Mirrors;
@@ -33,6 +36,26 @@ pub fn client(mirrors: &Mirrors) -> Result<RegistryClient, Failure> {
         ..ClientSettings::default()
     };
     Ok(RegistryClient::new(settings))
+}
+
+/// Checks that an image can be the base of another image: that it is an image for x86-64 Linux, and
+/// not an artifact or an image for other machines.
+///
+/// # Errors
+/// The image cannot be used or fetched.
+pub async fn check_base(client: &RegistryClient, image: &ImageRef) -> Result<(), Failure> {
+    let platform = Platform::linux_amd64();
+    let fetched = fetch_base(client, &blob_cache(), image, None, &platform).await;
+    let error = match fetched {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    let mut told = Failure::from(&error);
+    // The user chose the image.
+    if error.kind() == ErrorKind::Base {
+        told.kind = Kind::Input;
+    }
+    Err(told)
 }
 
 /// Creates the client of a rehearsal. It reads everything from the registry inside this process,

@@ -1,6 +1,7 @@
 //! Turns the user's input into build requests, and resolves the tags in them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use failure::{Failure, Kind, missing_image, registry_hints, registry_kind};
 use names::{Digest, GpuTarget, ImageRef, PinName, Tag, TrackName};
@@ -8,7 +9,8 @@ use oci::client::RegistryClient;
 use pins::{Pinned, Tracks};
 use planner::{BuildRequest, ImageOverride, PlanError, PlanningInput, SlimChoice, SpoofChoice};
 
-use crate::environment;
+use crate::kinds::explained;
+use crate::{environment, registry};
 
 /// The images to build, as the user wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -189,6 +191,11 @@ pub async fn resolve(
             let told = missing_image(told, pin.repository.registry());
             return Err(why.into_iter().fold(told, Failure::hint));
         };
+        let checked = registry::check_base(client, &pin.repository.at(&digest)).await;
+        checked.map_err(|told| {
+            told.within(&format!("cannot use `{reference}` for pin `{name}`"))
+                .hint(format!("`--set {name}=TAG` uses another tag"))
+        })?;
         pending.request.overrides.insert(name, ImageOverride { tag: Some(tag), digest });
     }
     Ok(())
@@ -202,11 +209,12 @@ pub fn track(text: &str, tracks: &Tracks) -> Result<TrackName, Failure> {
     tracks.find(text).cloned().ok_or_else(|| {
         let names: Vec<&str> =
             tracks.in_order().into_iter().map(|(name, _)| name.as_str()).collect();
-        Failure::new(Kind::Input, format!("there is no track `{text}`")).did_you_mean(
+        let told = Failure::new(Kind::Input, format!("there is no track `{text}`")).did_you_mean(
             text,
             names.iter().copied(),
             format!("the tracks are {}", names.join(", ")),
-        )
+        );
+        explained(told, Path::new(text), text)
     })
 }
 

@@ -34,6 +34,11 @@ pub struct RandomImage {
     pub is_index: bool,
     /// Whether its config has a history.
     pub has_history: bool,
+    /// The architecture in its config and its index.
+    pub architecture: &'static str,
+    /// The media type of its config, if it is not the usual one: then it is no image, but another
+    /// artifact.
+    pub config_type: Option<&'static str>,
 }
 
 /// A blob in a registry.
@@ -88,7 +93,16 @@ impl RandomImage {
     /// Returns the description of an OCI image with two small layers.
     pub fn new(seed: u64) -> Self {
         let (below, layers) = (Vec::new(), vec![3000, 5000]);
-        Self { seed, below, layers, flavour: Flavour::Oci, is_index: false, has_history: true }
+        Self {
+            seed,
+            below,
+            layers,
+            flavour: Flavour::Oci,
+            is_index: false,
+            has_history: true,
+            architecture: "amd64",
+            config_type: None,
+        }
     }
 
     /// Creates the image and pushes it to `path`:`tag` in the registry at `host`, over plain http.
@@ -110,7 +124,7 @@ impl RandomImage {
             layers.push(push_blob(host, path, gzip.finish().expect("memory takes it")));
         }
         let mut config = json!({
-            "architecture": "amd64",
+            "architecture": self.architecture,
             "os": "linux",
             "created": "2026-01-01T00:00:00Z",
             "config": {"Env": ["PATH=/usr/bin"], "Labels": {"seed": self.seed.to_string()}},
@@ -124,7 +138,7 @@ impl RandomImage {
         let document = json!({
             "schemaVersion": 2,
             "mediaType": manifest_type,
-            "config": descriptor(config_type, &config),
+            "config": descriptor(self.config_type.unwrap_or(config_type), &config),
             "layers": layers.iter().map(|l| descriptor(layer_type, l)).collect::<Vec<_>>(),
         });
         let bytes = document.to_string().into_bytes();
@@ -140,7 +154,7 @@ impl RandomImage {
         };
         if self.is_index {
             push_manifest(host, path, image.digest.as_str(), manifest_type, &image.manifest.bytes);
-            let index = image.index(host, path, index_type);
+            let index = image.index(host, path, index_type, self.architecture);
             (image.digest, image.media_type) = (Digest::of(&index), index_type.to_owned());
             push_manifest(host, path, tag, index_type, &index);
         } else {
@@ -152,7 +166,7 @@ impl RandomImage {
 
 impl PushedImage {
     /// Creates an index of this image and an attestation for it, like an index from BuildKit.
-    fn index(&self, host: &str, path: &str, index_type: &str) -> Vec<u8> {
+    fn index(&self, host: &str, path: &str, index_type: &str, architecture: &str) -> Vec<u8> {
         let statement = push_blob(host, path, br#"{"_type":"statement"}"#.to_vec());
         let document = json!({
             "schemaVersion": 2,
@@ -165,7 +179,7 @@ impl PushedImage {
         let digest = attestation.digest.as_str();
         push_manifest(host, path, digest, &self.media_type, &attestation.bytes);
         let mut image = descriptor(&self.media_type, &self.manifest);
-        image["platform"] = json!({"architecture": "amd64", "os": "linux"});
+        image["platform"] = json!({"architecture": architecture, "os": "linux"});
         let mut beside = descriptor(&self.media_type, &attestation);
         beside["annotations"] = json!({
             "vnd.docker.reference.digest": self.manifest.digest.as_str(),

@@ -25,7 +25,7 @@ pub(crate) struct Bundle {
     /// Leave out the blobs that this older bundle has; a build then needs both bundles (repeatable)
     #[arg(long, value_name = "OLD", requires = "output")]
     pub(crate) since: Vec<PathBuf>,
-    /// Check every byte of these bundles, and write nothing
+    /// Check every byte of these bundles, and of folders that `mirror` wrote; write nothing
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["names", "tracks", "output"])]
     pub(crate) check: Vec<PathBuf>,
 }

@@ -231,8 +231,14 @@ pub(crate) struct SchemaArgs {
 /// A document that has a JSON schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Document {
-    /// `plan --format json`
+    /// `plan --format json`: a plan, or an array of plans if there are several
     Plan,
+    /// `build --format json`
+    Build,
+    /// `pins show --format json` and `pins export --format json`
+    Pins,
+    /// `pins show PIN --format json`
+    Pin,
     /// `records RECORD --format json`
     Record,
     /// `records --format json`
@@ -241,7 +247,7 @@ pub(crate) enum Document {
     Event,
     /// `verify --format json`
     Verify,
-    /// `diff --format json`
+    /// `diff --format json` and `verify --slimmed-from IMAGE --format json`
     Diff,
     /// `audit --format json`
     Audit,

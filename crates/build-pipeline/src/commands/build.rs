@@ -18,13 +18,14 @@ use plan::Plan;
 use project::build_env::{BuildOptions, blob_cache};
 use project::locks::{self, Locks};
 use project::outputs::{
-    ENGINE, absolute, check_places, check_push, nearby, next, options, parse_output,
+    ENGINE, absolute, check_places, check_push, nearby, next, options, parse_output, path_of,
 };
 use project::prepare::{Preparation, Prepared, prepare};
-use project::push::{NameFacts, check_digest_file, write_digest};
+use project::push::{NameFacts, check_digest_apart, check_digest_file, write_digest};
 use project::rehearsal::Rehearsal;
 use project::{Project, build_env, copies, environment, history, state};
 use record::{BuildRecord, OutputOutcome, OutputState, Run, Status};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 
@@ -81,23 +82,45 @@ struct Session<'a> {
     reporter: Arc<Reporter>,
 }
 
-/// The result of one build, for `--format json`.
-#[derive(Debug, Serialize)]
+/// The output of `build --format json`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BuildReport {
+    /// The version of this JSON format.
+    schema: u32,
+    /// The images that were built and, if there are several tracks, those that could not be built.
+    builds: Vec<Entry>,
+}
+
+/// An image that was built.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Built {
+    /// The name of the image.
     name: String,
+    /// The digest of its manifest.
     manifest_digest: names::Digest,
+    /// The digest of its config, which is the image ID.
     config_digest: names::Digest,
+    /// The digest of the plan.
     plan_digest: names::Digest,
+    /// Where the image was written.
     outputs: Vec<record::OutputOutcome>,
+    /// The path of the record.
     record: PathBuf,
 }
 
-/// The result for one track in `--format json`, if there are several tracks.
-#[derive(Debug, Serialize)]
+/// The result for one track.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Entry {
+    /// The image was built.
     Built(Built),
-    Failed { name: String, error: ErrorDocument },
+    /// The image could not be built.
+    Failed {
+        /// The name of the image.
+        name: String,
+        /// Why.
+        error: ErrorDocument,
+    },
 }
 
 /// A build that was started.
@@ -186,6 +209,9 @@ impl Session<'_> {
         let places = plans.iter().map(|one| self.outputs(&one.plan));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         check_places(&places)?;
+        if let Some(file) = &self.args.digest_file {
+            check_digest_apart(file, places.iter().flatten().filter_map(path_of))?;
+        }
         // An invalid store is reported even if no step makes a layer.
         global::shared_stores(self.global, &self.args.stores)?;
         for (one, outputs) in plans.into_iter().zip(places) {
@@ -304,7 +330,7 @@ impl Session<'_> {
             }
         }
         if self.args.format == Format::Json && !built.is_empty() {
-            let shown = output::json(&serde_json::json!({ "schema": 1, "builds": built }));
+            let shown = output::json(&BuildReport { schema: 1, builds: built });
             failures.extend(shown.err());
         }
         failures.iter().for_each(|failure| self.offer(failure));

@@ -1,16 +1,18 @@
 //! `build-pipeline bundle` and `mirror`: copy everything that tracks need to the user's own files,
 //! folders or registries.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use executor::{Collected, Collector, Event, Output, Transfer};
 use failure::{Failure, Kind};
 use names::Digest;
-use oci::inputs::{Damage, InputFiles, InputKind, InputList, check_bundle};
+use oci::inputs::{InputFiles, InputKind, InputList, check_bundle};
 use oci::{ArtifactPlace, ParsePlaceError, Verified};
 use plan::{Action, Plan};
 use project::build_env::{self, BuildOptions, blob_cache};
+use project::kinds::{PathKind, refuse_others};
 use project::locks::Locks;
 use project::outputs::check_not_input;
 use project::prepare::{Preparation, Prepared, prepare};
@@ -25,7 +27,7 @@ use terminal::reporter::Reporter;
 use text::sanitise::sanitise_line;
 use text::{Page, counted, shell_line, size};
 
-/// The maximum number of damaged places that are shown after the first one.
+/// The maximum number of damaged places of a bundle that are shown after the first one.
 const MOST_DAMAGE: usize = 20;
 
 /// Writes a bundle, or checks bundles.
@@ -89,6 +91,11 @@ pub(crate) fn mirror(global: &Global, args: &Mirror) -> Result<(), Failure> {
     for to in &args.to {
         let place = place(to.expose())?;
         let output = output_at(&place)?;
+        let copies = global.mirror.local_copies();
+        check_not_input(&output, copies.iter().map(PathBuf::as_path)).map_err(|told| Failure {
+            hints: vec!["choose another place with `--to`".to_owned()],
+            ..told
+        })?;
         let none = InputFiles::default();
         let (collected, bytes) = write(global, &subject, &output, &none)?;
         let mut page = Page::default();
@@ -274,28 +281,30 @@ fn show(page: &mut Page, collected: &Collected, since: &InputFiles, transferred:
     page.line(format_args!("  size      {}, {count}; {transferred} transferred", size(bytes)));
 }
 
-/// Checks every byte of bundles, and prints their IDs.
+/// Checks every byte of bundles and of folders that `mirror` wrote, and prints their IDs. Reports
+/// the problems of all of them.
 fn check(paths: &[PathBuf]) -> Result<(), Failure> {
-    let opened = copies::open(paths);
-    let none = InputFiles::default();
-    let inputs = opened.as_ref().unwrap_or(&none);
-    let mut damaged = Vec::new();
-    for path in paths {
-        damaged.extend(check_one(path, inputs)?);
+    let (files, mut unopened) = copies::open_each(paths);
+    let mut wrong = paths
+        .iter()
+        .filter_map(|path| check_one(path, &files).err().or_else(|| unopened.remove(path)));
+    let Some(mut told) = wrong.next() else {
+        return undamaged(paths, &files);
+    };
+    for other in wrong {
+        told.causes.extend(other.lines());
+        if other.kind == Kind::Integrity {
+            told.kind = Kind::Integrity;
+        }
+        told.hints.extend(other.hints);
     }
-    if let Some((path, first)) = damaged.first() {
-        // A file that is not a bundle looks the same as a bundle with a damaged first header.
-        let state = if first.at == 0 { "is not a bundle, or is damaged" } else { "is damaged" };
-        let what = format!("`{}` {state}: {} (at byte {})", path.display(), first.what, first.at);
-        let told = Failure::new(Kind::Integrity, sanitise_line(&what));
-        let others = damaged.iter().skip(1).take(MOST_DAMAGE);
-        let told = others.fold(told, |told, (other, damage)| {
-            let also = format!("`{}`: {} (at byte {})", other.display(), damage.what, damage.at);
-            told.cause(sanitise_line(&also))
-        });
-        return Err(told.hint("copy it again from the place where it was created"));
-    }
-    let files = opened?;
+    let mut seen = BTreeSet::new();
+    told.hints.retain(|hint| seen.insert(hint.clone()));
+    Err(told)
+}
+
+/// Prints the ID of each bundle, and what they contain.
+fn undamaged(paths: &[PathBuf], files: &InputFiles) -> Result<(), Failure> {
     let mut page = Page::default();
     for (path, id) in paths.iter().zip(files.ids()) {
         page.line(format_args!("{}: undamaged, {id}", path.display()));
@@ -306,13 +315,24 @@ fn check(paths: &[PathBuf]) -> Result<(), Failure> {
     output::sanitised_result(&page.into_text())
 }
 
-fn check_one<'a>(
-    path: &'a Path,
-    inputs: &InputFiles,
-) -> Result<impl Iterator<Item = (&'a Path, Damage)>, Failure> {
-    let damaged = check_bundle(path, inputs).map_err(|error| {
-        let what = format!("reading `{}` failed", path.display());
-        Failure::caused(Kind::Input, what, &error)
+/// Checks every byte of one bundle or folder.
+fn check_one(path: &Path, inputs: &InputFiles) -> Result<(), Failure> {
+    let shown = path.display().to_string();
+    refuse_others(path, &shown, "a bundle", &[PathKind::Bundle, PathKind::Copy])?;
+    let damages = check_bundle(path, inputs).map_err(|error| {
+        Failure::caused(Kind::Input, format!("reading `{shown}` failed"), &error)
     })?;
-    Ok(damaged.into_iter().map(move |damage| (path, damage)))
+    let Some(first) = damages.first() else { return Ok(()) };
+    // A file that is not a bundle looks the same as a bundle with a damaged first header.
+    let state = if first.at == Some(0) { "is not a bundle, or is damaged" } else { "is damaged" };
+    let what = sanitise_line(&format!("`{shown}` {state}: {first}"));
+    let mut told = Failure::new(Kind::Integrity, what);
+    for other in damages.iter().skip(1).take(MOST_DAMAGE) {
+        told = told.cause(sanitise_line(&format!("`{shown}`: {other}")));
+    }
+    let more = damages.len().saturating_sub(MOST_DAMAGE + 1);
+    if more > 0 {
+        told = told.cause(format!("`{shown}`: {} more", counted(more, "damaged place")));
+    }
+    Err(told.hint("copy it again from the place where it was created"))
 }

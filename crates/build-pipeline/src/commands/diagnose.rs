@@ -7,6 +7,7 @@ use std::path::Path;
 use failure::{Failure, Kind};
 use host::failures::{Diagnoses, Diagnosis};
 use launch::known::DiagnoseReport;
+use project::kinds::{PathKind, refuse_others};
 
 use crate::cli::{Diagnose, Format};
 use crate::global::{self, working_folder};
@@ -18,6 +19,9 @@ pub(crate) fn run(args: &Diagnose) -> Result<(), Failure> {
     let is_input = args.log == Path::new("-");
     let log = working_folder()?.join(&args.log);
     let named = || if is_input { "standard input".to_owned() } else { log.display().to_string() };
+    if !is_input {
+        refuse_others(&log, &args.log.display().to_string(), "a log", &[PathKind::Log])?;
+    }
     let unread = |error: io::Error| {
         let told = Failure::caused(Kind::Input, format!("reading `{}` failed", named()), &error);
         told.hint("pass the log of a build or a run, or `-` for standard input")

@@ -1,11 +1,14 @@
 //! `build-pipeline lint` and `explain`: report wrong, stale and dangerous settings in files, and
 //! explain the rules.
 
+use std::path::Path;
+
 use failure::{Failure, Kind};
 use lint::report::{self, LintFindings};
 use lint::{Finding, Severity, rules, sarif};
 use names::TrackName;
 use pins::Tracks;
+use project::kinds::explained;
 use project::lint_files::{Checked, check};
 use terminal::output;
 
@@ -47,7 +50,8 @@ pub(crate) fn explain(name: Option<&str>, tracks: Option<&Tracks>) -> Result<(),
         let ids = rules().iter().map(|rule| rule.id.as_str());
         let otherwise =
             "`build-pipeline explain` lists the rules, and `build-pipeline` lists the tracks";
-        return Err(told.did_you_mean(name, ids.chain(tracks), otherwise));
+        let told = told.did_you_mean(name, ids.chain(tracks), otherwise);
+        return Err(explained(told, Path::new(name), name));
     };
     output::result(&report::explanation(rule).into_text())
 }

@@ -9,7 +9,9 @@ use oci::client::RegistryClient;
 use project::image::Image;
 use project::locks::Locks;
 use project::outputs::check_push;
-use project::push::{NameFacts, PushReport, check_digest_file, push_image, write_digest};
+use project::push::{
+    NameFacts, PushReport, check_digest_apart, check_digest_file, push_image, write_digest,
+};
 
 use crate::cli::{Format, Global, Push, Tag};
 use crate::global;
@@ -27,6 +29,9 @@ pub(crate) fn push(global: &Global, args: &Push) -> Result<(), Failure> {
     }
     let report = project::runtime::start()?.block_on(async {
         let image = Image::of_platform(&args.image, &folder, &client).await?;
+        if let Some(file) = &args.digest_file {
+            check_digest_apart(&folder.join(file), image.path())?;
+        }
         let is_rehearsal = image.is_rehearsal();
         let facts = NameFacts::of_image(&image);
         let mut targets = Vec::new();

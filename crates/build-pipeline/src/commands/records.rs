@@ -1,9 +1,11 @@
 //! `build-pipeline records`: prints past builds and their results, and removes old records.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use failure::{Failure, Kind};
 use project::history::{ListedRecord, list, mark_killed, page};
+use project::kinds::explained;
 use project::state::{self, Old};
 use record::BuildRecord;
 
@@ -52,8 +54,11 @@ pub(crate) fn run(args: &Records) -> Result<(), Failure> {
         .collect();
     match matching.as_slice() {
         [one] => show(one, args.format),
-        [] => Err(Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
-            .hint("`build-pipeline records` lists all records")),
+        [] => {
+            let told = Failure::new(Kind::Input, format!("there is no record `{wanted}`"))
+                .hint("`build-pipeline records` lists all records");
+            Err(explained(told, Path::new(wanted.as_str()), wanted))
+        }
         several => Err(Failure::new(
             Kind::Input,
             format!("{} records have names that begin or end with `{wanted}`", several.len()),

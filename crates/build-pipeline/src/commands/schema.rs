@@ -13,6 +13,7 @@ use patching::audit::AuditReport as PatchAuditReport;
 use patching::report::PatchReport;
 use patching::revert::RevertReport;
 use patching::sed::LintReport;
+use pins::listing::{ShownPin, ShownPins};
 use pins::schema as file;
 use project::history::ListedRecord;
 use project::origin::OriginReport;
@@ -27,6 +28,7 @@ use upkeep::outdated::OutdatedReport;
 use upkeep::status::StatusReport;
 
 use crate::cli::{Document, SchemaArgs};
+use crate::commands::build::BuildReport;
 use terminal::output;
 
 /// A line of `--progress json`.
@@ -38,6 +40,15 @@ enum Line {
     Talk(terminal::output::Talk),
 }
 
+/// One plan, or several.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Plans {
+    One(Box<plan::Plan>),
+    Several(Vec<plan::Plan>),
+}
+
 /// Prints the schema of a document.
 pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     output::json(&schema(args.document))
@@ -46,7 +57,10 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), Failure> {
 /// Returns the schema of a document.
 pub(crate) fn schema(document: Document) -> Schema {
     match document {
-        Document::Plan => of::<plan::Plan>(),
+        Document::Plan => of::<Plans>(),
+        Document::Build => of::<BuildReport>(),
+        Document::Pins => of::<ShownPins<'static>>(),
+        Document::Pin => of::<ShownPin<'static>>(),
         Document::Record => of::<record::BuildRecord>(),
         Document::Records => of::<Vec<ListedRecord<'static>>>(),
         Document::Event => of::<Line>(),

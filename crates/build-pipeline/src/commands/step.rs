@@ -117,6 +117,12 @@ fn clean(global: &Global, args: &StepClean) -> Result<(), Failure> {
     let since = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
     for store in stores::parse(&args.stores, &global.mirror)? {
         let name = store.name();
+        if let Some(folder) = store.folder().filter(|folder| !folder.is_dir()) {
+            let what =
+                format!("cannot clean `{name}`: the folder `{}` does not exist", folder.display());
+            return Err(Failure::new(Kind::Input, what)
+                .hint("check the spelling, and whether the disk is mounted; nothing was removed"));
+        }
         let removed = store.clean(since, args.dry_run).map_err(|error| {
             Failure::caused(Kind::Machine, format!("cannot clean `{name}`"), &error)
         })?;

@@ -6,7 +6,7 @@ use names::Digest;
 use serde_json::Value;
 use testkit::{FaultProxy, Flavour, RandomImage, shared_registry};
 
-use crate::dsl::{Base, Project, Ran, ran};
+use crate::dsl::{Base, Project, Ran, ran, same};
 
 /// Runs skopeo, an independent reader of the written images.
 fn skopeo(arguments: &[&str]) -> Ran {
@@ -420,4 +420,28 @@ fn a_new_output_that_fails_is_not_called_existing() {
     project
         .run("build official --rehearse --output oci:folder")
         .says("✗ oci:folder (failed; existing output was not changed)");
+}
+
+/// The file for the digest would replace or damage the image, or the image would replace the file.
+#[test]
+fn the_digest_is_not_written_into_an_image() {
+    let project = Project::new();
+    project.write("there/x", "");
+    std::os::unix::fs::symlink("there", project.path("link")).unwrap();
+    for (output, file) in [
+        ("oci-archive:a.tar", "a.tar"),
+        ("oci-archive:a.tar", "./a.tar"),
+        ("oci-archive:there/a.tar", "link/a.tar"),
+        ("oci:layout", "layout/index.json"),
+        ("oci:dist/layout", "dist/layout"),
+    ] {
+        let line = format!("build ollama --rehearse --output {output} --digest-file {file}");
+        let ran = project.run(&line);
+        assert_eq!(ran.code, 2, "{line}: {ran:?}");
+    }
+    project.run("build ollama --rehearse --with-layers --output oci:layout").expect(0);
+    let before = project.files();
+    let line = "push layout localhost:1/a:b --digest-file layout/digest";
+    project.run(line).expect(2).says("is in the image");
+    same(&project.files(), &before, "a refused file");
 }

@@ -10,7 +10,7 @@ use testkit::{
     DebianRegistry, GitFolder, GitHttp, PodmanStore, RandomImage, busybox_root, shared_registry,
 };
 
-use crate::dsl::{Base, Project, Ran, is_killed, ran, until_hit};
+use crate::dsl::{Base, Project, Ran, is_killed, ran, same, until_hit};
 
 /// The tracks that only add metadata: each with the pin of its base.
 const METADATA: [(&str, &str); 5] = [
@@ -431,4 +431,88 @@ fn a_killed_bundle_or_copy_leaves_nothing_or_continues() {
         }
         was_killed
     });
+}
+
+/// Overwrites a byte of a file.
+fn damage(project: &Project, file: &str, at: usize) {
+    let mut bytes = std::fs::read(project.path(file)).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(project.path(file), bytes).unwrap();
+}
+
+#[test]
+fn a_check_reports_every_wrong_file_and_not_only_the_first() {
+    let project = Project::new();
+    project.run("bundle ollama --rehearse -o whole.tar").expect(0);
+    project.run("mirror ollama --rehearse --to dir:copy").expect(0);
+    project.run("build ollama --rehearse --output oci:layout").expect(0);
+    project.run("bundle --check whole.tar copy").expect(0).prints("copy: undamaged, sha256:");
+    for (copy, at) in [("header.tar", 20), ("blob.tar", 2600), ("other.tar", 2600)] {
+        std::fs::copy(project.path("whole.tar"), project.path(copy)).unwrap();
+        damage(&project, copy, at);
+    }
+    let blobs = std::fs::read_dir(project.path("copy/blobs/sha256")).unwrap().flatten();
+    let blob = blobs.map(|entry| entry.file_name().into_string().unwrap()).max().unwrap();
+    damage(&project, &format!("copy/blobs/sha256/{blob}"), 3);
+    project.write("text.tar", "no tar");
+    let wrong = ["header.tar", "absent.tar", "blob.tar", "copy", "text.tar", "layout", "other.tar"];
+    let line = format!("bundle --check whole.tar {}", wrong.join(" "));
+    let ran = project.run(&line).expect(6);
+    for name in wrong {
+        assert!(ran.stderr.contains(&format!("`{name}`")), "{name}: {}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("`whole.tar`"), "{}", ran.stderr);
+    ran.says("`layout` is an OCI image layout, not a bundle").says("copy it again");
+    // The same in another order.
+    let line = format!("bundle --check absent.tar whole.tar {blob} copy", blob = "blob.tar");
+    let ran = project.run(&line).expect(6);
+    ran.says("reading `absent.tar` failed").says("`blob.tar` is damaged").says("`copy` is damaged");
+}
+
+/// A link in place of each file and folder of a copy: nothing is read through it, and nothing is
+/// written through it.
+#[test]
+fn links_in_a_copy_are_refused() {
+    let link = |project: &Project, name: &str| {
+        let (at, away) = (project.path(&format!("copy/{name}")), project.path("away"));
+        std::fs::rename(&at, &away).unwrap();
+        std::os::unix::fs::symlink(&away, &at).unwrap();
+    };
+    for name in ["index.json", "oci-layout", "blobs", "blobs/sha256", "blobs/sha256/BLOB"] {
+        let project = Project::new();
+        project.run("mirror ollama --rehearse --to dir:copy").expect(0);
+        let blobs = std::fs::read_dir(project.path("copy/blobs/sha256")).unwrap().flatten();
+        // The plan is the blob that is larger than the empty config, and is not the list.
+        let blob = blobs.max_by_key(|entry| entry.metadata().unwrap().len()).unwrap();
+        let blob = blob.file_name().into_string().unwrap();
+        let name = name.replace("BLOB", &blob);
+        link(&project, &name);
+        let before = project.files();
+        let shown = format!("`{name}`");
+        for line in [
+            "build ollama --rehearse --bundle copy",
+            "build ollama --rehearse --mirror all=dir:copy --mirror-only",
+            "bundle --check copy",
+        ] {
+            let ran = project.run(line).expect(6).says("is a link");
+            assert!(name.ends_with(&blob) || ran.stderr.contains(&shown), "{line}: {}", ran.stderr);
+        }
+        if !name.ends_with(&blob) {
+            let ran = project.run("mirror ollama --rehearse --to dir:copy").expect(2);
+            ran.says(&format!("{shown} in `copy` is a link"));
+        }
+        same(&project.files(), &before, &name);
+    }
+}
+
+/// A copy is not written to the place that it is read from.
+#[test]
+fn a_copy_is_not_written_over_its_source() {
+    let project = Project::new();
+    project.run("mirror ollama --rehearse --to dir:copy").expect(0);
+    std::os::unix::fs::symlink("copy", project.path("link")).unwrap();
+    for to in ["copy", "./copy", "link"] {
+        let line = format!("mirror ollama --rehearse --to dir:{to} --mirror all=dir:copy");
+        project.run(&line).expect(2).says("is the input `copy` itself").says("`--to`");
+    }
 }

@@ -307,6 +307,8 @@ fn folders_of_others_behind_links_stay() {
         std::os::unix::fs::symlink(project.path("others"), &link).unwrap();
         for options in ["", "--cache"] {
             let done = project.run(&format!("clean --engine none {options}"));
+            // The link is the user's own, so nothing is wrong.
+            assert_eq!(done.code, 0, "{folder}, {options}: {done:?}");
             for name in &others {
                 assert!(project.path(name).is_file(), "{folder}, {options}: {name}");
             }
@@ -415,4 +417,27 @@ fn an_engine_that_was_requested_and_does_not_answer_is_reported() {
     }
     let mut command = project.command(&["clean", "--dry-run"]);
     ran(command.env("PATH", &empty).env("XDG_RUNTIME_DIR", &empty).output().unwrap()).expect(0);
+}
+
+/// A socket whose engine is dead: nobody requested this engine, but it may have leftovers.
+#[test]
+fn an_engine_that_does_not_answer_at_its_usual_socket_is_named() {
+    let project = Project::new();
+    std::fs::create_dir_all(project.path("run")).unwrap();
+    let clean = |options: &[&str]| {
+        let mut command = project.command(&[&["clean", "--dry-run"], options].concat());
+        // Without the machine's own podman.
+        command.env("XDG_RUNTIME_DIR", project.path("run")).env("PATH", project.path("bin"));
+        ran(command.output().unwrap())
+    };
+    let named = "did not look into the user's docker socket: ";
+    assert!(!clean(&[]).stdout.contains(named));
+    drop(UnixListener::bind(project.path("run/docker.sock")).unwrap());
+    clean(&[]).expect(0).prints(named).prints("Connection refused");
+    let json = clean(&["--format", "json"]).expect(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["passed_over"][0]["engine"], "the user's docker socket");
+    crate::schemas::check(&project, "clean", &[json]);
+    // It is an error if the user named this engine.
+    clean(&["--engine", "docker"]).expect(1).prints("cannot query docker: ");
 }

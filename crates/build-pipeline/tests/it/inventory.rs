@@ -134,9 +134,9 @@ fn each_command_changes_what_is_its_own_and_nothing_else() {
     let built = |output: &str| format!("{build} {output}");
     let of_build = [CACHE, RECORDS, LOCKS, VERIFIED];
     let writing: [(String, Vec<&str>); 15] = [
-        (two.bump(0), vec!["versions/versions.toml"]),
-        (format!("{} --dry-run", two.bump(1)), vec![]),
-        (format!("{} --check", two.bump(1)), vec![]),
+        (two.bump(0), vec!["versions/versions.toml", BLOBS]),
+        (format!("{} --dry-run", two.bump(1)), vec![BLOBS]),
+        (format!("{} --check", two.bump(1)), vec![BLOBS]),
         (built(""), [&of_build[..], &["dist/locked-spoof"]].concat()),
         (built("--output oci:dist/image"), [&of_build[..], &["dist/image"]].concat()),
         (

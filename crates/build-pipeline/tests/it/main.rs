@@ -32,6 +32,7 @@ mod input;
 mod interrupts;
 mod inventory;
 mod kills;
+mod kinds;
 mod lint;
 mod lock;
 mod locks;
@@ -80,5 +81,6 @@ mod targets;
 mod tutorial;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;
+mod usable;
 mod verify;
 mod walk;

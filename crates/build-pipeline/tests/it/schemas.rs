@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use testkit::{RandomImage, shared_registry};
+
 use crate::dsl::{Project, workspace};
+use crate::patch::{head, list_edit};
 use crate::pins::as_json;
+use crate::{slim, smoke};
 
 pub(crate) fn check(project: &Project, document: &str, instances: &[Value]) {
     let schema: Value =
@@ -53,6 +57,105 @@ fn documents_keep_to_their_schemas() {
     let asked = "outdated ollama --format json --mirror docker.io=127.0.0.1:1";
     let asked = project.run(asked).expect(5).stdout;
     check(&project, "outdated", &[serde_json::from_str(&asked).unwrap()]);
+}
+
+/// Every command that prints JSON, in an order in which each finds what it needs: the command, its
+/// arguments and its schema. The exit code does not matter.
+const PRINTS_JSON: [(&str, &str, &str); 41] = [
+    ("build", "ollama --rehearse --with-layers", "build"),
+    ("build", "ollama,official --rehearse --with-layers", "build"),
+    ("build", "ollama --rehearse --dry-run", "plan"),
+    ("plan", "ollama --rehearse", "plan"),
+    ("plan", "ollama official --rehearse", "plan"),
+    ("verify", "rehearsal-ollama", "verify"),
+    ("verify", "slimmed --slimmed-from code", "diff"),
+    ("diff", "dist/rehearsal-ollama dist/rehearsal-official", "diff"),
+    ("audit", "dist/rehearsal-ollama", "audit"),
+    ("audit", "code", "audit"),
+    ("slim", "code --output oci:slimmed-2 --gpu gfx1151", "slim"),
+    ("status", "", "status"),
+    ("push", "dist/rehearsal-ollama HOST/printed/json:1", "push"),
+    ("tag", "HOST/printed/json:1 2", "push"),
+    ("records", "", "records"),
+    ("records", "--last", "record"),
+    ("records", "--limit 1", "records"),
+    ("explain", "ollama --rehearse", "explain"),
+    ("step list", "ollama --rehearse", "steps"),
+    ("step list", "vulkan", "steps"),
+    ("clean", "--engine none", "clean"),
+    ("clean", "--engine none --dry-run", "clean"),
+    ("doctor", "", "doctor"),
+    ("env", "--gpu gfx1151", "env"),
+    ("diagnose", "log.txt", "diagnose"),
+    ("patch check", "demo --root tree", "patch"),
+    ("patch diff", "demo --root tree", "patch"),
+    ("patch apply", "demo --root tree", "patch"),
+    ("patch revert", "demo --root tree", "patch-revert"),
+    ("patch audit", "demo 1.0", "patch-audit"),
+    ("patch lint-sed", "Dockerfile --root tree", "patch-lint-sed"),
+    ("bump", "ollama --dry-run --mirror docker.io/ollama/ollama=HOST/printed/json", "bump"),
+    ("outdated", "ollama --mirror docker.io=127.0.0.1:1", "outdated"),
+    ("lock", "--check", "lock"),
+    ("pins show", "", "pins"),
+    ("pins show", "ollama", "pin"),
+    ("pins show", "vllm", "pin"),
+    ("pins show", "ollama --origin", "pins-origin"),
+    ("pins export", "", "pins"),
+    ("lint", "Dockerfile", "lint"),
+    ("smoke", "", "smoke"),
+];
+
+/// Returns the commands whose help offers `--format json`.
+fn commands_with_json(project: &Project, command: &str, found: &mut BTreeSet<String>) {
+    let help = project.run(&format!("{command} --help")).expect(0).stdout;
+    let options = help.lines().skip_while(|line| !line.trim_start().starts_with("--format <"));
+    let mut format = options.skip(1).take_while(|line| !line.trim_start().starts_with("--"));
+    // Without a command, the program builds.
+    if !command.is_empty() && format.any(|line| line.contains("json")) {
+        found.insert(command.to_owned());
+    }
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return };
+    for line in list.lines().take_while(|line| !line.is_empty()) {
+        let name = line.split_whitespace().next().filter(|_| line.starts_with("  "));
+        let Some(name) = name.filter(|name| *name != "help" && !line.starts_with("   ")) else {
+            continue;
+        };
+        commands_with_json(project, format!("{command} {name}").trim(), found);
+    }
+}
+
+#[test]
+fn all_json_that_commands_print_keeps_to_a_schema() {
+    let project = Project::new();
+    let mut wanted = BTreeSet::new();
+    commands_with_json(&project, "", &mut wanted);
+    let listed: BTreeSet<String> =
+        PRINTS_JSON.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    assert_eq!(listed, wanted, "commands with `--format json`");
+
+    slim::image(&project, "code", &serde_json::json!({}));
+    project.run("slim code --output oci:slimmed --gpu gfx1151").expect(0);
+    let patch =
+        format!("{}[applies]\nversions = \"*\"\n\n{}", head("demo-list"), list_edit("a.txt"));
+    project.write("patches/demo/demo-list.toml", &patch);
+    for tree in ["tree", "1.0"] {
+        project.write(&format!("{tree}/a.txt"), "list = \"gfx1100\"\n");
+    }
+    project.write("log.txt", "HSA_STATUS_ERROR_OUT_OF_RESOURCES\n");
+    project.write("Dockerfile", "FROM debian:13\nRUN sed -i 's/a/b/' a.txt\n");
+    RandomImage::new(9901).push(shared_registry().host(), "printed/json", "rocm");
+    for (command, arguments, document) in PRINTS_JSON {
+        let printed = match command {
+            "smoke" => smoke::report(),
+            _ => {
+                let arguments = arguments.replace("HOST", shared_registry().host());
+                let ran = project.run(&format!("{command} {arguments} --format json"));
+                serde_json::from_str(&ran.stdout)
+                    .unwrap_or_else(|error| panic!("{command} {arguments}: {error}: {ran:?}"))
+            }
+        };
+        check(&project, document, &[printed]);
+    }
 }
 
 /// The schemas of data files, with the project's own files of that format.

@@ -403,3 +403,42 @@ fn relative_paths_of_credential_files_start_in_the_current_folder() {
         ran.says(&format!("`{}`", project.path(file).display()));
     }
 }
+
+/// Texts that get into images, plans or records: a token in any of them is refused, and not
+/// repeated.
+#[test]
+fn a_token_in_a_file_of_the_project_is_refused_with_its_line() {
+    let token = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let line = "plan vulkan --variant debian";
+    for (file, at, text, shown) in [
+        (
+            "dockerfiles/vulkan/debian.Dockerfile",
+            "\nRUN ",
+            "\n# https://TOKEN@h.example\nRUN ",
+            line,
+        ),
+        ("dockerfiles/vulkan/debian.Dockerfile", "\nRUN ", "\nRUN echo TOKEN; ", line),
+        (
+            "versions/gpus.toml",
+            "\nevidence = \"",
+            "\nevidence = \"https://u:TOKEN@h.example ",
+            line,
+        ),
+        ("versions/gpus.toml", "\nname = \"", "\nname = \"TOKEN ", line),
+        (
+            "patches/vllm/vllm-arch-list.toml",
+            "\nid = ",
+            "\n# TOKEN\nid = ",
+            "patch check vllm --root . --version 0.10.2",
+        ),
+    ] {
+        let project = Project::new();
+        let old = project.read(file);
+        assert!(old.contains(at), "{file}: {at}");
+        let fine = project.run(shown);
+        assert!(!fine.stderr.contains("a password or token"), "{file}: {}", fine.stderr);
+        project.write(file, &old.replacen(at, &text.replace("TOKEN", token), 1));
+        let ran = project.run(shown).expect(2).says("a password or token").says(file);
+        assert!(!ran.stderr.contains(token), "{file}: {}", ran.stderr);
+    }
+}

@@ -33,6 +33,12 @@ fn json(ran: &Ran) -> serde_json::Value {
 
 const SOFTWARE: &str = "[ \"$SOFTWARE\" = 1 ] && echo 'Vulkan0: llvmpipe (LLVM 19)'";
 
+/// Returns the JSON that `smoke` prints.
+pub(crate) fn report() -> serde_json::Value {
+    let project = with_scripts("echo version 1", SOFTWARE, "echo computed");
+    json(&smoke(&project, &podman(), "--no-gpu --format json"))
+}
+
 #[test]
 fn without_a_gpu_the_levels_that_need_none_run_and_the_others_are_named() {
     for engine in both() {

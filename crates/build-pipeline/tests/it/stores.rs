@@ -482,6 +482,12 @@ fn a_store_only_contains_what_it_is_given_and_clean_removes_what_is_old() {
     assert_eq!(std::fs::read_dir(store.join("blobs/sha256")).unwrap().count(), 0);
     let registry = "step clean --store registry:registry.example.org/steps --unused-for 7";
     project.run(registry).expect(2).says("is not a folder");
+    // A folder that is missing, for example because a disk is not mounted, is not a clean store.
+    for more in ["", " --dry-run"] {
+        let line = format!("step clean --store dir:missing --unused-for 7{more}");
+        let missing = project.run(&line).expect(2).says("missing` does not exist");
+        assert!(missing.stdout.is_empty() && !project.path("missing").exists());
+    }
 }
 
 /// A folder that contains an image or somebody's files: nothing is read, built or changed.

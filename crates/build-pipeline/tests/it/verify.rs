@@ -268,3 +268,72 @@ fn a_config_that_podman_reads_otherwise_is_refused_wherever_it_enters() {
         .says(told);
     assert!(!project.path("made/index.json").exists());
 }
+
+/// Programs choose an image by its entry in `index.json`, which no digest covers.
+#[test]
+fn the_entry_in_the_index_and_files_that_are_not_of_the_image_are_checked() {
+    let project = Project::new();
+    project.run("build ollama --rehearse --with-layers").expect(0);
+    let layout = "dist/rehearsal-ollama";
+    let index = project.read(&format!("{layout}/index.json"));
+    let whole = project.run("verify rehearsal-ollama --format json").expect(0).stdout;
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(whole["unused_files"], serde_json::json!([]));
+    let name = "annotation org.opencontainers.image.ref.name in index.json";
+    for (from, to, code, wrong) in [
+        ("\"amd64\"", "\"arm64\"", 13, Some("platform in index.json")),
+        ("\"linux\"", "\"windows\"", 13, Some("platform in index.json")),
+        (":\"rehearsal-ollama\"", ":\"official\"", 13, Some(name)),
+        // Other tools write no platform.
+        ("\"platform\"", "\"x-platform\"", 0, None),
+    ] {
+        assert!(index.contains(from), "{index}");
+        project.write(&format!("{layout}/index.json"), &index.replace(from, to));
+        let ran = project.run("verify rehearsal-ollama").expect(code);
+        wrong.iter().for_each(|wrong| {
+            assert!(ran.stdout.contains(&format!("✗ {wrong}")), "{}", ran.stdout);
+        });
+    }
+    // Only a record tells the name: the image may have been copied under another one.
+    project
+        .write(&format!("{layout}/index.json"), &index.replace(":\"rehearsal-ollama\"", ":\"x\""));
+    project.run(&format!("verify {layout}")).expect(0).prints("proven");
+    project.write(&format!("{layout}/index.json"), &index);
+
+    let blob = format!("blobs/sha256/{}", "0".repeat(64));
+    for name in [&*blob, "blobs/sha256/.x.part", "blobs/notes.txt", "notes.txt", "more/notes.txt"] {
+        project.write(&format!("{layout}/{name}"), "x");
+    }
+    let ran = project.run("verify rehearsal-ollama").expect(0).prints("proven");
+    ran.prints("5 files next to the image are not part of it: ").prints("`more/`").prints(&blob);
+    let found = project.run("verify rehearsal-ollama --format json").expect(0).stdout;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["unused_files"].as_array().unwrap().len(), 5, "{found}");
+    crate::schemas::check(&project, "verify", &[found]);
+}
+
+/// The tool does not claim to have built an archive that another tool wrote.
+#[test]
+fn the_next_step_for_a_damaged_archive_depends_on_the_tool_that_wrote_it() {
+    let project = Project::new();
+    let build = "build ollama --rehearse --with-layers";
+    project.run(&format!("{build} --output oci-archive:own.tar --output oci:l")).expect(0);
+    let mut tar = std::process::Command::new("tar");
+    tar.args(["-cf", "other.tar", "-C", "l", "oci-layout", "index.json", "blobs"]);
+    assert!(tar.current_dir(project.path("")).status().unwrap().success());
+    for (file, says, not) in [
+        ("own.tar", "remove it and build again", "another tool"),
+        ("other.tar", "another tool wrote this archive", "build again"),
+    ] {
+        project.run(&format!("verify {file}")).expect(0);
+        let bytes = std::fs::read(project.path(file)).unwrap();
+        let config = bytes.windows(13).rposition(|window| window == b"architecture\"").unwrap();
+        let mut damaged = bytes.clone();
+        damaged[config] = b'A';
+        for bytes in [&damaged[..], &bytes[..bytes.len() / 2]] {
+            std::fs::write(project.path(file), bytes).unwrap();
+            let ran = project.run(&format!("verify {file}")).expect(6).says(says);
+            assert!(!ran.stderr.contains(not), "{}", ran.stderr);
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod publish;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -110,6 +111,14 @@ impl SharedStore {
                 folder.clean(&[entry::STEP, claim::CLAIM], unused_since, is_dry).map(Some)
             }
             ArtifactPlace::Registry(_) => Ok(None),
+        }
+    }
+
+    /// Returns the store's folder, or `None` if the store is in a registry.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            ArtifactPlace::Folder(folder) => Some(folder.path()),
+            ArtifactPlace::Registry(_) => None,
         }
     }
 

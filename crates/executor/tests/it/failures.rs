@@ -3,6 +3,7 @@
 use executor::{End, ErrorKind, Execution, Output, Settings};
 use names::Digest;
 use oci::client::ErrorKind as RegistryKind;
+use oci::media::OCI_CONFIG;
 use plan::Plan;
 use record::{OutputState, StepState};
 use serde_json::json;
@@ -34,7 +35,6 @@ fn states(execution: &Execution) -> [StepState; 2] {
 }
 
 const FETCH_FAILED: [StepState; 2] = [StepState::Failed, StepState::NotBegun];
-const DERIVE_FAILED: [StepState; 2] = [StepState::Done, StepState::Failed];
 const NOT_BEGUN: [StepState; 2] = [StepState::NotBegun, StepState::NotBegun];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,11 +58,11 @@ async fn a_base_that_cannot_be_used_fails_its_step() {
     let helm = put_document(&bench.registry, "application/x-helm", &json!({}));
     let no_config = put_document(&bench.registry, manifest_type, &json!({ "layers": [] }));
     let lost_config = json!({
-        "config": { "mediaType": "x", "digest": absent, "size": 10 }, "layers": [],
+        "config": { "mediaType": OCI_CONFIG, "digest": absent, "size": 10 }, "layers": [],
     });
     let lost_config = put_document(&bench.registry, manifest_type, &lost_config);
     let huge_config = json!({
-        "config": { "mediaType": "x", "digest": absent, "size": 1_u64 << 40 }, "layers": [],
+        "config": { "mediaType": OCI_CONFIG, "digest": absent, "size": 1_u64 << 40 }, "layers": [],
     });
     let huge_config = put_document(&bench.registry, manifest_type, &huge_config);
     let both = json!({ "manifests": [], "layers": [] });
@@ -136,20 +136,25 @@ async fn wrong_bytes_are_an_integrity_error_and_are_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_base_that_cannot_be_derived_from_fails_the_second_step() {
+async fn a_base_for_another_platform_and_an_artifact_fail_the_first_step() {
     let bench = Bench::new().await;
     let config = json!({ "architecture": "arm64", "os": "linux", "rootfs": { "diff_ids": [] } });
     let config = config.to_string().into_bytes();
     let (size, digest) = (config.len(), bench.registry.add_blob(config.into()));
-    let manifest = json!({
-        "config": { "mediaType": "x", "digest": digest, "size": size }, "layers": [],
-    });
     let media_type = "application/vnd.oci.image.manifest.v1+json";
-    let base = put_document(&bench.registry, media_type, &manifest);
-    let settings = bench.settings(vec![bench.layout("image", false)]);
-    let (execution, kind, words) = fail(&plan_over(&base, None), &settings).await;
-    assert_eq!((kind, states(&execution)), (ErrorKind::Base, DERIVE_FAILED));
-    assert!(words.contains("the base is for linux/arm64, not for linux/amd64"), "{words}");
+    for (config_type, why) in [
+        (OCI_CONFIG, "the image is for linux/arm64, not for linux/amd64"),
+        ("x", "it is not an image, but an artifact of the type `x`"),
+    ] {
+        let manifest = json!({
+            "config": { "mediaType": config_type, "digest": digest, "size": size }, "layers": [],
+        });
+        let base = put_document(&bench.registry, media_type, &manifest);
+        let settings = bench.settings(vec![bench.layout("image", false)]);
+        let (execution, kind, words) = fail(&plan_over(&base, None), &settings).await;
+        assert_eq!((kind, states(&execution)), (ErrorKind::Base, FETCH_FAILED));
+        assert!(words.contains(why), "{words}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

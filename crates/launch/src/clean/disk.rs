@@ -145,7 +145,7 @@ pub(crate) fn clean(task: &Task, listed: Listed, found: &mut Vec<Found>) {
     // With `--cache`, a link in place of a cache was removed above.
     for link in listed.links.iter().filter(|link| link.is_symlink()) {
         let reason = "it is a link, and its target may belong to others; nothing in it was touched";
-        note(Kind::Temporary, link, State::Kept, (None, Some(reason.to_owned())));
+        note(Kind::Temporary, link, State::LeftAlone, (None, Some(reason.to_owned())));
     }
 }
 

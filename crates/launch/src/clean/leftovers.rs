@@ -42,6 +42,12 @@ pub(crate) async fn clean(task: &Task, report: &mut CleanReport) {
             if candidate.is_named {
                 report.unanswered.push(Unanswered { engine: candidate.origin, reason });
             } else {
+                // A socket without an engine: nobody requested this engine, but what an earlier
+                // run left in it is still there.
+                if error.kind() != std::io::ErrorKind::NotFound && task.wanted.is_none() {
+                    let engine = candidate.origin.clone();
+                    report.passed_over.push(Unanswered { engine, reason: reason.clone() });
+                }
                 silent.push(format!("{}: {reason}", candidate.origin));
             }
             continue;

@@ -15,6 +15,9 @@ pub struct CleanReport {
     pub engines: Vec<String>,
     /// The engines that could not be reached.
     pub unanswered: Vec<Unanswered>,
+    /// The engines that nobody requested and whose usual socket exists, but does not answer. They
+    /// may contain leftovers.
+    pub passed_over: Vec<Unanswered>,
     /// The leftovers that were found, those in engines first.
     pub found: Vec<Found>,
     /// The bytes that were removed, or would be in a dry run. Data that images share is counted for
@@ -31,10 +34,15 @@ impl CleanReport {
         for one in &self.unanswered {
             page.line(format_args!("cannot query {}: {}", one.engine, one.reason));
         }
+        for one in &self.passed_over {
+            let Unanswered { engine, reason } = one;
+            page.line(format_args!("did not look into {engine}: {reason}"));
+        }
         let headed = [
             (State::Removed, "removed"),
             (State::Found, "would be removed"),
             (State::UnderWay, "not touched, because its run is still in progress"),
+            (State::LeftAlone, "left alone"),
             (State::Kept, "could not be removed"),
         ];
         for (state, heading) in headed {
@@ -155,6 +163,8 @@ pub enum State {
     Removed,
     /// Its run, or another run that may use it, is still in progress.
     UnderWay,
+    /// It does not belong to this tool alone, for example a link that the user made.
+    LeftAlone,
     /// It could not be removed.
     Kept,
 }

@@ -1,4 +1,4 @@
-//! Checks every byte of a bundle.
+//! Checks every byte of a bundle, or of a folder that `mirror` wrote.
 //!
 //! The blobs and their order determine every byte of an archive of this tool. Headers and padding
 //! are compared with the bytes that this tool writes, and blobs with their digests, so no byte can
@@ -11,9 +11,10 @@ use std::path::Path;
 use names::{Digest, Hasher};
 
 use super::InputFiles;
+use crate::agreement::link_in;
 use crate::archive::{blob_name, header_of};
 use crate::files;
-use crate::layout::MARKER;
+use crate::layout::{MARKER, blobs_folder};
 
 /// The size of tar's blocks.
 const BLOCK: usize = 512;
@@ -21,14 +22,22 @@ const BLOCK: usize = 512;
 /// Damage to an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The position in the file, in bytes.
-    pub at: u64,
+    /// The position in the file, in bytes. Absent for a folder.
+    pub at: Option<u64>,
     /// The damaged part, as a noun phrase.
     pub what: String,
 }
 
-/// Checks every byte of an archive. `inputs` are the bundles that could be opened; they provide the
-/// names of blobs. Stops after damage that makes the rest unreadable.
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        self.at.map_or(Ok(()), |at| write!(f, " (at byte {at})"))
+    }
+}
+
+/// Checks every byte of an archive, or every blob of a folder. `inputs` are the bundles that could
+/// be opened; they provide the names of blobs. Stops after damage that makes the rest of an archive
+/// unreadable.
 ///
 /// # Errors
 /// Fails if the file cannot be read.
@@ -36,11 +45,40 @@ pub fn check_bundle(path: &Path, inputs: &InputFiles) -> io::Result<Vec<Damage>>
     let lists = inputs.lists();
     let names = lists.iter().flat_map(|list| &list.blobs);
     let names = names.map(|blob| (blob_name(&blob.digest), blob.to_string())).collect();
+    if path.is_dir() {
+        return check_folder(path, &names);
+    }
     let file = io::BufReader::with_capacity(256 << 10, files::open(path)?);
     let mut check =
         Check { file, at: 0, names, found: Vec::new(), seen: BTreeSet::new(), next: None };
     check.entries()?;
     Ok(check.found)
+}
+
+/// Checks every blob of a folder that `mirror` wrote.
+fn check_folder(path: &Path, names: &BTreeMap<String, String>) -> io::Result<Vec<Damage>> {
+    let mut found = Vec::new();
+    let mut damaged = |what| found.push(Damage { at: None, what });
+    let links = ["index.json", "oci-layout", "blobs/sha256"];
+    for link in links.iter().filter_map(|name| link_in(path, name)) {
+        damaged(format!("`{link}`, which is a link"));
+    }
+    let folder = blobs_folder(path);
+    let entries = std::fs::read_dir(&folder)?.collect::<io::Result<Vec<_>>>()?;
+    let files = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // A name with a dot is that of an unfinished transfer, which the next run continues.
+    let files: BTreeSet<String> = files.filter(|name| !name.starts_with('.')).collect();
+    for file in files {
+        let name = format!("blobs/sha256/{file}");
+        let named = names.get(&name).cloned().unwrap_or_else(|| format!("`{name}`"));
+        let at = folder.join(&file);
+        if at.is_symlink() {
+            damaged(format!("{named}, which is a link"));
+        } else if files::open(&at).and_then(files::hash)?.hex() != file {
+            damaged(named);
+        }
+    }
+    Ok(found)
 }
 
 struct Check<R> {
@@ -137,7 +175,7 @@ impl<R: Read> Check<R> {
     }
 
     fn damaged(&mut self, at: u64, what: String) {
-        self.found.push(Damage { at, what });
+        self.found.push(Damage { at: Some(at), what });
     }
 
     fn block(&mut self) -> io::Result<[u8; BLOCK]> {

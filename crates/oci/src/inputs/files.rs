@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::write::NEEDS;
 use super::{INPUTS, InputBlob, InputKind, InputList, ParseListError};
-use crate::archive;
+use crate::agreement::link_in;
+use crate::archive::{self, blob_name};
 use crate::document;
 use crate::files;
 use crate::layout::read_capped;
@@ -86,6 +87,20 @@ pub enum InputsError {
     },
 }
 
+impl InputsError {
+    /// Returns the file or folder that is not usable.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Read { path, .. }
+            | Self::NotABundle { path, .. }
+            | Self::List { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Lacks { path, .. }
+            | Self::Needs { path, .. } => path,
+        }
+    }
+}
+
 /// The content of a folder's or archive's index.
 struct Opened {
     id: Digest,
@@ -113,6 +128,11 @@ impl InputFiles {
         for (path, one) in paths.iter().zip(&opened) {
             for (digest, size) in &one.lists {
                 let list = all.list(path, digest, *size)?;
+                if path.is_dir() {
+                    list.blobs
+                        .iter()
+                        .try_for_each(|blob| no_link(path, &blob_name(&blob.digest)))?;
+                }
                 all.add(path, list)?;
             }
         }
@@ -193,12 +213,25 @@ impl InputFiles {
     }
 }
 
+/// Refuses a file of a folder that is a link or is in a linked folder: programs that copy the folder
+/// do not follow it, and its target may change.
+fn no_link(folder: &Path, name: &str) -> Result<(), InputsError> {
+    match link_in(folder, name) {
+        None => Ok(()),
+        Some(link) => {
+            let what = format!("`{link}` is a link");
+            Err(InputsError::Damaged { path: folder.to_owned(), what })
+        }
+    }
+}
+
 /// Reads the index of a folder or archive, and checks that this tool wrote it.
 fn open_one(path: &Path) -> Result<Opened, InputsError> {
     let not = |why: &str| InputsError::NotABundle { path: path.to_owned(), why: why.to_owned() };
     let failed = |source| InputsError::Read { path: path.to_owned(), source };
     let is_folder = path.is_dir();
     let bytes = if is_folder {
+        ["index.json", "oci-layout"].iter().try_for_each(|name| no_link(path, name))?;
         match files::open(&path.join("index.json")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(not("the folder has no `index.json`"));

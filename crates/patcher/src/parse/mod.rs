@@ -9,7 +9,7 @@ mod edit;
 mod probe;
 mod values;
 
-use pins::ParseError;
+use pins::{ParseError, SECRET_HELP, secret_lines};
 
 use crate::forms;
 use crate::reader::{Report, Table, quote};
@@ -53,6 +53,10 @@ fn parse(file: &str, text: &str, place: Option<PatchPlace<'_>>) -> Result<Patch,
         let patch = patch(&mut report, &root);
         if let (Some(place), Some(patch)) = (place, &patch) {
             check_place(&mut report, &root, patch, place);
+        }
+        // The new text gets into images, and the other texts into reports.
+        for line in secret_lines(text) {
+            report.add(&line, "this line contains a password or token", SECRET_HELP);
         }
         patch
     });

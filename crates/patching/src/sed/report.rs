@@ -8,6 +8,7 @@ use failure::{Failure, Kind};
 use lint::shell::commands;
 use names::GpuTarget;
 use patcher::{NoProbes, Patch, PatchSet, Subject, TreePath, Verdict};
+use project::kinds::{PathKind, refuse_others};
 use project::{Project, environment, patches, read_text};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -98,6 +99,8 @@ impl LintReport {
         let mut report = Self { schema: SCHEMA, root, calls: 0, faults: 0, findings };
         for file in asked.files {
             let name = file.display().to_string();
+            let wanted = "a Dockerfile or a shell script";
+            refuse_others(&here.join(file), &name, wanted, &[PathKind::Dockerfile])?;
             let text = read_text(&here.join(file)).map_err(|error| {
                 Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)
                     .hint("pass a Dockerfile or a shell script")

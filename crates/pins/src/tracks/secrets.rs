@@ -1,11 +1,13 @@
-//! Refuses passwords and tokens in `tracks.toml`: its texts get into images, plans and records.
+//! Refuses passwords and tokens in data files: their texts get into images, plans and records.
+
+use std::ops::Range;
 
 use crate::problem::{Report, Reported, Wrong, wrong};
 use crate::reader::Entry;
 
 /// Reports every text that contains a password or token. The readers of `env` and `args` check
 /// their values themselves.
-pub(super) fn check<'t>(
+pub(crate) fn check<'t>(
     report: &mut Report<'_>,
     entries: impl Iterator<Item = Entry<'t>>,
 ) -> Result<(), Reported> {
@@ -64,6 +66,20 @@ fn check_items(report: &mut Report<'_>, key: &str, items: Vec<Entry<'_>>) -> Res
 pub(crate) fn value(key: &str, text: &str) -> Result<(), Wrong> {
     if names::is_secret_value(key, text) { Err(refused(key)) } else { Ok(()) }
 }
+
+/// Returns the positions of the lines that contain a password or token.
+pub fn secret_lines(text: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let place = start..start + line.trim_end().len();
+        start += line.len();
+        place
+    });
+    lines.filter(|place| names::has_secret(&text[place.clone()])).collect()
+}
+
+/// The help for a line with a password or token.
+pub const SECRET_HELP: &str = "remove it, because it would get into plans, records or images; set it when you start the container";
 
 fn refused(key: &str) -> Wrong {
     wrong(

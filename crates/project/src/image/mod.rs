@@ -21,6 +21,7 @@ use seal::SealError;
 
 use self::claim::{no_image, not_the_last};
 use crate::folder::Project;
+use crate::kinds::{PathKind, refuse_others};
 use crate::{environment, state};
 
 /// An image whose manifest and config were read and match their digests.
@@ -42,6 +43,21 @@ pub struct Image {
     /// record.
     pub record: Option<String>,
     place: Place,
+}
+
+/// Refuses a file or folder that is known not to contain an image. `shown` is its path as the user
+/// wrote it.
+fn check_kind(path: &Path, shown: &str) -> Result<(), Failure> {
+    refuse_others(path, shown, "an image", &[PathKind::Layout, PathKind::Archive])
+}
+
+/// Returns the next step for an image that does not match its digests.
+fn repair(path: &Path) -> &'static str {
+    // A folder does not show which tool wrote it.
+    if path.is_file() && !oci::archive::is_ours(path).unwrap_or(false) {
+        return "another tool wrote this archive: write it again with that tool, or get it again from where it came from";
+    }
+    "the image was changed or damaged after it was written; if build-pipeline built it, remove it and build again, otherwise get it again from where it came from"
 }
 
 /// Reads a layout or an archive.
@@ -106,6 +122,7 @@ impl Image {
     ) -> Result<Self, Failure> {
         let target = match place_of(target) {
             Some(NamedPlace::Path(path)) => {
+                check_kind(&folder.join(path), path)?;
                 return Ok(Self {
                     name: target.to_owned(),
                     ..Self::of_layout(&folder.join(path), read)?
@@ -122,6 +139,7 @@ impl Image {
             check_links(target, &path)?;
         }
         if track.is_none() && path.exists() {
+            check_kind(&path, target)?;
             return Ok(Self { name: target.to_owned(), ..Self::of_layout(&path, read)? });
         }
         if !target.contains('/')
@@ -231,6 +249,7 @@ impl Image {
     }
 
     fn of_layout(path: &Path, read: ReadLayout) -> Result<Self, Failure> {
+        check_kind(path, &path.display().to_string())?;
         let image = read(path).map_err(|error| {
             let code = match &error {
                 LayoutError::Integrity { .. } | LayoutError::Ambiguous { .. } => Kind::Integrity,
@@ -246,9 +265,7 @@ impl Image {
             };
             let told = Failure::from_chain(code, &error);
             match code {
-                Kind::Integrity => told.hint(
-                    "the image was changed or damaged since the build; remove it and build again",
-                ),
+                Kind::Integrity => told.hint(repair(path)),
                 _ => told.hint("pass an OCI image layout or an archive of one"),
             }
         })?;
@@ -358,6 +375,14 @@ impl Image {
         match &self.place {
             Place::Folder(_, image) | Place::Archive(_, image) => &image.absent_layers,
             Place::Registry(_) => &[],
+        }
+    }
+
+    /// Returns the content of the layout or archive. `None` if the image is in a registry.
+    pub fn layout(&self) -> Option<&LayoutImage> {
+        match &self.place {
+            Place::Folder(_, image) | Place::Archive(_, image) => Some(image),
+            Place::Registry(_) => None,
         }
     }
 

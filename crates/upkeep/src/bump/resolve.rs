@@ -6,7 +6,7 @@ use names::{CommitId, PinName};
 use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
 use pins::{ArchivePin, ImagePin, ManifestKind, NewValue, Pins, SourcePin};
-use project::fetch;
+use project::{fetch, registry};
 use sources::{GitRef, RemoteRefs, SourceUrl, Sources};
 
 use crate::choice::{Neighbours, Releases, TagForm, version_of, version_text};
@@ -340,6 +340,10 @@ async fn image(
     if let (Some(new), Some(old)) = (&tag, &pin.tag) {
         check_order(asked, Some(old.as_str()), new.as_str())?;
     }
+    registry::check_base(client, &pin.repository.at(&manifest.digest)).await.map_err(|told| {
+        told.within(&format!("cannot pin `{reference}`"))
+            .hint(format!("nothing was changed; `build-pipeline bump {name} TAG` uses another tag"))
+    })?;
     let moved_from = pin
         .digest
         .resolved()

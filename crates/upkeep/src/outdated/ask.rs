@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use failure::Kind;
 use names::{CommitId, PinName};
-use names::{ImageRef, Tag};
+use names::{Digest, ImageRef, Tag};
 use oci::client::RegistryClient;
 use pins::{ArchivePin, ImagePin, Pins, Release, SourcePin};
+use project::registry;
 use sources::{ErrorKind, Reach, ReleaseFile, RemoteRefs, SourceError, SourceUrl, Sources};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -233,27 +235,54 @@ async fn image(pin: &ImagePin, asked: &Clients) -> State {
         Err(state) => return state,
     };
     let newest = if !pin.follow { newer_tag(pin, tag, asked).await } else { None };
+    let refused = refusal(pin, &now, asked).await;
     let state = match digest {
         _ if pin.follow => {
-            State::new(Class::Current, format!("the tag is followed; it is now `{now}`"))
+            State::new(Class::Current, format!("the tag is followed; it is now `{now}`{refused}"))
         }
-        None => State::new(Class::Unresolved, format!("`{tag}` is now `{now}`")),
+        None => State::new(Class::Unresolved, format!("`{tag}` is now `{now}`{refused}")),
         Some(digest) if *digest == now => match &newest {
-            Some(newest) => State::new(Class::Newer, format!("tag `{newest}` was published")),
+            Some(newest) => {
+                let why = refusal_of_tag(pin, newest, asked).await;
+                State::new(Class::Newer, format!("tag `{newest}` was published{why}"))
+            }
             None => State::new(Class::Current, ""),
         },
         Some(digest) => match still_there().await {
             Ok(true) => {
-                State::new(Class::Moved, format!("tag `{tag}` was `{digest}` and is now `{now}`"))
+                let what = format!("tag `{tag}` was `{digest}` and is now `{now}`{refused}");
+                State::new(Class::Moved, what)
             }
             Ok(false) => State::new(
                 Class::Vanished,
-                format!("tag `{tag}` is now `{now}`, and the registry no longer has `{digest}`"),
+                format!(
+                    "tag `{tag}` is now `{now}`{refused}, and the registry no longer has `{digest}`"
+                ),
             ),
             Err(state) => return state,
         },
     };
     State { now: Some(now.to_string()), newest, ..state }
+}
+
+/// Returns why `bump` refuses the image with this digest, as the end of a sentence. The text is
+/// empty if the pin already has the digest, or if `bump` accepts it.
+async fn refusal(pin: &ImagePin, digest: &Digest, asked: &Clients) -> String {
+    if pin.digest.resolved() == Some(digest) {
+        return String::new();
+    }
+    match registry::check_base(&asked.client, &pin.repository.at(digest)).await {
+        Err(told) if told.kind == Kind::Input => format!(", but {}", told.lines().join(": ")),
+        _ => String::new(),
+    }
+}
+
+async fn refusal_of_tag(pin: &ImagePin, tag: &str, asked: &Clients) -> String {
+    let Ok(tag) = tag.parse::<Tag>() else { return String::new() };
+    match asked.client.manifest_digest(&pin.repository.tagged(&tag)).await {
+        Ok(Some(digest)) => refusal(pin, &digest, asked).await,
+        _ => String::new(),
+    }
 }
 
 /// Returns the newest tag with the pattern of an image's tag, if it is newer. Registries do not
