@@ -22,7 +22,7 @@ const LOGINS: [&str; 8] = [
 ];
 
 /// Marks a container whose command is a server without a login of its own.
-const SERVES: &str = "--serves";
+pub(crate) const SERVES: &str = "--serves";
 
 /// Marks such a container if its command makes the server listen on all addresses.
 pub(crate) const SERVES_ALL: &str = "--serves-all";
@@ -141,6 +141,53 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let line = options.first().map_or(1, |one| one.line);
     (is_named && has_gpu).then(|| named(NAMED, None, line))
 }
+
+/// Words of the names of services and images that ask for a login, or are no servers for people.
+const WITH_LOGIN: [&str; 34] = [
+    "ai-dock",
+    "airflow",
+    "authelia",
+    "authentik",
+    "code-server",
+    "dify",
+    "emby",
+    "frigate",
+    "gitea",
+    "gitlab",
+    "grafana",
+    "guacamole",
+    "homeassistant",
+    "home-assistant",
+    "immich",
+    "jellyfin",
+    "jupyter",
+    "jupyterlab",
+    "kasm",
+    "keycloak",
+    "librechat",
+    "mariadb",
+    "minio",
+    "mysql",
+    "n8n",
+    "nextcloud",
+    "openwebui",
+    "open-webui",
+    "photoprism",
+    "plex",
+    "portainer",
+    "postgres",
+    "tabbyapi",
+    "webtop",
+];
+
+/// Returns the marker for a service whose name or image names a program with a login of its own.
+pub(crate) fn with_login(names: &str, line: usize) -> Option<Word> {
+    let lower = names.to_ascii_lowercase();
+    WITH_LOGIN.iter().any(|one| lower.contains(one)).then(|| named(NAMED_LOGIN, None, line))
+}
+
+/// Marks a container whose name or image names a program with a login of its own.
+const NAMED_LOGIN: &str = "--named-login";
 
 /// Names of variables for the key of the service itself.
 const OWN_KEYS: [&str; 5] =
@@ -308,6 +355,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
             container.options.extend(markers(&texts.join(" "), word.line));
             container.options.extend(named_server(text, &container.options));
+            container.options.extend(with_login(text, word.line));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

@@ -7,7 +7,9 @@ mod folders;
 mod host;
 mod images;
 mod keys;
+mod order;
 mod structure;
+mod tags;
 
 use std::collections::BTreeSet;
 
@@ -87,6 +89,7 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
     container.options.extend(is_pytorch.then(|| named(containers::PYTORCH, None, line)));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
+    container.options.extend(containers::with_login(&format!("{name} {image}"), line));
     container.options.extend(containers::empty_key(&format!("{name} {image}"), &container.options));
     facts.containers.push(container);
     started(service, &image, facts);
