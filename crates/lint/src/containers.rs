@@ -143,7 +143,7 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
 }
 
 /// Words of the names of services and images that ask for a login, or are no servers for people.
-const WITH_LOGIN: [&str; 34] = [
+const WITH_LOGIN: [&str; 35] = [
     "ai-dock",
     "airflow",
     "authelia",
@@ -176,6 +176,7 @@ const WITH_LOGIN: [&str; 34] = [
     "plex",
     "portainer",
     "postgres",
+    "scriberr",
     "tabbyapi",
     "webtop",
 ];
@@ -187,7 +188,7 @@ pub(crate) fn with_login(names: &str, line: usize) -> Option<Word> {
 }
 
 /// Marks a container whose name or image names a program with a login of its own.
-const NAMED_LOGIN: &str = "--named-login";
+pub(crate) const NAMED_LOGIN: &str = "--named-login";
 
 /// Names of variables for the key of the service itself.
 const OWN_KEYS: [&str; 5] =

@@ -41,7 +41,8 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             missing(build, path, facts, exists, &mut problems);
         }
         let waits = || text.as_deref().is_some_and(|text| order::waits(text, facts, exists));
-        if !waits() {
+        let is_first_one = problems.iter().all(|one| one.rule != order::RULE);
+        if is_first_one && !waits() {
             order::check(services, name, service, &mut problems);
         }
         // A Dockerfile that exists shows what paths are relative to.

@@ -6,6 +6,9 @@ use crate::facts::{Facts, Problem};
 use crate::rules;
 use crate::yaml::Node;
 
+/// The rule.
+pub(super) const RULE: &str = "compose-start-order";
+
 /// Images of databases that refuse connections while they start.
 const DATABASES: [&str; 14] = [
     "apache/cassandra",
@@ -36,7 +39,7 @@ const MODELS: [&str; 7] = [
 ];
 
 /// Parts of the names of services and images that try again until the other service answers.
-const PATIENT: [&str; 26] = [
+const PATIENT: [&str; 25] = [
     "adminer",
     "caddy",
     "chat-ui",
@@ -61,7 +64,6 @@ const PATIENT: [&str; 26] = [
     "proxy",
     "traefik",
     "ui",
-    "web",
     "zookeeper",
 ];
 
@@ -124,9 +126,12 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
     }
     let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
     let own = format!("{} {image}", name.text().unwrap_or_default()).to_ascii_lowercase();
+    let is_word = |part: &str| {
+        PATIENT.iter().any(|one| part == *one || one.len() > 3 && part.starts_with(one))
+    };
     let is_patient = own
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
-        .any(|word| PATIENT.contains(&word) || word.split('-').any(|part| PATIENT.contains(&part)));
+        .any(|word| is_word(word) || word.split('-').any(is_word));
     let listed = needed.items().iter().filter_map(|item| Some((item.text()?, item.line)));
     let mapped = needed.entries().iter().filter_map(|(key, value)| {
         let condition = value.get("condition").and_then(Node::text);
@@ -145,6 +150,6 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
         }
         let what = if is_database { "accepts connections" } else { "answers" };
         let message = format!("the service starts before `{other}` {what}");
-        return problems.push(Problem { rule: "compose-start-order", line, message });
+        return problems.push(Problem { rule: RULE, line, message });
     }
 }

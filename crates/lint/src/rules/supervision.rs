@@ -4,7 +4,7 @@ use super::stages::{last_stages, parts};
 use super::starts::{command_text, is_started};
 use crate::dockerfile::Instruction;
 use crate::shell::{self, Operator, ShellCommand};
-use crate::{Context, Exists, Facts, Findings, Kind};
+use crate::{Context, Exists, Facts, Findings, Kind, compose};
 
 /// Words of commands that start a server which runs for ever.
 const SERVERS: [&str; 26] = [
@@ -53,9 +53,11 @@ const WATCHES: [&str; 10] = [
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Dockerfile => image(facts, context.exists, found),
-        Kind::Compose | Kind::Manifest => {
-            if let Some(line) = several(&facts.commands, &facts.code) {
-                report(line, found);
+        Kind::Compose if facts.code.contains('&') => {
+            for (text, line) in compose::scripts(facts.text) {
+                if several(&shell::commands("x.sh", &text), &text).is_some() {
+                    report(line, found);
+                }
             }
         }
         Kind::Shell => {

@@ -1,6 +1,9 @@
 //! Rules for installations in which a list or a constraints file seems to fix the versions, but does
 //! not.
 
+use std::collections::BTreeSet;
+
+use super::commands::{cloned_folder, join, plain};
 use super::packages::HELPERS;
 use super::requirements::{FEWEST, SETTLED, requirements_in};
 use crate::facts::Package;
@@ -25,8 +28,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 
 /// Parts of the names of lists whose versions matter less, or that are the source or the result of a
 /// lock.
-const OTHER_LISTS: [&str; 12] = [
+const OTHER_LISTS: [&str; 13] = [
     "base",
+    "build",
     "constraint",
     "dev",
     "doc",
@@ -39,6 +43,9 @@ const OTHER_LISTS: [&str; 12] = [
     "pinned",
     "test",
 ];
+
+/// Folders with lists that nothing is deployed from, without the `s` of the plural.
+const OTHER_FOLDERS: [&str; 6] = ["bench", "benchmark", "ci", "doc", "example", "test"];
 
 /// Files that fix the versions of a list beside them.
 const LOCKS: [&str; 8] = [
@@ -66,7 +73,11 @@ fn list(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>
         let texts = OF_PACKAGE.iter().filter_map(|path| exists?.text(facts.file, path));
         texts.into_iter().any(|text| text.contains("requirements") || text.contains("[project]"))
     };
-    if is_settled || OTHER_LISTS.iter().any(|part| name.contains(part)) {
+    let folders = facts.file.to_ascii_lowercase();
+    let mut folders = folders.rsplit('/').skip(1);
+    let is_aside = folders
+        .any(|folder| OTHER_FOLDERS.iter().any(|one| folder.trim_end_matches('s').ends_with(one)));
+    if is_settled || is_aside || OTHER_LISTS.iter().any(|part| name.contains(part)) {
         return;
     }
     let all = requirements_in(facts.text);
@@ -170,10 +181,10 @@ const FIXED: [&str; 7] = ["constraint", "freeze", "frozen", "hash", "lock", "pin
 
 /// Checks for a list of a clone that a command installs without a lock or constraints.
 fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>) {
-    let mut is_cloned = false;
+    let mut clones: BTreeSet<String> = BTreeSet::new();
     for command in &facts.commands {
         let words = command.texts();
-        is_cloned |= words[0] == "git" && words.contains(&"clone");
+        clones.extend(cloned_folder(command).map(|folder| plain(&folder)));
         let is_settled = words.iter().any(|word| {
             matches!(*word, "--require-hashes" | "--no-index" | "--no-deps" | "--dry-run")
         });
@@ -200,7 +211,12 @@ fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings
             let is_here = || exists.is_some_and(|all| all.in_context(facts.file, path).is_some());
             !is_fixed && name.ends_with(".txt") && !name.contains(UNKNOWN) && !is_here()
         });
-        let Some((_, path, line)) = list.filter(|_| is_cloned) else { continue };
+        let Some((_, path, line)) = list else { continue };
+        let full = plain(&join(&command.folder, &path));
+        let mut above = full.match_indices('/').map(|(at, _)| &full[..at]);
+        if !above.any(|folder| clones.contains(folder)) {
+            continue;
+        }
         if found.places().contains(&(line, OPEN)) {
             continue;
         }

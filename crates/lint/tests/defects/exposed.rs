@@ -29,6 +29,10 @@ fn a_server_with_a_gpu_is_open_unless_something_sets_a_login() {
     ] {
         expect("service-open", NONE, &[("compose.yml", &service(image, lines), expected)]);
     }
+    let own = service("build: .", &format!("{ports}    depends_on: [postgres]\n"));
+    expect("service-open", NONE, &[("compose.yml", &own, &[])]);
+    let driver = "services:\n  a:\n    build: .\n    ports: [\"7880:7860\"]\n    deploy: {resources: {reservations: {devices: [{driver: rocm}]}}}\n";
+    expect("service-open", NONE, &[("compose.yml", driver, &["4 information"])]);
     let without = "services:\n  a:\n    image: docker.io/a/b:1\n    ports: [\"8004:8004\"]\n";
     expect("service-open", NONE, &[("compose.yml", without, &[])]);
 }

@@ -14,6 +14,7 @@ fn a_list_is_checked_on_its_own() {
     in_folder(rule, &[], "requirements.txt", open, &[message]);
     in_folder(rule, &[], "requirements-rocm.txt", open, &[message]);
     in_folder(rule, &[], "requirements-dev.txt", open, &[]);
+    in_folder(rule, &[], "docs/requirements.txt", open, &[]);
     in_folder(rule, LOCKED, "requirements.txt", open, &[]);
     in_folder(rule, PACKAGE, "requirements.txt", open, &[]);
     in_folder(rule, &[], "requirements.txt", &format!("-c constraints.txt\n{open}"), &[]);
@@ -67,6 +68,8 @@ fn the_list_of_a_clone_is_not_a_lock() {
     ] {
         in_folder("index-unpinned", &[], "Dockerfile", &format!("{base}{lines}"), expected);
     }
+    let beside = format!("{base}WORKDIR /app\nRUN pip install -r requirements.txt\n");
+    in_folder("index-unpinned", &[], "Dockerfile", &beside, &[]);
     let own = "FROM docker.io/a/b@sha256:1\nRUN pip install -r requirements.txt\n";
     in_folder("index-unpinned", &[], "Dockerfile", own, &[]);
 }
@@ -108,6 +111,7 @@ fn a_filter_hides_the_status_of_a_build() {
     for (text, expected) in [
         (script("cmake --build b 2>&1 | tee build.log\n./test"), &["3 information"][..]),
         (script("{\n./llama-bench -m a\n} | tee out.txt"), &["5 information"]),
+        (script("./a\n{\n  echo a\n  date\n} | tee out.txt"), &[]),
         (script("./a | tee log || exit 1"), &[]),
         (script("./a | tee log; [ ${PIPESTATUS[0]} -eq 0 ]"), &[]),
         (script("if ./a | tee log; then b; fi"), &[]),
@@ -199,6 +203,11 @@ fn two_servers_in_one_shell_need_a_supervisor() {
         "{base}RUN echo \"ollama serve &\" > serve.sh\nRUN echo \"PORT='8000' bash start.sh\" >> serve.sh\nCMD [\"bash\", \"serve.sh\"]\n"
     );
     in_folder(rule, &[], "Dockerfile", &written, &[&format!("4 {message}")]);
+    let services = "services:\n  a:\n    image: a\n    command: sh -c 'ollama serve & sleep 5; ollama pull b; wait'\n  b:\n    image: b\n    command: uvicorn a:app\n";
+    in_folder(rule, &[], "compose.yml", services, &[]);
+    let one =
+        "services:\n  a:\n    image: a\n    command: [sh, -c, 'ollama serve & uvicorn a:app']\n";
+    in_folder(rule, &[], "compose.yml", one, &[&format!("4 {message}")]);
     let single = format!("{base}CMD [\"uvicorn\", \"a:app\"]\n");
     in_folder(rule, &[], "Dockerfile", &single, &[]);
 }
