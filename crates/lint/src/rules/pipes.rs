@@ -33,7 +33,6 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !stops {
         return;
     }
-    let all = (facts.kind == Kind::Dockerfile).then(|| facts.instructions());
     let places = found.places();
     let is_said = |line: usize| places.contains(&(line, LOST));
     for (at, tee) in facts.commands.iter().enumerate().skip(1) {
