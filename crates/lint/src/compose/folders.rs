@@ -49,8 +49,8 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         if !is_override(facts) || text.is_some() {
             created(service, text.as_deref(), facts, exists, &mut problems);
         }
-        let is_set = |name: &str| {
-            let start = format!("{name}=");
+        let is_set = |variable: &str| {
+            let start = format!("{variable}=");
             tags::FILES.iter().filter_map(|file| exists.text(facts.file, file)).any(|env| {
                 env.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&start))
             })
@@ -149,10 +149,10 @@ fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
         let image = service.get("image").filter(|_| service.get("build").is_none())?;
         let image = image.text().map(interpolated)?;
         let path = rules::image_path(&image);
-        let is_own = |(own, _): &&(&str, &str)| {
-            own.strip_suffix('*').map_or(path == *own, |start| path.starts_with(start))
+        let is_one = |(name, _): &&(&str, &str)| {
+            name.strip_suffix('*').map_or(path == *name, |start| path.starts_with(start))
         };
-        ORDINARY.iter().find(is_own).map(|(_, user)| (*user).to_owned())
+        ORDINARY.iter().find(is_one).map(|(_, user)| (*user).to_owned())
     };
     let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
     own.or_else(|| built().filter(|_| is_last)).or_else(image)
@@ -265,11 +265,11 @@ const LOGIN_SIGNS: [&str; 6] = ["api_key", "apikey", "auth", "passw", "secret", 
 /// Returns the problem if a service publishes the port of a server without a login, which its
 /// Dockerfile starts.
 fn opened(service: &Node, dockerfile: &str) -> Option<Problem> {
-    let starts = dockerfile.lines().filter(|line| {
+    let mut starts = dockerfile.lines().filter(|line| {
         ["CMD", "ENTRYPOINT"].iter().any(|name| line.trim_start().starts_with(name))
     });
     let replaced = ["command", "entrypoint"].iter().any(|key| service.get(key).is_some());
-    let command = starts.last().filter(|_| !replaced)?.replace(['"', '[', ']', ','], " ");
+    let command = starts.next_back().filter(|_| !replaced)?.replace(['"', '[', ']', ','], " ");
     let command = command.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
     let markers = containers::markers(&command, 1);
     let is_server = UIS.iter().any(|one| command.contains(one))

@@ -140,8 +140,9 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
     });
     for (other, line) in listed.chain(mapped) {
         let Some(node) = services.get(other) else { continue };
-        let image = node.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
-        let path = rules::image_path(&image);
+        let needed_image = node.get("image").and_then(Node::text).map(interpolated);
+        let needed_image = needed_image.unwrap_or_default();
+        let path = rules::image_path(&needed_image);
         let is_database = DATABASES.contains(&path);
         let is_model = MODELS.iter().any(|part| path.starts_with(part));
         let is_client = path == "ollama/ollama" && CLIENTS.iter().any(|one| command.contains(one));

@@ -41,7 +41,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 }
 
 /// Returns whether a command gives the versions in another way.
-fn is_settled(words: &[&str]) -> bool {
+pub(super) fn is_settled(words: &[&str]) -> bool {
     words.iter().any(|word| {
         matches!(*word, "-c" | "--require-hashes" | "--no-index")
             || word.starts_with("--constraint")

@@ -40,6 +40,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let (own, value) = line.split_once('=')?;
         (own.trim() == key).then(|| value.trim().trim_matches('"').to_owned())
     };
+    // systemd waits for such a service without a limit.
+    if facts.lines().any(|(_, line)| value(line, "Type").as_deref() == Some("oneshot")) {
+        return;
+    }
     let is_never = facts.lines().any(|(_, line)| value(line, "Pull").as_deref() == Some("never"));
     let is_container = facts.file.ends_with(".container") || facts.code.contains("[Container]");
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {

@@ -82,7 +82,7 @@ fn list(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>
     }
     let all = requirements_in(facts.text);
     let open = all.iter().filter(|one| one.is_open()).count();
-    if all.len() < FEWEST || open * 2 <= all.len() || LOCKS.iter().any(|one| has(&one)) {
+    if all.len() < FEWEST || open * 2 <= all.len() || LOCKS.iter().any(has) {
         return;
     }
     let is_open = |one: &&Package| one.version.is_none() && !one.is_special && !one.is_limited;

@@ -23,6 +23,26 @@ fn a_list_is_checked_on_its_own() {
     in_folder(rule, &[], "requirements.txt", "flask\ntqdm\n", &[]);
 }
 
+const PROJECT: Texts = &[(
+    "pyproject.toml",
+    "[project]\nname = \"a\"\ndependencies = [\"flask\", \"rich>=13\", \"tqdm\", \"numpy<3\"]\n",
+)];
+
+#[test]
+fn a_project_can_leave_its_packages_open() {
+    let base = "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nCOPY . .\n";
+    let message =
+        "4 `pyproject.toml` gives no version, or only the oldest one, for 3 of 4 packages";
+    for (lines, expected) in [
+        ("RUN pip install -e .\n", &[message][..]),
+        ("RUN pip install --no-deps .\n", &[]),
+        ("RUN pip install . -c constraints.txt\n", &[]),
+        ("RUN git clone https://h.example/a\nRUN pip install .\n", &[]),
+    ] {
+        in_folder("index-unpinned", PROJECT, "Dockerfile", &format!("{base}{lines}"), expected);
+    }
+}
+
 const LISTS: Texts = &[("constraints.txt", "torch==2.9.1\njupyter==1.1.1\n")];
 
 #[test]
@@ -173,6 +193,8 @@ fn a_pull_can_take_longer_than_a_start() {
     }
     let service = "[Service]\nExecStartPre=-/usr/bin/docker pull docker.io/a/b\nExecStart=/usr/bin/docker run docker.io/a/b\n";
     expect("unit-start-timeout", NONE, &[("a.service", service, &["2 information"])]);
+    let once = format!("{service}Type=oneshot\n");
+    expect("unit-start-timeout", NONE, &[("a.service", &once, &[])]);
     let longer = service.replace("ExecStart=", "TimeoutStartSec=0\nExecStart=");
     expect("unit-start-timeout", NONE, &[("a.service", &longer, &[])]);
     let run = "[Service]\nExecStart=/usr/bin/docker run docker.io/ollama/ollama\n";
