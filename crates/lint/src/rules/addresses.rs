@@ -1,6 +1,7 @@
 //! Rules for health checks that do not ask the container itself.
 
 use crate::Findings;
+use crate::containers::is_local;
 use crate::facts::Container;
 use crate::shell::UNKNOWN;
 
@@ -40,10 +41,10 @@ pub(super) fn of_container(container: &Container, found: &mut Findings<'_>) {
             Some((outside, inside.split('/').next().unwrap_or(inside)))
         })
         .collect();
-    let asked = ["localhost:", "127.0.0.1:"].iter().find_map(|host| {
-        let (_, rest) = command.split_once(host)?;
+    let asked = command.split([' ', '"', '\'', '/']).find_map(|word| {
+        let (host, rest) = word.split_once(':').filter(|(host, _)| is_local(host))?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        Some(&rest[..end]).filter(|port| !port.is_empty())
+        Some(&rest[..end]).filter(|port| !port.is_empty() && !host.is_empty())
     });
     let Some(port) = asked else { return };
     let is_inside = ports

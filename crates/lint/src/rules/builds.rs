@@ -129,8 +129,7 @@ fn in_start(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings
     }
 }
 
-/// Returns the name and the text of a script that commands start. A script beside the Dockerfile has
-/// its own finding.
+/// Returns the name and the text of a script that commands start, if it has no finding of its own.
 fn script_of(
     facts: &Facts<'_>,
     own: &[&Instruction],
@@ -142,8 +141,9 @@ fn script_of(
     let mut words = commands.iter().flat_map(|one| &one.words);
     let script = words.find(|word| is_script(&word.text))?;
     let name = file(&script.text);
-    let is_beside = files.text(facts.file, &name).is_some();
-    let text = starts::script_text(facts, own, &script.text, files).filter(|_| !is_beside)?;
+    let image = file(facts.file);
+    let is_reported = name.contains("entrypoint") || starts::DOCKERFILES.contains(&image.as_str());
+    let text = starts::script_text(facts, own, &script.text, files).filter(|_| !is_reported)?;
     Some((name, text))
 }
 

@@ -1,11 +1,10 @@
 //! Rules for servers that an environment file opens to other machines.
 
-use crate::containers::LOGIN;
+use crate::containers::{LOGIN, is_local, names_all};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity, containers};
 
-/// Options with which a server listens on all addresses.
-const ALL: [&str; 5] =
-    ["--host 0.0.0.0", "--host=0.0.0.0", "--listen 0.0.0.0", "--listen", "--server-name 0.0.0.0"];
+/// Options of servers for the address on which they listen.
+const ADDRESSES: [&str; 5] = ["--address", "--bind", "--host", "--listen", "--server-name"];
 
 /// Checks the options of servers in an environment file whose compose file publishes their ports.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -15,8 +14,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         return;
     }
     let is_open = |value: &str| {
-        let padded = format!("{value} ");
-        ALL.iter().any(|option| padded.contains(&format!("{option} ")))
+        names_all(value)
+            && ADDRESSES.iter().any(|option| value.contains(option))
             && containers::markers(value, 1).iter().all(|one| one.text != LOGIN)
     };
     let mut settings = facts.settings.iter().filter(|one| is_open(&one.value)).peekable();
@@ -24,10 +23,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         return;
     }
     let files = exists.compose_files(facts.file);
+    let is_bound =
+        |word: &str| word.matches(':').count() == 2 && word.split(':').next().is_some_and(is_local);
     let publishes = |name: &str| {
         files.iter().any(|text| {
             let uses = text.contains(&format!("${{{name}")) || text.contains(&format!("${name}"));
-            uses && text.contains("ports:") && !text.contains("127.0.0.1:")
+            uses && text.contains("ports:") && !text.split([' ', '"', '\'', '\n']).any(is_bound)
         })
     };
     if let Some(setting) = settings.find(|one| publishes(&one.name)) {

@@ -112,7 +112,10 @@ pub(super) fn command_text(rest: &str) -> String {
     at.and_then(|at| list.get(at + 1).cloned()).unwrap_or_else(|| list.join(" "))
 }
 
-/// Returns whether the Dockerfile beside a script starts it.
+/// Names of Dockerfiles that are searched for the scripts that they start.
+pub(super) const DOCKERFILES: [&str; 2] = ["Containerfile", "Dockerfile"];
+
+/// Returns whether the Dockerfile beside a script, or in the folder above it, starts it.
 pub(super) fn is_started(facts: &Facts<'_>, files: Option<&dyn Exists>) -> bool {
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
     let starts = |file: &str| {
@@ -122,7 +125,7 @@ pub(super) fn is_started(facts: &Facts<'_>, files: Option<&dyn Exists>) -> bool 
             matches!(&*parts(one).0, "CMD" | "ENTRYPOINT") && words.any(|word| word == name)
         })
     };
-    ["Dockerfile", "../Dockerfile", "Containerfile"].into_iter().any(starts)
+    DOCKERFILES.iter().any(|one| starts(one) || starts(&format!("../{one}")))
 }
 
 /// Texts of scripts that use their arguments, or start something that can do so.

@@ -3,27 +3,40 @@
 use crate::{Facts, Findings, Kind};
 
 /// Parts of the names of images with several gigabytes.
-const LARGE: [&str; 20] = [
+const LARGE: [&str; 33] = [
+    "chatterbox",
     "comfy",
     "cuda",
+    "docling",
+    "exllama",
     "faster-whisper",
+    "fooocus",
+    "immich-machine",
+    "infinity",
     "invokeai",
+    "jupyter",
+    "koboldcpp",
     "kokoro",
-    "llama",
-    "localai",
     "lemonade",
+    "llama",
+    "lmdeploy",
+    "localai",
     "open-webui",
     "pytorch",
     "ramalama",
     "rocm",
     "sglang",
+    "speaches",
     "stable-diffusion",
+    "tabbyapi",
     "tensorflow",
+    "text-embeddings",
     "text-generation",
     "tritonserver",
     "unsloth",
     "vllm",
     "whisper",
+    "xinference",
 ];
 
 /// Images of the host itself, and other units.
@@ -57,7 +70,9 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 let message = format!(
                     "the first start pulls `{image}`, and systemd ends it after 90 seconds"
                 );
-                return found.add("unit-start-timeout", line, message);
+                let section = facts.lines().find(|(_, text)| text.trim() == "[Service]");
+                let place = section.map_or(line, |(place, _)| place);
+                return found.add("unit-start-timeout", place, message);
             }
         }
         let before = value(text, "ExecStartPre").filter(|_| facts.kind == Kind::Unit);

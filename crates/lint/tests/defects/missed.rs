@@ -99,6 +99,8 @@ const STARTS: Texts = &[
     ("beside.sh", "pip install a\n"),
 ];
 
+const STARTED: Texts = &[("../Dockerfile", "FROM a\nCMD [\"bash\", \"/run.sh\"]\n")];
+
 #[test]
 fn what_an_image_starts_installs_nothing() {
     let base = "FROM docker.io/a/b@sha256:1\nCOPY scripts/start.sh beside.sh /app/\n";
@@ -116,13 +118,20 @@ fn what_an_image_starts_installs_nothing() {
                     .to_owned(),
             ],
         ),
-        ("CMD [\"/app/beside.sh\"]\n", vec![]),
         ("CMD [\"python3\", \"main.py\", \"install\"]\n", vec![]),
         ("CMD pip3 install a\nCMD python3 main.py\n", vec![]),
     ] {
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-        in_folder("install-at-start", STARTS, "Dockerfile", &format!("{base}{start}"), &expected);
+        let text = format!("{base}{start}");
+        in_folder("install-at-start", STARTS, "Dockerfile.rocm", &text, &expected);
     }
+    // The script has its own finding.
+    let text = format!("{base}CMD [\"/app/start.sh\"]\n");
+    in_folder("install-at-start", STARTS, "Dockerfile", &text, &[]);
+    let script = "pip install a\nexec python main.py\n";
+    let message = "1 software is installed with `pip` when the container starts";
+    in_folder("install-at-start", STARTED, "run.sh", script, &[message]);
+    in_folder("install-at-start", STARTED, "other.sh", script, &[]);
 }
 
 #[test]
@@ -183,6 +192,7 @@ fn a_pull_can_take_longer_than_a_start() {
     let unit = |image: &str, rest: &str| format!("[Container]\nImage={image}\n{rest}");
     for (text, expected) in [
         (unit("docker.io/ollama/ollama:rocm", ""), &["2 information"][..]),
+        (unit("docker.io/ollama/ollama:rocm", "[Service]\nRestart=always\n"), &["3 information"]),
         (unit("docker.io/ollama/ollama:rocm", "[Service]\nTimeoutStartSec=900\n"), &[]),
         (unit("docker.io/ollama/ollama:rocm", "Pull=never\n"), &[]),
         (unit("localhost/vllm:1", ""), &[]),
