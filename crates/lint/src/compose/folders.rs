@@ -27,11 +27,13 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let has_base = || NAMES.iter().any(|name| exists.exists(facts.file, name) == Some(true));
     let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
     let mut problems = Vec::new();
+    let mut is_ordered = false;
     for (name, service) in services.entries() {
         if service.get("extends").is_some() {
             continue;
         }
         tags::check(service, facts, exists, &mut problems);
+        order::impatient(services, name, service, &mut problems);
         let build = service.get("build");
         let path = build.and_then(|build| images::path(build, None));
         let text = path.as_deref().and_then(|path| exists.text(facts.file, path));
@@ -41,9 +43,11 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             missing(build, path, facts, exists, &mut problems);
         }
         let waits = || text.as_deref().is_some_and(|text| order::waits(text, facts, exists));
-        let is_first_one = problems.iter().all(|one| one.rule != order::RULE);
-        if is_first_one && !waits() {
+        // The first one is enough.
+        if !is_ordered && !waits() {
+            let before = problems.len();
             order::check(services, name, service, &mut problems);
+            is_ordered = problems.len() > before;
         }
         // A Dockerfile that exists shows what paths are relative to.
         if !is_override(facts) || text.is_some() {

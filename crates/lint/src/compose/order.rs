@@ -6,9 +6,6 @@ use crate::facts::{Facts, Problem};
 use crate::rules;
 use crate::yaml::Node;
 
-/// The rule.
-pub(super) const RULE: &str = "compose-start-order";
-
 /// Images of databases that refuse connections while they start.
 const DATABASES: [&str; 14] = [
     "apache/cassandra",
@@ -151,6 +148,83 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
         }
         let what = if is_database { "accepts connections" } else { "answers" };
         let message = format!("the service starts before `{other}` {what}");
-        return problems.push(Problem { rule: RULE, line, message });
+        return problems.push(Problem { rule: "compose-start-order", line, message });
+    }
+}
+
+/// The number of seconds that a model server needs at least to load its model.
+const SHORTEST: u64 = 120;
+
+/// Adds the problem of a model server that others wait for, if its health check gives up before a
+/// model is loaded.
+pub(super) fn impatient(services: &Node, name: &Node, service: &Node, problems: &mut Vec<Problem>) {
+    let (Some(check), Some(own)) = (service.get("healthcheck"), name.text()) else { return };
+    let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
+    let is_model = MODELS.iter().any(|part| rules::image_path(&image).starts_with(part));
+    let waits = services.entries().iter().any(|(_, other)| {
+        let needed = other.get("depends_on").and_then(|all| all.get(own));
+        let condition = needed.and_then(|one| one.get("condition")).and_then(Node::text);
+        condition == Some("service_healthy")
+    });
+    if !is_model || !waits || check.get("test").is_none() {
+        return;
+    }
+    let of = |key: &str, default: u64| match check.get(key).and_then(Node::text) {
+        Some(text) => seconds(&interpolated(text)),
+        None => Some(default),
+    };
+    let retries = check.get("retries").and_then(Node::text);
+    let retries = retries.map_or(Some(3), |text| interpolated(text).parse::<u64>().ok());
+    let times = (of("start_period", 0), of("interval", 30), retries);
+    let (Some(start), Some(interval), Some(count)) = times else { return };
+    let total = start.saturating_add(interval.saturating_mul(count));
+    if total < SHORTEST {
+        let message = format!(
+            "`{own}` counts as unhealthy after {total} seconds, and what waits for it then does not start"
+        );
+        let line = service.entries().iter().find(|(key, _)| key.text() == Some("healthcheck"));
+        let line = line.map_or(check.line, |(key, _)| key.line);
+        problems.push(Problem { rule: "healthcheck-early", line, message });
+    }
+}
+
+/// Returns the seconds of a duration: `90s`, `1m30s`, `2h`.
+fn seconds(text: &str) -> Option<u64> {
+    let mut total: u64 = 0;
+    let mut number = String::new();
+    for c in text.trim().chars() {
+        let unit = match c {
+            '0'..='9' => {
+                number.push(c);
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            _ => return None,
+        };
+        let count: u64 = number.parse().ok()?;
+        total = total.saturating_add(count.saturating_mul(unit));
+        number.clear();
+    }
+    number.is_empty().then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, expected) in [
+            ("90s", Some(90)),
+            ("1m30s", Some(90)),
+            ("2h", Some(7200)),
+            ("10", None),
+            ("500ms", None),
+            ("x", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
     }
 }

@@ -6,6 +6,9 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity, containers};
 /// Options of servers for the address on which they listen.
 const ADDRESSES: [&str; 5] = ["--address", "--bind", "--host", "--listen", "--server-name"];
 
+/// The number of variables that are looked for in the compose files.
+const MOST: usize = 20;
+
 /// Checks the options of servers in an environment file whose compose file publishes their ports.
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Environment) else { return };
@@ -18,7 +21,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             && ADDRESSES.iter().any(|option| value.contains(option))
             && containers::markers(value, 1).iter().all(|one| one.text != LOGIN)
     };
-    let mut settings = facts.settings.iter().filter(|one| is_open(&one.value)).peekable();
+    let open = facts.settings.iter().filter(|one| is_open(&one.value));
+    let mut settings = open.take(MOST).peekable();
     if settings.peek().is_none() {
         return;
     }

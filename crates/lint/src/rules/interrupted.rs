@@ -34,6 +34,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if !matches!(facts.kind, Kind::Shell | Kind::Compose | Kind::Manifest) {
         return;
     }
+    // Such a script removes what is incomplete.
+    if facts.code.contains("trap ") && facts.code.contains("rm -") {
+        return;
+    }
     let mut last: Option<(usize, Vec<&str>)> = None;
     for (at, command) in facts.commands.iter().enumerate() {
         if let Some(files) = tested(facts, command) {
@@ -145,7 +149,6 @@ fn is_checked(facts: &Facts<'_>, at: usize, target: &str) -> bool {
     };
     let mut removes = later.clone().take(if own { NEAR } else { 0 });
     removes.any(|one| one.words[0].text == "rm")
-        || facts.code.contains("trap ") && facts.code.contains("rm -")
         || later.clone().any(|one| {
             matches!(
                 one.words[0].text.as_str(),

@@ -70,8 +70,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 let message = format!(
                     "the first start pulls `{image}`, and systemd ends it after 90 seconds"
                 );
-                let section = facts.lines().find(|(_, text)| text.trim() == "[Service]");
-                let place = section.map_or(line, |(place, _)| place);
+                let mut sections = facts.lines().filter(|(_, own)| own.trim() == "[Service]");
+                let place = sections.next().map_or(line, |(place, _)| place);
                 return found.add("unit-start-timeout", place, message);
             }
         }

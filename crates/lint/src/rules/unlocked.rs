@@ -104,11 +104,15 @@ fn constraints(words: &[&str]) -> Option<String> {
     pair.map(|two| two[1]).or_else(joined).map(str::to_owned)
 }
 
+/// The number of commands with a constraints file that are checked.
+const MOST: usize = 20;
+
 /// Checks packages that the constraints file of a command does not name.
 fn constrained(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>) {
-    for (at, command) in facts.commands.iter().enumerate() {
-        let words = command.texts();
-        let Some(path) = constraints(&words).filter(|_| is_pip(&words)) else { continue };
+    let is_one = |words: &[&str]| is_pip(words) && constraints(words).is_some();
+    let all = facts.commands.iter().enumerate().filter(|(_, one)| is_one(&one.texts()));
+    for (at, command) in all.take(MOST) {
+        let Some(path) = constraints(&command.texts()) else { continue };
         let Some(named) = named(facts, command, &path, exists) else { continue };
         let is_open = |one: &&Package| {
             one.command == at + 1

@@ -301,6 +301,33 @@ fn a_database_needs_time_before_it_answers() {
     in_folder("compose-start-order", &[], "compose.yml", &chat, &[]);
 }
 
+#[test]
+fn a_model_server_needs_minutes_before_it_is_healthy() {
+    let file = |image: &str, check: &str, condition: &str| {
+        format!(
+            "services:\n  m:\n    image: {image}\n    healthcheck: {{test: a, {check}}}\n  b:\n    image: b\n    depends_on: {{m: {{condition: {condition}}}}}\n"
+        )
+    };
+    let vllm = "docker.io/vllm/vllm-openai-rocm:v0.20.0";
+    let message = |time| {
+        format!(
+            "4 `m` counts as unhealthy after {time} seconds, and what waits for it then does not start"
+        )
+    };
+    for (text, expected) in [
+        (file(vllm, "interval: 10s, retries: 3", "service_healthy"), vec![message(30)]),
+        (file(vllm, "start_period: 20s", "service_healthy"), vec![message(110)]),
+        (file(vllm, "start_period: 10m", "service_healthy"), vec![]),
+        (file(vllm, "retries: 100", "service_healthy"), vec![]),
+        (file(vllm, "interval: \"${I}\"", "service_healthy"), vec![]),
+        (file(vllm, "retries: 1", "service_started"), vec![]),
+        (file("docker.io/ollama/ollama:0.20.0", "retries: 1", "service_healthy"), vec![]),
+    ] {
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        in_folder("healthcheck-early", &[], "compose.yml", &text, &expected);
+    }
+}
+
 const TAGS: Texts = &[(".env.example", "# a\nTAG=latest\nFIXED=1.2.3\nREGISTRY=docker.io/a\n")];
 
 #[test]

@@ -28,6 +28,12 @@ pub(super) const WRONG: &[Wrong] = &[
         "services:\n  a:\n    image: localhost/a\n    ports: [\"127.0.0.1:8028:80\"]\n    healthcheck:\n      test: curl --fail http://localhost:8028/health\n",
     ),
     (
+        "healthcheck-early",
+        "compose.yml",
+        4,
+        "services:\n  model:\n    image: docker.io/vllm/vllm-openai-rocm@sha256:1\n    healthcheck:\n      test: curl --fail http://localhost:8000/health\n      interval: 10s\n      retries: 5\n  ui:\n    image: localhost/ui\n    depends_on: {model: {condition: service_healthy}}\n",
+    ),
+    (
         "compose-start-order",
         "compose.yml",
         5,
