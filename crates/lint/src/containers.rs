@@ -105,6 +105,8 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
     let is_open = is_server && command.contains("0.0.0.0");
     let is_inside = is_loopback(command);
+    // Such a container does nothing until someone uses its shell.
+    let is_idle = matches!(command.trim(), "sleep infinity" | "tail -f /dev/null");
     let markers = [
         (has(&["port", " -p ", "-addr", "listen"]), OWN_PORT),
         (has(&LOGINS), LOGIN),
@@ -112,6 +114,7 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
         (is_open, SERVES_ALL),
         (is_parallel(command), PARALLEL),
         (is_inside, LOOPBACK),
+        (is_idle, SHELL),
     ];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, marker)| named(marker, None, line)).collect()
@@ -143,41 +146,50 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
 }
 
 /// Words of the names of services and images that ask for a login, or are no servers for people.
-const WITH_LOGIN: [&str; 35] = [
+const WITH_LOGIN: [&str; 44] = [
     "ai-dock",
     "airflow",
     "authelia",
     "authentik",
     "code-server",
     "dify",
+    "dispatcharr",
     "emby",
     "frigate",
     "gitea",
     "gitlab",
     "grafana",
     "guacamole",
-    "homeassistant",
     "home-assistant",
+    "homeassistant",
     "immich",
     "jellyfin",
     "jupyter",
     "jupyterlab",
     "kasm",
     "keycloak",
+    "label-studio",
     "librechat",
+    "librephotos",
     "mariadb",
     "minio",
     "mysql",
     "n8n",
     "nextcloud",
-    "openwebui",
     "open-webui",
+    "openwebui",
+    "paperless",
     "photoprism",
+    "photoview",
     "plex",
     "portainer",
     "postgres",
     "scriberr",
+    "scrypted",
+    "shinobi",
+    "sunshine",
     "tabbyapi",
+    "tvheadend",
     "webtop",
 ];
 

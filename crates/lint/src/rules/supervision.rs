@@ -85,32 +85,52 @@ fn image(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_
     };
     let Some(start) = all.iter().rev().find(is_start) else { return };
     let rest = parts(start).1.trim();
-    let text = command_text(rest);
-    if several(&shell::commands("x.sh", &text), &text).is_some() {
+    let command = command_text(rest);
+    if several(&shell::commands("x.sh", &command), &command).is_some() {
         return report(start.line, found);
     }
     // `RUN echo "a &" > start.sh`
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let words: Vec<&str> = command.split_whitespace().collect();
     let script = words.iter().find(|word| word.ends_with(".sh"));
     let Some(name) = script.and_then(|script| script.rsplit('/').next()) else { return };
     if exists.is_some_and(|files| files.text(facts.file, name).is_some()) {
         return;
     }
-    let mut written = String::new();
-    for (_, line) in facts.lines().filter(|(_, line)| line.contains(name) && line.contains('>')) {
-        let mut quoted = line.split(['"', '\'']);
-        if line.contains("echo")
-            && quoted.next().is_some()
-            && let Some(inner) = line.split_once(['"', '\''])
-        {
-            let end = inner.1.rfind(['"', '\'']).unwrap_or(inner.1.len());
-            written.push_str(&inner.1[..end].replace("\\n", "\n"));
-            written.push('\n');
+    let (places, lines): (Vec<usize>, Vec<String>) = written(facts, name).into_iter().unzip();
+    let text = lines.join("\n");
+    if let Some(line) = several(&shell::commands("x.sh", &text), &text) {
+        report(places.get(line - 1).copied().unwrap_or(start.line), found);
+    }
+}
+
+/// Returns the lines of a script that a Dockerfile writes itself, with their places: those of
+/// `echo "…" > FILE`, and here documents.
+fn written(facts: &Facts<'_>, name: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut end: Option<String> = None;
+    for (place, line) in facts.lines() {
+        if let Some(delimiter) = &end {
+            if line.trim() == delimiter {
+                end = None;
+            } else {
+                found.push((place, line.to_owned()));
+            }
+            continue;
+        }
+        let is_copy = line.trim_start().to_ascii_uppercase().starts_with("COPY ");
+        if !line.contains(name) || !(is_copy || line.contains('>')) {
+            continue;
+        }
+        if let Some((_, rest)) = line.split_once("<<") {
+            let word = rest.trim_start_matches('-').split([' ', '>', ';', '&']).next();
+            end = word.map(|word| word.trim_matches(['"', '\'']).to_owned());
+        } else if let Some((_, inner)) = line.split_once(['"', '\'']) {
+            let last = inner.rfind(['"', '\'']).unwrap_or(inner.len());
+            let inner = inner[..last].replace("\\n", "\n");
+            found.extend(inner.lines().map(|one| (place, one.to_owned())));
         }
     }
-    if several(&shell::commands("x.sh", &written), &written).is_some() {
-        report(start.line, found);
-    }
+    found
 }
 
 /// Returns whether a command starts a server.

@@ -20,6 +20,7 @@ fn a_server_with_a_gpu_is_open_unless_something_sets_a_login() {
         ("image: docker.io/a/speech:1", "    ports: [\"2222:22\"]\n", &[]),
         ("image: docker.io/jellyfin/jellyfin:10", "    ports: [\"8096:8096\"]\n", &[]),
         ("image: docker.io/a/speech:1", &format!("{ports}    command: bash\n"), &[]),
+        ("image: docker.io/a/speech:1", &format!("{ports}    command: sleep infinity\n"), &[]),
         (
             "image: docker.io/a/speech:1",
             &format!("{ports}    environment: [\"API_KEY=${{API_KEY:?}}\"]\n"),

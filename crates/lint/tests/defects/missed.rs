@@ -234,7 +234,11 @@ fn two_servers_in_one_shell_need_a_supervisor() {
     let written = format!(
         "{base}RUN echo \"ollama serve &\" > serve.sh\nRUN echo \"PORT='8000' bash start.sh\" >> serve.sh\nCMD [\"bash\", \"serve.sh\"]\n"
     );
-    in_folder(rule, &[], "Dockerfile", &written, &[&format!("4 {message}")]);
+    in_folder(rule, &[], "Dockerfile", &written, &[&format!("2 {message}")]);
+    let document = format!(
+        "{base}COPY <<EOF /start.sh\n#!/bin/bash\nollama serve &\nexec uvicorn a:app\nEOF\nCMD [\"bash\", \"/start.sh\"]\n"
+    );
+    in_folder(rule, &[], "Dockerfile", &document, &[&format!("4 {message}")]);
     let services = "services:\n  a:\n    image: a\n    command: sh -c 'ollama serve & sleep 5; ollama pull b; wait'\n  b:\n    image: b\n    command: uvicorn a:app\n";
     in_folder(rule, &[], "compose.yml", services, &[]);
     let one =
