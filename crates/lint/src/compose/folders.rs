@@ -28,12 +28,13 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
     let mut problems = Vec::new();
     let mut is_ordered = false;
+    let awaited = order::awaited(services);
     for (name, service) in services.entries() {
         if service.get("extends").is_some() {
             continue;
         }
         tags::check(service, facts, exists, &mut problems);
-        order::impatient(services, name, service, &mut problems);
+        order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
         let path = build.and_then(|build| images::path(build, None));
         let text = path.as_deref().and_then(|path| exists.text(facts.file, path));

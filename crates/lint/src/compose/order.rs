@@ -1,5 +1,7 @@
 //! Checks for services that start before the database or model server that they need answers.
 
+use std::collections::BTreeSet;
+
 use super::interpolated;
 use crate::Exists;
 use crate::facts::{Facts, Problem};
@@ -155,18 +157,27 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
 /// The number of seconds that a model server needs at least to load its model.
 const SHORTEST: u64 = 120;
 
+/// Returns the names of the services whose health others wait for.
+pub(super) fn awaited(services: &Node) -> BTreeSet<&str> {
+    let needed = services.entries().iter().filter_map(|(_, one)| one.get("depends_on"));
+    let entries = needed
+        .flat_map(Node::entries)
+        .filter(|(_, one)| one.get("condition").and_then(Node::text) == Some("service_healthy"));
+    entries.filter_map(|(name, _)| name.text()).collect()
+}
+
 /// Adds the problem of a model server that others wait for, if its health check gives up before a
 /// model is loaded.
-pub(super) fn impatient(services: &Node, name: &Node, service: &Node, problems: &mut Vec<Problem>) {
+pub(super) fn impatient(
+    awaited: &BTreeSet<&str>,
+    name: &Node,
+    service: &Node,
+    problems: &mut Vec<Problem>,
+) {
     let (Some(check), Some(own)) = (service.get("healthcheck"), name.text()) else { return };
     let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
     let is_model = MODELS.iter().any(|part| rules::image_path(&image).starts_with(part));
-    let waits = services.entries().iter().any(|(_, other)| {
-        let needed = other.get("depends_on").and_then(|all| all.get(own));
-        let condition = needed.and_then(|one| one.get("condition")).and_then(Node::text);
-        condition == Some("service_healthy")
-    });
-    if !is_model || !waits || check.get("test").is_none() {
+    if !is_model || !awaited.contains(own) || check.get("test").is_none() {
         return;
     }
     let of = |key: &str, default: u64| match check.get(key).and_then(Node::text) {

@@ -186,6 +186,7 @@ const FIXED: [&str; 7] = ["constraint", "freeze", "frozen", "hash", "lock", "pin
 /// Checks for a list of a clone that a command installs without a lock or constraints.
 fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>) {
     let mut clones: BTreeSet<String> = BTreeSet::new();
+    let places = found.places();
     for command in &facts.commands {
         let words = command.texts();
         clones.extend(cloned_folder(command).map(|folder| plain(&folder)));
@@ -209,19 +210,20 @@ fn of_clone(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings
             );
             return found.add(OPEN, command.words[0].line, message);
         }
+        let is_of_clone = |path: &str| {
+            let full = plain(&join(&command.folder, path));
+            let mut above = full.match_indices('/').map(|(at, _)| &full[..at]);
+            above.any(|folder| clones.contains(folder))
+        };
         let list = options(command).into_iter().find(|(_, path, _)| {
             let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
             let is_fixed = FIXED.iter().any(|part| name.contains(part));
+            let is_list = !is_fixed && name.ends_with(".txt") && !name.contains(UNKNOWN);
             let is_here = || exists.is_some_and(|all| all.in_context(facts.file, path).is_some());
-            !is_fixed && name.ends_with(".txt") && !name.contains(UNKNOWN) && !is_here()
+            is_list && is_of_clone(path) && !is_here()
         });
         let Some((_, path, line)) = list else { continue };
-        let full = plain(&join(&command.folder, &path));
-        let mut above = full.match_indices('/').map(|(at, _)| &full[..at]);
-        if !above.any(|folder| clones.contains(folder)) {
-            continue;
-        }
-        if found.places().contains(&(line, OPEN)) {
+        if places.contains(&(line, OPEN)) {
             continue;
         }
         let name = path.rsplit('/').next().unwrap_or(&path);
