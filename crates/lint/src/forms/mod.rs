@@ -218,6 +218,13 @@ const SEVERITY_OF_ROW: Key = Key::optional(
     "the value of the rule",
     "severity = \"warning\"",
 );
+const ADVICE_OF_ROW: Key = Key::optional(
+    "advice",
+    Kind::Text,
+    "What to do.",
+    "the advice of the rule",
+    "advice = \"pin it\"",
+);
 const GPUS: Key = Key::optional(
     "gpus",
     Kind::Texts,
@@ -231,11 +238,12 @@ const ROW: &[Key] = &[
     RULE_OF_ROW,
     Key::required("message", Kind::Text, "The message.", "message = \"the tag moves\""),
     SEVERITY_OF_ROW,
+    ADVICE_OF_ROW,
     GPUS,
 ];
 
 /// The keys of a row about a problem for which the rule's code writes the message.
-const ROW_WITHOUT_MESSAGE: &[Key] = &[RULE_OF_ROW, SEVERITY_OF_ROW, GPUS];
+const ROW_WITHOUT_MESSAGE: &[Key] = &[RULE_OF_ROW, SEVERITY_OF_ROW, ADVICE_OF_ROW, GPUS];
 
 const PACKAGE: Key = Key::required("package", Kind::Text, "The package.", "package = \"torch\"");
 const RELEASES: Key = Key::optional(
@@ -632,13 +640,6 @@ pub const WORD: Form = Form::of(
                  commands that match it.",
                 "none",
                 "except = '--yes'",
-            ),
-            Key::optional(
-                "advice",
-                Kind::Text,
-                "What to do.",
-                "the advice of the rule",
-                "advice = \"pin it\"",
             ),
             Key::optional(
                 "commands",

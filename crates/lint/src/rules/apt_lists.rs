@@ -90,7 +90,9 @@ impl Stage {
         let named: Vec<&&str> = packages.filter(|word| !word.starts_with('-')).collect();
         let is_local =
             named.iter().all(|word| word.contains(['/', UNKNOWN]) || word.ends_with(".deb"));
-        if is_local || has_script || self.is_reported {
+        // Without lists, an upgrade of installed packages only does nothing.
+        let is_upgrade = words.contains(&"--only-upgrade");
+        if is_local || is_upgrade || has_script || self.is_reported {
             return;
         }
         let line = command.words[0].line;

@@ -7,7 +7,7 @@ use super::variables::is_plain_base;
 use crate::dockerfile::Instruction;
 use crate::python::is_pip;
 use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN};
-use crate::{Context, Exists, Facts, Findings, Kind};
+use crate::{Context, Exists, Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
@@ -39,8 +39,9 @@ fn compiles_vision(command: &ShellCommand) -> bool {
         || is_pip(&words) && has(&["install", "wheel"]) && words.iter().any(is_folder)
 }
 
-/// Texts, in lower case, that switch the GPU on, or show that it is not from AMD.
-const OTHER_VISION: [&str; 3] = ["force_cuda", "nvidia/cuda", "nvcr.io"];
+/// Texts, in lower case, that switch the GPU on, or show that there is none from AMD.
+const OTHER_VISION: [&str; 5] =
+    ["force_cuda", "nvidia/cuda", "nvcr.io", "use_rocm=0", "target_device=cpu"];
 
 /// Checks for a build of torchvision, which looks for a GPU unless a variable is set.
 fn torchvision(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -63,7 +64,8 @@ fn torchvision(facts: &Facts<'_>, found: &mut Findings<'_>) {
     });
     for command in clones {
         let message = "without `FORCE_CUDA=1`, torchvision is compiled without operators for the GPU, because a build has none";
-        found.add("cpu-package", command.words[0].line, message);
+        let hit = Hit::new("cpu-package", command.words[0].line, message);
+        found.hit(hit.help("set `FORCE_CUDA=1` for the build of torchvision"));
     }
 }
 

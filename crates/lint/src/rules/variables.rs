@@ -1,6 +1,6 @@
 //! Rules for variables that do not exist, have no effect, or are harmful.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::names::GfxVersion;
 use ::pins::Releases;
@@ -579,6 +579,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         .collect();
     let own = |name: &String| facts.settings.iter().any(|setting| setting.name == *name);
     let others = context.defined.filter(|names| !names.iter().all(own));
+    let passed = passed(facts, context);
     for missing in &facts.missing {
         let Missing { name, line, stage, is_base } = missing;
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
@@ -595,6 +596,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
             || is_system
             || is_unknown
             || is_optional(facts, name)
+            || passed.contains(name)
         {
             continue;
         }
@@ -608,6 +610,22 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         }
     }
 }
+
+/// Returns the words of the Dockerfiles, compose files and env files near a script: a build or a
+/// container that runs the script gets the values of its variables from there.
+fn passed(facts: &Facts<'_>, context: Context<'_>) -> BTreeSet<String> {
+    let is_script = facts.kind == Kind::Shell && !facts.missing.is_empty();
+    let Some(files) = context.exists.filter(|_| is_script) else { return BTreeSet::new() };
+    let near = NEAR.iter().filter_map(|path| files.text(facts.file, path));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words =
+        |text: String| -> Vec<String> { text.split(|c| !is_part(c)).map(str::to_owned).collect() };
+    near.chain(files.compose_files(facts.file)).flat_map(words).collect()
+}
+
+/// The files near a script that can pass it variables.
+const NEAR: [&str; 6] =
+    ["Dockerfile", "../Dockerfile", "Containerfile", ".env", ".env.example", "../.env"];
 
 /// Returns whether the file gives a variable a default somewhere, or tests whether it is set.
 fn is_optional(facts: &Facts<'_>, name: &str) -> bool {

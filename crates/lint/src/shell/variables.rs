@@ -56,7 +56,9 @@ impl Reader {
     /// Adds a word to a command. `raw` is its text before variables are resolved.
     ///
     /// An array among the options of `docker run` is replaced with its words, and `$PIP` with `pip`.
+    /// A shell splits the value of a variable without quotes at blanks.
     pub(super) fn add_word(&self, word: Word, raw: &[Char], words: &mut Vec<Word>) {
+        let is_quoted = raw.iter().any(|(c, _)| *c == '"');
         let raw: String = raw.iter().map(|(c, _)| *c).filter(|c| *c != '"').collect();
         let name = raw.strip_prefix('$').map(|rest| rest.trim_matches(['{', '}']));
         let Some(name) = name else { return words.push(word) };
@@ -64,6 +66,7 @@ impl Reader {
         match array.filter(|_| starts_container(words)) {
             Some(array) => words.extend(array.iter().cloned()),
             None if words.is_empty() && is_pip(name) => words.extend(pip(&word)),
+            None if !is_quoted && is_name(name) => words.extend(split(&word)),
             None => words.push(word),
         }
     }
@@ -94,7 +97,12 @@ fn is_pip(name: &str) -> bool {
 fn pip(word: &Word) -> Vec<Word> {
     let is_unknown = word.text.chars().eq(std::iter::once(UNKNOWN));
     let text = if is_unknown { "pip" } else { &word.text };
-    let parts = text.split_whitespace();
+    split(&Word { text: text.to_owned(), line: word.line })
+}
+
+/// Returns the parts of a word between blanks.
+fn split(word: &Word) -> Vec<Word> {
+    let parts = word.text.split_whitespace();
     parts.map(|part| Word { text: part.to_owned(), line: word.line }).collect()
 }
 
@@ -121,6 +129,9 @@ mod tests {
             "2:python3 2:-m 2:pip 2:install 2:a"
         );
         assert_eq!(shown("$MYPIP install a\n"), "1:\u{fffc} 1:install 1:a");
+        assert_eq!(shown("D='A=1 B=2'\nenv $D x\n"), "2:x");
+        assert_eq!(shown("D='--a b'\nx ${D} y\n"), "2:x 2:--a 2:b 2:y");
+        assert_eq!(shown("D='--a b'\nx \"$D\" y\n"), "2:x 2:--a b 2:y");
         for text in ["A=(", "A=(\\", "A=(B=(C=(", "docker run ${[@]}", "docker run $"] {
             commands("x.sh", text);
         }

@@ -342,3 +342,20 @@ fn a_build_uses_what_its_dockerfile_has() {
         expect(rule, IMAGES, file, &text, expected);
     }
 }
+
+/// The ways in which a script gets variables from a file near it, and a file with another name.
+const CALLERS: [Texts; 3] = [
+    &[("Dockerfile", "FROM docker.io/a/b@sha256:1\nARG A_REPO \\\n    A_BRANCH\nRUN /build.sh\n")],
+    &[("compose.yml", "services:\n  a:\n    image: a/b\n    environment:\n      - A_BRANCH\n")],
+    &[("Dockerfile", "FROM docker.io/a/b@sha256:1\nARG MY_A_BRANCH\n")],
+];
+
+#[test]
+fn a_build_that_runs_a_script_passes_it_variables() {
+    let script = "git clone --branch=\"$A_BRANCH\" https://h.example/a\n";
+    let message = &["1 `A_BRANCH` is used, but not defined"];
+    let [build, container, other] = CALLERS;
+    expect("undefined-pin", build, "build.sh", script, &[]);
+    expect("undefined-pin", container, "build.sh", script, &[]);
+    expect("undefined-pin", other, "build.sh", script, message);
+}

@@ -421,7 +421,23 @@ fn is_name_start(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_host;
+    use super::{is_host, is_secret_value};
+
+    #[test]
+    fn the_name_or_the_value_tells_a_secret() {
+        let secret = "Zk3v9Qw7Lx2m";
+        for (name, value, expected) in [
+            ("API_TOKEN", secret, true),
+            ("tracks.a.env.API_TOKEN", secret, true),
+            ("PORT", secret, false),
+            ("PORT", "https://user:Zk3v9Qw7Lx2m@h.example/", true),
+            ("API_TOKEN", "${TOKEN}", false),
+            ("API_TOKEN", "", false),
+            ("a token of mine", "8080", false),
+        ] {
+            assert_eq!(is_secret_value(name, value), expected, "{name}={value}");
+        }
+    }
 
     #[test]
     fn hosts_are_told_from_users() {
