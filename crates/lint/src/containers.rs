@@ -22,7 +22,7 @@ const LOGINS: [&str; 8] = [
 ];
 
 /// Marks a container whose command is a server without a login of its own.
-const SERVES: &str = "--serves";
+pub(crate) const SERVES: &str = "--serves";
 
 /// Marks such a container if its command makes the server listen on all addresses.
 pub(crate) const SERVES_ALL: &str = "--serves-all";
@@ -105,6 +105,8 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
     let is_server = has(&SERVERS) && !command.contains("127.0.0.1");
     let is_open = is_server && command.contains("0.0.0.0");
     let is_inside = is_loopback(command);
+    // Such a container does nothing until someone uses its shell.
+    let is_idle = matches!(command.trim(), "sleep infinity" | "tail -f /dev/null");
     let markers = [
         (has(&["port", " -p ", "-addr", "listen"]), OWN_PORT),
         (has(&LOGINS), LOGIN),
@@ -112,6 +114,7 @@ pub(crate) fn markers(command: &str, line: usize) -> Vec<Word> {
         (is_open, SERVES_ALL),
         (is_parallel(command), PARALLEL),
         (is_inside, LOOPBACK),
+        (is_idle, SHELL),
     ];
     let set = markers.into_iter().filter(|(is_set, _)| *is_set);
     set.map(|(_, marker)| named(marker, None, line)).collect()
@@ -141,6 +144,63 @@ pub(crate) fn named_server(names: &str, options: &[Word]) -> Option<Word> {
     let line = options.first().map_or(1, |one| one.line);
     (is_named && has_gpu).then(|| named(NAMED, None, line))
 }
+
+/// Words of the names of services and images that ask for a login, or are no servers for people.
+const WITH_LOGIN: [&str; 44] = [
+    "ai-dock",
+    "airflow",
+    "authelia",
+    "authentik",
+    "code-server",
+    "dify",
+    "dispatcharr",
+    "emby",
+    "frigate",
+    "gitea",
+    "gitlab",
+    "grafana",
+    "guacamole",
+    "home-assistant",
+    "homeassistant",
+    "immich",
+    "jellyfin",
+    "jupyter",
+    "jupyterlab",
+    "kasm",
+    "keycloak",
+    "label-studio",
+    "librechat",
+    "librephotos",
+    "mariadb",
+    "minio",
+    "mysql",
+    "n8n",
+    "nextcloud",
+    "open-webui",
+    "openwebui",
+    "paperless",
+    "photoprism",
+    "photoview",
+    "plex",
+    "portainer",
+    "postgres",
+    "scriberr",
+    "scrypted",
+    "shinobi",
+    "sunshine",
+    "tabbyapi",
+    "tvheadend",
+    "webtop",
+];
+
+/// Returns the marker for a service whose name or image names a program with a login of its own.
+pub(crate) fn with_login(names: &str, line: usize) -> Option<Word> {
+    let lower = names.to_ascii_lowercase();
+    WITH_LOGIN.iter().any(|one| lower.contains(one)).then(|| named(NAMED_LOGIN, None, line))
+}
+
+/// Marks a container whose name or image names a program with a login of its own.
+pub(crate) const NAMED_LOGIN: &str = "--named-login";
 
 /// Names of variables for the key of the service itself.
 const OWN_KEYS: [&str; 5] =
@@ -308,6 +368,7 @@ fn run(command: &ShellCommand, at: usize, facts: &mut Facts<'_>) {
             let texts: Vec<&str> = words.iter().map(|one| one.text.as_str()).collect();
             container.options.extend(markers(&texts.join(" "), word.line));
             container.options.extend(named_server(text, &container.options));
+            container.options.extend(with_login(text, word.line));
             if is_interactive && is_session(&words) {
                 container.options.push(named(SESSION, None, word.line));
             }

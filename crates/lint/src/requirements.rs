@@ -110,7 +110,7 @@ pub(crate) fn inlined(file: &str, text: &str, exists: &dyn Exists) -> Option<Inl
 }
 
 /// Returns the `-r FILE` of a command as they are written, with the paths and lines.
-fn options(command: &ShellCommand) -> Vec<(String, String, usize)> {
+pub(crate) fn options(command: &ShellCommand) -> Vec<(String, String, usize)> {
     let words = command.texts();
     if !words.contains(&"install") {
         return Vec::new();

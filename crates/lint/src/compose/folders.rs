@@ -5,8 +5,11 @@ use super::base::NAMES;
 use super::host;
 use super::images;
 use super::interpolated;
+use super::order;
 use super::structure::is_override;
+use super::tags;
 use crate::Exists;
+use crate::containers;
 use crate::facts::{Facts, Problem};
 use crate::rules;
 use crate::shell::{ShellCommand, UNKNOWN};
@@ -24,10 +27,14 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let has_base = || NAMES.iter().any(|name| exists.exists(facts.file, name) == Some(true));
     let is_first = !is_override(facts) && (NAMES.contains(&own) || has_base());
     let mut problems = Vec::new();
-    for (_, service) in services.entries() {
+    let mut is_ordered = false;
+    let awaited = order::awaited(services);
+    for (name, service) in services.entries() {
         if service.get("extends").is_some() {
             continue;
         }
+        tags::check(service, facts, exists, &mut problems);
+        order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
         let path = build.and_then(|build| images::path(build, None));
         let text = path.as_deref().and_then(|path| exists.text(facts.file, path));
@@ -36,27 +43,26 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         {
             missing(build, path, facts, exists, &mut problems);
         }
+        let waits = || text.as_deref().is_some_and(|text| order::waits(text, facts, exists));
+        // The first one is enough.
+        if !is_ordered && !waits() {
+            let before = problems.len();
+            order::check(services, name, service, &mut problems);
+            is_ordered = problems.len() > before;
+        }
         // A Dockerfile that exists shows what paths are relative to.
-        if is_first || text.is_some() {
+        if !is_override(facts) || text.is_some() {
             created(service, text.as_deref(), facts, exists, &mut problems);
         }
-        let is_set = |name: &str| {
-            let files = [
-                ".env",
-                ".env.dist",
-                ".env.example",
-                ".env.sample",
-                ".env.template",
-                "env.example",
-                "example.env",
-            ];
-            let start = format!("{name}=");
-            files.iter().filter_map(|file| exists.text(facts.file, file)).any(|env| {
+        let is_set = |variable: &str| {
+            let start = format!("{variable}=");
+            tags::FILES.iter().filter_map(|file| exists.text(facts.file, file)).any(|env| {
                 env.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&start))
             })
         };
         problems.extend(host::replaced(service, &root, &is_set));
         if let Some(text) = &text {
+            problems.extend(opened(service, text));
             hidden(service, build, text, &mut problems);
         }
     }
@@ -144,9 +150,38 @@ fn mounts(service: &Node) -> Vec<Mount> {
 fn user(service: &Node, dockerfile: Option<&str>) -> Option<String> {
     let own = service.get("user").and_then(Node::text).map(interpolated);
     let built = || rules::last_user(&Facts::read("Dockerfile", dockerfile?));
+    let image = || {
+        let image = service.get("image").filter(|_| service.get("build").is_none())?;
+        let image = image.text().map(interpolated)?;
+        let path = rules::image_path(&image);
+        let is_one = |(name, _): &&(&str, &str)| {
+            name.strip_suffix('*').map_or(path == *name, |start| path.starts_with(start))
+        };
+        ORDINARY.iter().find(is_one).map(|(_, user)| (*user).to_owned())
+    };
     let is_last = service.get("build").is_some_and(|build| build.get("target").is_none());
-    own.or_else(|| built().filter(|_| is_last))
+    own.or_else(|| built().filter(|_| is_last)).or_else(image)
 }
+
+/// Images that run as a user other than root, and do not change the owner of their folders.
+const ORDINARY: [(&str, &str); 16] = [
+    ("apache/airflow", "airflow"),
+    ("bitnami/*", "1001"),
+    ("dpage/pgadmin4", "pgadmin"),
+    ("elasticsearch", "elasticsearch"),
+    ("elasticsearch/elasticsearch", "elasticsearch"),
+    ("grafana/grafana*", "grafana"),
+    ("jenkins/jenkins", "jenkins"),
+    ("jupyter/*", "jovyan"),
+    ("langflowai/langflow", "user"),
+    ("mintplexlabs/anythingllm", "anythingllm"),
+    ("n8nio/n8n", "node"),
+    ("nodered/node-red", "node-red"),
+    ("opensearchproject/opensearch", "opensearch"),
+    ("prom/prometheus", "nobody"),
+    ("solr", "solr"),
+    ("sonatype/nexus3", "nexus"),
+];
 
 /// Files that may create the folders before the first start.
 const SETUP: [&str; 9] = [
@@ -184,7 +219,8 @@ fn created(
 ) {
     let Some(user) = user(service, dockerfile) else { return };
     let name = user.split(':').next().unwrap_or_default();
-    let changes = ["chown", "gosu", "setpriv", "su-exec", "sudo"];
+    // A `chown` in the image does not change the mounted folder, and after `USER` it fails.
+    let changes = ["gosu", "setpriv", "su-exec", "sudo"];
     let is_changed = changes.iter().any(|word| dockerfile.is_some_and(|text| text.contains(word)))
         && service.get("user").is_none();
     let is_open = facts.file.contains("podman") || user.contains(UNKNOWN) || is_changed;
@@ -212,6 +248,55 @@ fn created(
         );
         problems.push(Problem { rule: "mount-owner", line: *line, message });
     }
+}
+
+/// Texts of commands in a Dockerfile that start a server without a login.
+const UIS: [&str; 10] = [
+    "comfyui",
+    "gradio",
+    "koboldcpp",
+    "mlflow server",
+    "mlflow ui",
+    "streamlit",
+    "tensorboard",
+    "text-generation-webui",
+    "webui.py",
+    "webui.sh",
+];
+
+/// Signs that a login is set, in the variables of a service or in its Dockerfile.
+const LOGIN_SIGNS: [&str; 6] = ["api_key", "apikey", "auth", "passw", "secret", "token"];
+
+/// Returns the problem if a service publishes the port of a server without a login, which its
+/// Dockerfile starts.
+fn opened(service: &Node, dockerfile: &str) -> Option<Problem> {
+    let mut starts = dockerfile.lines().filter(|line| {
+        ["CMD", "ENTRYPOINT"].iter().any(|name| line.trim_start().starts_with(name))
+    });
+    let replaced = ["command", "entrypoint"].iter().any(|key| service.get(key).is_some());
+    let command = starts.next_back().filter(|_| !replaced)?.replace(['"', '[', ']', ','], " ");
+    let command = command.split_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+    let markers = containers::markers(&command, 1);
+    let is_server = UIS.iter().any(|one| command.contains(one))
+        || markers.iter().any(|one| one.text == containers::SERVES);
+    let environment = service.get("environment").map_or(String::new(), |node| {
+        let names = node.entries().iter().filter_map(|(name, _)| name.text());
+        let items = node.items().iter().filter_map(|item| item.text());
+        names.chain(items).collect::<Vec<_>>().join(" ")
+    });
+    let signs = format!("{command} {environment}").to_ascii_lowercase();
+    let is_closed = LOGIN_SIGNS.iter().any(|one| signs.contains(one))
+        || markers.iter().any(|one| one.text == containers::LOGIN)
+        || service.get("network_mode").is_some();
+    let ports = service.get("ports").map_or(&[][..], Node::items);
+    let port = ports.iter().find(|item| host::is_published(item))?;
+    let text = interpolated(port.text()?);
+    let is_bound = text.matches(':').count() == 2 && !text.starts_with("0.0.0.0:");
+    let message =
+        format!("`{text}` opens the server that the Dockerfile starts, and nothing sets a login")
+            .replace(UNKNOWN, "…");
+    let problem = Problem { rule: "service-open", line: port.line, message };
+    (is_server && !is_closed && !is_bound).then_some(problem)
 }
 
 /// Checks for mounts over folders that the image has filled.

@@ -93,7 +93,7 @@ pub(super) fn replaced(
 }
 
 /// Returns whether an item of `ports` is open to other machines.
-fn is_published(item: &Node) -> bool {
+pub(super) fn is_published(item: &Node) -> bool {
     let address = item.get("host_ip").and_then(Node::text).or_else(|| item.text());
     !address
         .is_some_and(|text| ["127.", "localhost:", "[::1]"].iter().any(|one| text.starts_with(one)))

@@ -7,7 +7,9 @@ mod folders;
 mod host;
 mod images;
 mod keys;
+mod order;
 mod structure;
+mod tags;
 
 use std::collections::BTreeSet;
 
@@ -87,6 +89,16 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
     container.options.extend(is_pytorch.then(|| named(containers::PYTORCH, None, line)));
     container.options.extend(containers::named_server(&image, &container.options));
     container.options.extend(containers::named_server(name, &container.options));
+    container.options.extend(containers::with_login(&format!("{name} {image}"), line));
+    // A program of one's own with a database usually has accounts.
+    let needed = service.get("depends_on").filter(|_| build.is_some());
+    let needed = needed.into_iter().flat_map(|node| {
+        let names = node.entries().iter().filter_map(|(key, _)| key.text());
+        node.items().iter().filter_map(|item| item.text()).chain(names)
+    });
+    let mut databases = needed.filter(|one| DATABASES.iter().any(|own| one.contains(own)));
+    let has_accounts = databases.next().is_some();
+    container.options.extend(has_accounts.then(|| named(containers::NAMED_LOGIN, None, line)));
     container.options.extend(containers::empty_key(&format!("{name} {image}"), &container.options));
     facts.containers.push(container);
     started(service, &image, facts);
@@ -105,6 +117,9 @@ fn service(name_node: &Node, service: &Node, facts: &mut Facts<'_>) {
     }
 }
 
+/// Parts of the names of services with a database for accounts.
+const DATABASES: [&str; 6] = ["database", "db", "maria", "mongo", "mysql", "postgres"];
+
 /// Returns the marker for a service that is built. It has the path of the Dockerfile if the last
 /// stage is built.
 fn dockerfile(build: &Node) -> Word {
@@ -118,6 +133,26 @@ fn dockerfile(build: &Node) -> Word {
     let is_known = !is_other && !is_remote && !path.contains(UNKNOWN) && !file.starts_with('/');
     let path = Some(path.as_str()).filter(|_| is_known);
     named(containers::DOCKERFILE, path, build.line)
+}
+
+/// Returns the scripts that services start, with the lines on which they begin.
+pub(crate) fn scripts(text: &str) -> Vec<(String, usize)> {
+    let Some(root) = yaml::documents(text).into_iter().next() else { return Vec::new() };
+    let services = root.get("services").map_or(&[][..], Node::entries).iter();
+    let nodes = services.flat_map(|(_, service)| {
+        ["entrypoint", "command"].into_iter().filter_map(|key| service.get(key))
+    });
+    let of_list = |node: &Node| {
+        let items = node.items();
+        let is_option = |item: &std::rc::Rc<Node>| item.text().is_some_and(|one| one == "-c");
+        let script = items.get(items.iter().position(is_option)? + 1)?;
+        Some((script.text()?.to_owned(), script.line))
+    };
+    let script = |node: &Node| {
+        let own = node.text().map(|one| (interpolated(one), node.line));
+        own.or_else(|| of_list(node))
+    };
+    nodes.filter_map(script).collect()
 }
 
 /// Adds the facts of the command that a service starts.

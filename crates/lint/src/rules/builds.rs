@@ -1,10 +1,13 @@
 //! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
 
 use super::commands::join;
+use super::stages::{last_stages, parts};
+use super::starts;
 use super::variables::is_plain_base;
+use crate::dockerfile::Instruction;
 use crate::python::is_pip;
-use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::shell::{self, Scope, Setting, ShellCommand, UNKNOWN};
+use crate::{Context, Exists, Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
@@ -19,7 +22,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         }
     }
     search_paths(facts, found);
-    at_start(facts, found);
+    at_start(facts, context, found);
     cache_mounts(facts, found);
     torchvision(facts, found);
 }
@@ -67,33 +70,83 @@ fn torchvision(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Checks for commands of a container's start that install software.
-fn at_start(facts: &Facts<'_>, found: &mut Findings<'_>) {
+fn at_start(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
-    let is_entrypoint = facts.kind == Kind::Shell && name.contains("entrypoint");
+    let is_entrypoint = facts.kind == Kind::Shell
+        && (name.contains("entrypoint") || starts::is_started(facts, context.exists));
+    if facts.kind == Kind::Dockerfile {
+        return in_start(facts, context.exists, found);
+    }
     if !is_entrypoint && !matches!(facts.kind, Kind::Compose | Kind::Manifest) {
         return;
     }
-    for command in &facts.commands {
-        let words: Vec<&str> = command.texts();
-        let program = words[0].rsplit('/').next().unwrap_or_default();
-        let has = |wanted: &str| words.contains(&wanted);
-        let is_package =
-            |word: &&str| !word.starts_with(['-', '.', '/']) && !word.ends_with(".whl");
-        let installs = match program {
-            "apt" | "apt-get" | "apk" | "dnf" | "yum" | "microdnf" => has("install") || has("add"),
-            "git" => has("clone") || has("pull"),
-            _ if is_pip(&words) => {
-                let rest = words.iter().skip_while(|word| **word != "install").skip(1);
-                has("install") && rest.copied().any(|word| is_package(&word))
-            }
-            _ => false,
-        };
-        if installs {
-            let verb = if program == "git" { "fetched" } else { "installed" };
-            let message = format!("software is {verb} with `{program}` when the container starts");
-            return found.add("install-at-start", command.words[0].line, message);
+    if let Some((verb, program, line)) = facts.commands.iter().find_map(installs) {
+        let message = format!("software is {verb} with `{program}` when the container starts");
+        found.add("install-at-start", line, message);
+    }
+}
+
+/// Returns what a command does, with its program and line, if it installs or fetches software.
+fn installs(command: &ShellCommand) -> Option<(&'static str, String, usize)> {
+    let words: Vec<&str> = command.texts();
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let has = |wanted: &str| words.contains(&wanted);
+    let is_package = |word: &&str| !word.starts_with(['-', '.', '/']) && !word.ends_with(".whl");
+    let is_one = match program {
+        "apt" | "apt-get" | "apk" | "dnf" | "yum" | "microdnf" => has("install") || has("add"),
+        "git" => has("clone") || has("pull"),
+        _ if is_pip(&words) => {
+            let rest = words.iter().skip_while(|word| **word != "install").skip(1);
+            has("install") && rest.copied().any(|word| is_package(&word))
+        }
+        _ => false,
+    };
+    let verb = if program == "git" { "fetched" } else { "installed" };
+    is_one.then(|| (verb, program.to_owned(), command.words[0].line))
+}
+
+/// Checks the start of an image, and a script of the image that has no finding of its own.
+fn in_start(facts: &Facts<'_>, exists: Option<&dyn Exists>, found: &mut Findings<'_>) {
+    let all = facts.instructions();
+    let stages = last_stages(facts, all);
+    let own: Vec<&Instruction> = all.iter().filter(|one| stages.contains(&one.stage)).collect();
+    for key in ["ENTRYPOINT", "CMD"] {
+        let Some(start) = own.iter().rev().find(|one| parts(one).0 == key) else { continue };
+        let commands = shell::commands("x.sh", &starts::command_text(parts(start).1));
+        let mut message = commands.iter().find_map(installs).map(|(verb, program, _)| {
+            format!("software is {verb} with `{program}` when the container starts")
+        });
+        let script = exists.and_then(|files| script_of(facts, &own, &commands, files));
+        if let Some((name, text)) = script.filter(|_| message.is_none()) {
+            let first = shell::commands("x.sh", &text).iter().find_map(installs);
+            message = first.map(|(verb, program, line)| {
+                format!(
+                    "software is {verb} with `{program}` when the container starts (`{name}`, line {line})"
+                )
+            });
+        }
+        if let Some(message) = message {
+            return found.add("install-at-start", start.line, message);
         }
     }
+}
+
+/// Returns the name and the text of a script that commands start, if it has no finding of its own.
+fn script_of(
+    facts: &Facts<'_>,
+    own: &[&Instruction],
+    commands: &[ShellCommand],
+    files: &dyn Exists,
+) -> Option<(String, String)> {
+    let file = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_script = |word: &str| word.ends_with(".sh") || word.ends_with("entrypoint");
+    let mut words = commands.iter().flat_map(|one| &one.words);
+    let script = words.find(|word| is_script(&word.text))?;
+    let name = file(&script.text);
+    let image = file(facts.file);
+    let is_reported = name.contains("entrypoint") || starts::DOCKERFILES.contains(&image.as_str());
+    let text = starts::script_text(facts, own, &script.text, files).filter(|_| !is_reported)?;
+    Some((name, text))
 }
 
 /// Checks `docker build … | tee LOG` in a script without `pipefail`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{for_gpu, health, images};
+use super::{addresses, for_gpu, health, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
@@ -36,6 +36,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let container = merged.as_ref().unwrap_or(single);
         images::in_base(facts, container, single, context, found);
         health::of_container(container, found);
+        addresses::of_container(container, found);
         for row in &data().containers {
             let Some(option) = broken(container, row) else { continue };
             // The base file has its own findings.

@@ -44,7 +44,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Returns the name of a program that installs, fetches or builds something, if a command runs it.
-fn step(command: &ShellCommand) -> Option<String> {
+pub(super) fn step(command: &ShellCommand) -> Option<String> {
     let words: Vec<&str> = command.texts();
     let program = words[0].rsplit('/').next().unwrap_or_default();
     let has = |names: &[&str]| words[1..].iter().any(|word| names.contains(word));
@@ -70,7 +70,7 @@ fn step(command: &ShellCommand) -> Option<String> {
 }
 
 /// Returns whether a text makes the shell stop at the first error.
-fn is_strict(text: &str) -> bool {
+pub(super) fn is_strict(text: &str) -> bool {
     let mut options = text.split("set -").skip(1).flat_map(|rest| {
         let end = rest.find([';', '&', '|', '\n']).unwrap_or(rest.len());
         let mut words = rest[..end].split_whitespace();
@@ -190,7 +190,7 @@ fn hidden_chain(commands: &[&ShellCommand], names: &[&str]) -> Option<(usize, St
 }
 
 /// Returns whether a command is the condition of `if` or of a loop.
-fn is_condition(command: &ShellCommand) -> bool {
+pub(super) fn is_condition(command: &ShellCommand) -> bool {
     let last = command.keywords.split(' ').rfind(|word| *word != "!");
     last.is_some_and(|word| matches!(word, "if" | "elif" | "while" | "until"))
 }

@@ -215,7 +215,7 @@ pub(super) fn names_rocm(command: &ShellCommand) -> bool {
 }
 
 /// Programs that only download, build, install or check packages.
-const HELPERS: [&str; 15] = [
+pub(super) const HELPERS: [&str; 15] = [
     "black",
     "build",
     "cmake",

@@ -3,7 +3,7 @@
 
 use super::commands::{join, plain};
 use super::pythons;
-use super::requirements::{replaces, torch_of_base};
+use super::requirements::{FEWEST, is_settled, replaces, torch_of_base};
 use super::stages::{instruction_of, parts};
 use crate::data::matches;
 use crate::dockerfile::Instruction;
@@ -33,7 +33,28 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         python(&place, &project, found);
         torch(&place, &project, found);
         readme(&place, &copied, &project, exists, found);
+        versions(&place, &install, &project, found);
     }
+}
+
+/// Checks for a project most of whose packages have no version.
+fn versions(place: &Place<'_>, install: &Install<'_>, project: &Project, found: &mut Findings<'_>) {
+    let words = place.command.texts();
+    let is_settled = is_settled(&words) || words.contains(&"--no-deps") || words[0] == "uv";
+    let all: Vec<_> = project.dependencies.iter().filter_map(|one| requirement(one)).collect();
+    let open = all.iter().filter(|one| one.is_open()).count();
+    let is_said = || found.places().contains(&(install.line, "index-unpinned"));
+    if is_settled || all.len() < FEWEST || open * 2 <= all.len() || is_said() {
+        return;
+    }
+    let message = format!(
+        "`pyproject.toml` gives no version, or only the oldest one, for {open} of {} packages",
+        all.len()
+    );
+    found.hit(
+        Hit::new("index-unpinned", install.line, message)
+            .help("install with a constraints file that has exact versions, or from a lock"),
+    );
 }
 
 /// A command that installs a project, with its place.

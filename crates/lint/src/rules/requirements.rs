@@ -41,7 +41,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 }
 
 /// Returns whether a command gives the versions in another way.
-fn is_settled(words: &[&str]) -> bool {
+pub(super) fn is_settled(words: &[&str]) -> bool {
     words.iter().any(|word| {
         matches!(*word, "-c" | "--require-hashes" | "--no-index")
             || word.starts_with("--constraint")
@@ -61,15 +61,15 @@ fn is_changed(facts: &Facts<'_>, list: &List) -> bool {
 }
 
 /// Returns the requirements of a list.
-fn requirements_in(text: &str) -> Vec<Requirement<'_>> {
+pub(super) fn requirements_in(text: &str) -> Vec<Requirement<'_>> {
     text.lines().filter_map(requirement).collect()
 }
 
 /// Texts of lists that give versions in another way.
-const SETTLED: [&str; 4] = ["-c ", "--constraint", "--hash", "--require-hashes"];
+pub(super) const SETTLED: [&str; 4] = ["-c ", "--constraint", "--hash", "--require-hashes"];
 
 /// The number of packages of a list from which on their versions matter.
-const FEWEST: usize = 3;
+pub(super) const FEWEST: usize = 3;
 
 /// Checks for a list in which most packages have no version.
 fn open(list: &List, is_changed: bool, found: &mut Findings<'_>) {

@@ -76,7 +76,7 @@ fn script_at(words: &[String]) -> Option<usize> {
 }
 
 /// Returns the text of a script of the image, if a copy says which file it is.
-fn script_text(
+pub(super) fn script_text(
     facts: &Facts<'_>,
     own: &[&Instruction],
     script: &str,
@@ -100,6 +100,32 @@ fn script_text(
         }
     }
     None
+}
+
+/// Returns the command of `CMD` or `ENTRYPOINT` as the text of a script.
+pub(super) fn command_text(rest: &str) -> String {
+    let Ok(list) = serde_json::from_str::<Vec<String>>(rest.trim()) else {
+        return rest.trim().to_owned();
+    };
+    let is_script = |word: &String| word.starts_with('-') && word.ends_with('c');
+    let at = list.iter().position(is_script).filter(|at| *at > 0 && list[at - 1].ends_with("sh"));
+    at.and_then(|at| list.get(at + 1).cloned()).unwrap_or_else(|| list.join(" "))
+}
+
+/// Names of Dockerfiles that are searched for the scripts that they start.
+pub(super) const DOCKERFILES: [&str; 2] = ["Containerfile", "Dockerfile"];
+
+/// Returns whether the Dockerfile beside a script, or in the folder above it, starts it.
+pub(super) fn is_started(facts: &Facts<'_>, files: Option<&dyn Exists>) -> bool {
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let starts = |file: &str| {
+        let text = files.and_then(|files| files.text(facts.file, file)).unwrap_or_default();
+        instructions(&text).iter().any(|one| {
+            let mut words = one.text.split(['/', '"', '\'', ' ', ',']);
+            matches!(&*parts(one).0, "CMD" | "ENTRYPOINT") && words.any(|word| word == name)
+        })
+    };
+    DOCKERFILES.iter().any(|one| starts(one) || starts(&format!("../{one}")))
 }
 
 /// Texts of scripts that use their arguments, or start something that can do so.

@@ -26,9 +26,7 @@ fn a_server_with_a_key_or_without_a_gpu_is_not_reported() {
     };
     let gpu = "    devices: [/dev/kfd, /dev/dri]\n";
     let key = format!("{gpu}    environment: [LLAMA_API_KEY=1]\n");
-    for text in
-        [service("llama", &key), service("llama", ""), service("web", gpu), service("ollama", gpu)]
-    {
+    for text in [service("llama", &key), service("llama", ""), service("open-webui", gpu)] {
         expect("service-open", NONE, &[("compose.yml", &text, &[])]);
     }
 }

@@ -185,7 +185,7 @@ fn only_open_ports_of_services_without_a_login_are_open() {
         ("[::1]:11434:11434", &[]),
         ("localhost:8188:8188", &[]),
         ("${BIND}:11434:11434", &[]),
-        ("8080:8080", &[]),
+        ("127.0.0.1:8080:8080", &[]),
     ] {
         expect("service-open", NONE, &[("compose.yml", &service(port), expected)]);
     }

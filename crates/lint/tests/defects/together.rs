@@ -6,7 +6,7 @@ use lint::{Context, Exists};
 use crate::findings_in;
 
 /// The names and texts of files.
-type Texts = &'static [(&'static str, &'static str)];
+pub(super) type Texts = &'static [(&'static str, &'static str)];
 
 /// A folder in a repository.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Exists for Folder {
 }
 
 /// Checks that a rule has these findings, as `LINE MESSAGE`, in a file of a folder.
-fn expect(rule: &str, files: Texts, file: &str, text: &str, expected: &[&str]) {
+pub(super) fn expect(rule: &str, files: Texts, file: &str, text: &str, expected: &[&str]) {
     let folder = Folder(files);
     let context = Context { exists: Some(&folder), ..Context::default() };
     let found = findings_in(file, text, context);

@@ -18,6 +18,7 @@ mod services;
 mod stages;
 mod steps;
 mod together;
+mod waits;
 
 /// The rule, the file's name, the line, the text.
 pub(crate) type Wrong = (&'static str, &'static str, usize, &'static str);
@@ -43,6 +44,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         failures::WRONG,
         hosts::WRONG,
         steps::WRONG,
+        waits::WRONG,
     ]
     .concat()
 }
