@@ -10,7 +10,7 @@ use crate::forms;
 
 use super::contents::{
     by_package, read_contents, read_gone, read_index, read_module, read_needs, read_program,
-    read_release,
+    read_python, read_release,
 };
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
@@ -43,6 +43,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let programs = reader.rows("program", read_program);
         let gone = reader.rows("gone", read_gone);
         let needs = reader.rows("needs", read_needs);
+        let pythons = reader.rows("python", read_python);
         let modules = reader.rows("module", read_module);
         let indexes = reader.rows("index", read_index);
         let releases = reader.rows("release", read_release);
@@ -59,12 +60,20 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let (mut uid_1000, mut without_lists) = (Vec::new(), Vec::new());
         let mut publishers = BTreeSet::new();
         let mut externally_managed = Vec::new();
+        let (mut with_torch, mut need_torch, mut pin_torch) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut use_torch, mut need_triton, mut small) = (Vec::new(), Vec::new(), Vec::new());
         for (name, repositories) in bases? {
             match name.as_str() {
                 "official" => official.extend(repositories),
                 "publishers" => publishers.extend(repositories),
                 "externally-managed" => externally_managed = repositories,
+                "with-torch" => with_torch = repositories,
+                "need-torch" => need_torch = repositories,
+                "pin-torch" => pin_torch = repositories,
+                "use-torch" => use_torch = repositories,
+                "need-triton" => need_triton = repositories,
                 "uid-1000" => uid_1000 = repositories,
+                "small" => small = repositories,
                 "without-lists" => without_lists = repositories,
                 _ => plain_bases.extend(repositories),
             }
@@ -98,13 +107,20 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             brings: by_package(programs?),
             gone: gone?,
             needs: needs?,
+            pythons: pythons?,
             modules: modules?,
             indexes: indexes?,
             externally_managed,
             uid_1000,
             without_lists,
+            small,
             official,
             publishers,
+            with_torch,
+            need_torch,
+            pin_torch,
+            use_torch,
+            need_triton,
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,

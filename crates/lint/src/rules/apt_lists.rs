@@ -43,7 +43,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
 }
 
 /// Returns whether a stage starts from an image without lists.
-pub(super) fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
+fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
     matches_any(&data().without_lists, &path_and_tag(fixed_base(facts, all, stage)))
 }
 

@@ -1,10 +1,11 @@
 //! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
 
 use super::commands::join;
+use super::folder::is_root;
 use super::variables::is_plain_base;
 use crate::python::is_pip;
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
-use crate::{Context, Facts, Findings, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for (at, command) in facts.commands.iter().enumerate() {
@@ -21,6 +22,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     search_paths(facts, found);
     at_start(facts, found);
     cache_mounts(facts, found);
+    foreign_mounts(facts, found);
     torchvision(facts, found);
 }
 
@@ -166,6 +168,42 @@ fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if !fetching.is_empty() && fetching.iter().all(is_off) {
             let message = "with `--no-cache-dir`, pip does not use the cache that is mounted";
             found.add("cache-mount-unused", own.line, message);
+        }
+    }
+}
+
+/// Checks for cache mounts in the home folder of root in instructions that another user runs.
+fn foreign_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile || !facts.code.contains("type=cache") {
+        return;
+    }
+    let mut user: Option<&str> = None;
+    for own in facts.instructions() {
+        let mut words = own.text.split_whitespace();
+        match words.next().unwrap_or_default().to_ascii_uppercase().as_str() {
+            "FROM" => user = None,
+            "USER" => user = words.next(),
+            "RUN" => {
+                let is_roots = |word: &&str| {
+                    word.starts_with("--mount=")
+                        && word.contains("type=cache")
+                        && ["target=/root/", "dst=/root/"].iter().any(|one| word.contains(one))
+                };
+                let is_given = ["sudo", "CACHE_DIR", "cache-dir"];
+                let is_given = is_given.iter().any(|one| own.text.contains(one))
+                    || facts.text.contains("_CACHE_DIR")
+                    || facts.text.contains("HOME=/root");
+                let other = user.filter(|user| !is_root(user) && !user.contains('$') && !is_given);
+                if let Some(user) = other.filter(|_| words.any(|word| is_roots(&word))) {
+                    let message =
+                        format!("`{user}` does not use the cache in /root that is mounted");
+                    let hit = Hit::new("cache-mount-unused", own.line, message);
+                    return found.hit(hit.help(format!(
+                        "mount it into the home folder of `{user}`, with `uid=` and `gid=`"
+                    )));
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -5,11 +5,13 @@ use super::stages::{is_own, last_stages};
 use crate::data::{data, matches_any};
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    if facts.kind == Kind::Dockerfile && !has_other_python(facts) {
-        refused(facts, found);
+    match facts.kind {
+        Kind::Dockerfile if !has_other_python(facts) => refused(facts, found),
+        Kind::Shell if !has_other_python(facts) => on_host(facts, found),
+        _ => {}
     }
 }
 
@@ -40,6 +42,29 @@ fn has_other_python(facts: &Facts<'_>) -> bool {
 /// Options with which pip does not write to the distribution's folders.
 const ELSEWHERE: [&str; 7] =
     ["--dry-run", "--prefix", "--python", "--root", "--target", "-t", "download"];
+
+/// Checks for pip in a script that changes a host with Debian or Ubuntu.
+fn on_host(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let is_host = ["sudo apt", "sudo -E apt"].iter().any(|text| facts.code.contains(text));
+    let is_container =
+        ["docker run", "podman run", "docker exec", "DOCKER", "virtualenv", "pipenv"];
+    if !is_host || is_container.iter().any(|text| facts.code.contains(text)) {
+        return;
+    }
+    let is_system = |one: &&ShellCommand| {
+        let words = one.texts();
+        let option = |word: &&str| ELSEWHERE.contains(&word.split('=').next().unwrap_or(word));
+        matches!(words[0], "pip" | "pip3" | "python3" | "/usr/bin/python3" | "/usr/bin/pip3")
+            && is_pip(&words)
+            && words.contains(&"install")
+            && !words.iter().any(option)
+    };
+    if let Some(command) = facts.commands.iter().find(is_system) {
+        let message = "pip refuses to change the Python of current releases of Debian and Ubuntu";
+        let hit = Hit::new("pip-refused", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
 
 /// Checks for pip without `--break-system-packages` on distributions that refuse it.
 fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ::names::GfxVersion;
 use ::pins::Releases;
 
+use super::stages::{instruction_of, parts};
 use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
@@ -398,7 +399,8 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
         found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
     }
-    if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
+    let is_start = *scope == Scope::Command && is_of_start(facts, line);
+    if !facts.target.is_known(context) && (is_in(*scope, Place::Kept) || is_start) {
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
     }
@@ -422,6 +424,12 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             found.hit(hit);
         }
     }
+}
+
+/// Returns whether a line belongs to the command that an image starts.
+fn is_of_start(facts: &Facts<'_>, line: usize) -> bool {
+    let all = if facts.kind == Kind::Dockerfile { facts.instructions() } else { &[] };
+    instruction_of(all, line).is_some_and(|own| matches!(&*parts(own).0, "CMD" | "ENTRYPOINT"))
 }
 
 /// Checks for an override that selects a GPU other than the one that the image is for.

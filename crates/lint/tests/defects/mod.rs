@@ -8,6 +8,7 @@ mod contents;
 mod failures;
 mod fresh;
 mod growth;
+mod held;
 mod heldout;
 mod hosts;
 mod installs;
