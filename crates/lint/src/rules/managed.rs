@@ -2,7 +2,7 @@
 
 use super::images;
 use super::stages::{is_own, last_stages};
-use crate::data::{data, matches_any};
+use crate::data::{ReleaseRow, data, matches_any};
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
 use crate::{Facts, Findings, Hit, Kind, Severity};
@@ -10,7 +10,7 @@ use crate::{Facts, Findings, Hit, Kind, Severity};
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Dockerfile if !has_other_python(facts) => refused(facts, found),
-        Kind::Shell if !has_other_python(facts) => on_host(facts, found),
+        Kind::Shell => on_host(facts, found),
         _ => {}
     }
 }
@@ -43,23 +43,55 @@ fn has_other_python(facts: &Facts<'_>) -> bool {
 const ELSEWHERE: [&str; 7] =
     ["--dry-run", "--prefix", "--python", "--root", "--target", "-t", "download"];
 
+/// Texts, in lower case, of scripts that use another Python, or change what pip may do.
+const OTHER_IN_SCRIPT: [&str; 15] = [
+    "activate",
+    "alternatives",
+    "break",
+    "conda",
+    "container",
+    "deadsnakes",
+    "docker",
+    "externally",
+    "get-pip",
+    "mamba",
+    "pip.conf",
+    "pipx",
+    "pyenv",
+    "uv ",
+    "env ",
+];
+
+/// Returns whether a script in lower case names a release of a distribution, which may be an old one.
+fn names_release(lower: &str) -> bool {
+    let number = |row: &ReleaseRow| row.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let is_named = |name: &str| name.len() > 2 && lower.contains(name);
+    data()
+        .releases
+        .iter()
+        .any(|row| is_named(&number(row)) || row.codename.as_deref().is_some_and(is_named))
+}
+
 /// Checks for pip in a script that changes a host with Debian or Ubuntu.
 fn on_host(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let is_host = ["sudo apt", "sudo -E apt"].iter().any(|text| facts.code.contains(text));
-    let is_container =
-        ["docker run", "podman run", "docker exec", "DOCKER", "virtualenv", "pipenv"];
-    if !is_host || is_container.iter().any(|text| facts.code.contains(text)) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has_other = OTHER_IN_SCRIPT.iter().any(|text| lower.contains(text));
+    if !lower.contains("sudo apt") || has_other || lower.contains("venv") || names_release(&lower) {
         return;
     }
+    let installs = |one: &ShellCommand| one.words.iter().any(|word| word.text == "install");
+    let is_apt = |one: &ShellCommand| matches!(&*one.words[0].text, "apt" | "apt-get");
     let is_system = |one: &&ShellCommand| {
         let words = one.texts();
         let option = |word: &&str| ELSEWHERE.contains(&word.split('=').next().unwrap_or(word));
-        matches!(words[0], "pip" | "pip3" | "python3" | "/usr/bin/python3" | "/usr/bin/pip3")
+        matches!(words[0], "pip" | "pip3" | "python3")
             && is_pip(&words)
-            && words.contains(&"install")
+            && installs(one)
             && !words.iter().any(option)
     };
-    if let Some(command) = facts.commands.iter().find(is_system) {
+    let has_pip = |one: &ShellCommand| one.words.iter().any(|word| word.text == "python3-pip");
+    let is_own = facts.commands.iter().any(|one| is_apt(one) && has_pip(one));
+    if let Some(command) = facts.commands.iter().find(is_system).filter(|_| is_own) {
         let message = "pip refuses to change the Python of current releases of Debian and Ubuntu";
         let hit = Hit::new("pip-refused", command.words[0].line, message);
         found.hit(hit.at_most(Severity::Information));

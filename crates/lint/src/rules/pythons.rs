@@ -250,7 +250,9 @@ fn required(
     let own = command_of(facts, package).and_then(python_of);
     let Some(used) = python.filter(|one| own.is_none_or(|own| own == one.version)) else { return };
     let is_other = command_of(facts, package).is_some_and(|one| !installs(one));
-    if package.is_special || is_other || found.places().contains(&(package.line, "wheel-python")) {
+    let is_known = |rule: &'static str| found.places().contains(&(package.line, rule));
+    // The first package of a line is enough.
+    if package.is_special || is_other || is_known("wheel-python") || is_known("python-other") {
         return;
     }
     let is_about = |row: &&PythonRow| {

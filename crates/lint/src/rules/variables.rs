@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use ::names::GfxVersion;
 use ::pins::Releases;
 
-use super::stages::{instruction_of, parts};
 use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
@@ -15,8 +14,32 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     each(facts, context, found);
+    if facts.kind == Kind::Dockerfile {
+        at_start(facts, context, found);
+    }
     duplicates(facts, found);
     undefined(facts, context, found);
+}
+
+/// Checks for overrides in the command that an image starts: `ENTRYPOINT NAME=VALUE program`.
+fn at_start(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let start = format!("{}=", ::pins::OVERRIDE);
+    let starts = ["CMD", "ENTRYPOINT"];
+    for own in facts.instructions() {
+        let name = own.text.split_whitespace().next().unwrap_or_default();
+        if !starts.iter().any(|one| name.eq_ignore_ascii_case(one)) || !own.text.contains(&start) {
+            continue;
+        }
+        for line in own.line..=own.last {
+            let Some((_, rest)) = facts.line(line).split_once(&start) else { continue };
+            let value = rest.trim_start_matches(['"', '\'']);
+            let value = value.split([' ', '"', '\'', ';']).next().unwrap_or_default();
+            if !value.contains('$') {
+                let setting = Setting::new(::pins::OVERRIDE, value, line, Scope::Run);
+                spoof(facts, &setting, context, found);
+            }
+        }
+    }
 }
 
 /// Checks each variable on its own.
@@ -399,8 +422,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let is_sure = !facts.target.is_doubted() && name == ::pins::OVERRIDE;
         found.hit(if is_sure { hit } else { hit.at_most(Severity::Warning) });
     }
-    let is_start = *scope == Scope::Command && is_of_start(facts, line);
-    if !facts.target.is_known(context) && (is_in(*scope, Place::Kept) || is_start) {
+    if !facts.target.is_known(context) && is_in(*scope, Place::Kept) {
         let message = format!("`{name}={value}` is set, and the file names no GPU");
         return found.add("hsa-override-any-gpu", line, message);
     }
@@ -424,12 +446,6 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
             found.hit(hit);
         }
     }
-}
-
-/// Returns whether a line belongs to the command that an image starts.
-fn is_of_start(facts: &Facts<'_>, line: usize) -> bool {
-    let all = if facts.kind == Kind::Dockerfile { facts.instructions() } else { &[] };
-    instruction_of(all, line).is_some_and(|own| matches!(&*parts(own).0, "CMD" | "ENTRYPOINT"))
 }
 
 /// Checks for an override that selects a GPU other than the one that the image is for.

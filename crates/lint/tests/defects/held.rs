@@ -15,7 +15,7 @@ fn a_rocm_torch_is_held_by_constraints() {
     for (rest, expected) in [
         ("RUN pip install peft", vec!["2 information"]),
         ("RUN pip install \\\n    jupyter \\\n    torchtune", vec!["4 information"]),
-        ("RUN pip install torchvision==0.25.0", vec!["2 information"]),
+        ("RUN pip install xformers==0.0.33", vec!["2 information"]),
         (
             "RUN git clone https://github.com/comfyanonymous/ComfyUI.git /c\nRUN pip install -r /c/requirements.txt",
             vec!["3 information"],
@@ -385,6 +385,11 @@ fn current_releases_refuse_pip() {
                 "sudo apt install -y python3-pip\npip3 install --break-system-packages flask\n",
                 &[],
             ),
+            (
+                "a.sh",
+                "sudo apt install -y python3-pip # Ubuntu 22.04\necho jammy\npip3 install flask\n",
+                &[],
+            ),
             ("a.sh", "sudo dnf install -y python3-pip\npip3 install flask\n", &[]),
         ],
     );
@@ -398,7 +403,15 @@ fn images_without_package_lists_are_known() {
     expect(
         "package-lists-missing",
         NONE,
-        &[("Dockerfile", &amd, &["2 error"]), ("Dockerfile", &own, &[])],
+        &[
+            ("Dockerfile", &amd, &["2 error"]),
+            ("Dockerfile", &own, &[]),
+            ("a.sh", "set -e\napt install -y git\n", &["2 information"]),
+            ("a.sh", "apt-get update\napt install -y git\n", &[]),
+            ("a.sh", "sudo apt install -y git\n", &[]),
+            ("a.sh", "if true; then\n  apt install -y git\nfi\n", &[]),
+            ("a.sh", "apt install -y ./a.deb\n", &[]),
+        ],
     );
 }
 
