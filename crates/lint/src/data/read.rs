@@ -1,6 +1,6 @@
 //! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
@@ -56,28 +56,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let readers = reader.rows("reader", read_reader);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
-        let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
-        let (mut uid_1000, mut without_lists) = (Vec::new(), Vec::new());
-        let mut publishers = BTreeSet::new();
-        let mut externally_managed = Vec::new();
-        let (mut with_torch, mut need_torch, mut pin_torch) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut use_torch, mut need_triton, mut small) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, repositories) in bases? {
-            match name.as_str() {
-                "official" => official.extend(repositories),
-                "publishers" => publishers.extend(repositories),
-                "externally-managed" => externally_managed = repositories,
-                "with-torch" => with_torch = repositories,
-                "need-torch" => need_torch = repositories,
-                "pin-torch" => pin_torch = repositories,
-                "use-torch" => use_torch = repositories,
-                "need-triton" => need_triton = repositories,
-                "uid-1000" => uid_1000 = repositories,
-                "small" => small = repositories,
-                "without-lists" => without_lists = repositories,
-                _ => plain_bases.extend(repositories),
-            }
-        }
+        let mut bases: BTreeMap<String, Vec<String>> = bases?.into_iter().collect();
+        let mut take = |name: &str| bases.remove(name).unwrap_or_default();
         for (name, row) in ollama? {
             match name.as_str() {
                 "never" => ollama_never = row,
@@ -102,7 +82,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             readers: readers?,
             quadlets: quadlets?,
             sections: sections?,
-            plain_bases,
+            plain_bases: take("plain"),
             contents: contents?,
             brings: by_package(programs?),
             gone: gone?,
@@ -110,17 +90,17 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             pythons: pythons?,
             modules: modules?,
             indexes: indexes?,
-            externally_managed,
-            uid_1000,
-            without_lists,
-            small,
-            official,
-            publishers,
-            with_torch,
-            need_torch,
-            pin_torch,
-            use_torch,
-            need_triton,
+            externally_managed: take("externally-managed"),
+            uid_1000: take("uid-1000"),
+            without_lists: take("without-lists"),
+            small: take("small"),
+            official: take("official").into_iter().collect(),
+            publishers: take("publishers").into_iter().collect(),
+            with_torch: take("with-torch"),
+            need_torch: take("need-torch"),
+            pin_torch: take("pin-torch"),
+            use_torch: take("use-torch"),
+            need_triton: take("need-triton"),
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,

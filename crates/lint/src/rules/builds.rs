@@ -193,13 +193,14 @@ fn foreign_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 let is_given = is_given.iter().any(|one| own.text.contains(one))
                     || facts.text.contains("_CACHE_DIR")
                     || facts.text.contains("HOME=/root");
-                let other = user.filter(|user| !is_root(user) && !user.contains('$') && !is_given);
-                if let Some(user) = other.filter(|_| words.any(|word| is_roots(&word))) {
+                let is_other = |name: &&str| !is_root(name) && !name.contains('$') && !is_given;
+                let other = user.filter(is_other);
+                if let Some(name) = other.filter(|_| words.any(|word| is_roots(&word))) {
                     let message =
-                        format!("`{user}` does not use the cache in /root that is mounted");
+                        format!("`{name}` does not use the cache in /root that is mounted");
                     let hit = Hit::new("cache-mount-unused", own.line, message);
                     return found.hit(hit.help(format!(
-                        "mount it into the home folder of `{user}`, with `uid=` and `gid=`"
+                        "mount it into the home folder of `{name}`, with `uid=` and `gid=`"
                     )));
                 }
             }

@@ -109,8 +109,8 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             continue;
         }
         let Some((cause, line)) = cause(facts, command, number, context) else { continue };
-        let is_again = found.places().iter().any(|(at, rule)| {
-            *at == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
+        let is_again = found.places().iter().any(|(place, rule)| {
+            *place == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
         });
         if !is_again {
             let message = format!("nothing holds the ROCm build of torch while {cause}");

@@ -248,7 +248,9 @@ fn required(
     found: &mut Findings<'_>,
 ) {
     let own = command_of(facts, package).and_then(python_of);
-    let Some(used) = python.filter(|one| own.is_none_or(|own| own == one.version)) else { return };
+    let Some(used) = python.filter(|one| own.is_none_or(|named| named == one.version)) else {
+        return;
+    };
     let is_other = command_of(facts, package).is_some_and(|one| !installs(one));
     let is_known = |rule: &'static str| found.places().contains(&(package.line, rule));
     // The first package of a line is enough.
@@ -259,11 +261,12 @@ fn required(
         let version = package.version.as_deref();
         row.packages.contains(&package.name)
             && (row.releases.is_empty()
-                || version.is_some_and(|own| row.releases.iter().any(|one| one.contains(own))))
+                || version.is_some_and(|exact| row.releases.iter().any(|one| one.contains(exact))))
     };
     for row in data().pythons.iter().filter(is_about) {
         let Some(range) = refused(row, used.version) else { continue };
-        let release = package.version.as_ref().map(|own| format!(" `{own}`")).unwrap_or_default();
+        let release =
+            package.version.as_ref().map(|exact| format!(" `{exact}`")).unwrap_or_default();
         let message = format!(
             "`{}`{release} is for Python {range}, but `{}` has Python {}",
             package.name, used.base, used.version

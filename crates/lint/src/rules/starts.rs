@@ -279,7 +279,7 @@ fn local_by_default(
     let Some(first) = start.entry.or(start.command) else { return };
     let lower = facts.text.to_ascii_lowercase();
     if !own.iter().any(|one| parts(one).0 == "EXPOSE")
-        || OTHER_WAYS.iter().any(|text| lower.contains(text))
+        || OTHER_WAYS.iter().any(|way| lower.contains(way))
         || !is_known_base(facts, facts.stages.len())
     {
         return;
@@ -294,12 +294,12 @@ fn local_by_default(
     let server = LOCAL.iter().find(|(name, _)| program == Some(*name));
     let Some((name, others)) = server else { return };
     let chooses =
-        |text: &str| others.iter().any(|other| text.contains(other)) || text.contains("0.0.0.0");
+        |place: &str| others.iter().any(|other| place.contains(other)) || names_all(place);
     let files = context.exists.map_or_else(Vec::new, |files| files.compose_files(facts.file));
     if text.contains("--help")
         || chooses(&text)
         || chooses(facts.text)
-        || files.iter().any(|text| chooses(text))
+        || files.iter().any(|file| chooses(file))
     {
         return;
     }

@@ -114,24 +114,24 @@ pub(super) fn unnamed(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
     // On a host, the Makefiles find the GPU.
     if facts.kind == Kind::Dockerfile {
-        let option = |one: &ShellCommand| {
+        let made = |one: &ShellCommand| {
             let is_make = one.words[0].text.ends_with("make");
             one.words.iter().find(|word| is_make && MAKE_OPTIONS.contains(&&*word.text)).cloned()
         };
-        let makes = facts.commands.iter().find_map(option);
+        let makes = facts.commands.iter().find_map(made);
         let is_on = |one: &&Setting| {
             let value = one.value.to_ascii_lowercase();
-            let has = |option: &str| {
-                ["on", "1", "true"].iter().any(|on| value.contains(&format!("{option}{on}")))
+            let has = |name: &str| {
+                ["on", "1", "true"].iter().any(|on| value.contains(&format!("{name}{on}")))
             };
-            one.name == "CMAKE_ARGS" && HIP_OPTIONS.iter().any(|option| has(option))
+            one.name == "CMAKE_ARGS" && HIP_OPTIONS.iter().any(|name| has(name))
         };
         let setting = facts.settings.iter().find(is_on);
-        let option = makes.map(|word| (word.line, word.text));
-        let option = option.or_else(|| setting.map(|one| (one.line, one.value.clone())));
-        if let Some((line, option)) = option {
-            let option = option.replace(UNKNOWN, "…");
-            let message = format!("a build with `{option}` has no GPU target");
+        let own = makes.map(|word| (word.line, word.text));
+        if let Some((line, text)) = own.or_else(|| setting.map(|one| (one.line, one.value.clone())))
+        {
+            let shown = text.replace(UNKNOWN, "…");
+            let message = format!("a build with `{shown}` has no GPU target");
             found.add("gpu-target-missing", line, message);
         }
     }
