@@ -69,6 +69,31 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 /// A release that is newer than all others.
 const NEWEST: &str = "999999";
 
+/// Packages that require another one without an upper limit.
+const BRINGS: [(&str, &str); 2] = [("torchvision", "numpy"), ("diffusers", "huggingface-hub")];
+
+/// Packages whose releases limit what others can be.
+const LIMITS: [&str; 8] = [
+    "gradio",
+    "numba",
+    "onnxruntime",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "tensorflow",
+    "transformers",
+];
+
+/// Returns whether a package that is not named comes with another one, in its newest release.
+fn is_brought(group: &Group<'_>, name: &str) -> bool {
+    let has = |other: &str| group.packages.iter().any(|one| one.name == other);
+    let is_limited = group
+        .packages
+        .iter()
+        .any(|one| one.version.is_some() && LIMITS.contains(&one.name.as_str()));
+    !is_limited && BRINGS.iter().any(|(package, brought)| *brought == name && has(package))
+}
+
 /// Checks for an old release whose neighbour has no upper limit, so that pip takes the newest one.
 fn newest(group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(compat) = context.compat else { return };
@@ -80,8 +105,11 @@ fn newest(group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             let is_bad = row.releases.iter().any(|one| one.contains(version));
             let is_newest = !releases.end_before(NEWEST);
             let mut all = group.packages.iter().filter(|one| one.name == *other).peekable();
-            let is_open = all.peek().is_some()
-                && all.all(|one| one.version.is_none() && !one.is_limited && !one.is_special);
+            let is_open = if all.peek().is_some() {
+                all.all(|one| one.version.is_none() && !one.is_limited && !one.is_special)
+            } else {
+                is_brought(group, other)
+            };
             if is_bad && is_newest && is_open {
                 let name = &package.name;
                 let message = format!(

@@ -135,6 +135,8 @@ fn an_old_release_needs_an_upper_limit_for_its_neighbour() {
         ("torch==1.13.1+rocm5.2\nnumpy==1.26.4\n", vec![]),
         ("torch==2.4.1\nnumpy\n", vec![]),
         ("torch==1.13.1+rocm5.2\n", vec![]),
+        ("torch==1.13.1+rocm5.2\ntorchvision==0.14.1+rocm5.2\n", vec!["1 information"]),
+        ("torch==1.13.1+rocm5.2\ntorchvision==0.14.1+rocm5.2\nscipy==1.10.1\n", vec![]),
         ("diffusers==0.27.2\nhuggingface_hub\n", vec!["1 information"]),
         ("diffusers==0.27.2\nhuggingface_hub==0.30.0\n", vec!["1 warning"]),
         ("diffusers==0.31.0\nhuggingface_hub\n", vec![]),
@@ -418,6 +420,12 @@ fn images_without_package_lists_are_known() {
 #[test]
 fn names_that_are_nearly_right_are_wrong() {
     for (rule, file, wrong, right) in [
+        (
+            "package-needs-program",
+            "requirements.txt",
+            "wxPython\n",
+            "wxPython; sys_platform == \"win32\"\n",
+        ),
         ("jobs-unlimited", "a.sh", "make -j$(proc)\n", "make -j$(nproc)\n"),
         (
             "missing-file",
