@@ -55,7 +55,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
         }
         together(facts, group, context, found);
-        newest(group, context, found);
+        newest(facts, group, context, found);
     }
     let mut reported = BTreeSet::new();
     for command in &facts.commands {
@@ -95,8 +95,11 @@ fn is_brought(group: &Group<'_>, name: &str) -> bool {
 }
 
 /// Checks for an old release whose neighbour has no upper limit, so that pip takes the newest one.
-fn newest(group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+fn newest(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let Some(compat) = context.compat else { return };
+    // Another list or command can hold a package that is not named here.
+    let is_whole = facts.kind == Kind::Dockerfile
+        && !["-r ", "requirements", "numpy", "hub"].iter().any(|one| facts.code.contains(one));
     for package in &group.packages {
         let Some(version) = group.versions.get(&package.name) else { continue };
         for row in compat.bad.values().filter(|row| row.package == package.name) {
@@ -108,7 +111,7 @@ fn newest(group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             let is_open = if all.peek().is_some() {
                 all.all(|one| one.version.is_none() && !one.is_limited && !one.is_special)
             } else {
-                is_brought(group, other)
+                is_whole && is_brought(group, other)
             };
             if is_bad && is_newest && is_open {
                 let name = &package.name;
@@ -118,7 +121,7 @@ fn newest(group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
                 );
                 let hit = Hit::new("known-bad-version", package.line, message);
                 let hit = hit.compat(&row.evidence).at_most(Severity::Information);
-                found.hit(hit.help(format!("use {}", row.instead)));
+                return found.hit(hit.help(format!("use {}", row.instead)));
             }
         }
     }

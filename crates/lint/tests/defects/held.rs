@@ -135,8 +135,6 @@ fn an_old_release_needs_an_upper_limit_for_its_neighbour() {
         ("torch==1.13.1+rocm5.2\nnumpy==1.26.4\n", vec![]),
         ("torch==2.4.1\nnumpy\n", vec![]),
         ("torch==1.13.1+rocm5.2\n", vec![]),
-        ("torch==1.13.1+rocm5.2\ntorchvision==0.14.1+rocm5.2\n", vec!["1 information"]),
-        ("torch==1.13.1+rocm5.2\ntorchvision==0.14.1+rocm5.2\nscipy==1.10.1\n", vec![]),
         ("diffusers==0.27.2\nhuggingface_hub\n", vec!["1 information"]),
         ("diffusers==0.27.2\nhuggingface_hub==0.30.0\n", vec!["1 warning"]),
         ("diffusers==0.31.0\nhuggingface_hub\n", vec![]),
@@ -147,6 +145,27 @@ fn an_old_release_needs_an_upper_limit_for_its_neighbour() {
             found.into_iter().map(|one| if one == "1 error" { "1 warning" } else { one }).collect();
         assert_eq!(found, expected, "{list}");
     }
+}
+
+#[test]
+fn a_package_brings_its_neighbour_without_a_limit() {
+    let image = |rest: &str| {
+        format!(
+            "FROM docker.io/library/python:3.10@sha256:1\nRUN pip install torch==1.13.1 torchvision==0.14.1{rest}\n"
+        )
+    };
+    let (plain, limited) = (image(""), image(" scipy==1.10.1"));
+    let (listed, apart) = (image(" -r requirements.txt"), image(" && pip install 'numpy<2'"));
+    expect(
+        "known-bad-version",
+        NONE,
+        &[
+            ("Dockerfile", &plain, &["2 information"]),
+            ("Dockerfile", &limited, &[]),
+            ("Dockerfile", &listed, &[]),
+            ("Dockerfile", &apart, &[]),
+        ],
+    );
 }
 
 #[test]
