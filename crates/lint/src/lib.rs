@@ -155,14 +155,16 @@ fn together<'a>(
 }
 
 /// The rules about packages that depend on the image or on other packages.
-const TOGETHER: [&str; 11] = [
+const TOGETHER: [&str; 13] = [
     "cpu-package",
     "cuda-package",
+    "known-bad-version",
     "no-such-version",
     "package-needs-program",
     "packages-do-not-match",
     "packages-same-module",
     "package-other-system",
+    "python-other",
     "rocm-twice",
     "torch-kept",
     "torch-replaced",

@@ -23,6 +23,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         host::check(service, &mut problems);
         types(service, facts.text, &mut problems);
         mounts(service, &mut problems);
+        windows(service, facts, &mut problems);
         replaced(service, &mut problems);
         added(service, &lines, &mut problems);
         if is_whole(root, facts.file) {
@@ -132,6 +133,26 @@ fn mounts(service: &Node, problems: &mut Vec<Problem>) {
         let is_option = matches!(target, "ro" | "rw" | "z" | "Z");
         if is_relative && !is_option && source.len() > 1 && !text.contains('$') {
             let message = format!("`{target}` is not an absolute path");
+            problems.push(Problem { rule: "mount-path", line: item.line, message });
+        }
+    }
+}
+
+/// Checks for a mount of a folder of Windows in a file for AMD GPUs on Linux.
+fn windows(service: &Node, facts: &Facts<'_>, problems: &mut Vec<Problem>) {
+    let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    if !has(&["/dev/kfd", "/dev/dri", "rocm"]) || has(&["windows", "wsl", "/dev/dxg"]) {
+        return;
+    }
+    for item in service.get("volumes").map_or(&[][..], Node::items) {
+        let source = item.text().or_else(|| item.get("source").and_then(Node::text));
+        let mut letters = source.unwrap_or_default().chars();
+        let is_drive = letters.next().is_some_and(|c| c.is_ascii_alphabetic())
+            && letters.next() == Some(':')
+            && matches!(letters.next(), Some('/' | '\\'));
+        if let Some(source) = source.filter(|_| is_drive) {
+            let message = format!("`{source}` is a path of Windows, which Linux does not have");
             problems.push(Problem { rule: "mount-path", line: item.line, message });
         }
     }

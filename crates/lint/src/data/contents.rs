@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pins::reader::{Report, Reported};
 
 use super::read::{Named, line, lower, releases};
-use super::{ContentsRow, GoneRow, IndexRow, ModuleRow, NeedsRow, ReleaseRow};
+use super::{ContentsRow, GoneRow, IndexRow, ModuleRow, NeedsRow, PythonRow, ReleaseRow};
 use crate::forms;
 
 pub(super) fn read_contents(
@@ -111,6 +111,25 @@ pub(super) fn read_needs(report: &mut Report<'_>, named: &Named<'_>) -> Result<N
         needs: needs?,
         unless: unless?,
         images: images?,
+        evidence: evidence?,
+    })
+}
+
+pub(super) fn read_python(
+    report: &mut Report<'_>,
+    named: &Named<'_>,
+) -> Result<PythonRow, Reported> {
+    named.table.check_form(report, forms::PYTHON.keys);
+    let packages = named.table.texts(report, "packages", "numpy", line);
+    let projects = named.table.texts(report, "projects", "open-webui/open-webui", line);
+    let own = named.table.texts(report, "releases", "2.3 or newer", releases);
+    let python = named.table.texts(report, "python", "3.11 or newer", releases);
+    let evidence = named.evidence(report);
+    Ok(PythonRow {
+        packages: packages?,
+        projects: projects?,
+        releases: own?,
+        python: python?,
         evidence: evidence?,
     })
 }

@@ -139,6 +139,8 @@ pub struct Data {
     pub(crate) gone: Vec<GoneRow>,
     /// Python packages that need programs or libraries of the system.
     pub(crate) needs: Vec<NeedsRow>,
+    /// The versions of Python that releases of packages are for.
+    pub(crate) pythons: Vec<PythonRow>,
     /// Python packages that contain the same module.
     pub(crate) modules: Vec<ModuleRow>,
     /// PyTorch's indexes for ROCm.
@@ -147,12 +149,23 @@ pub struct Data {
     pub(crate) externally_managed: Vec<String>,
     /// Patterns of images that contain no package lists of apt.
     pub(crate) without_lists: Vec<String>,
+    /// Patterns of images that contain hardly more than a distribution, Python or Node.js.
+    pub(crate) small: Vec<String>,
     /// Patterns of images that have a user with the UID 1000.
     pub(crate) uid_1000: Vec<String>,
     /// Docker Official Images, whose names on Docker Hub have no namespace.
     pub(crate) official: BTreeSet<String>,
     /// Owners on Docker Hub that keep the tags of releases.
     pub(crate) publishers: BTreeSet<String>,
+    /// Images that contain a ROCm build of torch.
+    pub(crate) with_torch: Vec<String>,
+    /// Python packages that require torch, those that require one release of it, and repositories of
+    /// projects that do.
+    pub(crate) need_torch: Vec<String>,
+    pub(crate) pin_torch: Vec<String>,
+    pub(crate) use_torch: Vec<String>,
+    /// Python packages that require `triton` by this name.
+    pub(crate) need_triton: Vec<String>,
     /// Releases of distributions.
     pub(crate) releases: Vec<ReleaseRow>,
     /// Releases of torch with the packages that are built for them.
@@ -366,6 +379,18 @@ pub(crate) struct GoneRow {
     pub(crate) instead: Option<String>,
     /// Whether other repositories have the packages, so that the row applies only to official images.
     pub(crate) is_elsewhere: bool,
+}
+
+/// The versions of Python that releases of packages are for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PythonRow {
+    pub(crate) packages: Vec<String>,
+    /// The ends of the addresses of repositories.
+    pub(crate) projects: Vec<String>,
+    /// The releases of the packages; empty if the row is about all.
+    pub(crate) releases: Vec<Releases>,
+    pub(crate) python: Vec<Releases>,
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// Python packages that contain the same module.

@@ -1,6 +1,6 @@
 //! Reads `versions/lint.toml`. All problems are reported at once, each with its position.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use names::GpuTarget;
 use pins::reader::{Entry, Report, Reported, Table, Wrong, collect, document, list, quote, wrong};
@@ -10,7 +10,7 @@ use crate::forms;
 
 use super::contents::{
     by_package, read_contents, read_gone, read_index, read_module, read_needs, read_program,
-    read_release,
+    read_python, read_release,
 };
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
@@ -43,6 +43,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let programs = reader.rows("program", read_program);
         let gone = reader.rows("gone", read_gone);
         let needs = reader.rows("needs", read_needs);
+        let pythons = reader.rows("python", read_python);
         let modules = reader.rows("module", read_module);
         let indexes = reader.rows("index", read_index);
         let releases = reader.rows("release", read_release);
@@ -55,20 +56,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let readers = reader.rows("reader", read_reader);
         let (mut ollama_never, mut ollama_other) = (OllamaRow::default(), OllamaRow::default());
         let mut ollama_settings = OllamaRow::default();
-        let (mut plain_bases, mut official) = (Vec::new(), BTreeSet::new());
-        let (mut uid_1000, mut without_lists) = (Vec::new(), Vec::new());
-        let mut publishers = BTreeSet::new();
-        let mut externally_managed = Vec::new();
-        for (name, repositories) in bases? {
-            match name.as_str() {
-                "official" => official.extend(repositories),
-                "publishers" => publishers.extend(repositories),
-                "externally-managed" => externally_managed = repositories,
-                "uid-1000" => uid_1000 = repositories,
-                "without-lists" => without_lists = repositories,
-                _ => plain_bases.extend(repositories),
-            }
-        }
+        let mut bases: BTreeMap<String, Vec<String>> = bases?.into_iter().collect();
+        let mut take = |name: &str| bases.remove(name).unwrap_or_default();
         for (name, row) in ollama? {
             match name.as_str() {
                 "never" => ollama_never = row,
@@ -93,18 +82,25 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             readers: readers?,
             quadlets: quadlets?,
             sections: sections?,
-            plain_bases,
+            plain_bases: take("plain"),
             contents: contents?,
             brings: by_package(programs?),
             gone: gone?,
             needs: needs?,
+            pythons: pythons?,
             modules: modules?,
             indexes: indexes?,
-            externally_managed,
-            uid_1000,
-            without_lists,
-            official,
-            publishers,
+            externally_managed: take("externally-managed"),
+            uid_1000: take("uid-1000"),
+            without_lists: take("without-lists"),
+            small: take("small"),
+            official: take("official").into_iter().collect(),
+            publishers: take("publishers").into_iter().collect(),
+            with_torch: take("with-torch"),
+            need_torch: take("need-torch"),
+            pin_torch: take("pin-torch"),
+            use_torch: take("use-torch"),
+            need_triton: take("need-triton"),
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,

@@ -94,6 +94,45 @@ pub const NEEDS: Form = Form::of(
     ],
 );
 
+/// The versions of Python that releases of packages are for.
+pub const PYTHON: Form = Form::of(
+    "The versions of Python that releases of packages are for: those that their metadata allow, or \
+     those that have wheels.",
+    &[
+        &[
+            Key::optional(
+                "packages",
+                Kind::Texts,
+                "The packages.",
+                "none",
+                "packages = [\"numpy\"]",
+            ),
+            Key::optional(
+                "projects",
+                Kind::Texts,
+                "The ends of the addresses of repositories with the same requirement.",
+                "none",
+                "projects = [\"open-webui/open-webui\"]",
+            ),
+            Key::optional(
+                "releases",
+                Kind::Texts,
+                "The releases of the packages.",
+                "all, also if none is given",
+                "releases = [\"2.3 or newer\"]",
+            ),
+            Key::optional(
+                "python",
+                Kind::Texts,
+                "The versions of Python.",
+                "none",
+                "python = [\"3.11 or newer\"]",
+            ),
+        ],
+        EVIDENCE,
+    ],
+);
+
 /// Python packages with the same module.
 pub const MODULE: Form = Form::of(
     "Python packages that contain the same module. Its name is the table's.",

@@ -5,7 +5,7 @@ mod names;
 
 use pins::form::{Form, Key, Kind};
 
-pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, RELEASE};
+pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, PYTHON, RELEASE};
 pub use names::{BASE, GPU, KNOWN_NAMES, OLLAMA, READER, SECTION};
 
 /// `versions/lint.toml`.
@@ -136,6 +136,7 @@ pub const LINT: Form = Form::of(
             "none",
             "",
         ),
+        Key::optional("python", Kind::TableByName(&PYTHON), "Pythons of packages.", "none", ""),
         Key::optional(
             "module",
             Kind::TableByName(&MODULE),

@@ -2,7 +2,7 @@
 //! prints.
 
 use crate::dockerfile::Instruction;
-use crate::shell::ShellCommand;
+use crate::shell::{ShellCommand, Word};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -13,7 +13,44 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             service_user(facts, found);
             printed(facts, found);
         }
+        Kind::Quadlet => separated(facts, found),
         _ => {}
+    }
+}
+
+/// Names, in lower case, of distributions whose SELinux is on by default.
+const WITH_SELINUX: [&str; 9] = [
+    "almalinux",
+    "bazzite",
+    "bluefin",
+    "centos",
+    "coreos",
+    "fedora",
+    "kinoite",
+    "rhel",
+    "silverblue",
+];
+
+/// The starts of options that give a container a GPU.
+const GPU: [&str; 4] = ["--device=/dev/dri", "--device=/dev/kfd", "--device=nvidia.com", "--gpus"];
+
+/// Checks for a quadlet with a GPU for a host on which SELinux denies the GPU to containers.
+fn separated(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = format!("{}\n{}", facts.file, facts.text).to_ascii_lowercase();
+    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
+    if !has(&WITH_SELINUX) || has(&["container_use_devices", "label", "setsebool", "privileged"]) {
+        return;
+    }
+    for container in &facts.containers {
+        let is_gpu = |one: &&Word| GPU.iter().any(|start| one.text.starts_with(start));
+        // The image can be that of a distribution.
+        let image = container.image.as_ref().map_or("", |one| one.text.as_str());
+        let rest = lower.replace(&image.to_ascii_lowercase(), "");
+        let is_host = WITH_SELINUX.iter().any(|name| rest.contains(name));
+        if let Some(option) = container.options.iter().find(is_gpu).filter(|_| is_host) {
+            let message = "SELinux denies containers the GPU, unless the host allows it";
+            found.add("selinux-denies", option.line, message);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
 use crate::data::{data, matches_any};
 use crate::dockerfile::Instruction;
 use crate::shell::{ShellCommand, UNKNOWN};
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
 /// The package lists in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +22,10 @@ enum Lists {
 
 /// Checks for `apt-get install` without package lists.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    if facts.kind != Kind::Dockerfile {
-        return;
+    match facts.kind {
+        Kind::Dockerfile => {}
+        Kind::Shell => return in_script(facts, found),
+        _ => return,
     }
     let all = facts.instructions();
     let commands = by_instruction(facts, all);
@@ -42,8 +44,30 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
+/// Checks for a script that root runs, as in a build, and that fetches no package lists.
+fn in_script(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // On a host, the lists are usually there. Another script can fetch them.
+    if ["sudo", "update", "source "].iter().any(|text| facts.code.contains(text)) {
+        return;
+    }
+    let installs = |one: &&ShellCommand| {
+        let words = one.texts();
+        let mut named = words.iter().skip_while(|word| **word != "install").skip(1);
+        let is_package = |word: &str| {
+            !word.starts_with('-') && !word.contains(['/', UNKNOWN]) && !word.ends_with(".deb")
+        };
+        let is_apt = matches!(words[0], "apt" | "apt-get");
+        is_apt && one.keywords.is_empty() && named.any(|word| is_package(word))
+    };
+    if let Some(command) = facts.commands.iter().find(installs) {
+        let message = "the script fetches no package lists, so apt may find no package";
+        let hit = Hit::new("package-lists-missing", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
 /// Returns whether a stage starts from an image without lists.
-pub(super) fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
+fn is_without_lists(facts: &Facts<'_>, all: &[Instruction], stage: usize) -> bool {
     matches_any(&data().without_lists, &path_and_tag(fixed_base(facts, all, stage)))
 }
 

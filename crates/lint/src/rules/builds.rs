@@ -1,6 +1,7 @@
 //! Rules for builds: their Dockerfiles, their status, links to libraries, and search paths.
 
 use super::commands::join;
+use super::folder::is_root;
 use super::stages::{last_stages, parts};
 use super::starts;
 use super::variables::is_plain_base;
@@ -24,6 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     search_paths(facts, found);
     at_start(facts, context, found);
     cache_mounts(facts, found);
+    foreign_mounts(facts, found);
     torchvision(facts, found);
 }
 
@@ -221,6 +223,43 @@ fn cache_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
         if !fetching.is_empty() && fetching.iter().all(is_off) {
             let message = "with `--no-cache-dir`, pip does not use the cache that is mounted";
             found.add("cache-mount-unused", own.line, message);
+        }
+    }
+}
+
+/// Checks for cache mounts in the home folder of root in instructions that another user runs.
+fn foreign_mounts(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    if facts.kind != Kind::Dockerfile || !facts.code.contains("type=cache") {
+        return;
+    }
+    let mut user: Option<&str> = None;
+    for own in facts.instructions() {
+        let mut words = own.text.split_whitespace();
+        match words.next().unwrap_or_default().to_ascii_uppercase().as_str() {
+            "FROM" => user = None,
+            "USER" => user = words.next(),
+            "RUN" => {
+                let is_roots = |word: &&str| {
+                    word.starts_with("--mount=")
+                        && word.contains("type=cache")
+                        && ["target=/root/", "dst=/root/"].iter().any(|one| word.contains(one))
+                };
+                let is_given = ["sudo", "CACHE_DIR", "cache-dir"];
+                let is_given = is_given.iter().any(|one| own.text.contains(one))
+                    || facts.text.contains("_CACHE_DIR")
+                    || facts.text.contains("HOME=/root");
+                let is_other = |name: &&str| !is_root(name) && !name.contains('$') && !is_given;
+                let other = user.filter(is_other);
+                if let Some(name) = other.filter(|_| words.any(|word| is_roots(&word))) {
+                    let message =
+                        format!("`{name}` does not use the cache in /root that is mounted");
+                    let hit = Hit::new("cache-mount-unused", own.line, message);
+                    return found.hit(hit.help(format!(
+                        "mount it into the home folder of `{name}`, with `uid=` and `gid=`"
+                    )));
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         found.hit(if problem.rule == OPEN { hit.at_most(Severity::Information) } else { hit });
     }
     group_numbers(facts, found);
+    group_settings(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
     for single in &facts.containers {
         let merged = single.merged();
@@ -80,6 +81,38 @@ fn similar_keys(text: &str) -> Vec<String> {
     }
 }
 
+/// Words of comments that ask users to change a number.
+const ASKS: [&str; 9] =
+    ["adjust", "your", "getent", "stat -c", "match", "change", "replace", "find", "must be"];
+
+/// Returns whether a number is one that Debian and Ubuntu choose, from 100 to 999, when a group is
+/// created.
+fn is_chosen(gid: &str) -> bool {
+    gid.len() == 3 && gid.bytes().all(|byte| byte.is_ascii_digit()) && !gid.starts_with('0')
+}
+
+/// Checks an environment file for the GID of a machine's `render` group.
+fn group_settings(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for setting in facts.settings.iter().filter(|_| facts.kind == Kind::Environment) {
+        let is_group = setting.name.contains("RENDER")
+            && ["GID", "GROUP"].iter().any(|part| setting.name.contains(part));
+        let own = facts.line(setting.line).to_ascii_lowercase();
+        let comments = facts.before(setting.line).iter().rev().take(3);
+        let comments =
+            comments.filter(|text| text.contains('#')).map(|one| one.to_ascii_lowercase());
+        let asks = |text: &String| ASKS.iter().any(|word| text.contains(word));
+        if is_group
+            && is_chosen(setting.value.trim())
+            && !comments.chain([own]).any(|one| asks(&one))
+        {
+            let (name, value) = (&setting.name, setting.value.trim());
+            let message = format!("`{name}={value}` is the GID of a group on one machine");
+            let hit = Hit::new("group-number", setting.line, message);
+            found.hit(hit.help("say in a comment that `stat -c %g /dev/kfd` prints the number"));
+        }
+    }
+}
+
 /// Checks for the GID of a machine's `render` group.
 fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for container in &facts.containers {
@@ -87,12 +120,6 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
         let is_gpu = has("--device=/dev/kfd") || has("--device=/dev/dri");
         for option in container.options.iter().filter(|_| is_gpu) {
             let group = option.text.strip_prefix("--group-add=");
-            // Debian and Ubuntu choose the GIDs from 100 to 999 when a group is created.
-            let is_chosen = |gid: &&str| {
-                gid.len() == 3
-                    && gid.bytes().all(|byte| byte.is_ascii_digit())
-                    && !gid.starts_with('0')
-            };
             let own = facts.line(option.line);
             let comments = facts.before(option.line).iter().rev().take(3);
             let comments = comments.filter(|text| text.contains('#'));
@@ -107,7 +134,7 @@ fn group_numbers(facts: &Facts<'_>, found: &mut Findings<'_>) {
             let is_open = own.contains('$') && !is_default
                 || asks(own)
                 || comments.into_iter().any(|text| asks(text));
-            if let Some(gid) = group.filter(is_chosen).filter(|_| !is_open) {
+            if let Some(gid) = group.filter(|gid| is_chosen(gid)).filter(|_| !is_open) {
                 let message = format!("`{gid}` is the GID of a group on one machine");
                 let hit = Hit::new("group-number", option.line, message);
                 // A manifest contains numbers only.

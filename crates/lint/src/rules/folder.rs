@@ -20,7 +20,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let option = |start: &str| container.options.iter().find(|one| one.text.starts_with(start));
         let device = option("--device=/dev/kfd").or_else(|| option("--device=/dev/dri"));
         let Some(device) = device else { continue };
-        let has_other = OTHER.iter().any(|start| option(start).is_some());
+        let is_video = only_video(container);
+        let has_other =
+            OTHER.iter().any(|start| option(start).is_some() && !(is_video && *start == GROUP));
         let named = named_group(container);
         if has_other && named.is_none() {
             continue;
@@ -49,12 +51,25 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         let image = Facts::read("Dockerfile", &text);
         let user = last_user(&image).map(|(_, user)| user);
         if let Some(user) = user.filter(|user| !is_known && !is_root(user)) {
-            let message =
-                format!("`{user}`, the user of the image, is in no group that can open the GPU");
+            let message = if is_video {
+                format!("`{user}`, the user of the image, gets only the group `video`")
+            } else {
+                format!("`{user}`, the user of the image, is in no group that can open the GPU")
+            };
             let hit = Hit::new("render-group-missing", device.line, message);
             found.hit(hit.at_most(Severity::Information));
         }
     }
+}
+
+/// The option that adds a group.
+const GROUP: &str = "--group-add";
+
+/// Returns whether `video` is the only group that a container gets.
+fn only_video(container: &Container) -> bool {
+    let groups = container.options.iter().filter_map(|one| one.text.strip_prefix(GROUP));
+    let mut groups = groups.map(|one| one.trim_start_matches('=')).peekable();
+    groups.peek().is_some() && groups.all(|group| matches!(group, "video" | "44"))
 }
 
 /// Returns the line on which a container gets the group `render` by its name, if nothing else gives

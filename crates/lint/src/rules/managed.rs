@@ -2,14 +2,16 @@
 
 use super::images;
 use super::stages::{is_own, last_stages};
-use crate::data::{data, matches_any};
+use crate::data::{ReleaseRow, data, matches_any};
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
-use crate::{Facts, Findings, Kind};
+use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    if facts.kind == Kind::Dockerfile && !has_other_python(facts) {
-        refused(facts, found);
+    match facts.kind {
+        Kind::Dockerfile if !has_other_python(facts) => refused(facts, found),
+        Kind::Shell => on_host(facts, found),
+        _ => {}
     }
 }
 
@@ -40,6 +42,61 @@ fn has_other_python(facts: &Facts<'_>) -> bool {
 /// Options with which pip does not write to the distribution's folders.
 const ELSEWHERE: [&str; 7] =
     ["--dry-run", "--prefix", "--python", "--root", "--target", "-t", "download"];
+
+/// Texts, in lower case, of scripts that use another Python, or change what pip may do.
+const OTHER_IN_SCRIPT: [&str; 15] = [
+    "activate",
+    "alternatives",
+    "break",
+    "conda",
+    "container",
+    "deadsnakes",
+    "docker",
+    "externally",
+    "get-pip",
+    "mamba",
+    "pip.conf",
+    "pipx",
+    "pyenv",
+    "uv ",
+    "env ",
+];
+
+/// Returns whether a script in lower case names a release of a distribution, which may be an old one.
+fn names_release(lower: &str) -> bool {
+    let number = |row: &ReleaseRow| row.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let is_named = |name: &str| name.len() > 2 && lower.contains(name);
+    data()
+        .releases
+        .iter()
+        .any(|row| is_named(&number(row)) || row.codename.as_deref().is_some_and(is_named))
+}
+
+/// Checks for pip in a script that changes a host with Debian or Ubuntu.
+fn on_host(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let lower = facts.code.to_ascii_lowercase();
+    let has_other = OTHER_IN_SCRIPT.iter().any(|text| lower.contains(text));
+    if !lower.contains("sudo apt") || has_other || lower.contains("venv") || names_release(&lower) {
+        return;
+    }
+    let installs = |one: &ShellCommand| one.words.iter().any(|word| word.text == "install");
+    let is_apt = |one: &ShellCommand| matches!(&*one.words[0].text, "apt" | "apt-get");
+    let is_system = |one: &&ShellCommand| {
+        let words = one.texts();
+        let option = |word: &&str| ELSEWHERE.contains(&word.split('=').next().unwrap_or(word));
+        matches!(words[0], "pip" | "pip3" | "python3")
+            && is_pip(&words)
+            && installs(one)
+            && !words.iter().any(option)
+    };
+    let has_pip = |one: &ShellCommand| one.words.iter().any(|word| word.text == "python3-pip");
+    let is_own = facts.commands.iter().any(|one| is_apt(one) && has_pip(one));
+    if let Some(command) = facts.commands.iter().find(is_system).filter(|_| is_own) {
+        let message = "pip refuses to change the Python of current releases of Debian and Ubuntu";
+        let hit = Hit::new("pip-refused", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
 
 /// Checks for pip without `--break-system-packages` on distributions that refuse it.
 fn refused(facts: &Facts<'_>, found: &mut Findings<'_>) {

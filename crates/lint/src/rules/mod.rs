@@ -21,6 +21,7 @@ mod folder;
 mod frameworks;
 mod gone;
 mod health;
+mod held;
 mod images;
 mod installs;
 mod instructions;
@@ -106,6 +107,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     traps::run(facts, context, found);
     stages::run(facts, found);
     targets::flash_attention(facts, found);
+    targets::unnamed(facts, found);
     contents::run(facts, found);
     instructions::run(facts, found);
     layers::run(facts, found);
@@ -130,6 +132,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     requirements::run(facts, context, found);
     unlocked::run(facts, context, found);
     projects::run(facts, context, found);
+    held::run(facts, context, found);
     environment::run(facts, context, found);
     exposed::run(facts, context, found);
     lists::run(facts, found);

@@ -1,6 +1,5 @@
 //! Python packages that need something of the system, and users of images and units.
 
-use super::apt_lists::is_without_lists;
 use super::images::path_and_tag;
 use super::stages::{fixed_base, last_stages, parts};
 use crate::data::{NeedsRow, data, matches_any};
@@ -30,8 +29,8 @@ fn packages(facts: &Facts<'_>, found: &mut Findings<'_>) {
     if OTHER.iter().any(has) {
         return;
     }
-    // Such images contain hardly more than the distribution or Python.
-    let is_small = |stage: usize| is_without_lists(facts, all, stage);
+    let is_small =
+        |stage: usize| matches_any(&data().small, &path_and_tag(fixed_base(facts, all, stage)));
     let lacks = |row: &NeedsRow| {
         let is_listed =
             |stage: usize| matches_any(&row.images, &path_and_tag(fixed_base(facts, all, stage)));

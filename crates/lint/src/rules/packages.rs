@@ -7,7 +7,7 @@ use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
 use crate::shell::ShellCommand;
-use crate::{Context, Facts, Findings, Hit, Kind};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 /// The packages of one stage with their versions.
 #[derive(Debug, Default)]
@@ -55,6 +55,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
         }
         together(facts, group, context, found);
+        newest(facts, group, context, found);
     }
     let mut reported = BTreeSet::new();
     for command in &facts.commands {
@@ -62,6 +63,67 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     if facts.kind == Kind::Requirements {
         requirements(facts, found);
+    }
+}
+
+/// A release that is newer than all others.
+const NEWEST: &str = "999999";
+
+/// Packages that require another one without an upper limit.
+const BRINGS: [(&str, &str); 2] = [("torchvision", "numpy"), ("diffusers", "huggingface-hub")];
+
+/// Packages whose releases limit what others can be.
+const LIMITS: [&str; 8] = [
+    "gradio",
+    "numba",
+    "onnxruntime",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "tensorflow",
+    "transformers",
+];
+
+/// Returns whether a package that is not named comes with another one, in its newest release.
+fn is_brought(group: &Group<'_>, name: &str) -> bool {
+    let has = |other: &str| group.packages.iter().any(|one| one.name == other);
+    let is_limited = group
+        .packages
+        .iter()
+        .any(|one| one.version.is_some() && LIMITS.contains(&one.name.as_str()));
+    !is_limited && BRINGS.iter().any(|(package, brought)| *brought == name && has(package))
+}
+
+/// Checks for an old release whose neighbour has no upper limit, so that pip takes the newest one.
+fn newest(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(compat) = context.compat else { return };
+    // Another list or command can hold a package that is not named here.
+    let is_whole = facts.kind == Kind::Dockerfile
+        && !["-r ", "requirements", "numpy", "hub"].iter().any(|one| facts.code.contains(one));
+    for package in &group.packages {
+        let Some(version) = group.versions.get(&package.name) else { continue };
+        for row in compat.bad.values().filter(|row| row.package == package.name) {
+            let mut others = row.with.iter();
+            let (Some((other, releases)), None) = (others.next(), others.next()) else { continue };
+            let is_bad = row.releases.iter().any(|one| one.contains(version));
+            let is_newest = !releases.end_before(NEWEST);
+            let mut all = group.packages.iter().filter(|one| one.name == *other).peekable();
+            let is_open = if all.peek().is_some() {
+                all.all(|one| one.version.is_none() && !one.is_limited && !one.is_special)
+            } else {
+                is_whole && is_brought(group, other)
+            };
+            if is_bad && is_newest && is_open {
+                let name = &package.name;
+                let message = format!(
+                    "`{other}` has no upper limit beside `{name}` `{version}`, so it can be {releases}: {}",
+                    row.why
+                );
+                let hit = Hit::new("known-bad-version", package.line, message);
+                let hit = hit.compat(&row.evidence).at_most(Severity::Information);
+                return found.hit(hit.help(format!("use {}", row.instead)));
+            }
+        }
     }
 }
 

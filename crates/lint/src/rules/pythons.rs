@@ -3,7 +3,7 @@
 use super::images::{self, released};
 use super::packages::python_of;
 use super::stages::{command_of, copied_from, fixed_base, parent, parts};
-use crate::data::{IndexRow, data};
+use crate::data::{IndexRow, PythonRow, data};
 use crate::dockerfile::Instruction;
 use crate::facts::Package;
 use crate::python::{is_pip, version_in};
@@ -29,6 +29,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let of = |stage: usize| pythons.get(stage.checked_sub(1)?).copied().flatten();
     for package in &facts.packages {
         index(facts, package, of(package.stage), found);
+        required(facts, package, of(package.stage), found);
+    }
+    for command in &facts.commands {
+        cloned(command, of(command.stage), found);
     }
     for (at, own) in pythons.iter().enumerate() {
         let Some(own) = own else { continue };
@@ -228,6 +232,70 @@ fn index(
         );
         found.hit(Hit::new("wheel-python", package.line, message).at_most(most));
     }
+}
+
+/// Returns the versions of Python that a row allows, for messages, if a version is none of them.
+fn refused(row: &PythonRow, version: &str) -> Option<String> {
+    let ranges: Vec<String> = row.python.iter().map(ToString::to_string).collect();
+    (!row.python.iter().any(|one| one.contains(version))).then(|| ranges.join(" and "))
+}
+
+/// Checks for a package whose release is for other versions of Python than that of the stage.
+fn required(
+    facts: &Facts<'_>,
+    package: &Package,
+    python: Option<Python<'_>>,
+    found: &mut Findings<'_>,
+) {
+    let own = command_of(facts, package).and_then(python_of);
+    let Some(used) = python.filter(|one| own.is_none_or(|named| named == one.version)) else {
+        return;
+    };
+    let is_other = command_of(facts, package).is_some_and(|one| !installs(one));
+    let is_known = |rule: &'static str| found.places().contains(&(package.line, rule));
+    // The first package of a line is enough.
+    if package.is_special || is_other || is_known("wheel-python") || is_known("python-other") {
+        return;
+    }
+    let is_about = |row: &&PythonRow| {
+        let version = package.version.as_deref();
+        row.packages.contains(&package.name)
+            && (row.releases.is_empty()
+                || version.is_some_and(|exact| row.releases.iter().any(|one| one.contains(exact))))
+    };
+    for row in data().pythons.iter().filter(is_about) {
+        let Some(range) = refused(row, used.version) else { continue };
+        let release =
+            package.version.as_ref().map(|exact| format!(" `{exact}`")).unwrap_or_default();
+        let message = format!(
+            "`{}`{release} is for Python {range}, but `{}` has Python {}",
+            package.name, used.base, used.version
+        );
+        let hit = Hit::new("python-other", package.line, message).evidence(row.evidence.as_ref());
+        return found.hit(hit.at_most(Severity::Warning));
+    }
+}
+
+/// Checks for a clone of a project that is for other versions of Python than that of the stage.
+fn cloned(command: &ShellCommand, python: Option<Python<'_>>, found: &mut Findings<'_>) {
+    let words = command.texts();
+    let is_clone = words[0] == "git" && words.contains(&"clone");
+    let Some(used) = python.filter(|_| is_clone) else { return };
+    let is_old = |word: &&str| matches!(*word, "-b" | "--branch" | "--revision");
+    let is_about = |row: &&PythonRow| {
+        let mut all = words.iter().map(|word| word.trim_end_matches('/').trim_end_matches(".git"));
+        all.any(|word| row.projects.iter().any(|one| word.ends_with(&format!("/{one}"))))
+    };
+    let row = data().pythons.iter().find(is_about).filter(|_| !words.iter().any(is_old));
+    let Some((row, range)) = row.and_then(|row| Some((row, refused(row, used.version)?))) else {
+        return;
+    };
+    let message = format!(
+        "the project is for Python {range}, but `{}` has Python {}",
+        used.base, used.version
+    );
+    let hit = Hit::new("python-other", command.words[0].line, message);
+    found.hit(hit.evidence(row.evidence.as_ref()).at_most(Severity::Warning));
 }
 
 /// Options of pip for a package that this Python does not use.

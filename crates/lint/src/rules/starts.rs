@@ -3,7 +3,7 @@
 
 use super::folder::is_root;
 use super::layers::expanded;
-use super::stages::{instruction_of, last_stages, parts};
+use super::stages::{instruction_of, is_known_base, last_stages, parts};
 use super::steps::{installs_for_all, may_be_root};
 use super::traps::last_user;
 use crate::containers::{is_local, is_loopback, names_all};
@@ -27,6 +27,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 needs_root(facts, &own, &start, files, found);
             }
             unreachable(facts, &own, &start, found);
+            local_by_default(facts, &own, &start, context, found);
             wheel(facts, all, &stages, &start, found);
         }
         Kind::Shell => {
@@ -278,6 +279,61 @@ fn unreachable(
         let message = "the server listens only on the container's loopback address, so a published port does not reach it";
         found.add("server-unreachable", line, message);
     }
+}
+
+/// Servers that listen only on the loopback address unless a text of the file says otherwise.
+const LOCAL: [(&str, &[&str]); 9] = [
+    ("flask", &["--host", "-h ", "\"-h\"", "FLASK_RUN_HOST"]),
+    ("gunicorn", &["-b", "--bind", "-c", "--config", "GUNICORN_CMD_ARGS", "gunicorn.conf"]),
+    ("hypercorn", &["-b", "--bind", "-c", "--config"]),
+    ("invokeai-web", &["INVOKEAI_HOST", "host:"]),
+    ("lemonade-server", &["--host", "LEMONADE_HOST"]),
+    ("llama-server", &["--host", "LLAMA_ARG_HOST"]),
+    ("sd-server", &["--listen-ip", "-l"]),
+    ("uvicorn", &["--host", "UVICORN_HOST", "--uds", "--fd"]),
+    ("whisper-server", &["--host"]),
+];
+
+/// Checks for a server that listens on 127.0.0.1 by default in an image with `EXPOSE`.
+fn local_by_default(
+    facts: &Facts<'_>,
+    own: &[&Instruction],
+    start: &Start<'_>,
+    context: Context<'_>,
+    found: &mut Findings<'_>,
+) {
+    let Some(first) = start.entry.or(start.command) else { return };
+    let lower = facts.text.to_ascii_lowercase();
+    if !own.iter().any(|one| parts(one).0 == "EXPOSE")
+        || OTHER_WAYS.iter().any(|way| lower.contains(way))
+        || !is_known_base(facts, facts.stages.len())
+    {
+        return;
+    }
+    let all = [start.entry, start.command].into_iter().flatten();
+    let text: Vec<String> = all.map(|one| expanded(facts, one.stage, parts(one).1)).collect();
+    let text = text.join(" ").replace(['[', ']', '"', '\'', ','], " ");
+    let is_program =
+        |word: &str| !INITS.contains(&word) && !matches!(word, "exec" | "sh" | "bash" | "-c");
+    let program = text.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let program = program.filter(|word| is_program(word)).find(|word| !word.is_empty());
+    let server = LOCAL.iter().find(|(name, _)| program == Some(*name));
+    let Some((name, others)) = server else { return };
+    let chooses =
+        |place: &str| others.iter().any(|other| place.contains(other)) || names_all(place);
+    let files = context.exists.map_or_else(Vec::new, |files| files.compose_files(facts.file));
+    if text.contains("--help")
+        || chooses(&text)
+        || chooses(facts.text)
+        || files.iter().any(|file| chooses(file))
+    {
+        return;
+    }
+    let message = format!(
+        "`{name}` listens only on the container's loopback address unless it gets another one"
+    );
+    let hit = Hit::new("server-unreachable", first.line, message);
+    found.hit(hit.at_most(Severity::Information));
 }
 
 /// Checks for an option of the web UI of Stable Diffusion that hides a missing GPU, in a file that is

@@ -4,7 +4,7 @@
 use ::names::GpuTarget;
 
 use super::stages::HIP_OPTIONS;
-use crate::shell::{Scope, Setting, ShellCommand};
+use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 /// Variables that only a build reads.
@@ -91,6 +91,58 @@ pub(super) fn built(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'
     if has_start && !BUILDS.iter().any(|text| lower.contains(text)) && !uses() && !uses_plain() {
         let message = format!("`{name}` is set in an image that compiles nothing");
         let hit = Hit::new("variable-build-only", *line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Options of `make` that switch HIP on. The Makefiles ask `amdgpu-arch` for the targets.
+const MAKE_OPTIONS: [&str; 5] =
+    ["GGML_HIP=1", "GGML_HIPBLAS=1", "LLAMA_HIPBLAS=1", "SD_HIPBLAS=1", "WHISPER_HIPBLAS=1"];
+
+/// Names that set the targets of a build, and texts of files that pass them on in another way.
+const NAMED: [&str; 7] =
+    ["gpu_targets", "amdgpu_target", "hip_arch", "offload-arch", "gpu_archs", "rocm_arch", "gfx"];
+
+/// Checks for builds of GPU code other than with `cmake -DGGML_HIP=ON` that name no target.
+pub(super) fn unnamed(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    // An override is for the programs that run.
+    let lower = facts.code.to_ascii_lowercase().replace("hsa_override_gfx_version", "");
+    if !matches!(facts.kind, Kind::Dockerfile | Kind::Shell)
+        || NAMED.iter().any(|name| lower.contains(name))
+    {
+        return;
+    }
+    // On a host, the Makefiles find the GPU.
+    if facts.kind == Kind::Dockerfile {
+        let made = |one: &ShellCommand| {
+            let is_make = one.words[0].text.ends_with("make");
+            one.words.iter().find(|word| is_make && MAKE_OPTIONS.contains(&&*word.text)).cloned()
+        };
+        let makes = facts.commands.iter().find_map(made);
+        let is_on = |one: &&Setting| {
+            let value = one.value.to_ascii_lowercase();
+            let has = |name: &str| {
+                ["on", "1", "true"].iter().any(|on| value.contains(&format!("{name}{on}")))
+            };
+            one.name == "CMAKE_ARGS" && HIP_OPTIONS.iter().any(|name| has(name))
+        };
+        let setting = facts.settings.iter().find(is_on);
+        let own = makes.map(|word| (word.line, word.text));
+        if let Some((line, text)) = own.or_else(|| setting.map(|one| (one.line, one.value.clone())))
+        {
+            let shown = text.replace(UNKNOWN, "…");
+            let message = format!("a build with `{shown}` has no GPU target");
+            found.add("gpu-target-missing", line, message);
+        }
+    }
+    let is_bitsandbytes = |one: &&ShellCommand| {
+        one.words[0].text.ends_with("cmake")
+            && one.words.iter().any(|word| word.text.eq_ignore_ascii_case("-DCOMPUTE_BACKEND=hip"))
+    };
+    if let Some(command) = facts.commands.iter().find(is_bitsandbytes) {
+        let message = "without `-DBNB_ROCM_ARCH`, bitsandbytes is built for its own list of GPUs";
+        let hit = Hit::new("gpu-target-missing", command.words[0].line, message);
+        let hit = hit.help("write the targets: `-DBNB_ROCM_ARCH=…`");
         found.hit(hit.at_most(Severity::Information));
     }
 }

@@ -14,8 +14,32 @@ use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     each(facts, context, found);
+    if facts.kind == Kind::Dockerfile {
+        at_start(facts, context, found);
+    }
     duplicates(facts, found);
     undefined(facts, context, found);
+}
+
+/// Checks for overrides in the command that an image starts: `ENTRYPOINT NAME=VALUE program`.
+fn at_start(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let start = format!("{}=", ::pins::OVERRIDE);
+    let starts = ["CMD", "ENTRYPOINT"];
+    for own in facts.instructions() {
+        let name = own.text.split_whitespace().next().unwrap_or_default();
+        if !starts.iter().any(|one| name.eq_ignore_ascii_case(one)) || !own.text.contains(&start) {
+            continue;
+        }
+        for line in own.line..=own.last {
+            let Some((_, rest)) = facts.line(line).split_once(&start) else { continue };
+            let value = rest.trim_start_matches(['"', '\'']);
+            let value = value.split([' ', '"', '\'', ';']).next().unwrap_or_default();
+            if !value.contains('$') {
+                let setting = Setting::new(::pins::OVERRIDE, value, line, Scope::Run);
+                spoof(facts, &setting, context, found);
+            }
+        }
+    }
 }
 
 /// Checks each variable on its own.

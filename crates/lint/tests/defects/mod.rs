@@ -9,6 +9,7 @@ mod exposed;
 mod failures;
 mod fresh;
 mod growth;
+mod held;
 mod heldout;
 mod hosts;
 mod installs;

@@ -6,6 +6,7 @@ mod classes;
 mod contents;
 mod dockerfiles;
 mod failures;
+mod held;
 mod hosts;
 mod installs;
 mod layers;
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         together::WRONG,
         origins::WRONG,
         failures::WRONG,
+        held::WRONG,
         hosts::WRONG,
         steps::WRONG,
         waits::WRONG,
