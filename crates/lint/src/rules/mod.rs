@@ -24,6 +24,7 @@ mod installs;
 mod instructions;
 mod javascript;
 mod layers;
+mod listeners;
 mod lists;
 mod managed;
 mod mentions;
@@ -123,6 +124,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     requirements::run(facts, context, found);
     projects::run(facts, context, found);
     environment::run(facts, context, found);
+    listeners::run(facts, context, found);
     lists::run(facts, found);
     moving::run(facts, found);
     operators::run(facts, found);

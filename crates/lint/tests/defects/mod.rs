@@ -14,6 +14,7 @@ mod installs;
 mod judged;
 mod labelled;
 mod layers;
+mod machines;
 mod measured;
 mod moving;
 mod origins;

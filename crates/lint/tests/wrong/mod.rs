@@ -9,6 +9,7 @@ mod failures;
 mod hosts;
 mod installs;
 mod layers;
+mod machines;
 mod moving;
 mod origins;
 mod readers;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         dockerfiles::WRONG,
         installs::WRONG,
         layers::WRONG,
+        machines::WRONG,
         moving::WRONG,
         readers::WRONG,
         services::WRONG,
