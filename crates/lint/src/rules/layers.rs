@@ -8,7 +8,7 @@ use super::images;
 use super::stages::{ByInstruction, by_instruction, commands_of, last_stages, parts};
 use crate::dockerfile::Instruction;
 use crate::python::is_pip;
-use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
+use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN, Word};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -75,6 +75,9 @@ fn removed_later(file: &File<'_>, found: &mut Findings<'_>) {
 const ARCHIVES: [&str; 10] =
     [".7z", ".deb", ".rpm", ".run", ".tar", ".tar.bz2", ".tar.gz", ".tgz", ".whl", ".zip"];
 
+/// Ends of the paths of folders with such files.
+const FOLDERS: [&str; 4] = ["/debs", "/packages", "/wheelhouse", "/wheels"];
+
 /// Returns the name of the file in the last part of a path or URL.
 fn file_name(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -90,10 +93,12 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
     for own in file.all.iter().filter(|one| file.stages.contains(&one.stage)) {
         let commands = file.commands_of(own);
         let is_rm = |one: &&&ShellCommand| one.words[0].text == "rm";
+        let is_path = |word: &&Word| !word.text.starts_with('-');
         let gone: Vec<(usize, String)> = commands
             .iter()
             .filter(is_rm)
-            .flat_map(|one| one.words[1..].iter().map(|word| (word.line, file_name(&word.text))))
+            .flat_map(|one| one.words[1..].iter().filter(is_path))
+            .map(|word| (word.line, file_name(word.text.trim_end_matches('/'))))
             .collect();
         let places = found.places();
         let first = gone.iter().find(|(_, name)| kept.contains(name));
@@ -115,13 +120,18 @@ fn archives<'i>(
         ARCHIVES.iter().any(|end| name.ends_with(end)) && !name.contains(UNKNOWN)
     };
     let is_copy = matches!(&*parts(own).0, "COPY" | "ADD") && !own.text.contains("<<");
-    let copied = own.text.split_whitespace().filter(move |_| is_copy).map(file_name);
+    let copied = own.text.split_whitespace().filter(move |_| is_copy);
+    // `COPY wheels/ /tmp/wheels/`
+    let is_folder = |path: &&str| FOLDERS.iter().any(|end| path.trim_end_matches('/').ends_with(end));
+    let folders = copied.clone().filter(is_folder);
+    let folders = folders.map(|path| file_name(path.trim_end_matches('/')));
+    let copied = copied.map(file_name).filter(is_archive);
     let downloads = commands.iter().filter(|one| {
         let program = one.words[0].text.rsplit('/').next().unwrap_or_default();
         matches!(program, "wget" | "curl" | "aria2c") && !own.text.contains("--mount")
     });
     let names = downloads.flat_map(|one| one.words[1..].iter().map(|word| file_name(&word.text)));
-    copied.chain(names).filter(is_archive)
+    copied.chain(names.filter(is_archive)).chain(folders)
 }
 
 /// Returns whether the comment above a line says that the image becomes smaller.
@@ -143,7 +153,9 @@ fn removes(command: &ShellCommand) -> bool {
     };
     match program {
         "rm" => words[1..].iter().any(is_recursive),
-        "find" => words.contains(&"-delete"),
+        "find" => {
+            words.contains(&"-delete") || words.windows(2).any(|two| two == ["-exec", "rm"])
+        }
         "apt" | "apt-get" | "dnf" | "yum" | "microdnf" => {
             let is_one = |word: &&str| matches!(*word, "clean" | "autoclean") || takes_away(word);
             words[1..].iter().any(is_one)

@@ -28,6 +28,7 @@ mod listeners;
 mod lists;
 mod managed;
 mod mentions;
+mod misnamed;
 mod modules;
 mod moving;
 mod names;
@@ -112,6 +113,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     needs::run(facts, context, found);
     users::run(facts, found);
     sandbox::run(facts, found);
+    misnamed::run(facts, found);
     modules::run(facts, found);
     pythons::run(facts, found);
     origins::run(facts, found);

@@ -154,6 +154,8 @@ fn an_archive_stays_in_the_layer_that_contains_it() {
         (image(&format!("{get} && pip install {name} && rm {name}")), &[]),
         (image(&format!("{get}\nRUN rm -f other.whl")), &[]),
         (image("COPY requirements.txt /tmp/\nRUN rm /tmp/requirements.txt"), &[]),
+        (image("COPY wheels/ /tmp/wheels/\nRUN pip install /tmp/wheels/* && rm -rf /tmp/wheels"), later),
+        (image("COPY wheels/ /opt/wheels/\nRUN pip install --no-index -f /opt/wheels a"), &[]),
         (
             format!(
                 "FROM docker.io/a/b@sha256:1 AS build\n{get}\nRUN rm {name}\nFROM docker.io/c/d@sha256:1\nCOPY --from=build /a /a\n"
@@ -216,5 +218,68 @@ fn cupy_is_compiled_for_the_gpu_that_it_is_told() {
     ];
     for (text, expected) in &cases {
         expect("cuda-package", NONE, &[("Dockerfile", text, expected)]);
+    }
+}
+
+#[test]
+fn a_repeated_value_is_reported_once() {
+    let global = "FROM docker.io/a/b@sha256:1\nRUN echo A=1 >> /etc/environment && \\\n echo B=2 >> /etc/environment\n";
+    expect("variable-without-effect", NONE, &[("Dockerfile", global, &["2 information"])]);
+    let own = "# gfx1030\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0\nHSA_OVERRIDE_GFX_VERSION=10.3.0 ./a\n";
+    expect("hsa-override-identity", NONE, &[("a.sh", own, &["2 information"])]);
+    let held = "#!/bin/bash\nO=\"--device /dev/kfd --device /dev/dri --security-opt seccomp=unconfined\"\ndocker run $O docker.io/a/b@sha256:1\n";
+    expect("container-unconfined", NONE, &[("a.sh", held, &["2 information"])]);
+}
+
+#[test]
+fn a_virtual_environment_alone_is_reported_once() {
+    let text = "FROM docker.io/a/b@sha256:1\nRUN source venv/bin/activate\nRUN source ./env.sh\n";
+    expect("shell-state-lost", NONE, &[("Dockerfile", text, &["2 warning", "3 warning"])]);
+}
+
+#[test]
+fn exports_are_lost_only_if_nothing_uses_them() {
+    let image = |run: &str| format!("FROM docker.io/a/b@sha256:1\nRUN {run}\n");
+    let cases = [
+        (image("export A=1 && export B=2"), &["2 warning"][..]),
+        (image("export A=1 && make"), &[]),
+        (image("export A=1 && echo $A > /a"), &[]),
+        (image("echo 'export A=1' >> /etc/profile && true"), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("shell-state-lost", NONE, &[("Dockerfile", text, expected)]);
+    }
+}
+
+#[test]
+fn packages_with_the_names_of_modules_exist_elsewhere() {
+    let wrong = &["1 error"][..];
+    let cases = [
+        ("requirements.txt", "cv2\n", wrong),
+        ("requirements.txt", "PIL>=9\n", wrong),
+        ("a.sh", "pip3 install yaml\n", wrong),
+        ("requirements.txt", "opencv-python\nscikit-learn\nPyYAML\nfaiss-cpu\n", &[]),
+        ("requirements.txt", "--index-url https://h.example/simple\nfaiss\n", &[]),
+        ("a.sh", "conda install -y faiss\n", &[]),
+        ("a.sh", "SKLEARN_ALLOW_DEPRECATED_SKLEARN_PACKAGE_INSTALL=True pip install sklearn\n", &[]),
+        ("a.sh", "python -c 'import cv2'\n", &[]),
+    ];
+    for (file, text, expected) in cases {
+        expect("package-misnamed", NONE, &[(file, text, expected)]);
+    }
+}
+
+#[test]
+fn an_installation_may_fail_only_if_the_script_says_so() {
+    let cases = [
+        ("pip install a==1 || true\n", &["1 information"][..]),
+        ("grep -v torch r.txt | pip install -r /dev/stdin || true\n", &["1 information"]),
+        ("pip uninstall -y a || true\n", &[]),
+        ("pip install --upgrade pip || true\n", &[]),
+        ("pip install a==1 || exit 1\n", &[]),
+        ("echo 'pip install a || true'\n", &[]),
+    ];
+    for (text, expected) in cases {
+        expect("build-status-lost", NONE, &[("a.sh", text, expected)]);
     }
 }

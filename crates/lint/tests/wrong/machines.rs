@@ -59,4 +59,18 @@ pub(crate) const WRONG: &[Wrong] = &[
         4,
         "FROM docker.io/a/b@sha256:1\nCOPY dist/a-1-py3-none-any.whl /tmp/\nWORKDIR /a\nRUN pip install --no-cache-dir /tmp/a-1-py3-none-any.whl && rm /tmp/a-1-py3-none-any.whl\n",
     ),
+    ("package-misnamed", "requirements.txt", 2, "numpy==2.3.1\nsklearn\n"),
+    (
+        "shell-state-lost",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN export A=1 && \\\n export B=2 && true\n",
+    ),
+    (
+        "build-status-lost",
+        "setup.sh",
+        2,
+        "#!/bin/bash\npip install --no-deps -r requirements.txt || true\n",
+    ),
+    ("model-gone", "start.sh", 2, "#!/bin/bash\nMODEL=\"runwayml/stable-diffusion-v1-5\"\n"),
 ];
