@@ -38,7 +38,8 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
             held.options.push(containers::named("--podman", None, line));
         }
         // A command with the variable has the same options; what is wrong with them is in the variable.
-        let has = |one: &Container, held: &Word| one.options.iter().any(|own| own.text == held.text);
+        let has =
+            |one: &Container, held: &Word| one.options.iter().any(|own| own.text == held.text);
         let is_user = |one: &&mut Container| held.options.iter().all(|option| has(one, option));
         match facts.containers.iter_mut().take(MOST).find(is_user) {
             Some(user) => {

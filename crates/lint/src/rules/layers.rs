@@ -71,6 +71,10 @@ fn removed_later(file: &File<'_>, found: &mut Findings<'_>) {
     }
 }
 
+/// How to unpack an archive of the build context.
+const UNPACK: &str =
+    "write `ADD`, which unpacks an archive of the build context, or `RUN --mount=type=bind`";
+
 /// Ends of the names of large files that are needed only once.
 const ARCHIVES: [&str; 10] =
     [".7z", ".deb", ".rpm", ".run", ".tar", ".tar.bz2", ".tar.gz", ".tgz", ".whl", ".zip"];
@@ -107,7 +111,21 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
             found.hit(Hit::new(REMOVED, *line, message).at_most(Severity::Information));
             return;
         }
-        kept.extend(archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name)));
+        let unpacks = |one: &&&ShellCommand| {
+            let program = one.words[0].text.rsplit('/').next().unwrap_or_default();
+            matches!(program, "tar" | "unzip" | "bsdtar")
+        };
+        let mut used = commands.iter().filter(unpacks).flat_map(|one| one.words[1..].iter());
+        if let Some(word) = used.find(|word| kept.contains(&file_name(&word.text))) {
+            let name = file_name(&word.text);
+            let message = format!("`{name}` is unpacked here, and stays in an earlier layer");
+            let hit = Hit::new(REMOVED, word.line, message).at_most(Severity::Information);
+            found.hit(hit.help(UNPACK));
+            return;
+        }
+        kept.extend(
+            archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name)),
+        );
     }
 }
 
@@ -116,13 +134,13 @@ fn archives<'i>(
     own: &'i Instruction,
     commands: &'i [&ShellCommand],
 ) -> impl Iterator<Item = String> + 'i {
-    let is_archive = |name: &String| {
-        ARCHIVES.iter().any(|end| name.ends_with(end)) && !name.contains(UNKNOWN)
-    };
+    let is_archive =
+        |name: &String| ARCHIVES.iter().any(|end| name.ends_with(end)) && !name.contains(UNKNOWN);
     let is_copy = matches!(&*parts(own).0, "COPY" | "ADD") && !own.text.contains("<<");
     let copied = own.text.split_whitespace().filter(move |_| is_copy);
     // `COPY wheels/ /tmp/wheels/`
-    let is_folder = |path: &&str| FOLDERS.iter().any(|end| path.trim_end_matches('/').ends_with(end));
+    let is_folder =
+        |path: &&str| FOLDERS.iter().any(|end| path.trim_end_matches('/').ends_with(end));
     let folders = copied.clone().filter(is_folder);
     let folders = folders.map(|path| file_name(path.trim_end_matches('/')));
     let copied = copied.map(file_name).filter(is_archive);
@@ -153,9 +171,7 @@ fn removes(command: &ShellCommand) -> bool {
     };
     match program {
         "rm" => words[1..].iter().any(is_recursive),
-        "find" => {
-            words.contains(&"-delete") || words.windows(2).any(|two| two == ["-exec", "rm"])
-        }
+        "find" => words.contains(&"-delete") || words.windows(2).any(|two| two == ["-exec", "rm"]),
         "apt" | "apt-get" | "dnf" | "yum" | "microdnf" => {
             let is_one = |word: &&str| matches!(*word, "clean" | "autoclean") || takes_away(word);
             words[1..].iter().any(is_one)

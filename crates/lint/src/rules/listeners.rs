@@ -31,6 +31,9 @@ const ELSEWHERE: [&str; 22] = [
     "ufw ",
 ];
 
+/// Parts of the paths of scripts of images, and of those that only measure or show something.
+const PLACES: [&str; 4] = ["bench", "docker", "example", "test"];
+
 /// Files that name the scripts of an image.
 const IMAGES: [&str; 4] = ["Containerfile", "Dockerfile", "../Containerfile", "../Dockerfile"];
 
@@ -42,8 +45,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let text = context.exists.and_then(|files| files.text(facts.file, file));
             text.is_some_and(|text| text.to_ascii_lowercase().contains(&name))
         };
+        let path = facts.file.to_ascii_lowercase();
         name.contains("entrypoint")
-            || facts.file.to_ascii_lowercase().contains("docker")
+            || PLACES.iter().any(|place| path.contains(place))
             || ELSEWHERE.iter().any(|text| lower.contains(text))
             || IMAGES.iter().any(|file| in_image(&file))
     };

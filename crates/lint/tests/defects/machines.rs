@@ -10,7 +10,9 @@ use crate::findings_in;
 fn a_terminal_is_missing_only_where_none_can_be() {
     let unit = |command: &str| format!("[Unit]\nDescription=a\n[Service]\nExecStart={command}\n");
     let job = |command: &str| {
-        format!("on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: {command}\n")
+        format!(
+            "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: {command}\n"
+        )
     };
     let image = "docker.io/a/b@sha256:1";
     let cases = [
@@ -24,7 +26,11 @@ fn a_terminal_is_missing_only_where_none_can_be() {
             format!("{}TTYPath=/dev/tty8\n", unit(&format!("/usr/bin/docker run -it {image}"))),
             &[],
         ),
-        (".github/workflows/a.yml", job(&format!("docker run -it {image} make test")), &["6 error"]),
+        (
+            ".github/workflows/a.yml",
+            job(&format!("docker run -it {image} make test")),
+            &["6 error"],
+        ),
         (".github/workflows/a.yml", job(&format!("docker run -t {image} make test")), &[]),
         ("run.sh", format!("#!/bin/sh\ndocker run -it {image}\n"), &[]),
     ];
@@ -72,7 +78,10 @@ fn options_are_gone_only_from_newer_programs() {
         (format!("case $ID in fedora|centos) {add};; esac\n"), &[]),
         (format!("FROM=fedora:40\n{add}"), &[]),
         ("vllm serve a/b --device=rocm\n".to_owned(), &["1 warning"]),
-        ("python3 -m vllm.entrypoints.openai.api_server --device auto\n".to_owned(), &["1 warning"]),
+        (
+            "python3 -m vllm.entrypoints.openai.api_server --device auto\n".to_owned(),
+            &["1 warning"],
+        ),
         ("docker run -v ~/vllm:/a --device /dev/kfd vllm/vllm-openai-rocm\n".to_owned(), &[]),
         ("pip install vllm==0.6.3\nvllm serve a/b --device cuda\n".to_owned(), &[]),
         ("vllm serve a/b --device-id 0\n".to_owned(), &[]),
@@ -85,7 +94,10 @@ fn options_are_gone_only_from_newer_programs() {
 #[test]
 fn fast_math_breaks_only_ggml() {
     let cases = [
-        ("git clone https://h.example/llama.cpp\ncmake -DCMAKE_C_FLAGS=-Ofast .\n", &["2 error"][..]),
+        (
+            "git clone https://h.example/llama.cpp\ncmake -DCMAKE_C_FLAGS=-Ofast .\n",
+            &["2 error"][..],
+        ),
         ("cd whisper.cpp\nCFLAGS=\"-ffast-math -fno-finite-math-only\" make\n", &[]),
         ("cd llama.cpp\ncmake -DGGML_HIP=ON -DCMAKE_CXX_FLAGS=-O3 .\n", &[]),
         ("cd composable_kernel\ncmake -DCMAKE_CXX_FLAGS=-ffast-math .\n", &[]),
@@ -154,7 +166,13 @@ fn an_archive_stays_in_the_layer_that_contains_it() {
         (image(&format!("{get} && pip install {name} && rm {name}")), &[]),
         (image(&format!("{get}\nRUN rm -f other.whl")), &[]),
         (image("COPY requirements.txt /tmp/\nRUN rm /tmp/requirements.txt"), &[]),
-        (image("COPY wheels/ /tmp/wheels/\nRUN pip install /tmp/wheels/* && rm -rf /tmp/wheels"), later),
+        (
+            image("COPY wheels/ /tmp/wheels/\nRUN pip install /tmp/wheels/* && rm -rf /tmp/wheels"),
+            later,
+        ),
+        (image("COPY a.tgz /\nRUN tar -C /usr -xzf /a.tgz"), later),
+        (image("ADD a.tgz /\nRUN tar -tf /b.tgz"), &[]),
+        (image("RUN --mount=type=bind,source=a.tgz,target=/a.tgz \\\n tar -xzf /a.tgz"), &[]),
         (image("COPY wheels/ /opt/wheels/\nRUN pip install --no-index -f /opt/wheels a"), &[]),
         (
             format!(
@@ -171,7 +189,9 @@ fn an_archive_stays_in_the_layer_that_contains_it() {
 #[test]
 fn a_container_that_selects_a_gpu_gets_one() {
     let service = |lines: &str| {
-        format!("services:\n  a:\n    image: docker.io/a/b@sha256:1\n    environment:\n      - CUDA_VISIBLE_DEVICES=0\n{lines}")
+        format!(
+            "services:\n  a:\n    image: docker.io/a/b@sha256:1\n    environment:\n      - CUDA_VISIBLE_DEVICES=0\n{lines}"
+        )
     };
     let cases = [
         (service(""), &["5 information"][..]),
@@ -196,15 +216,34 @@ fn presets_in_the_own_repository_are_of_its_release() {
 
 #[test]
 fn extensions_can_be_installed_only_by_those_who_reach_the_page() {
-    let run = |options: &str| format!("#!/bin/bash\npython launch.py {options}\n");
+    let service = |options: &str| {
+        format!("services:\n  a:\n    image: docker.io/a/b@sha256:1\n    command: {options}\n")
+    };
     let cases = [
-        (run("--listen --enable-insecure-extension-access"), &["2 warning"][..]),
-        (run("--enable-insecure-extension-access"), &[]),
-        (run("--listen"), &[]),
+        (service("--api --enable-insecure-extension-access"), &["4 information"][..]),
+        (service("--listen --enable-insecure-extension-access"), &["4 information"]),
+        (service("--enable-insecure-extension-access --gradio-auth a:b"), &[]),
+        (service("--api"), &[]),
     ];
     for (text, expected) in &cases {
-        expect("service-open", NONE, &[("a.sh", text, expected)]);
+        expect("service-open", NONE, &[("compose.yml", text, expected)]);
     }
+}
+
+#[test]
+fn models_that_python_downloads_have_a_revision() {
+    let image = |code: &str| format!("FROM docker.io/a/b@sha256:1\nRUN python3 -c \"{code}\"\n");
+    let cases = [
+        (image("from a import M; M.from_pretrained('a/b')"), &["2 information"][..]),
+        (image("from a import M; M.from_pretrained('a/b', revision='0123')"), &[]),
+        (image("from a import M; M.from_pretrained('/m', local_files_only=True)"), &[]),
+        (image("import torch; print(torch.__version__)"), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("model-unpinned", NONE, &[("Dockerfile", text, expected)]);
+    }
+    let get = "import urllib.request as u; u.urlopen('http://localhost:8188/')";
+    expect("download-unchecked", NONE, &[("Dockerfile", &image(get), &[])]);
 }
 
 #[test]
@@ -225,7 +264,8 @@ fn cupy_is_compiled_for_the_gpu_that_it_is_told() {
 fn a_repeated_value_is_reported_once() {
     let global = "FROM docker.io/a/b@sha256:1\nRUN echo A=1 >> /etc/environment && \\\n echo B=2 >> /etc/environment\n";
     expect("variable-without-effect", NONE, &[("Dockerfile", global, &["2 information"])]);
-    let own = "# gfx1030\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0\nHSA_OVERRIDE_GFX_VERSION=10.3.0 ./a\n";
+    let own =
+        "# gfx1030\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0\nHSA_OVERRIDE_GFX_VERSION=10.3.0 ./a\n";
     expect("hsa-override-identity", NONE, &[("a.sh", own, &["2 information"])]);
     let held = "#!/bin/bash\nO=\"--device /dev/kfd --device /dev/dri --security-opt seccomp=unconfined\"\ndocker run $O docker.io/a/b@sha256:1\n";
     expect("container-unconfined", NONE, &[("a.sh", held, &["2 information"])]);
@@ -261,7 +301,11 @@ fn packages_with_the_names_of_modules_exist_elsewhere() {
         ("requirements.txt", "opencv-python\nscikit-learn\nPyYAML\nfaiss-cpu\n", &[]),
         ("requirements.txt", "--index-url https://h.example/simple\nfaiss\n", &[]),
         ("a.sh", "conda install -y faiss\n", &[]),
-        ("a.sh", "SKLEARN_ALLOW_DEPRECATED_SKLEARN_PACKAGE_INSTALL=True pip install sklearn\n", &[]),
+        (
+            "a.sh",
+            "SKLEARN_ALLOW_DEPRECATED_SKLEARN_PACKAGE_INSTALL=True pip install sklearn\n",
+            &[],
+        ),
         ("a.sh", "python -c 'import cv2'\n", &[]),
     ];
     for (file, text, expected) in cases {

@@ -73,4 +73,22 @@ pub(crate) const WRONG: &[Wrong] = &[
         "#!/bin/bash\npip install --no-deps -r requirements.txt || true\n",
     ),
     ("model-gone", "start.sh", 2, "#!/bin/bash\nMODEL=\"runwayml/stable-diffusion-v1-5\"\n"),
+    (
+        "model-unpinned",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN python -c \"from sentence_transformers import SentenceTransformer; SentenceTransformer('a/b')\"\n",
+    ),
+    (
+        "download-unchecked",
+        "Dockerfile",
+        2,
+        "FROM docker.io/a/b@sha256:1\nRUN python3 -c \"import urllib.request as u; u.urlretrieve('https://h.example/a.bin', 'a.bin')\"\n",
+    ),
+    (
+        "removed-later",
+        "Dockerfile",
+        3,
+        "FROM docker.io/a/b@sha256:1\nCOPY a.tgz /\nRUN tar -xzf a.tgz\n",
+    ),
 ];
