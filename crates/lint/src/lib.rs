@@ -189,7 +189,8 @@ pub fn check_pins(
 const OPEN: &str = "service-open";
 
 /// Rules whose findings with the same message are reported at the first line only.
-const ONCE: [&str; 3] = ["conda-terms", "hsa-override-identity", "variable-without-effect"];
+const ONCE: [&str; 4] =
+    ["conda-terms", "hsa-override-identity", "model-unpinned", "variable-without-effect"];
 
 /// The rule for image names without a registry.
 const SHORT_NAME: &str = "image-short-name";

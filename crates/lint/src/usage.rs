@@ -39,7 +39,7 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
         }
         // A command with the variable has the same options; what is wrong with them is in the variable.
         let has =
-            |one: &Container, held: &Word| one.options.iter().any(|own| own.text == held.text);
+            |one: &Container, option: &Word| one.options.iter().any(|own| own.text == option.text);
         let is_user = |one: &&mut Container| held.options.iter().all(|option| has(one, option));
         match facts.containers.iter_mut().take(MOST).find(is_user) {
             Some(user) => {

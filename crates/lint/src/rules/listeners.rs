@@ -49,7 +49,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         name.contains("entrypoint")
             || PLACES.iter().any(|place| path.contains(place))
             || ELSEWHERE.iter().any(|text| lower.contains(text))
-            || IMAGES.iter().any(|file| in_image(&file))
+            || IMAGES.iter().any(in_image)
     };
     if facts.kind != Kind::Shell {
         return;

@@ -88,7 +88,7 @@ fn only_exports(own: &Instruction, found: &mut Findings<'_>) {
     let sets = pieces.iter().filter(|piece| is_export(piece)).count();
     let is_idle = |piece: &&str| is_export(piece) || matches!(*piece, "true" | ":");
     // A single `export` has its own row.
-    if name == "RUN" && sets > 0 && pieces.len() > 1 && pieces.iter().all(|piece| is_idle(piece)) {
+    if name == "RUN" && sets > 0 && pieces.len() > 1 && pieces.iter().all(is_idle) {
         found.add("shell-state-lost", own.line, "this `RUN` only sets variables of its own shell");
     }
 }
