@@ -69,11 +69,12 @@ fn listens(command: &ShellCommand) -> bool {
     let is_module = |two: &[&str]| {
         two[0] == "-m" && ["vllm.entrypoints", "sglang"].iter().any(|name| two[1].starts_with(name))
     };
-    let is_server = program == "llama-server"
+    let is_server = matches!(program, "llama-server" | "sd-server")
         || matches!(program, "sglang" | "vllm") && words.get(1) == Some(&"serve")
         || program.starts_with("python") && words.windows(2).any(is_module);
     let is_all = |host: &str| names_all(host) || host == "::";
-    let hosts = words.windows(2).filter(|two| two[0] == "--host").map(|two| two[1]);
+    let is_option = |word: &str| matches!(word, "--host" | "--listen-ip");
+    let hosts = words.windows(2).filter(|two| is_option(two[0])).map(|two| two[1]);
     let joined = words.iter().filter_map(|word| word.strip_prefix("--host="));
     is_server && hosts.chain(joined).any(is_all)
 }

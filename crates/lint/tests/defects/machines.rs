@@ -134,6 +134,7 @@ fn a_server_of_a_machine_is_open_without_a_key() {
         (serve("--host 0.0.0.0"), open),
         (serve("--host=0.0.0.0"), open),
         (serve("--host :: --port 8080"), open),
+        ("#!/bin/bash\n./bin/sd-server --listen-ip 0.0.0.0 -m a\n".to_owned(), open),
         ("#!/bin/bash\nexec vllm serve a/b --host 0.0.0.0\n".to_owned(), open),
         ("#!/bin/bash\npython3 -m sglang.launch_server --host 0.0.0.0\n".to_owned(), open),
         (serve("--host 127.0.0.1"), &[]),
@@ -325,5 +326,25 @@ fn an_installation_may_fail_only_if_the_script_says_so() {
     ];
     for (text, expected) in cases {
         expect("build-status-lost", NONE, &[("a.sh", text, expected)]);
+    }
+}
+
+#[test]
+fn variables_of_a_shell_are_empty_in_the_builder() {
+    let image = |lines: &str| format!("FROM docker.io/library/ubuntu:24.04@sha256:1\n{lines}\n");
+    let cases = [
+        (image("ENV PATH=${HOME}/bin:$PATH"), &["2 information"][..]),
+        (image("WORKDIR $HOME/app"), &["2 information"]),
+        (image("ENV A=1 \\\n P=$PWD/lib"), &["2 warning"]),
+        (image("ENV PATH=$HOME/bin:$PATH\nENV B=$HOME/b"), &["2 information"]),
+        (image("ENV HOME=/root\nENV PATH=$HOME/bin:$PATH"), &[]),
+        (image("ARG USER=a\nWORKDIR /home/$USER"), &[]),
+        (image("ENV P=${HOME:-/root}/bin H=$HOMEDIR"), &[]),
+        (image("ENV P='$HOME/bin' Q=\\$HOME"), &[]),
+        (image("RUN echo $HOME"), &[]),
+        ("FROM docker.io/a/b@sha256:1\nENV PATH=$HOME/bin:$PATH\n".to_owned(), &[]),
+    ];
+    for (text, expected) in &cases {
+        expect("builder-variable", NONE, &[("Dockerfile", text, expected)]);
     }
 }

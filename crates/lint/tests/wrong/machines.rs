@@ -91,4 +91,10 @@ pub(crate) const WRONG: &[Wrong] = &[
         3,
         "FROM docker.io/a/b@sha256:1\nCOPY a.tgz /\nRUN tar -xzf a.tgz\n",
     ),
+    (
+        "builder-variable",
+        "Dockerfile",
+        2,
+        "FROM docker.io/library/ubuntu:24.04@sha256:1\nENV PATH=$HOME/.local/bin:$PATH\n",
+    ),
 ];
