@@ -60,9 +60,9 @@ fn shell_variables(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<
 fn uses(text: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_name = |rest: &str| {
-        let braced = rest.strip_prefix('{').and_then(|rest| rest.strip_prefix(name));
-        braced.is_some_and(|rest| rest.starts_with('}'))
-            || rest.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_word))
+        let braced = rest.strip_prefix('{').and_then(|inner| inner.strip_prefix(name));
+        braced.is_some_and(|end| end.starts_with('}'))
+            || rest.strip_prefix(name).is_some_and(|end| !end.starts_with(is_word))
     };
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, c) in text.char_indices() {
