@@ -190,6 +190,10 @@ pub fn check_pins(
 /// The rule for services without a login.
 const OPEN: &str = "service-open";
 
+/// Rules whose findings with the same message are reported at the first line only.
+const ONCE: [&str; 4] =
+    ["conda-terms", "hsa-override-identity", "model-unpinned", "variable-without-effect"];
+
 /// The rule for image names without a registry.
 const SHORT_NAME: &str = "image-short-name";
 
@@ -225,6 +229,12 @@ fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
     found.sort_by_key(key);
     found.dedup_by(|one, other| {
         one.line == other.line && one.rule.id == other.rule.id && one.message == other.message
+    });
+    // A value that a file repeats has one cause.
+    let mut said: BTreeSet<String> = BTreeSet::new();
+    found.retain(|one| {
+        !ONCE.contains(&one.rule.id.as_str())
+            || said.insert(format!("{} {}", one.rule.id, one.message))
     });
     found
 }

@@ -37,7 +37,19 @@ pub(crate) fn held(facts: &mut Facts<'_>) {
             let line = held.options.first().map_or(1, |option| option.line);
             held.options.push(containers::named("--podman", None, line));
         }
-        facts.containers.push(Container::new(None, held.options));
+        // A command with the variable has the same options; what is wrong with them is in the variable.
+        let has =
+            |one: &Container, option: &Word| one.options.iter().any(|own| own.text == option.text);
+        let is_user = |one: &&mut Container| held.options.iter().all(|option| has(one, option));
+        match facts.containers.iter_mut().take(MOST).find(is_user) {
+            Some(user) => {
+                for option in &mut user.options {
+                    let own = held.options.iter().find(|one| one.text == option.text);
+                    option.line = own.map_or(option.line, |one| one.line);
+                }
+            }
+            None => facts.containers.push(Container::new(None, held.options)),
+        }
     }
 }
 
@@ -102,6 +114,9 @@ pub(crate) fn commands(facts: &mut Facts<'_>) {
         }
     }
 }
+
+/// The number of containers that are compared with the options in a variable.
+const MOST: usize = 50;
 
 /// A variable with a container's options.
 #[derive(Default)]

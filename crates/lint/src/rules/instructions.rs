@@ -2,8 +2,9 @@
 //! in place of `RUN`.
 
 use super::commands::join;
-use super::stages::{last_stages, parts};
+use super::stages::{is_known_base, last_stages, parts};
 use crate::dockerfile::Instruction;
+use crate::shell::Scope;
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -19,6 +20,60 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     frontend(facts, found);
     started(facts, all, found);
     without_file(facts, all, found);
+    shell_variables(facts, all, found);
+}
+
+/// Variables that a shell has, and the builder does not.
+const SHELL_VARIABLES: [&str; 3] = ["HOME", "PWD", "USER"];
+
+/// Checks for a variable of a shell in an instruction that no shell reads. The first one is enough.
+fn shell_variables(facts: &Facts<'_>, all: &[Instruction], found: &mut Findings<'_>) {
+    let is_set = |name: &str| {
+        let mut own = facts.settings.iter();
+        own.any(|one| one.name == name && matches!(one.scope, Scope::Image | Scope::Argument))
+    };
+    // Other images may set them.
+    let is_known = |stage: usize| {
+        let is_vendor = |base: &str| {
+            let path = super::image_path(base);
+            ["nvidia/cuda", "rocm/"].iter().any(|start| path.starts_with(start))
+        };
+        is_known_base(facts, stage) || facts.base(stage).is_some_and(|one| is_vendor(&one.base))
+    };
+    let names: Vec<&str> = SHELL_VARIABLES.into_iter().filter(|name| !is_set(name)).collect();
+    for own in all {
+        let (instruction, rest) = parts(own);
+        if !matches!(&*instruction, "ADD" | "COPY" | "ENV" | "WORKDIR") || rest.contains("<<") {
+            continue;
+        }
+        let used = names.iter().find(|name| uses(rest, name));
+        if let Some(name) = used.filter(|name| **name == "PWD" || is_known(own.stage)) {
+            let message = format!("`${name}` is a variable of a shell, and empty here");
+            let hit = Hit::new("builder-variable", own.line, message);
+            let is_sure = *name == "PWD";
+            return found.hit(if is_sure { hit } else { hit.at_most(Severity::Information) });
+        }
+    }
+}
+
+/// Returns whether the builder replaces `$NAME` or `${NAME}` in a text.
+fn uses(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = |rest: &str| {
+        let braced = rest.strip_prefix('{').and_then(|inner| inner.strip_prefix(name));
+        braced.is_some_and(|end| end.starts_with('}'))
+            || rest.strip_prefix(name).is_some_and(|end| !end.starts_with(is_word))
+    };
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            '$' if !is_quoted && !is_escaped && is_name(&text[at + 1..]) => return true,
+            '\'' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    false
 }
 
 /// The instructions of Dockerfiles.

@@ -1,12 +1,14 @@
 //! Rules for the layers of an image: files that a later layer removes, content of volumes, and files
 //! that the base already contains.
 
+use std::collections::BTreeSet;
+
 use super::commands::{cloned_folder, join};
 use super::images;
 use super::stages::{ByInstruction, by_instruction, commands_of, last_stages, parts};
 use crate::dockerfile::Instruction;
 use crate::python::is_pip;
-use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN};
+use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN, Word};
 use crate::{Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
@@ -18,6 +20,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let stages = last_stages(facts, all);
     let file = File { facts, all, stages: &stages, commands };
     removed_later(&file, found);
+    removed_archive(&file, found);
     volumes(&file, found);
     copied_again(&file, found);
 }
@@ -37,6 +40,9 @@ impl<'f> File<'f> {
         commands_of(&self.commands, own)
     }
 }
+
+/// The rule about files that stay in an earlier layer.
+const REMOVED: &str = "removed-later";
 
 /// Words of comments that say that a removal makes the image smaller.
 const SMALLER: [&str; 7] = ["image size", "reduce", "save", "shrink", "slim", "smaller", "strip"];
@@ -58,11 +64,92 @@ fn removed_later(file: &File<'_>, found: &mut Findings<'_>) {
         let first = commands.iter().filter(|_| only_removes).find(is_hidden);
         if let Some(command) = first {
             let message = "the files that are removed here stay in an earlier layer of the image";
-            let hit = Hit::new("removed-later", command.words[0].line, message);
+            let hit = Hit::new(REMOVED, command.words[0].line, message);
             let is_meant = says_smaller(file.facts, own.line);
             found.hit(if is_meant { hit } else { hit.at_most(Severity::Information) });
         }
     }
+}
+
+/// How to unpack an archive of the build context.
+const UNPACK: &str =
+    "write `ADD`, which unpacks an archive of the build context, or `RUN --mount=type=bind`";
+
+/// Ends of the names of large files that are needed only once.
+const ARCHIVES: [&str; 10] =
+    [".7z", ".deb", ".rpm", ".run", ".tar", ".tar.bz2", ".tar.gz", ".tgz", ".whl", ".zip"];
+
+/// Ends of the paths of folders with such files.
+const FOLDERS: [&str; 4] = ["/debs", "/packages", "/wheelhouse", "/wheels"];
+
+/// Returns the name of the file in the last part of a path or URL.
+fn file_name(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split(['?', '#']).next().unwrap_or(name).replace("%2B", "+").replace("%2b", "+")
+}
+
+/// Checks for the removal of an archive or package in another layer than the one that contains it.
+fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
+    if file.facts.text.contains("squash") {
+        return;
+    }
+    let mut kept: BTreeSet<String> = BTreeSet::new();
+    for own in file.all.iter().filter(|one| file.stages.contains(&one.stage)) {
+        let commands = file.commands_of(own);
+        let is_rm = |one: &&&ShellCommand| one.words[0].text == "rm";
+        let is_path = |word: &&Word| !word.text.starts_with('-');
+        let gone: Vec<(usize, String)> = commands
+            .iter()
+            .filter(is_rm)
+            .flat_map(|one| one.words[1..].iter().filter(is_path))
+            .map(|word| (word.line, file_name(word.text.trim_end_matches('/'))))
+            .collect();
+        let places = found.places();
+        let first = gone.iter().find(|(_, name)| kept.contains(name));
+        if let Some((line, name)) = first.filter(|(at, _)| !places.contains(&(*at, REMOVED))) {
+            let message = format!("`{name}` stays in an earlier layer of the image");
+            found.hit(Hit::new(REMOVED, *line, message).at_most(Severity::Information));
+            return;
+        }
+        let unpacks = |one: &&&ShellCommand| {
+            let program = one.words[0].text.rsplit('/').next().unwrap_or_default();
+            matches!(program, "tar" | "unzip" | "bsdtar")
+        };
+        let mut used = commands.iter().filter(unpacks).flat_map(|one| one.words[1..].iter());
+        if let Some(word) = used.find(|word| kept.contains(&file_name(&word.text))) {
+            let name = file_name(&word.text);
+            let message = format!("`{name}` is unpacked here, and stays in an earlier layer");
+            let hit = Hit::new(REMOVED, word.line, message).at_most(Severity::Information);
+            found.hit(hit.help(UNPACK));
+            return;
+        }
+        kept.extend(
+            archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name)),
+        );
+    }
+}
+
+/// Returns the names of the archives that an instruction copies or downloads.
+fn archives<'i>(
+    own: &'i Instruction,
+    commands: &'i [&ShellCommand],
+) -> impl Iterator<Item = String> + 'i {
+    let is_archive =
+        |name: &String| ARCHIVES.iter().any(|end| name.ends_with(end)) && !name.contains(UNKNOWN);
+    let is_copy = matches!(&*parts(own).0, "COPY" | "ADD") && !own.text.contains("<<");
+    let copied = own.text.split_whitespace().filter(move |_| is_copy);
+    // `COPY wheels/ /tmp/wheels/`
+    let is_folder =
+        |path: &&str| FOLDERS.iter().any(|end| path.trim_end_matches('/').ends_with(end));
+    let folders = copied.clone().filter(is_folder);
+    let folders = folders.map(|path| file_name(path.trim_end_matches('/')));
+    let copied = copied.map(file_name).filter(is_archive);
+    let downloads = commands.iter().filter(|one| {
+        let program = one.words[0].text.rsplit('/').next().unwrap_or_default();
+        matches!(program, "wget" | "curl" | "aria2c") && !own.text.contains("--mount")
+    });
+    let names = downloads.flat_map(|one| one.words[1..].iter().map(|word| file_name(&word.text)));
+    copied.chain(names.filter(is_archive)).chain(folders)
 }
 
 /// Returns whether the comment above a line says that the image becomes smaller.
@@ -84,7 +171,7 @@ fn removes(command: &ShellCommand) -> bool {
     };
     match program {
         "rm" => words[1..].iter().any(is_recursive),
-        "find" => words.contains(&"-delete"),
+        "find" => words.contains(&"-delete") || words.windows(2).any(|two| two == ["-exec", "rm"]),
         "apt" | "apt-get" | "dnf" | "yum" | "microdnf" => {
             let is_one = |word: &&str| matches!(*word, "clean" | "autoclean") || takes_away(word);
             words[1..].iter().any(is_one)

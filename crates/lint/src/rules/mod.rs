@@ -28,9 +28,11 @@ mod instructions;
 mod interrupted;
 mod javascript;
 mod layers;
+mod listeners;
 mod lists;
 mod managed;
 mod mentions;
+mod misnamed;
 mod modules;
 mod moving;
 mod names;
@@ -120,6 +122,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     needs::run(facts, context, found);
     users::run(facts, found);
     sandbox::run(facts, found);
+    misnamed::run(facts, found);
     modules::run(facts, found);
     pythons::run(facts, found);
     origins::run(facts, found);
@@ -135,6 +138,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     held::run(facts, context, found);
     environment::run(facts, context, found);
     exposed::run(facts, context, found);
+    listeners::run(facts, context, found);
     lists::run(facts, found);
     moving::run(facts, found);
     operators::run(facts, found);

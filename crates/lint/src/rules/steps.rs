@@ -25,6 +25,7 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     for (at, own) in all.iter().enumerate().filter(|(_, one)| parts(one).0 == "RUN") {
         of_host(facts, own, commands_of(&commands, own), found);
         changes_folder(all, at, found);
+        only_exports(own, found);
         other_release(facts, all, own, commands_of(&commands, own), found);
     }
     without_root(facts, all, &commands, found);
@@ -76,6 +77,19 @@ fn of_host(
             || command.words.iter().any(|word| word.text == "daemon-reload");
         let may_fail = may_work || is_conditional(&own.text) || own.text.contains(';');
         found.hit(if may_fail { hit.at_most(Severity::Warning) } else { hit });
+    }
+}
+
+/// Checks for a `RUN` that only sets variables of its own shell: `export A=1 && export B=2 && true`.
+fn only_exports(own: &Instruction, found: &mut Findings<'_>) {
+    let (name, rest) = parts(own);
+    let pieces: Vec<&str> = rest.split("&&").map(str::trim).collect();
+    let is_export = |piece: &&str| piece.starts_with("export ") && !piece.contains(['>', '|', ';']);
+    let sets = pieces.iter().filter(|piece| is_export(piece)).count();
+    let is_idle = |piece: &&str| is_export(piece) || matches!(*piece, "true" | ":");
+    // A single `export` has its own row.
+    if name == "RUN" && sets > 0 && pieces.len() > 1 && pieces.iter().all(is_idle) {
+        found.add("shell-state-lost", own.line, "this `RUN` only sets variables of its own shell");
     }
 }
 

@@ -16,6 +16,7 @@ mod installs;
 mod judged;
 mod labelled;
 mod layers;
+mod machines;
 mod measured;
 mod missed;
 mod moving;

@@ -10,6 +10,7 @@ mod held;
 mod hosts;
 mod installs;
 mod layers;
+mod machines;
 mod moving;
 mod origins;
 mod readers;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         dockerfiles::WRONG,
         installs::WRONG,
         layers::WRONG,
+        machines::WRONG,
         moving::WRONG,
         readers::WRONG,
         services::WRONG,

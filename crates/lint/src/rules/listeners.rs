@@ -1,0 +1,80 @@
+//! Model servers that a script starts on a machine, open to its whole network.
+
+use crate::containers::names_all;
+use crate::shell::ShellCommand;
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+
+/// Texts of scripts that run in a container or on a cluster, where a server must listen on all
+/// addresses, and of scripts whose server has a key or something in front of it.
+const ELSEWHERE: [&str; 22] = [
+    "/app/",
+    "/workspace",
+    "api-key",
+    "api_key",
+    "caddy",
+    "container",
+    "distrobox",
+    "docker",
+    "exec \"$@\"",
+    "firewall",
+    "haproxy",
+    "iptables",
+    "kaggle",
+    "nginx",
+    "podman",
+    "runpod",
+    "sbatch",
+    "slurm",
+    "srun",
+    "tailscale",
+    "toolbox",
+    "ufw ",
+];
+
+/// Parts of the paths of scripts of images, and of those that only measure or show something.
+const PLACES: [&str; 4] = ["bench", "docker", "example", "test"];
+
+/// Files that name the scripts of an image.
+const IMAGES: [&str; 4] = ["Containerfile", "Dockerfile", "../Containerfile", "../Dockerfile"];
+
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
+    let is_elsewhere = || {
+        let lower = facts.code.to_ascii_lowercase();
+        let in_image = |file: &&str| {
+            let text = context.exists.and_then(|files| files.text(facts.file, file));
+            text.is_some_and(|text| text.to_ascii_lowercase().contains(&name))
+        };
+        let path = facts.file.to_ascii_lowercase();
+        name.contains("entrypoint")
+            || PLACES.iter().any(|place| path.contains(place))
+            || ELSEWHERE.iter().any(|text| lower.contains(text))
+            || IMAGES.iter().any(in_image)
+    };
+    if facts.kind != Kind::Shell {
+        return;
+    }
+    let mut open = facts.commands.iter().filter(|one| !one.is_message() && listens(one));
+    if let Some(command) = open.next().filter(|_| !is_elsewhere()) {
+        let message = "a server listens on all addresses of the machine, without a key";
+        let hit = Hit::new("service-open", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Returns whether a command starts a model server that listens on all addresses.
+fn listens(command: &ShellCommand) -> bool {
+    let words = command.texts();
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let is_module = |two: &[&str]| {
+        two[0] == "-m" && ["vllm.entrypoints", "sglang"].iter().any(|name| two[1].starts_with(name))
+    };
+    let is_server = matches!(program, "llama-server" | "sd-server")
+        || matches!(program, "sglang" | "vllm") && words.get(1) == Some(&"serve")
+        || program.starts_with("python") && words.windows(2).any(is_module);
+    let is_all = |host: &str| names_all(host) || host == "::";
+    let is_option = |word: &str| matches!(word, "--host" | "--listen-ip");
+    let hosts = words.windows(2).filter(|two| is_option(two[0])).map(|two| two[1]);
+    let joined = words.iter().filter_map(|word| word.strip_prefix("--host="));
+    is_server && hosts.chain(joined).any(is_all)
+}
