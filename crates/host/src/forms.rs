@@ -264,7 +264,7 @@ pub const FAILURE: Form = Form::of(
         Key::optional(
             "unclear",
             Kind::Flag,
-            "Whether the messages do not identify a definite cause. The failure is reported only if no other failure is at most `within` lines from it. Of two such failures, the first is reported.",
+            "Whether the messages do not identify a definite cause. The failure is reported only if no other failure is at most `within` lines, and at most ten minutes, from it. Of two such failures, the first is reported.",
             "`false`",
             "unclear = true",
         ),

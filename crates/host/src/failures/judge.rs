@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::times::are_far_apart;
 use super::{Diagnosis, Failure, Failures, LogLine, Pattern, StatedErrors, Subject, Use};
 
 /// The state of a failure while a log is read.
@@ -310,7 +311,7 @@ impl Seen {
 
 impl Diagnosis<'_> {
     /// Returns whether `other`, whose messages name no certain cause, may be a consequence of this
-    /// failure: they are close, and this one has a certain cause or comes first.
+    /// failure: they are close, also in time, and this one has a certain cause or comes first.
     fn explains(&self, other: &Self) -> bool {
         if !other.failure.is_unclear || self.failure.is_harmless || self.failure == other.failure {
             return false;
@@ -318,6 +319,7 @@ impl Diagnosis<'_> {
         let first = |one: &Self| one.lines.first().map(|line| line.number);
         let is_close = |one: &LogLine, two: &LogLine| {
             one.number.abs_diff(two.number) <= other.failure.proof.within
+                && !are_far_apart(&one.text, &two.text)
         };
         (!self.failure.is_unclear || first(self) < first(other))
             && self.lines.iter().any(|one| other.lines.iter().any(|two| is_close(one, two)))

@@ -15,6 +15,7 @@ mod judge;
 mod read;
 mod scan;
 mod texts;
+mod times;
 mod wrapped;
 
 use std::sync::OnceLock;

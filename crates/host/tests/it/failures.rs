@@ -517,6 +517,11 @@ fn an_unclear_failure_is_reported_only_if_no_other_one_explains_it() {
         ("no idea why\n\nwho knows", &["unclear", "unclear-too"]),
         ("who knows\n\n\nno idea why", &["unclear-too"]),
         ("who knows, no idea why", &["unclear", "unclear-too"]),
+        // Close lines can be far apart in time.
+        ("[   10.000001] it broke\n[  610.000001] no idea why", &["unless"]),
+        ("[   10.000001] it broke\n[ 4810.000001] no idea why", &["unless", "unclear"]),
+        ("Nov 12 10:00:00 it broke\nNov 12 10:09:00 no idea why", &["unless"]),
+        ("Nov 12 10:00:00 it broke\nNov 12 11:20:00 no idea why", &["unless", "unclear"]),
     ] {
         assert_eq!(names(&failures, log.as_bytes()), found, "{log}");
     }
