@@ -25,6 +25,17 @@ pub struct Gpu {
     pub vram: Option<u64>,
     /// The additional host memory that it may use, in bytes.
     pub gtt: Option<u64>,
+    /// The smallest carve-out that the kernel can ask the firmware for (since Linux 7.0).
+    pub smallest: Option<CarveOut>,
+}
+
+/// A size of the carve-out that the firmware offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CarveOut {
+    /// Its number, which is written into `uma/carveout`.
+    pub index: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 impl Gpu {
@@ -70,6 +81,7 @@ pub(crate) fn read(root: &Root) -> Vec<Gpu> {
             driver: None,
             vram: None,
             gtt: None,
+            smallest: None,
         });
         all.push(Gpu { target: Some(target), node: Some(path), ..gpu });
     }
@@ -93,7 +105,54 @@ fn pci(root: &Root, address: String) -> Option<Gpu> {
         driver: root.link_name(&path("driver")),
         vram: root.number(&path("mem_info_vram_total")),
         gtt: root.number(&path("mem_info_gtt_total")),
+        smallest: root.text(&path("uma/carveout_options")).as_deref().and_then(smallest),
         address: Some(address),
+    })
+}
+
+/// Returns the smallest size in lines such as `0: Minimum (512 MB)` and `3:  (4 GB)`.
+fn smallest(text: &str) -> Option<CarveOut> {
+    let option = |line: &str| {
+        let (index, rest) = line.split_once(':')?;
+        let size = rest.rsplit_once('(')?.1.split(')').next()?;
+        let (number, unit) = size.split_once(' ')?;
+        let unit: u64 = match unit {
+            "MB" => 1 << 20,
+            "GB" => 1 << 30,
+            _ => return None,
+        };
+        let bytes = number.parse::<u64>().ok()?.checked_mul(unit)?;
+        Some(CarveOut { index: index.trim().parse().ok()?, bytes })
+    };
+    text.lines().filter_map(option).min_by_key(|option| option.bytes)
+}
+
+/// Returns the makers of display controllers on the PCI bus that are not AMD's, each once.
+pub(crate) fn other_makers(root: &Root) -> Vec<&'static str> {
+    let mut all: Vec<&str> = root
+        .names(PCI)
+        .iter()
+        .filter(|address| {
+            let class = root.number(&format!("{PCI}/{address}/class"));
+            class.is_some_and(|class| class >> 16 == 0x03)
+        })
+        .filter_map(|address| maker(root.number(&format!("{PCI}/{address}/vendor"))?))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Returns the maker of a GPU, or the program that emulates it.
+fn maker(vendor: u64) -> Option<&'static str> {
+    Some(match vendor {
+        0x10de => "NVIDIA",
+        0x8086 => "Intel",
+        0x1234 | 0x1af4 | 0x1b36 => "QEMU",
+        0x15ad => "VMware",
+        0x1414 => "Hyper-V",
+        0x80ee => "VirtualBox",
+        _ => return None,
     })
 }
 
@@ -133,6 +192,18 @@ mod tests {
             (0, None),
         ] {
             assert_eq!(target(number).as_ref().map(GpuTarget::as_str), name, "{number}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_carve_out_need_not_be_the_first() {
+        let bytes = |text| smallest(text).map(|found| (found.index, found.bytes >> 20));
+        assert_eq!(bytes("0: Minimum (512 MB)\n1:  (1 GB)\n7: High (16 GB)\n"), Some((0, 512)));
+        assert_eq!(bytes("0: Auto\n1: High (16 GB)\n2:  (2 GB)\n"), Some((2, 2048)));
+        for text in
+            ["", "0: Auto", "x: (1 GB)", "0: (x MB)", "0: (99999999999999999999 GB)", "0: (1"]
+        {
+            assert_eq!(bytes(text), None, "{text}");
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Kernel {
     pub modules: Vec<String>,
     /// Parameters that the loaded module does not have. The kernel ignores them.
     pub unknown: Vec<Parameter>,
+    /// The installed programs that rebuild an initramfs.
+    pub tools: Vec<String>,
 }
 
 /// A parameter of a kernel module.
@@ -88,6 +90,9 @@ pub(crate) const PAGE: u64 = 4096;
 /// The modules of interest.
 const MODULES: [&str; 4] = ["amdgpu", "ttm", "amdttm", "vfio_pci"];
 
+/// The programs that rebuild an initramfs; a distribution can have one of several.
+const TOOLS: [&str; 4] = ["dracut", "dracut-rebuild", "mkinitcpio", "limine-mkinitcpio"];
+
 impl Kernel {
     pub(crate) fn read(root: &Root) -> Self {
         let version = root.line("proc/version");
@@ -126,7 +131,15 @@ impl Kernel {
         parameters.extend(from_modprobe(root));
         let modules = MODULES.into_iter().filter(|name| root.has(&format!("sys/module/{name}")));
         let unknown = parameters.iter().filter(|parameter| is_unknown(root, parameter));
+        let is_installed = |name: &&str| {
+            ["usr/bin", "usr/sbin"].iter().any(|folder| root.has(&format!("{folder}/{name}")))
+        };
         Self {
+            tools: TOOLS
+                .iter()
+                .filter(|name| is_installed(name))
+                .map(|&name| name.to_owned())
+                .collect(),
             unknown: unknown.cloned().collect(),
             release,
             build,
@@ -153,6 +166,11 @@ impl Kernel {
     /// Returns the module whose `pages_limit` limits the memory of GPUs.
     pub fn memory_module(&self) -> &'static str {
         if self.has_module("amdttm") { "amdttm" } else { "ttm" }
+    }
+
+    /// Returns whether a program that rebuilds an initramfs is installed.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool == name)
     }
 
     /// Returns whether a module is loaded.

@@ -23,7 +23,7 @@ mod storage;
 mod wsl;
 
 pub use access::{DeviceNode, Engine, User};
-pub use gpu::{Gpu, gpus};
+pub use gpu::{CarveOut, Gpu, gpus};
 pub use kernel::{Firmware, FirmwarePackage, FreeBlocks, Kernel, Memory, Parameter};
 pub use kernel_log::kernel_log;
 pub use snapshot::{Caller, Snapshot};

@@ -40,6 +40,8 @@ impl Caller {
 pub struct Snapshot {
     /// The AMD GPUs; those with a target come first.
     pub gpus: Vec<Gpu>,
+    /// The makers of other GPUs, also of emulated ones.
+    pub other_makers: Vec<&'static str>,
     /// The kernel and its parameters.
     pub kernel: Kernel,
     /// The container that the tool runs in, for example `lxc`, `podman` or `docker`.
@@ -102,6 +104,7 @@ impl Snapshot {
         let kernel = Kernel::read(&root);
         Self {
             gpus: gpu::read(&root),
+            other_makers: gpu::other_makers(&root),
             container: container(&root),
             is_virtual: is_virtual(&root),
             wsl: Wsl::read(&root, kernel.release.as_deref()),

@@ -135,7 +135,7 @@ fn strix_halo_is_native_since_7_2_0_and_can_be_spoofed() {
     assert_eq!(strix_halo.native_since.as_deref(), Some("7.2.0"));
     assert_eq!(strix_halo.spoof.unwrap().to_string(), "11.0.0");
     assert_eq!(gpus["gfx1031"].spoof.unwrap().to_string(), "10.3.0");
-    assert_eq!(gpus.len(), 17);
+    assert_eq!(gpus.len(), 28);
 }
 
 #[test]
@@ -278,10 +278,11 @@ fn known_bad_releases_are_found_and_good_ones_are_not() {
         ("vllm", "0.21.0", &newer, &["vllm-hip-found"]),
         ("vllm", "0.22.1", &newer, &["vllm-hip-found"]),
         ("vllm", "0.23.0", &newer, &[]),
-        ("docker", "25.0.1", &alone, &["docker-leaky-vessels"]),
-        ("docker", "24.0.8", &alone, &["docker-leaky-vessels"]),
-        ("docker", "24.0.9", &alone, &[]),
-        ("docker", "25.0.2", &alone, &[]),
+        ("docker", "25.0.1", &alone, &["docker-copy", "docker-leaky-vessels"]),
+        ("docker", "24.0.8", &alone, &["docker-copy", "docker-leaky-vessels"]),
+        ("docker", "24.0.9", &alone, &["docker-copy"]),
+        ("docker", "29.7.0", &alone, &["docker-copy"]),
+        ("docker", "29.7.1", &alone, &[]),
         ("podman", "5.8.3", &alone, &["podman-host-variables"]),
         ("podman", "6.1.1", &alone, &["podman-load", "podman-signatures"]),
         ("podman", "6.2.0", &alone, &[]),

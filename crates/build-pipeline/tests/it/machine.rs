@@ -145,7 +145,7 @@ fn an_engine_that_does_not_answer_is_an_error() {
 #[test]
 fn wrong_arguments_and_data_files_are_answered() {
     let project = with_machine("strix-halo", "");
-    let suggested = [("gfx1511", ""), ("gfx1202", ""), ("gfx906", ""), ("gfx115", "gfx1150")];
+    let suggested = [("gfx1511", ""), ("gfx1202", ""), ("gfx803", ""), ("gfx115", "gfx1150")];
     for (unknown, near) in suggested {
         for command in ["doctor", "env", "plan --track official"] {
             let refused = project.run(&format!("{command} --gpu {unknown}")).expect(2);
@@ -153,7 +153,7 @@ fn wrong_arguments_and_data_files_are_answered() {
             assert_eq!(is_suggested, !near.is_empty(), "{}", refused.stderr);
             refused
                 .says(&format!("`versions/gpus.toml` does not contain GPU `{unknown}`"))
-                .says("known targets are gfx1010, gfx1030")
+                .says("known targets are gfx1010, gfx1012")
                 .says(&format!("write a table `[{unknown}]`"));
         }
     }

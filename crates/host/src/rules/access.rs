@@ -200,10 +200,16 @@ pub(super) fn open_to_all(context: &Context<'_>) -> Verdict {
         "every account and service on the machine can use the GPU and its memory; some distributions choose this",
         "kyuz0/amd-strix-halo-toolboxes#16",
     )
-    .repair(format!(
-        "grep -rnE '{}' /etc/udev/rules.d /usr/lib/udev/rules.d",
-        rules.join("|")
-    ))
+    .repairs(match context.machine.container {
+        Some(_) => vec![format!(
+            "# on the host, because this is a container: pass {} through with mode 0660 and a group",
+            paths.join(" and ")
+        )],
+        None => vec![format!(
+            "grep -rnE '{}' /etc/udev/rules.d /usr/lib/udev/rules.d",
+            rules.join("|")
+        )],
+    })
     .into()
 }
 

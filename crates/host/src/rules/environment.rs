@@ -92,14 +92,16 @@ fn missing(context: &Context<'_>) -> Option<Finding> {
     let releases = context.releases();
     let (rocm, _) = releases.first()?;
     let wanted = context.gpus.wanted_override(target, Some(rocm))?;
+    let since = context.gpus.gpus.get(target).and_then(|known| known.native_since.as_deref());
+    let newer = since.map_or(String::new(), |since| format!(", from ROCm {since} on"));
     let finding = Finding::new(
         Severity::Warning,
         format!("not set, and ROCm {rocm} has no code for {target}"),
-        format!("{OVERRIDE}={wanted}, or an image with code for {target}"),
+        format!("an image with code for {target}{newer}, or else {OVERRIDE}={wanted}"),
     )
     .because(
-        "programs then find no GPU, or fail with `invalid device function`",
-        "versions/gpus.toml; ublue-os/bluefin#2197",
+        "programs then find no GPU, or fail with `invalid device function`; with the override, some programs work, and others hang, because they get code for a larger GPU",
+        "versions/gpus.toml; ublue-os/bluefin#2197; a maintainer in ROCm/legacy-rocm-build#4557",
     );
     Some(finding.repair(format!("eval \"$(build-pipeline env --gpu {target})\"")))
 }

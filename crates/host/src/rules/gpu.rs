@@ -18,14 +18,7 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
         if machine.wsl.is_some() {
             return Verdict::skipped("WSL2 shows no GPU on the PCI bus; see wsl-gpu");
         }
-        return Finding::new(
-            Severity::Note,
-            "no AMD GPU",
-            "an AMD GPU, to run ROCm; images can be built, verified and pushed without one",
-        )
-        .because("the PCI bus and the compute driver list none", "/sys/bus/pci, /sys/class/kfd")
-        .repair("lspci -nn -d 1002:")
-        .into();
+        return none(context).into();
     };
     let address = gpu.address.as_deref().unwrap_or("an unknown address");
     let finding = |severity, seen: String, why: &str| {
@@ -67,6 +60,29 @@ pub(super) fn present(context: &Context<'_>) -> Verdict {
         .repair(newer_kernel(context)),
     }
     .into()
+}
+
+/// Reports that the machine has no AMD GPU, and where one could come from.
+fn none(context: &Context<'_>) -> Finding {
+    let machine = context.machine;
+    let seen = match machine.other_makers.as_slice() {
+        [] => "no AMD GPU".to_owned(),
+        others => format!("no AMD GPU, but one by {}", others.join(" and by ")),
+    };
+    let finding = Finding::new(
+        Severity::Note,
+        seen,
+        "an AMD GPU, to run ROCm; images can be built, verified and pushed without one",
+    )
+    .because("the PCI bus and the compute driver list none", "/sys/bus/pci, /sys/class/kfd")
+    .repair("lspci -nn -d 1002:");
+    if machine.is_virtual {
+        finding.repair(
+            "# this is a virtual machine: if its host has an AMD GPU, pass it through to this machine",
+        )
+    } else {
+        finding
+    }
 }
 
 fn describe(context: &Context<'_>, gpu: &Gpu) -> Option<String> {

@@ -132,6 +132,7 @@ pub(super) fn newer_kernel(context: &Context<'_>) -> &'static str {
     match context.kernel_system() {
         System::Fedora => "sudo dnf upgrade --refresh 'kernel*' && sudo reboot",
         System::Atomic => "sudo rpm-ostree upgrade && systemctl reboot",
+        System::Transactional => context.update_of_system(),
         System::RedHat => {
             "# RHEL's kernel version does not show which fixes its driver has: install kernel-ml 6.18.4 or newer from ELRepo"
         }
@@ -345,7 +346,7 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
                     _ => "linux-firmware",
                 }));
         return match context.kernel_system() {
-            System::Atomic | System::Nix => finding,
+            System::Atomic | System::Transactional | System::Nix => finding,
             _ => finding.repairs(context.reboot_after(None)),
         }
         .into();
@@ -376,11 +377,20 @@ fn lists(releases: &[pins::Releases], package: &FirmwarePackage) -> bool {
     date.is_some_and(|date| releases.iter().any(|releases| releases.contains(date)))
 }
 
+/// Returns whether AMD's driver package drives a GPU for which AMD recommends it, so that its
+/// firmware is right, too.
+fn belongs_to_driver(context: &Context<'_>) -> bool {
+    context.machine.kernel.has_module("amdttm") && !uses_dkms_on_apu(context)
+}
+
 /// Firmware from AMD's driver package does not hide the distribution's.
 pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
     let name = "amdgpu-dkms-firmware";
     match context.machine.firmware.packages.iter().find(|package| package.name == name) {
         None => Verdict::fine("not installed"),
+        Some(package) if belongs_to_driver(context) => {
+            Verdict::fine(format!("{name} {} belongs to the driver amdgpu-dkms", package.version))
+        }
         Some(package) => Finding::new(
             Severity::Warning,
             format!("{name} {} is installed", package.version),
@@ -420,6 +430,17 @@ pub(super) fn replace(context: &Context<'_>, parameter: &Parameter, new: &str) -
 /// Returns the command that replaces a parameter on the kernel's command line.
 fn on_command_line(context: &Context<'_>, parameter: &Parameter, new: &str) -> String {
     let Parameter { module, name, value, .. } = parameter;
+    if context.has_kernelstub() {
+        let add = if new.is_empty() { String::new() } else { format!(" --add-options '{new}'") };
+        return format!(
+            "sudo kernelstub --delete-options '{module}.{name}={value}'{add} && sudo reboot"
+        );
+    }
+    if let Some((file, apply)) = context.command_line_file() {
+        return format!(
+            "sudo sed -i 's/{module}\\.{name}={value}/{new}/' {file} && {apply} && sudo reboot"
+        );
+    }
     match context.kernel_system() {
         System::Atomic => {
             let add = if new.is_empty() { String::new() } else { format!(" --append={new}") };
@@ -431,15 +452,6 @@ fn on_command_line(context: &Context<'_>, parameter: &Parameter, new: &str) -> S
             let add = if new.is_empty() { String::new() } else { format!(" --args='{new}'") };
             format!(
                 "sudo grubby --update-kernel=ALL --remove-args='{module}.{name}={value}'{add} && sudo reboot"
-            )
-        }
-        System::Debian | System::Suse => {
-            let grub = match context.kernel_system() {
-                System::Suse => "grub2-mkconfig -o /boot/grub2/grub.cfg",
-                _ => "update-grub",
-            };
-            format!(
-                "sudo sed -i 's/{module}\\.{name}={value}/{new}/' /etc/default/grub && sudo {grub} && sudo reboot"
             )
         }
         _ if new.is_empty() => {

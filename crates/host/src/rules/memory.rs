@@ -5,8 +5,9 @@
 //! carve-out is large, only [`carve_out`] gives advice: it computes the limit from the total after
 //! the change.
 
+use super::system::System;
 use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
-use crate::gpu::Gpu;
+use crate::gpu::{CarveOut, Gpu};
 use crate::kernel::PAGE;
 
 const GIB: u64 = 1 << 30;
@@ -20,7 +21,7 @@ fn integrated<'a>(context: &'a Context<'_>) -> Option<&'a Gpu> {
 /// The largest carve-out that is left alone: some machines report 4 GiB at their smallest setting
 /// (noamsto/nix-amd-ai#42).
 const SMALL: u64 = 4 * GIB;
-/// The carve-out to choose in the firmware setup.
+/// The carve-out to choose in the firmware setup; some machines offer no size below 2 GiB.
 const CHOSEN: u64 = GIB / 2;
 
 /// Returns the limit to set once the carve-out is small, in bytes: at least what the GPU has now.
@@ -36,6 +37,27 @@ pub(super) fn has_large_carve_out(context: &Context<'_>) -> bool {
     !context.machine.is_virtual
         && integrated(context).and_then(|gpu| gpu.vram).is_some_and(|vram| vram > SMALL)
 }
+
+/// The first kernel on which ROCm also uses the host's memory on a small integrated GPU, not only
+/// the carve-out (a developer of Debian's packages in ROCm/legacy-rocm-build#2646).
+const SHARES_SINCE: (u32, u32) = (6, 11);
+
+/// Returns whether ROCm uses only the carve-out on this kernel, so that a smaller one would leave
+/// the GPU with less memory. AMD's driver package and the kernels of RHEL and SLES contain newer
+/// drivers than their versions show.
+fn uses_only_carve_out(context: &Context<'_>) -> bool {
+    let kernel = &context.machine.kernel;
+    let release = kernel.release.as_deref().unwrap_or_default();
+    let mut parts = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let Some(version) = parts.next().zip(parts.next()) else { return false };
+    let is_backported =
+        matches!(context.system(), System::RedHat | System::Suse | System::Transactional);
+    version < SHARES_SINCE && !is_backported && !kernel.has_module("amdttm")
+}
+
+/// The reason why no smaller carve-out is advised on an old kernel.
+const KERNEL_FIRST: &str =
+    "ROCm uses only the reserved memory on this kernel: first install 6.11 or newer";
 
 /// The reason why a rule gives no advice while the carve-out is large.
 pub(super) const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
@@ -103,6 +125,11 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
     if let Some(first) = module_first(context) {
         return finding.repair(first).into();
     }
+    let finding = if uses_only_carve_out(context) {
+        finding.repair(format!("# {KERNEL_FIRST}"))
+    } else {
+        finding
+    };
     finding.repairs(set_limit(context, pages)).into()
 }
 
@@ -174,8 +201,13 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     if let Some(first) = module_first(context) {
         return finding.repair(first).into();
     }
-    let pages = context.machine.memory.total.map_or(gtt, advised).max(limit) / PAGE;
-    finding.repairs(set_limit(context, pages)).into()
+    let best = context.machine.memory.total.map_or(gtt, advised);
+    if best <= limit && context.machine.kernel.given("amdgpu", "gttsize").next().is_some() {
+        return finding
+            .repair("# see kernel-gttsize: without that parameter, GTT equals the limit")
+            .into();
+    }
+    finding.repairs(set_limit(context, best.max(limit) / PAGE)).into()
 }
 
 /// The firmware reserves little memory for the GPU.
@@ -193,15 +225,27 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
     if vram <= SMALL {
         return Verdict::fine(seen);
     }
+    if uses_only_carve_out(context) {
+        return Verdict::skipped(KERNEL_FIRST);
+    }
     let severity = if vram >= total { Severity::Warning } else { Severity::Note };
     let limit = after_change(vram, total, context.machine.memory.gpu_limit);
-    let right = format!("0.5 GiB reserved, and ttm.pages_limit={} ({})", limit / PAGE, gib(limit));
+    let smallest = gpu.smallest.filter(|smallest| smallest.bytes <= SMALL);
+    let reserved = gib(smallest.map_or(CHOSEN, |smallest| smallest.bytes));
+    let right =
+        format!("{reserved} reserved, and ttm.pages_limit={} ({})", limit / PAGE, gib(limit));
+    let reduce = match (smallest, &gpu.address) {
+        (Some(CarveOut { index, .. }), Some(address)) => format!(
+            "echo {index} | sudo tee /sys/bus/pci/devices/{address}/uma/carveout  # has an effect from the next boot on"
+        ),
+        _ => "# first, in the firmware setup: set the UMA frame buffer to 512 MB, or to the smallest size that it offers, then boot the system".to_owned(),
+    };
     Finding::new(severity, seen, right)
         .because(
             "the host cannot use memory that the firmware reserves, and a model is read through the host's memory",
-            format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81"),
+            format!("{AMD_DOCS}; kyuz0/amd-strix-halo-vllm-toolboxes#81; maintainers in ROCm/rocm-systems PR 5290"),
         )
-        .repair("# first, in the firmware setup: set the UMA frame buffer to 512 MB, then boot the system")
+        .repair(reduce)
         .repairs(set_limit(context, limit / PAGE))
         .into()
 }

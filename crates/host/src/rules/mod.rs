@@ -226,12 +226,14 @@ impl Context<'_> {
     }
 
     /// If this is a container, adds a note that repairs of the kernel, firmware and memory must be
-    /// made on the host.
+    /// made on the host. For root, removes `sudo` from the commands for this system. Otherwise, takes `sudo` out of the repairs for root.
     fn place(&self, rule: &str, finding: &mut Finding) {
         let is_for_host =
             ["kernel-", "firmware-", "memory-"].iter().any(|kind| rule.starts_with(kind));
         if self.machine.container.is_some() && is_for_host {
             finding.repair.insert(0, "# on the host, because this is a container:".to_owned());
+        } else if self.machine.user.uid == 0 {
+            finding.repair.iter_mut().for_each(|line| *line = without_sudo(line));
         }
     }
 
@@ -300,6 +302,16 @@ impl Verdict {
     fn of(findings: Vec<Finding>, fine: impl FnOnce() -> String) -> Self {
         if findings.is_empty() { Self::Fine(fine()) } else { Self::Found(findings) }
     }
+}
+
+/// Returns a command without `sudo`, which root does not need, and which Proxmox and containers
+/// often lack.
+fn without_sudo(line: &str) -> String {
+    if line.starts_with('#') {
+        return line.to_owned();
+    }
+    let line = line.strip_prefix("sudo ").unwrap_or(line);
+    line.replace("&& sudo ", "&& ").replace("| sudo ", "| ")
 }
 
 /// Returns bytes as GiB, with one decimal if it is not a whole number.

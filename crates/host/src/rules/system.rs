@@ -15,6 +15,8 @@ pub(super) enum System {
     RedHat,
     /// SLES and openSUSE.
     Suse,
+    /// The systems by SUSE that are read-only and updated as a whole: MicroOS, Aeon, SL Micro.
+    Transactional,
     /// Arch and its descendants.
     Arch,
     /// NixOS.
@@ -34,10 +36,22 @@ impl System {
             "sles" | "sled" | "opensuse" => Self::Suse,
             "arch" | "cachyos" | "manjaro" => Self::Arch,
             "nixos" => Self::Nix,
+            // It names Arch in `ID_LIKE`, but its packages cannot be changed.
+            "steamos" => Self::Other,
             _ => return None,
         })
     }
 }
+
+/// How the names of read-only systems by SUSE begin.
+const TRANSACTIONAL: [&str; 6] = [
+    "opensuse-microos",
+    "opensuse-aeon",
+    "opensuse-kalpa",
+    "opensuse-leap-micro",
+    "sle-micro",
+    "sl-micro",
+];
 
 impl Context<'_> {
     /// Returns the family of the machine's distribution.
@@ -47,6 +61,9 @@ impl Context<'_> {
             return System::Atomic;
         }
         let name = kernel.distribution.as_deref().unwrap_or_default();
+        if TRANSACTIONAL.iter().any(|start| name.starts_with(start)) {
+            return System::Transactional;
+        }
         let own = name.split('-').next().unwrap_or_default();
         let mut all = [own].into_iter().chain(kernel.like.iter().map(String::as_str));
         all.find_map(System::of).unwrap_or(System::Other)
@@ -66,9 +83,17 @@ impl Context<'_> {
 
     /// Returns the command that makes changes in modprobe.d take effect, if it is known.
     fn rebuild_initramfs(&self) -> Option<&'static str> {
+        let has = |name: &str| self.machine.kernel.has_tool(name);
         match self.kernel_system() {
             System::Debian => Some("sudo update-initramfs -u -k all"),
+            // The boot loader Limine needs a copy of the initramfs, which its hook makes.
+            System::Arch if has("limine-mkinitcpio") => Some("sudo limine-mkinitcpio"),
+            System::Arch if has("dracut-rebuild") => Some("sudo dracut-rebuild"),
+            System::Arch if has("dracut") && !has("mkinitcpio") => {
+                Some("sudo dracut --force --regenerate-all")
+            }
             System::Arch => Some("sudo mkinitcpio -P"),
+            System::Transactional => Some("sudo transactional-update initrd"),
             System::Atomic => Some("sudo rpm-ostree initramfs-etc --track=/etc/modprobe.d"),
             System::Nix => Some("sudo nixos-rebuild boot"),
             System::Fedora | System::RedHat | System::Suse => {
@@ -130,6 +155,46 @@ impl Context<'_> {
         }
     }
 
+    /// Returns the command that updates a read-only system by SUSE as a whole.
+    pub(super) fn update_of_system(&self) -> &'static str {
+        let name = self.machine.kernel.distribution.as_deref().unwrap_or_default();
+        if name.starts_with("opensuse") {
+            "sudo transactional-update dup && sudo reboot"
+        } else {
+            "sudo transactional-update up && sudo reboot"
+        }
+    }
+
+    /// Returns the file that contains the kernel's command line for the next boot, and the command
+    /// that applies it, if they are known.
+    pub(super) fn command_line_file(&self) -> Option<(&'static str, &'static str)> {
+        let kernel = &self.machine.kernel;
+        let is_proxmox = kernel.words.iter().any(|word| word.starts_with(r"initrd=\EFI\proxmox"));
+        match self.kernel_system() {
+            // Proxmox's own boot loader, for example with ZFS.
+            System::Debian if is_proxmox => {
+                Some(("/etc/kernel/cmdline", "sudo proxmox-boot-tool refresh"))
+            }
+            System::Debian => Some(("/etc/default/grub", "sudo update-grub")),
+            System::Suse => {
+                Some(("/etc/default/grub", "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"))
+            }
+            System::Transactional => {
+                Some(("/etc/default/grub", "sudo transactional-update grub.cfg"))
+            }
+            System::Arch if kernel.has_tool("limine-mkinitcpio") => {
+                Some(("/etc/default/limine", "sudo limine-mkinitcpio"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is Pop!_OS, where `kernelstub` keeps the kernel's command line.
+    pub(super) fn has_kernelstub(&self) -> bool {
+        let name = self.machine.kernel.distribution.as_deref().unwrap_or_default();
+        self.kernel_system() == System::Debian && name.starts_with("pop")
+    }
+
     /// Returns the command that installs packages.
     pub(super) fn install(&self, packages: &str) -> String {
         match self.system() {
@@ -138,6 +203,9 @@ impl Context<'_> {
             System::Suse => format!("sudo zypper install {packages}"),
             System::Arch => format!("sudo pacman -S {packages}"),
             System::Atomic => format!("sudo rpm-ostree install {packages} && systemctl reboot"),
+            System::Transactional => {
+                format!("sudo transactional-update pkg install {packages} && sudo reboot")
+            }
             System::Nix => {
                 format!("# add {packages} to configuration.nix, then: sudo nixos-rebuild switch")
             }
@@ -155,6 +223,7 @@ impl Context<'_> {
             System::Suse => format!("sudo zypper refresh && sudo zypper update {package}"),
             System::Arch => format!("sudo pacman -Syu {package}"),
             System::Atomic => "sudo rpm-ostree upgrade && systemctl reboot".to_owned(),
+            System::Transactional => self.update_of_system().to_owned(),
             System::Nix => "sudo nix-channel --update && sudo nixos-rebuild boot".to_owned(),
             System::Other => format!("# update {package}"),
         }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod failures;
+mod field;
 mod machine;
 mod model;
 mod repairs;
