@@ -276,8 +276,8 @@ fn remove_syntax(lines: &mut [String]) {
         Some(key).filter(|key| !key.contains(char::is_whitespace))
     };
     let keys: Vec<String> = lines.iter().map_while(key).collect();
-    let Some(at) = keys.iter().position(|key| key == "syntax") else { return };
-    let escape = keys.iter().position(|key| key == "escape").filter(|escape| *escape > at);
+    let Some(at) = keys.iter().position(|one| one == "syntax") else { return };
+    let escape = keys.iter().position(|one| one == "escape").filter(|escape| *escape > at);
     if let Some(escape) = escape {
         lines.swap(at, escape);
     }

@@ -153,8 +153,8 @@ pub fn compare_with_plan(
     }
     let platform = plan::Platform::linux_amd64();
     for (key, wanted) in [("architecture", platform.architecture), ("os", platform.os)] {
-        let found = config.get(key).map(text_of);
-        checks.push(check(&format!("image {key}"), Some(wanted), found));
+        let there = config.get(key).map(text_of);
+        checks.push(check(&format!("image {key}"), Some(wanted), there));
     }
     let created = config.get("created").map(text_of);
     checks.push(check("image created", Some(edit.created.clone()), created));
