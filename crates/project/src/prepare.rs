@@ -315,9 +315,9 @@ fn check_text(name: &str, text: &str) -> Result<(), Failure> {
     let Err((line, message, help)) = checked else { return Ok(()) };
     let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start = lines.map(str::len).sum();
-    let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+    let shown = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
     let mut report = Report::new(name, text);
-    let reported = report.add(&(start..start + line.len()), wrong(message, help));
+    let reported = report.add(&(start..start + shown.len()), wrong(message, help));
     let result = report.finish(Err(reported));
     result.map_err(|problems| Failure::places(problems, text.to_owned()))
 }

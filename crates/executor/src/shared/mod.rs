@@ -419,7 +419,7 @@ pub async fn compare_with_stores(
         return Vec::new();
     };
     let step = &plan.steps[at];
-    let own = plan.steps[at..].iter().filter(|step| matches!(step.action, Action::AddFiles { .. }));
+    let own = plan.steps[at..].iter().filter(|one| matches!(one.action, Action::AddFiles { .. }));
     let own = own.count();
     let (keys, remotes) = (keys(plan), remotes(plan));
     let Some(key) = keys.get(&step.id) else { return Vec::new() };
@@ -427,10 +427,11 @@ pub async fn compare_with_stores(
     let mut checks = Vec::new();
     for store in &shared.stores {
         let Some(entry) = shared.entry(store, wanted, note).await else { continue };
-        let there = entry.all_layers();
-        let digest = |all: &[Descriptor], at: usize| all.get(at).map(|layer| layer.digest.clone());
-        let last = there.len().max(layers.len().saturating_sub(own));
-        let mut pairs = (0..last).map(|at| (digest(there, at), digest(layers, at)));
+        let stored = entry.all_layers();
+        let digest =
+            |all: &[Descriptor], nth: usize| all.get(nth).map(|layer| layer.digest.clone());
+        let last = stored.len().max(layers.len().saturating_sub(own));
+        let mut pairs = (0..last).map(|nth| (digest(stored, nth), digest(layers, nth)));
         let difference = pairs.find(|(there, here)| there != here);
         let (step, store) = (step.id.clone(), store.name.clone());
         checks.push(StoreCheck { step, store, difference });
