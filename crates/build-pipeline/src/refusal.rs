@@ -136,10 +136,12 @@ impl<'a> Line<'a> {
     /// Returns hints: what the user probably meant, or what is missing.
     fn hints(&self, error: &clap::Error) -> Vec<String> {
         let meant = self.meant(error);
-        // A word that is only similar to the name of a track may be a wrong command.
+        // A word that is only similar to the name of a track may be a wrong command. A letter is a
+        // track.
         let typed = text_of(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-        let is_guess =
-            |one: &String| one.contains(BUILD) && !one.contains(&format!("{BUILD}{typed}`"));
+        let is_guess = |one: &String| {
+            one.contains(BUILD) && typed.len() > 1 && !one.contains(&format!("{BUILD}{typed}`"))
+        };
         match error.kind() {
             ErrorKind::MissingRequiredArgument => self.missing(error),
             ErrorKind::InvalidSubcommand if meant.iter().all(is_guess) => {

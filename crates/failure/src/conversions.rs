@@ -16,6 +16,14 @@ fn no_such_source(told: Failure, pin: &str) -> Failure {
     told.hint(format!("name a source or archive pin in `versions/tracks.toml`, or add a table `[source.{pin}]` or `[archive.{pin}]` to `versions/versions.toml`"))
 }
 
+/// Says how a track gets a rehearsal.
+fn without_rehearsal(told: Failure, track: &str) -> Failure {
+    told.hint(format!(
+        "add a variant on a small base to `[{track}.variants]`, and `rehearsal = \"NAME\"` with its name to `[{track}]`, in `versions/tracks.toml`"
+    ))
+    .hint(format!("`build-pipeline plan --track {track}` shows the plan of the real image"))
+}
+
 /// Adds hints if `--set` names a pin that the plan does not use: they list the pins that it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
@@ -38,11 +46,7 @@ impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         let told = Self::from_chain(Kind::Input, &error);
         match &error {
-            PlanError::NoRehearsal { track } => told
-                .hint(format!(
-                    "add a variant on a small base to `[{track}.variants]`, and `rehearsal = \"NAME\"` with its name to `[{track}]`, in `versions/tracks.toml`"
-                ))
-                .hint(format!("`build-pipeline plan --track {track}` shows the plan of the real image")),
+            PlanError::NoRehearsal { track } => without_rehearsal(told, track),
             PlanError::UnknownVariant { known, .. } if known.len() == 1 => {
                 told.hint(format!("leave out `--variant`; the only variant is `{}`", known.join("")))
             }

@@ -54,7 +54,7 @@ fn a_layer_that_is_wrong_or_missing_is_named_with_its_location() {
             let (proxy, layer) = made.faulty(fault.clone());
             let line = format!("{BUILD} --engine {engine}");
             let built = made.run(&line, &proxy.host()).expect(code);
-            built
+            let built = built
                 .says(&format!("fetching layer `{layer}` failed"))
                 .says(&format!("at `{}` ", proxy.host()));
             assert!(!built.stderr.contains("doctor"), "{}", built.stderr);
@@ -104,7 +104,7 @@ fn a_damaged_bundle_is_named_when_an_engine_builds_from_it() {
     for engine in ["podman", "docker"] {
         let line = format!("{BUILD} --engine {engine} --bundle a.tar");
         let built = made.run(&line, "127.0.0.1:1").expect(6);
-        built.says("a.tar").says(layer.digest.as_str());
+        let built = built.says("a.tar").says(layer.digest.as_str());
         assert!(!built.stderr.contains("doctor"), "{}", built.stderr);
     }
 }

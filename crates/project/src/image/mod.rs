@@ -560,7 +560,9 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
             "`build-pipeline --track {track} --rehearse` makes the rehearsed image"
         ));
     }
-    if let Some(near) = nearest(name, known.clone()) {
+    if !name.contains('/')
+        && let Some(near) = nearest(name, known.clone())
+    {
         return told.hint(format!("did you mean `{near}`?"));
     }
     let told = if let ParseImageRefError::ShortName { suggestion, .. } = why
