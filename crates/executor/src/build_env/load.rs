@@ -99,9 +99,9 @@ pub(super) async fn pull(
         let is_wrong = unread.as_ref().is_some_and(Unread::is_worth_reopening);
         let may_pass = is_wrong || cache.partial(layers).len() < partial;
         if !may_pass || pulls == PULLS {
-            // If no other location has the layer, the wrong bytes are more useful to know.
-            let told = unread.map(|last| wrong.unwrap_or(last));
-            return Err(told.map_or(PullError::Engine(error), PullError::Unread));
+            // If no other location has the layer, the wrong bytes are more useful to know. docker
+            // then continues with a range, and reports only that the blob is unknown.
+            return Err(wrong.or(unread).map_or(PullError::Engine(error), PullError::Unread));
         }
         if is_wrong {
             wrong = wrong.or(unread);
