@@ -214,7 +214,7 @@ fn option(output: &Output) -> String {
 /// There is such a link.
 pub fn check_dangling(output: &Output) -> Result<(), Failure> {
     let (Output::Layout { path, .. } | Output::Archive { path }) = output else { return Ok(()) };
-    let is_dangling = |path: &&Path| path.is_symlink() && !path.exists();
+    let is_dangling = |above: &&Path| above.is_symlink() && !above.exists();
     let Some(link) = path.ancestors().find(is_dangling) else { return Ok(()) };
     let what = format!("`{}` is a symbolic link, and its target does not exist", link.display());
     Err(Failure::new(Kind::Input, what)
