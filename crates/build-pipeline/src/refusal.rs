@@ -88,6 +88,9 @@ fn example(error: &clap::Error) -> Option<String> {
     Some(format!("use one of the possible values, for example `{example}`"))
 }
 
+/// The command that builds a track.
+const BUILD: &str = "build-pipeline build ";
+
 /// A command line with an error.
 struct Line<'a> {
     /// Its arguments.
@@ -133,16 +136,20 @@ impl<'a> Line<'a> {
     /// Returns hints: what the user probably meant, or what is missing.
     fn hints(&self, error: &clap::Error) -> Vec<String> {
         let meant = self.meant(error);
+        // A word that is only similar to the name of a track may be a wrong command. A letter is a
+        // track.
+        let typed = text_of(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+        let is_guess = |one: &String| {
+            one.contains(BUILD) && typed.len() > 1 && !one.contains(&format!("{BUILD}{typed}`"))
+        };
         match error.kind() {
             ErrorKind::MissingRequiredArgument => self.missing(error),
-            ErrorKind::InvalidSubcommand if meant.is_empty() => {
+            ErrorKind::InvalidSubcommand if meant.iter().all(is_guess) => {
                 let all = self.command.get_subcommands().map(Command::get_name);
                 let all: Vec<String> = all.map(|name| format!("`{name}`")).collect();
-                vec![format!(
-                    "the commands of `{}` are {}",
-                    self.command.get_name(),
-                    all.join(", ")
-                )]
+                let all =
+                    format!("the commands of `{}` are {}", self.command.get_name(), all.join(", "));
+                meant.into_iter().chain([all]).collect()
             }
             ErrorKind::InvalidValue if meant.is_empty() => example(error).into_iter().collect(),
             _ => meant,
@@ -204,6 +211,6 @@ impl<'a> Line<'a> {
             Some(track) => track.as_str(),
             None => nearest(name, known).filter(|_| !is_like_command)?,
         };
-        Some(format!("build-pipeline build {track}"))
+        Some(format!("{BUILD}{track}"))
     }
 }

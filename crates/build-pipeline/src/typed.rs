@@ -106,9 +106,14 @@ fn check_one(arg: &Arg, named: &str, value: &Secret) -> Result<(), Failure> {
     let refused = Failure::new(Kind::Input, what);
     let is_url = is_mirror || arg.get_id() == "url";
     let refused = if is_url { refused.hint(SOURCE_HINT) } else { refused };
-    Err(refused.hint(LOGIN_HINT))
+    let refused = refused.hint(LOGIN_HINT);
+    // `HOST:PORT/NAME:TAG@WORD` has the form of a user name and a password before a host.
+    let is_name = !is_url && value.expose().contains('/') && !value.expose().contains("://");
+    Err(if is_name && value.expose().contains('@') { refused.hint(DIGEST_HINT) } else { refused })
 }
 
+/// The hint for a name whose digest is wrong.
+const DIGEST_HINT: &str = "if it contains none of them, the part after `@` is wrong: write a digest, `@sha256:…`, or leave it out";
 /// The hint for registry credentials.
 const LOGIN_HINT: &str = "leave the credentials out, and log in with `podman login HOST` or `docker login HOST`; the tool then uses that login";
 /// The hint for git repositories and package indexes.

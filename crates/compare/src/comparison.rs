@@ -110,6 +110,11 @@ impl Comparison {
         Ok(Self { schema: SCHEMA, left: side(left), right: side(right), is_same, fields, layers })
     }
 
+    /// Returns the positions of the layers that differ; the lowest is 1.
+    pub(crate) fn layers(&self) -> impl Iterator<Item = usize> {
+        self.layers.iter().map(|layer| layer.layer)
+    }
+
     /// Adds the comparison to a page, as text for people.
     pub fn show(&self, page: &mut Page) {
         for (mark, side) in [("-", &self.left), ("+", &self.right)] {

@@ -22,6 +22,7 @@ use record::verify::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use text::sanitise::sanitise;
 use text::{Page, Tone, counted};
 
 use crate::comparison::Comparison;
@@ -164,6 +165,38 @@ impl Verification {
         let is_same = comparison.is_same;
         self.rebuilds.push(comparison);
         Ok(is_same)
+    }
+
+    /// Returns what to do if an engine built the image and a rebuild differs. `name` is the image's
+    /// name on the command line.
+    pub fn rebuild_hints(&self, found: &Image, name: &str, plan: &Plan) -> Vec<String> {
+        let Some(rebuild) = self.rebuilds.iter().find(|one| !one.is_same) else {
+            return Vec::new();
+        };
+        if !plan.is_built() {
+            return Vec::new();
+        }
+        let files = dockerfiles_of_layers(found);
+        let places: Vec<String> = rebuild
+            .layers()
+            .map(|layer| match files.get(layer - 1).and_then(Option::as_ref) {
+                Some(file) => format!("layer {layer} (`{}`)", sanitise(file)),
+                None => format!("layer {layer}"),
+            })
+            .collect();
+        let options = project::outputs::options(plan).unwrap_or_default();
+        let mut hints = Vec::new();
+        if !places.is_empty() {
+            hints.push(format!(
+                "the likely cause is a RUN whose result is not reproducible, in {}: it writes the date, a random name or number, or something from the network that changed; the files above show which",
+                places.join(" and ")
+            ));
+        }
+        hints.push(format!(
+            "after a change, `build-pipeline --track {}{options} --fresh --output oci:again` runs all steps again, and `build-pipeline diff {name} again` compares the images",
+            plan.track
+        ));
+        hints
     }
 
     /// Returns the verification as text: every difference, and the number of correct fields.
@@ -351,6 +384,22 @@ fn of_index(image: &Image, plan: &Plan) -> Vec<FieldCheck> {
         check(name, plan.name.clone(), layout.name.clone())
     });
     platform.into_iter().chain(name).collect()
+}
+
+/// Returns the Dockerfile of each layer, lowest first, as the history names it. The base's layers
+/// have none.
+fn dockerfiles_of_layers(image: &Image) -> Vec<Option<String>> {
+    let config: Value = serde_json::from_slice(image.documents().config).unwrap_or_default();
+    let history = config.get("history").and_then(Value::as_array).into_iter().flatten();
+    let is_layer = |entry: &&Value| entry.get("empty_layer") != Some(&Value::Bool(true));
+    let file = |entry: &Value| {
+        let text = entry.get("created_by")?.as_str()?.strip_prefix("build-pipeline ")?;
+        Some(text.split_once(": ")?.1.to_owned())
+    };
+    let files: Vec<_> = history.filter(is_layer).map(file).collect();
+    // Some bases have no history, or not of all layers.
+    let missing = image.layers.len().saturating_sub(files.len());
+    [vec![None; missing], files].concat()
 }
 
 /// Reads the build request from an image's labels. If the labels are wrong, the comparison reports

@@ -213,6 +213,9 @@ pub(crate) fn is_disk_full(detail: &str) -> bool {
         || detail.contains("disk quota exceeded")
         // podman reports this when the reader of a pipe fails. The real cause is lost.
         || (detail.contains("storing layer") && detail.contains("read/write on closed pipe"))
+        // podman first writes the context to a file in its folder for temporary files. If that
+        // fails, it reports this, and the real cause is lost.
+        || detail.contains("Unable to copy tar file from request body")
 }
 
 /// Returns whether a message says that the engine has no image with the given ID. podman parses an

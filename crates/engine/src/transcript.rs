@@ -246,7 +246,12 @@ impl Transcript {
         if from.is_none() && step.is_some() && is_cache_gone(detail) {
             return EngineError::CacheGone { detail: owned };
         }
-        if said(&BASE_WORDS) || unresolved || from.is_some() {
+        // Instructions that copy from another image or from the network say the same.
+        let copies = step.is_some_and(|step| {
+            let word = step.instruction.split_whitespace().next().unwrap_or_default();
+            word.eq_ignore_ascii_case("COPY") || word.eq_ignore_ascii_case("ADD")
+        });
+        if !copies && (said(&BASE_WORDS) || unresolved) || from.is_some() {
             return EngineError::BaseMissing {
                 detail: match from {
                     Some(from) => format!("{from}: {owned}"),
@@ -459,6 +464,7 @@ mod tests {
         for full in [
             "committing container: write /x: no space left on device",
             // This is all that podman reports if its temporary files cannot be written.
+            "failed Request: Unable to copy tar file from request body /libpod/build?q=1",
             "copying layers and metadata for container \"55f4\": initializing source containers-storage:742c-working-container: storing layer \"4677\" to file: io: read/write on closed pipe",
         ] {
             assert!(matches!(end(full), EngineError::DiskFull { .. }), "{full}");
@@ -477,6 +483,14 @@ mod tests {
             "failed to create lease: lease \"3cx\": not found",
         ] {
             assert!(matches!(end(gone), EngineError::CacheGone { .. }), "{gone}");
+        }
+        for copying in ["COPY --from=docker.io/library/alpine /a /", "add https://a.test/x /"] {
+            let pieces = vec![
+                text(&format!("STEP 2/3: {copying}\n")),
+                Piece::Error("failed to do request: Head: dial tcp: lookup a.test".to_owned()),
+            ];
+            let end = transcript(&Libpod, pieces).1;
+            assert!(matches!(end, Err(EngineError::Dockerfile { .. })), "{copying}: {end:?}");
         }
         let named = "No such image: docker.io/library/alpine@sha256:b288";
         assert!(matches!(end(named), EngineError::BaseMissing { .. }));

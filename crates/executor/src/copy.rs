@@ -121,13 +121,23 @@ impl LayerCopy {
         match copied {
             Ok(()) if kept == layer.size => Ok(How::There),
             Ok(()) => Ok(How::Copied),
-            // The part that an earlier copy left may be damaged.
-            Err(error) if kept > 0 && error.kind() == ErrorKind::Integrity => {
+            // The part that an earlier copy left may be damaged. If a mirror sent wrong bytes, the
+            // next location may have the right ones.
+            Err(error)
+                if error.kind() == ErrorKind::Integrity
+                    && (kept > 0 || error.is_worth_reopening()) =>
+            {
                 block_in_place(|| sink.restart()).map_err(|e| self.writing(e))?;
                 let whole = client.blob_stream(repository, &layer.digest, layer.size).await;
-                let stream = whole.map_err(|e| self.fetching(e))?;
-                let written = self.write(stream, sink, &self.transfer.ticker(layer)).await?;
-                written.map(|()| How::Copied).map_err(|e| self.fetching(e))
+                let written = match whole {
+                    Ok(stream) => self.write(stream, sink, &self.transfer.ticker(layer)).await?,
+                    Err(later) => Err(later),
+                };
+                written.map(|()| How::Copied).map_err(|later| {
+                    // If no other location has the layer, the wrong bytes are more useful to know.
+                    let is_told = later.kind() == ErrorKind::Integrity || kept > 0;
+                    self.fetching(if is_told { later } else { error })
+                })
             }
             Err(error) => {
                 if error.kind() == ErrorKind::Integrity {

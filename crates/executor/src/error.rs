@@ -74,6 +74,15 @@ pub enum ErrorKind {
     Plan,
 }
 
+/// The failure of a RUN, and the attempt to keep the state before it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+struct KeptRun {
+    error: EngineError,
+    /// The command that shows the state, or why it was not kept.
+    command: Result<String, String>,
+}
+
 impl ExecuteError {
     /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
@@ -83,8 +92,7 @@ impl ExecuteError {
     /// Returns whether the engine cannot give files to other users, because its user namespace lacks
     /// their IDs.
     pub fn lacks_user_ids(&self) -> bool {
-        let source = self.source.as_ref().and_then(|source| source.downcast_ref::<EngineError>());
-        source.is_some_and(EngineError::lacks_user_ids)
+        self.engine_error().is_some_and(EngineError::lacks_user_ids)
     }
 
     pub(crate) fn registry(what: String, source: RegistryError) -> Self {
@@ -118,11 +126,19 @@ impl ExecuteError {
 
     /// Returns the error for a layer that cannot be read from the disk or from a registry.
     fn reading(source: io::Error) -> Self {
-        let what = "reading a layer failed".to_owned();
+        Self::transferring("reading a layer failed".to_owned(), source)
+    }
+
+    fn transferring(what: String, source: io::Error) -> Self {
         match source.downcast() {
             Ok(source) => Self::registry(what, source),
             Err(source) => Self::disk(what, source),
         }
+    }
+
+    /// Returns the error for a layer that an engine requested from this tool.
+    pub(crate) fn unread_layer(layer: &Digest, source: io::Error) -> Self {
+        Self::transferring(format!("fetching layer `{layer}` failed"), source)
     }
 
     pub(crate) fn media(what: String, source: MediaError) -> Self {
@@ -228,6 +244,13 @@ impl ExecuteError {
             _ => ErrorKind::Engine,
         };
         Self { what, kind, source: Some(Box::new(source)) }
+    }
+
+    /// Returns the error for a failed RUN whose previous state was to be kept. `command` shows the
+    /// state; it is an error if the state could not be kept.
+    pub(crate) fn kept(what: String, error: EngineError, command: Result<String, String>) -> Self {
+        let kind = ErrorKind::Build;
+        Self { what, kind, source: Some(Box::new(KeptRun { error, command })) }
     }
 
     pub(crate) fn dockerfile(path: &str, why: &engine::NotPortable) -> Self {
@@ -349,10 +372,25 @@ impl ExecuteError {
 
     /// Returns the details of a failed RUN, if that is the cause.
     pub fn run_failure(&self) -> Option<&RunFailure> {
-        match self.source.as_ref()?.downcast_ref::<EngineError>()? {
+        match self.engine_error()? {
             EngineError::Run(failure) => Some(failure),
             _ => None,
         }
+    }
+
+    fn engine_error(&self) -> Option<&EngineError> {
+        let source = self.source.as_ref()?;
+        match source.downcast_ref::<KeptRun>() {
+            Some(kept) => Some(&kept.error),
+            None => source.downcast_ref(),
+        }
+    }
+
+    /// Returns the attempt to keep the state before a failed RUN, if there was one: the command
+    /// that shows the state, or why it was not kept.
+    pub fn kept_run(&self) -> Option<Result<&str, &str>> {
+        let kept = self.source.as_ref()?.downcast_ref::<KeptRun>()?;
+        Some(kept.command.as_deref().map_err(String::as_str))
     }
 
     pub(crate) fn store_differs(what: String) -> Self {

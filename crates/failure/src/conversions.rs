@@ -16,6 +16,14 @@ fn no_such_source(told: Failure, pin: &str) -> Failure {
     told.hint(format!("name a source or archive pin in `versions/tracks.toml`, or add a table `[source.{pin}]` or `[archive.{pin}]` to `versions/versions.toml`"))
 }
 
+/// Says how a track gets a rehearsal.
+fn without_rehearsal(told: Failure, track: &str) -> Failure {
+    told.hint(format!(
+        "add a variant on a small base to `[{track}.variants]`, and `rehearsal = \"NAME\"` with its name to `[{track}]`, in `versions/tracks.toml`"
+    ))
+    .hint(format!("`build-pipeline plan --track {track}` shows the plan of the real image"))
+}
+
 /// Adds hints if `--set` names a pin that the plan does not use: they list the pins that it uses.
 fn unused_pin(told: Failure, used: &UsedPins) -> Failure {
     let told = match used.images.as_slice() {
@@ -38,9 +46,7 @@ impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         let told = Self::from_chain(Kind::Input, &error);
         match &error {
-            PlanError::NoRehearsal { track } => told.hint(format!(
-                "`build-pipeline plan --track {track}` shows the plan"
-            )),
+            PlanError::NoRehearsal { track } => without_rehearsal(told, track),
             PlanError::UnknownVariant { known, .. } if known.len() == 1 => {
                 told.hint(format!("leave out `--variant`; the only variant is `{}`", known.join("")))
             }
@@ -70,7 +76,7 @@ impl From<PlanError> for Failure {
                 if *has_rehearsal { told.hint(rehearse) } else { told }
             }
             PlanError::UnresolvedSource { pin, .. } => told.hint(format!(
-                "write its commit or SHA-256 into `versions/versions.toml`, or let the track use a resolved pin instead of `{pin}`"
+                "`build-pipeline bump {pin}` looks up its commit or SHA-256 and writes it into `versions/versions.toml`"
             )),
             PlanError::SameStage { stage, .. } => {
                 told.hint(format!("rename stage `{stage}` of one of them in `versions/tracks.toml`"))
@@ -170,7 +176,7 @@ impl From<&executor::ExecuteError> for Failure {
                 Some(error) => registry_hints(told, error),
                 None => told,
             },
-            ExecuteKind::Integrity => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
+            ExecuteKind::Integrity => wrong_content(told, cause_of::<RegistryError>(error)),
             ExecuteKind::Base => told.hint("pin an image for linux/amd64 that has an OCI or Docker schema 2 manifest"),
             ExecuteKind::Disk { full: true } => told.hint("free some space, or choose another location; existing output was not changed"),
             ExecuteKind::Disk { full: false } => told.hint("check the folder's permissions, or choose another location"),
@@ -197,9 +203,7 @@ impl From<&executor::ExecuteError> for Failure {
             ExecuteKind::Build if error.lacks_user_ids() => {
                 told.hint("`build-pipeline doctor` checks the user IDs of rootless engines")
             }
-            ExecuteKind::Build => without_network(told)
-                .hint("the lines above are the end of the build's log; finished steps are cached")
-                .hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
+            ExecuteKind::Build => failed_run(without_network(told), error),
             ExecuteKind::Dockerfile => told.hint("nothing was fetched or built; all engines must build the same image from a Dockerfile"),
             ExecuteKind::Capture => told.hint("this is a bug in build-pipeline or in the engine: please report it with the engine's version"),
             ExecuteKind::GpuCode => told
@@ -217,6 +221,23 @@ impl From<&executor::ExecuteError> for Failure {
                 .hint("`--fresh` without `--store` builds the step here; do not use the store until you know which result is right"),
             ExecuteKind::Plan => told.hint("this is a bug in build-pipeline: please report it with the plan (`build-pipeline plan --format json`)"),
         }
+    }
+}
+
+/// Adds hints for a Dockerfile that failed. If it was a RUN, they say how to look at the state
+/// before it.
+fn failed_run(told: Failure, error: &executor::ExecuteError) -> Failure {
+    if error.run_failure().is_none() {
+        return told;
+    }
+    let told =
+        told.hint("the lines above are the end of the build's log; finished steps are cached");
+    match error.kept_run() {
+        Some(Ok(command)) => {
+            told.hint(format!("`{command}` starts a shell in the state before the failed RUN"))
+        }
+        Some(Err(reason)) => told.hint(format!("the state before the RUN was not kept: {reason}")),
+        None => told.hint("`--keep-failed` keeps the state before the RUN as an image, and shows how to get a shell in it"),
     }
 }
 
@@ -314,7 +335,7 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
             .hint(format!("check the network, the proxy (`HTTPS_PROXY`, or `[proxy]` in config.toml), and the spelling of `{host}`; `--mirror FROM=TO` reads from a registry that you can reach")),
         RegistryKind::Tls => told.hint("set `SSL_CERT_FILE` to use your company's certificate authority"),
         RegistryKind::Refused => told.hint("this is a rule of build-pipeline or of your registries.conf, not a network problem"),
-        RegistryKind::Integrity => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
+        RegistryKind::Integrity => wrong_content(told, Some(error)),
         RegistryKind::Registry => told.hint(format!("{who} `{host}` is at fault; try again later")),
         RegistryKind::Protocol | RegistryKind::TooLarge => told.hint(format!(
             "check that `{host}` is the address of a registry, and that no login page or proxy intercepts it"
@@ -325,6 +346,18 @@ pub fn registry_hints(told: Failure, error: &RegistryError) -> Failure {
                 "set a mirror with `--mirror {host}=HOST`; `--mirror {host}={host}` allows the registry itself"
             ))
             .hint(MIRROR_ONLY),
+    }
+}
+
+/// Adds hints for content with a wrong digest. `error` is the cause, if a registry sent the content
+/// or reported the digest.
+fn wrong_content(told: Failure, error: Option<&RegistryError>) -> Failure {
+    match error {
+        Some(error) if error.is_push() => told.hint(format!(
+            "registry `{}` stored something else than what it was sent: do not use the image there; check the registry, and any proxy in front of it, and push again",
+            error.host()
+        )),
+        _ => told.hint("the content was not used; if the registry is a mirror, check what it serves"),
     }
 }
 

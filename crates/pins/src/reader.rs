@@ -18,9 +18,9 @@ use crate::problem::is_unprintable;
 pub use crate::problem::{Report, Reported, Wrong, is_near, list, nearest, quote, wrong};
 use crate::syntax;
 
-/// The maximum size of a data file: 1 MiB. This project's largest file has about 100 kB; a file
-/// over the limit is a mistake.
-const LONGEST_FILE: usize = 1 << 20;
+/// The maximum size of a data file: 4 MiB. This project's largest file has about 1 MB; a file over
+/// the limit is a mistake.
+const LONGEST_FILE: usize = 4 << 20;
 
 /// The format version of the data files that this program reads and writes.
 const SCHEMA: i128 = 1;
@@ -56,7 +56,7 @@ pub fn document<'a>(report: &mut Report<'a>) -> Result<DeTable<'a>, Reported> {
     if text.len() > LONGEST_FILE {
         let message = format!("the file is `{}` bytes long", text.len());
         let help =
-            format!("a data file has at most {LONGEST_FILE} bytes (1 MiB); is it the right file?");
+            format!("a data file has at most {LONGEST_FILE} bytes (4 MiB); is it the right file?");
         return Err(report.add(&(0..0), wrong(message, help)));
     }
     if let Some(at) = text.find('\0') {

@@ -13,7 +13,7 @@ pub enum PlanError {
         stage: String,
     },
     /// The track cannot be rehearsed.
-    #[error("track `{track}` cannot be rehearsed")]
+    #[error("track `{track}` cannot be rehearsed, because it has no key `rehearsal`")]
     NoRehearsal {
         /// The track.
         track: String,

@@ -21,7 +21,7 @@ pub(crate) const TRACKS: &str = "versions/tracks.toml";
 pub const DATA_FILES: [&str; 3] = [VERSIONS, "versions/gpus.toml", TRACKS];
 
 /// The maximum size of a data file in bytes; people edit these files.
-const DATA_FILE_CAP: u64 = 1 << 20;
+const DATA_FILE_CAP: u64 = 4 << 20;
 
 /// The maximum size of any other file, such as a Dockerfile, in bytes. Locks of many wheels are
 /// long.

@@ -16,11 +16,18 @@ use crate::image::name_in_engine;
 pub fn next(plan: &Plan, output: &Output) -> String {
     let track = &plan.track;
     match output {
-        Output::Layout { path, with_layers: true } => format!(
-            "`build-pipeline push {} HOST/NAME:TAG` pushes it; `podman pull oci:{}` loads it into podman",
-            path.display(),
-            path.display()
-        ),
+        Output::Layout { path, with_layers: true } => {
+            let path = path.display();
+            let load = match options(plan) {
+                Some(options) => {
+                    format!("`build-pipeline --track {track}{options} --load --engine docker`")
+                }
+                None => "the same command with `--load --engine docker`".to_owned(),
+            };
+            format!(
+                "`build-pipeline push {path} HOST/NAME:TAG` pushes it; `podman pull oci:{path}` loads it into podman, and {load} into docker"
+            )
+        }
         Output::Layout { with_layers: false, .. } => {
             let load = match options(plan) {
                 Some(options) => format!("`build-pipeline --track {track}{options} --load`"),
@@ -121,12 +128,26 @@ fn is_loopback(registry: &str) -> bool {
 /// The output that loads the image into the engine, under its default name.
 pub const ENGINE: &str = "engine";
 
-/// Returns an output as the option that the user most likely typed.
-fn shown(output: &str) -> String {
-    match output.strip_prefix("registry:") {
-        Some(reference) => format!("--push {reference}"),
-        None => format!("--output {output}"),
+/// Parses the value of `--push`.
+///
+/// # Errors
+/// `text` is not a valid reference.
+pub fn parse_push(text: &str) -> Result<Output, Failure> {
+    if text.is_empty() {
+        let what = "`--push` does not specify a location";
+        return Err(Failure::new(Kind::Input, what).hint("write `--push HOST/NAME:TAG`"));
     }
+    registry(text, &format!("--push {text}"))
+}
+
+/// Parses the reference of an image on a registry. `shown` is the option that contains it.
+fn registry(text: &str, shown: &str) -> Result<Output, Failure> {
+    let reference = text.parse().map_err(|error| {
+        Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &error).hint(
+            "write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`",
+        )
+    })?;
+    Ok(Output::Registry { reference })
 }
 
 /// Parses `oci:DIR`, `oci-archive:FILE`, `registry:REF`, `engine` or `engine:NAME`. `name` is the
@@ -135,7 +156,7 @@ fn shown(output: &str) -> String {
 /// # Errors
 /// `text` is not a valid output.
 pub fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output, Failure> {
-    let shown = shown(text);
+    let shown = format!("--output {text}");
     let form = "use `oci:DIR`, `oci-archive:FILE`, `registry:HOST/NAME:TAG`, `engine` or `engine:HOST/NAME:TAG`";
     let bad = |what: String| Failure::new(Kind::Input, what).hint(form);
     let engine = |full_name: &str| -> Result<Output, Failure> {
@@ -158,13 +179,7 @@ pub fn parse_output(text: &str, name: &str, with_layers: bool) -> Result<Output,
                 .hint("write it to a file: `--output oci-archive:FILE`"))
         }
         Some(("oci-archive", path)) => Ok(Output::Archive { path: Path::new(path).to_owned() }),
-        Some(("registry", reference)) => {
-            let reference = reference.parse().map_err(|e| {
-                Failure::caused(Kind::Input, format!("`{shown}` does not name an image"), &e)
-                    .hint("write the registry too: `HOST/NAME:TAG`, for example `127.0.0.1:5000/official:latest`")
-            })?;
-            Ok(Output::Registry { reference })
-        }
+        Some(("registry", reference)) => registry(reference, &shown),
         _ => Err(bad(format!("`{shown}` does not start with a known kind of output"))),
     }
 }
@@ -187,6 +202,27 @@ pub fn check_not_input<'a>(
     let what =
         format!("`{output}` is the input `{}` itself, and would be replaced", input.display());
     Err(Failure::new(Kind::Input, what).hint("choose another output with `--output`"))
+}
+
+/// Returns an output as the option that the user most likely typed.
+fn option(output: &Output) -> String {
+    match output {
+        Output::Registry { reference } => format!("--push {reference}"),
+        other => format!("--output {other}"),
+    }
+}
+
+/// Refuses an output on disk at or below a symbolic link whose target does not exist.
+///
+/// # Errors
+/// There is such a link.
+pub fn check_dangling(output: &Output) -> Result<(), Failure> {
+    let (Output::Layout { path, .. } | Output::Archive { path }) = output else { return Ok(()) };
+    let is_dangling = |above: &&Path| above.is_symlink() && !above.exists();
+    let Some(link) = path.ancestors().find(is_dangling) else { return Ok(()) };
+    let what = format!("`{}` is a symbolic link, and its target does not exist", link.display());
+    Err(Failure::new(Kind::Input, what)
+        .hint("remove the link, create its target, or choose another output with `--output`"))
 }
 
 /// Returns an output with an absolute path, which is also right in another folder.
@@ -232,8 +268,8 @@ pub fn check_places(outputs: &[Vec<Output>]) -> Result<(), Failure> {
         let shared =
             of_one.iter().filter(is_single).find(|one| before().any(|other| other == *one));
         if let Some(output) = shared {
-            let shown = shown(&output.to_string());
-            let what = format!("`{shown}` is a single place, but there are several images");
+            let what =
+                format!("`{}` is a single place, but there are several images", option(output));
             return Err(Failure::new(Kind::Input, what).hint(
                 "write `{track}` and `{gpu}` into the name of the location, build one image at a time, or leave out `--output`: each image then goes to its own folder in `dist`",
             ));

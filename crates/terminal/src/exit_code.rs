@@ -20,7 +20,7 @@ pub const TABLE: [(u8, &str); 21] = [
     ),
     (
         5,
-        "a registry or another server cannot be reached, does not have the image or file, limits the request rate, or failed after all retries; verify: not everything could be compared",
+        "a registry or another server cannot be reached, does not have the image or file, limits the request rate, or failed after all retries; verify: the base could not be fetched, so not everything could be compared",
     ),
     (6, "content is damaged, or does not match its digest or pin; it was not used"),
     (7, "a patch did not apply; its tree was not changed"),

@@ -88,13 +88,42 @@ const README: &str = "README.md";
 /// # Errors
 /// The folder is a project, a name is wrong, or a file exists or cannot be written.
 pub fn write(folder: &Path, new: &NewProject) -> Result<Vec<PathBuf>, Failure> {
-    if folder.join(FILE).exists() {
+    if is_project(folder) {
         let what = format!("`{}` is already a project", folder.display());
         return Err(Failure::new(Kind::Input, what)
-            .hint("choose another folder, or add a track to its versions/tracks.toml"));
+            .hint("choose another folder, or add a track to its versions/tracks.toml")
+            .hint("with `--ci` and `--install`, and without `--track`, `init` adds only the file for a CI system"));
     }
+    put_new(folder, files(folder, new)?)
+}
+
+/// Adds to a project the files that make CI systems build and verify the image of its first own
+/// track, and returns that track and the paths of the files. Writes nothing if one of the files
+/// already exists.
+///
+/// # Errors
+/// The project's tracks cannot be read, or a file exists or cannot be written.
+pub fn add_ci(folder: &Path, ci: &[Ci]) -> Result<(String, Vec<PathBuf>), Failure> {
+    let (tracks, known) = (Project::find(folder)?.tracks()?, built_in()?);
+    let is_own = |name: &&TrackName| !known.tracks.contains_key(*name);
+    let own = tracks.in_order().into_iter().map(|(name, _)| name).find(is_own);
+    let track = own.map_or_else(|| first(&known), Ok)?.to_string();
+    let files = ci.iter().map(|ci| (folder.join(ci.system.path()), ci.text(&track))).collect();
+    let written = put_new(folder, files).map_err(|told| {
+        told.hint(format!("`build-pipeline export github {track}` and `export gitlab {track}` print such a file with a job for each step"))
+    })?;
+    Ok((track, written))
+}
+
+/// Returns whether a folder is a project.
+pub fn is_project(folder: &Path) -> bool {
+    folder.join(FILE).exists()
+}
+
+/// Writes new files. Adds missing lines to a `.gitignore`, and keeps a README. Writes nothing if one
+/// of the other files already exists.
+fn put_new(folder: &Path, all: Vec<(PathBuf, String)>) -> Result<Vec<PathBuf>, Failure> {
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
-    let all = files(folder, new)?;
     all.iter().try_for_each(|(path, _)| check_links(folder, path))?;
     let is_kept = |(path, _): &(PathBuf, String)| {
         (path.ends_with(README) || path.ends_with(IGNORED)) && exists(path)

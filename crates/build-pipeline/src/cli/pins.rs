@@ -69,7 +69,8 @@ pub(crate) struct Init {
     /// lists]
     #[arg(long, value_name = "TRACK", requires = "track")]
     pub(crate) from: Option<String>,
-    /// Add a file that makes this CI system build and verify the image (comma-separated)
+    /// Add a file that makes this CI system build and verify the image (comma-separated); without
+    /// --track, also in an existing project
     #[arg(long, value_name = "SYSTEM", value_enum, value_delimiter = ',', requires = "install")]
     pub(crate) ci: Vec<CiSystem>,
     /// The shell command that installs build-pipeline in CI

@@ -18,7 +18,8 @@ use plan::Plan;
 use project::build_env::{BuildOptions, blob_cache};
 use project::locks::{self, Locks};
 use project::outputs::{
-    ENGINE, absolute, check_places, check_push, nearby, next, options, parse_output, path_of,
+    ENGINE, absolute, check_dangling, check_places, check_push, nearby, next, options,
+    parse_output, parse_push, path_of,
 };
 use project::prepare::{Preparation, Prepared, prepare};
 use project::push::{NameFacts, check_digest_apart, check_digest_file, write_digest};
@@ -536,14 +537,18 @@ impl Session<'_> {
 
     /// Returns the outputs of a plan.
     fn outputs(&self, plan: &Plan) -> Result<Vec<Output>, Failure> {
-        let pushes = self.args.push.iter().map(|one| format!("registry:{}", one.expose()));
-        let named = self.args.outputs.iter().map(|one| one.expose().to_owned());
-        let load = self.args.load.then(|| ENGINE.to_owned());
+        let pushes = self.args.push.iter().map(|one| (one.expose(), true));
+        let named = self.args.outputs.iter().map(|one| (one.expose(), false));
+        let load = self.args.load.then_some((ENGINE, false));
         let mut all = Vec::new();
         let facts = NameFacts::of_plan(plan);
-        for text in named.chain(pushes).chain(load) {
-            let filled = facts.fill_in(&text)?;
-            let mut output = parse_output(&filled, &plan.name, self.args.with_layers)?;
+        for (text, is_push) in named.chain(pushes).chain(load) {
+            let filled = facts.fill_in(text)?;
+            let mut output = if is_push {
+                parse_push(&filled)?
+            } else {
+                parse_output(&filled, &plan.name, self.args.with_layers)?
+            };
             if self.global.directory.is_some() {
                 output = absolute(output);
             }
@@ -565,6 +570,7 @@ impl Session<'_> {
                 .unwrap_or(path);
             all.push(Output::Layout { path, with_layers: self.args.with_layers });
         }
+        all.iter().try_for_each(check_dangling)?;
         // No registry has the layers that this plan creates, so the layout must contain them.
         for output in all.iter_mut().filter(|_| plan.needs_all_layers()) {
             if let Output::Layout { with_layers, .. } = output {

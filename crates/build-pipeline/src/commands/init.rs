@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use export::ci::{Ci, System};
 use failure::Failure;
-use upkeep::init::{NewProject, Start, can_be_rehearsed, has_run_row, write};
+use upkeep::init::{NewProject, Start, add_ci, can_be_rehearsed, has_run_row, is_project, write};
 
 use crate::cli::{CiSystem, Document, Init};
 use crate::commands::export::install;
@@ -29,7 +29,14 @@ pub(crate) fn run(args: &Init) -> Result<(), Failure> {
         };
         Some(Ci { system, install: install.clone()? })
     };
-    let ci = args.ci.iter().filter_map(of_system).collect();
+    let ci: Vec<Ci> = args.ci.iter().filter_map(of_system).collect();
+    if !ci.is_empty() && args.track.is_none() && is_project(&folder) {
+        let (track, written) = add_ci(&folder, &ci)?;
+        let mut page = Page::default();
+        written.iter().for_each(|path| page.line(format_args!("wrote {}", path.display())));
+        page.line(format_args!("it builds and verifies track {track}"));
+        return output::sanitised_result(&page.into_text());
+    }
     let documents =
         [("versions", Document::Versions), ("tracks", Document::Tracks), ("run", Document::Run)];
     let schemas =

@@ -6,7 +6,7 @@ use launch::machine;
 use names::GpuTarget;
 use project::input::Input;
 use project::locks::Locks;
-use project::outputs::parse_output;
+use project::outputs::{check_dangling, parse_output};
 use project::slim::{SlimRequest, slim_image};
 
 use crate::cli::{Format, Global, Slim};
@@ -22,6 +22,7 @@ pub(crate) fn run(global: &Global, args: &Slim) -> Result<(), Failure> {
         let hints = vec!["use `oci:DIR` or `oci-archive:FILE`".to_owned()];
         Failure { hints, ..error }
     })?;
+    check_dangling(&output)?;
     let slimmed = project::runtime::start()?.block_on(async {
         let input = Input::find(&args.input, &folder, &client).await?;
         let (gpus, forced) = (gpus(args, &input)?, input.forced()?);

@@ -70,6 +70,8 @@ pub(crate) fn run(global: &Global, args: &Verify) -> Result<(), Failure> {
             Format::Json => output::json(&verification)?,
             Format::Text => output::page(&verification.page(&plan))?,
         }
+        let hints = verification.rebuild_hints(&found, &args.target, &plan);
+        hints.iter().for_each(|hint| output::hint(hint));
         verification.verdict()
     })
 }

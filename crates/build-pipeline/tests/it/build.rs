@@ -355,7 +355,7 @@ fn every_build_ends_with_the_next_step_for_its_output() {
         ("--output oci:thin", "the same command with `--load` loads it".to_owned()),
         (
             "--with-layers --output oci:full",
-            "`build-pipeline push full HOST/NAME:TAG` pushes it; `podman pull oci:full`".to_owned(),
+            "`build-pipeline push full HOST/NAME:TAG` pushes it; `podman pull oci:full` loads it into podman, and the same command with `--load --engine docker` into docker".to_owned(),
         ),
         (
             "--output oci-archive:one.tar",

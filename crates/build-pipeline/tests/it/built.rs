@@ -323,7 +323,10 @@ fn a_run_that_fails_leaves_an_image_to_look_around_in_where_that_is_asked_for() 
         let ran = bench.run(&format!("{build} {engine}"));
         ran.expect(1).says("(line 5 of the Dockerfile)").says("--keep-failed");
         let ran = bench.run(&format!("{build} {engine} --keep-failed"));
-        ran.expect(1).says(&format!("{engine} run --rm -it --network none {name} sh"));
+        let command = format!("`{engine} run --rm -it --network none {name} sh`");
+        let ran = ran.expect(1).says(&command);
+        assert!(!ran.stderr.contains("--keep-failed"), "{}", ran.stderr);
+        bench.run(&format!("{build} {engine} --keep-failed -q")).expect(1).says(&command);
         assert_eq!(bench.container(engine, name, &["cat", "/before"]), "before\n");
     }
 }
@@ -385,7 +388,10 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
         .prints("content 1, log 1")
         .prints("content  stamp")
         .prints("log  var/log/install")
-        .prints("differs: ");
+        .prints("differs: ")
+        .says("the likely cause is a RUN whose result is not reproducible, in layer 4")
+        .says("(`dockerfiles/tiny.Dockerfile`)")
+        .says("`build-pipeline diff dist/vulkan-tiny again`");
     let json =
         bench.run("verify dist/vulkan-tiny --rebuild --engine podman --format json").expect(13);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();

@@ -143,6 +143,8 @@ fn latest_is_the_newest_that_is_no_pre_release() {
     );
     let again = project.run(&format!("bump vllm {mirror}")).expect(0);
     again.prints("vllm is already at v0.33.0");
+    let dry = project.run(&format!("bump vllm --dry-run {mirror}")).expect(0);
+    assert!(!dry.stdout.contains("\n\n"), "{}", dry.stdout);
     assert!(project.read(FILE).contains("source-date-epoch = 1798848000\n"));
     project.run(&format!("bump vllm v0.34.0rc1 {mirror}")).expect(0);
 }

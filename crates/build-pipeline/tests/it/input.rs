@@ -3,7 +3,7 @@
 use crate::dsl::{Project, same};
 
 /// Command lines, with the text of the error and of the hint.
-const CASES: [(&str, &str, &str); 46] = [
+const CASES: [(&str, &str, &str); 50] = [
     ("--rehearse", "no track given", "use `--track NAME`"),
     ("build", "no track given", "use `--track NAME`"),
     ("plan", "no track given", "`build-pipeline plan TRACK`"),
@@ -11,7 +11,7 @@ const CASES: [(&str, &str, &str); 46] = [
     ("--track source", "pin `fedora` is unresolved", "`--rehearse` builds on a small stand-in"),
     ("plan --track vulkan --variant debain", "no variant `debain`", "did you mean `debian`?"),
     ("plan --track vulkan --variant fedora", "pin `fedora` is unresolved", "--set fedora=44"),
-    ("--track vulkan --rehearse", "track `vulkan` cannot be rehearsed", "plan --track vulkan"),
+    ("--track vulkan --rehearse", "because it has no key `rehearsal`", "`rehearsal = \"NAME\"`"),
     (
         "--track source --rehearse --variant fedora",
         "is rehearsed with variant `rehearsal`, not with `fedora`",
@@ -109,6 +109,14 @@ const CASES: [(&str, &str, &str); 46] = [
     ("explain aiter-on-rdna --format json", "describes a track, not a rule", "pass a track"),
     ("audit registry:nothing", "`registry:nothing` is not a track", "HOST/NAME:TAG"),
     ("verify nothing", "`nothing` is not a track, file or image reference", "HOST/NAME:TAG"),
+    ("verify dist/nothing", "is not a track", "there is no folder or file `dist/nothing`"),
+    ("verify dist/official", "is not a track", "`build-pipeline --track official` writes an image"),
+    (
+        "--track official --rehearse --output registry:foo",
+        "`--output registry:foo` does not name an image",
+        "HOST/NAME:TAG",
+    ),
+    ("push official 127.0.0.1:1/x:Y@z", "contains a user name", "write a digest, `@sha256:…`"),
     ("-C nowhere plan --track ollama", "`-C nowhere` is not a folder", "versions/"),
 ];
 
@@ -125,6 +133,36 @@ fn wrong_arguments_say_what_is_wrong_and_what_is_next() {
 }
 
 #[test]
+fn an_output_that_is_a_dangling_link_is_named_as_a_link() {
+    let project = Project::new();
+    std::os::unix::fs::symlink("nowhere", project.path("link")).unwrap();
+    for output in ["oci:link", "oci-archive:link", "oci:link/below"] {
+        let line = format!("--track locked-spoof --rehearse --output {output}");
+        project.run(&line).expect(2).says("`link` is a symbolic link, and its target");
+    }
+    assert!(project.path("link").is_symlink() && !project.path("nowhere").exists());
+}
+
+#[test]
+fn an_unresolved_source_is_looked_up_by_bump() {
+    let project = Project::new();
+    project.edit(
+        "versions/versions.toml",
+        "tag = \"44\"\ndigest = \"unresolved\"",
+        &format!("tag = \"44\"\ndigest = \"sha256:{}\"", "1".repeat(64)),
+    );
+    let versions = project.read("versions/versions.toml");
+    let pins = "[source.mine]\nurl = \"https://git.test/mine\"\nversion = \"1.0\"\ncommit = \"unresolved\"\n";
+    project.write("versions/versions.toml", &format!("{versions}\n{pins}"));
+    let tracks = project.read("versions/tracks.toml");
+    let track = "[mine]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"fedora\"\n\n[[mine.stage]]\nname = \"mine\"\ndockerfile = \"dockerfiles/mine.Dockerfile\"\nsources = { mine = \"mine\" }\n";
+    project.write("versions/tracks.toml", &format!("{tracks}\n{track}"));
+    project.write("dockerfiles/mine.Dockerfile", "ARG BASE\nFROM ${BASE}\n");
+    let ran = project.run("plan --track mine").expect(2).says("pin `mine` is unresolved");
+    ran.says("`build-pipeline bump mine` looks up its commit");
+}
+
+#[test]
 fn a_track_in_place_of_a_command_is_understood() {
     let project = Project::new();
     for (line, hint) in [
@@ -134,7 +172,9 @@ fn a_track_in_place_of_a_command_is_understood() {
         ("plann", "hint: did you mean `plan`?"),
     ] {
         let ran = project.run(line).expect(2).says("unrecognized subcommand").says(hint);
-        assert_eq!(ran.stderr.matches("hint: ").count(), 1, "{}", ran.stderr);
+        // A similar name is only a guess, so the commands are listed too.
+        let hints = if line == "offcial" { 2 } else { 1 };
+        assert_eq!(ran.stderr.matches("hint: ").count(), hints, "{}", ran.stderr);
     }
     project.run("patch official").expect(2).says("the commands of `patch` are `check`, `diff`");
 }

@@ -79,6 +79,7 @@ mod status;
 mod stores;
 mod targets;
 mod tutorial;
+mod undelivered;
 #[path = "../../../host/tests/it/unfold.rs"]
 mod unfold;
 mod usable;

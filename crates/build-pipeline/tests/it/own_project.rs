@@ -358,6 +358,23 @@ fn a_new_project_can_be_built_by_a_ci_system() {
     same(&project.files(), &before, "refused inits");
 }
 
+#[test]
+fn a_project_gets_a_file_for_ci_later() {
+    let project = Project::empty();
+    project.run("init --track mine").expect(0);
+    let before = project.files();
+    let words = ["init", ".", "--ci", "github", "--install", "./get"];
+    ran_of(&project, &words).expect(0).prints("wrote ").prints("track mine");
+    let file = ".github/workflows/images.yml";
+    assert!(project.read(file).contains("build-pipeline --track mine\n"));
+    // Nothing that exists is replaced.
+    let both = ["init", ".", "--ci", "gitlab,github", "--install", "x"];
+    ran_of(&project, &both).expect(2).says("already exists").says("export github mine");
+    std::fs::remove_dir_all(project.path(".github")).unwrap();
+    same(&project.files(), &before, "only the workflow was added");
+    project.run("init --track other").expect(2).says("already a project").says("`--ci`");
+}
+
 fn ran_of(project: &Project, words: &[&str]) -> Ran {
     ran(project.command(words).output().unwrap())
 }

@@ -1,7 +1,7 @@
 //! `push`, `tag`, placeholders in the names of outputs, and `--digest-file`.
 
 use serde_json::Value;
-use testkit::shared_registry;
+use testkit::{Fault, FaultProxy, shared_registry};
 
 use crate::dsl::Project;
 use crate::schemas;
@@ -54,6 +54,20 @@ fn a_push_that_fails_names_those_that_succeeded() {
     assert_eq!(report["failed"]["output"], "registry:127.0.0.1:1/part/b:1");
     project.run(&format!("verify {host}/part/a:1")).expect(0);
     project.run(&line).expect(5).prints("part/a@sha256:");
+}
+
+#[test]
+fn a_registry_that_confirms_another_digest_is_to_be_checked() {
+    let project = with_image();
+    let proxy = FaultProxy::to(shared_registry().host());
+    let other = format!("sha256:{}", "0".repeat(64));
+    proxy
+        .on("PUT", "/manifests/")
+        .does(Fault::Header("Docker-Content-Digest".to_owned(), Some(other)));
+    let host = proxy.host();
+    let ran = project.run(&format!("push full {host}/push/other:1")).expect(6);
+    let ran = ran.says(&format!("registry `{host}` stored something else"));
+    assert!(!ran.stderr.contains("mirror"), "{}", ran.stderr);
 }
 
 #[test]

@@ -212,6 +212,8 @@ fn a_base_that_cannot_be_had_leaves_the_proof_incomplete() {
         .expect(5)
         .prints("? manifest digest: not compared")
         .prints("incomplete");
+    let help = project.run("help exit-codes").expect(0);
+    help.prints("verify: the base could not be fetched, so not everything could be compared");
 }
 
 #[test]

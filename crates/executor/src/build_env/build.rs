@@ -147,7 +147,8 @@ impl BuildEnv {
             let name = sink.offer_base(&instructions.name, &offered.made, origin)?;
             self.names.lock().await.push(name.to_string());
             let layers = &offered.made.manifest.layers;
-            pull(engine, &name, layers, origin.cache).await.map_err(failed)?;
+            let pulled = pull(engine, &name, layers, sink, origin.cache).await;
+            pulled.map_err(|error| error.or_else(failed))?;
             // The step no longer transfers anything.
             on_event(Event::LayersWanted { step: step.to_owned(), layer_bytes: 0 });
             build_args.insert("BASE".to_owned(), name.to_string());
@@ -184,13 +185,15 @@ impl BuildEnv {
                 end => break end,
             }
         };
-        if self.keeps_failed
-            && let Err(EngineError::Run(failure)) = &built
-        {
-            let before = Before { step, request, context, epoch: instructions.epoch };
-            keep_failed(engine, failure, before, on_event).await;
-        }
-        let built = built.map_err(failed)?;
+        let built = match built {
+            Err(EngineError::Run(failure)) if self.keeps_failed => {
+                let before = Before { step, request, context, epoch: instructions.epoch };
+                let command = keep_failed(engine, &failure, before).await;
+                let what = format!("step `{step}` failed");
+                return Err(ExecuteError::kept(what, EngineError::Run(failure), command));
+            }
+            built => built.map_err(failed)?,
+        };
         self.names.lock().await.push(built.image.to_string());
         let pushed = engine.push(&built.image, &target, TRANSFER).await;
         pushed.map_err(|error| sink.disk_failure().unwrap_or_else(|| failed(error)))?;
@@ -211,44 +214,30 @@ struct Before<'a> {
     epoch: u64,
 }
 
-/// Keeps the state before a failed RUN as an image in the engine, and reports how to inspect
-/// it. If that fails, reports that failure instead; the failure of the RUN is reported in any case.
+/// Keeps the state before a failed RUN as an image in the engine. Returns the command that shows
+/// it, or why it could not be kept.
 async fn keep_failed(
     engine: &Engine,
     failure: &RunFailure,
     before: Before<'_>,
-    on_event: &OnEvent,
-) {
+) -> Result<String, String> {
     let Before { step, request, mut context, epoch } = before;
-    let told = |rule: &str, message: String| {
-        on_event(Event::Note { rule: rule.to_owned(), message });
-    };
-    let text: Option<String> = failure.line.map(|number| {
-        let lines = request.dockerfile_text.lines().take(number.saturating_sub(1));
-        lines.map(|line| format!("{line}\n")).collect()
-    });
+    let number = failure.line.ok_or("the engine did not say which RUN failed")?;
+    let lines = request.dockerfile_text.lines().take(number.saturating_sub(1));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
     // The image gets the label of another run, so that cleaning up after this run does not remove it.
-    let (Some(text), Some(run)) = (text, RunId::parse("failed")) else { return };
-    let Ok(name) = format!("{FAILED}:{step}").parse::<ImageRef>() else { return };
-    if context.put_file(DOCKERFILE, text.clone()).is_err() {
-        return;
-    }
+    let run = RunId::parse("failed").ok_or("its run has no valid name")?;
+    let name = format!("{FAILED}:{step}");
+    let name = name.parse::<ImageRef>().map_err(|_| format!("`{name}` is not a valid name"))?;
+    context.put_file(DOCKERFILE, text.clone()).map_err(|error| error.to_string())?;
     let context = stream(context, epoch);
     let request = BuildRequest { run, dockerfile_text: text, use_cache: true, ..request };
     let kept = match engine.build(&request, context, &mut |_| {}).await {
         Ok(built) => engine.tag(&built.image, &name).await,
         Err(error) => Err(error),
     };
-    let kind = engine.kind();
-    match kept {
-        Ok(()) => told(
-            "failed-run-kept",
-            format!(
-                "inspect the state before the failed RUN with `{kind} run --rm -it --network none {name} sh`"
-            ),
-        ),
-        Err(error) => told("failed-run-not-kept", error.to_string()),
-    }
+    kept.map_err(|error| error.to_string())?;
+    Ok(format!("{} run --rm -it --network none {name} sh", engine.kind()))
 }
 
 /// Warns about directories whose owner depends on the engine.

@@ -8,6 +8,7 @@ use record::OutputState;
 
 use super::BuildEnv;
 use super::build::TRANSFER;
+use super::sink::{Sink, Unread};
 use crate::{BlobCache, ExecuteError};
 
 impl BuildEnv {
@@ -20,6 +21,7 @@ impl BuildEnv {
         image: &DerivedImage,
         offered: &ImageRef,
         name: &ImageRef,
+        sink: &Sink,
         cache: &BlobCache,
     ) -> Result<OutputState, ExecuteError> {
         let failed = |error| ExecuteError::engine(format!("loading `{name}` failed"), error);
@@ -35,7 +37,8 @@ impl BuildEnv {
         }
         // The loopback name is removed when the run ends. The other name keeps the image.
         self.names.lock().await.push(offered.to_string());
-        let pulled = pull(engine, offered, &image.layers, cache).await.map_err(failed)?;
+        let pulled = pull(engine, offered, &image.layers, sink, cache).await;
+        let pulled = pulled.map_err(|error| error.or_else(failed))?;
         if !is_it(pulled.id.as_str()) {
             return Err(ExecuteError::capture(format!(
                 "the engine turned `{name}` into a different image: `{}`, not `{}`",
@@ -47,22 +50,61 @@ impl BuildEnv {
     }
 }
 
+/// The most pulls of one image that are repeated because a layer can be read from elsewhere.
+const PULLS: usize = 16;
+
+/// Why the engine did not get an image from the loopback registry.
+pub(super) enum PullError {
+    /// A layer could not be read, so the engine is not at fault.
+    Unread(Unread),
+    /// The engine failed.
+    Engine(EngineError),
+}
+
+impl PullError {
+    /// Returns the error for a step or an output. `of_engine` is called if the engine failed.
+    pub(super) fn or_else(self, of_engine: impl Fn(EngineError) -> ExecuteError) -> ExecuteError {
+        match self {
+            Self::Unread(unread) => unread.into_error(),
+            Self::Engine(error) => of_engine(error),
+        }
+    }
+}
+
 /// Makes the engine pull an image from the loopback registry. If a pull is interrupted, the engine
 /// discards what it has received, so the beginnings of the layers are kept until it has the image.
 pub(super) async fn pull(
     engine: &Engine,
     offered: &ImageRef,
     layers: &[Descriptor],
+    sink: &Sink,
     cache: &BlobCache,
-) -> Result<Inspect, EngineError> {
-    let partial = cache.partial(layers);
-    let mut pulled = engine.pull(offered, true, TRANSFER).await;
-    // If a damaged beginning was found, it has been removed, and another attempt may succeed.
-    if pulled.is_err() && cache.partial(layers).len() < partial.len() {
-        pulled = engine.pull(offered, true, TRANSFER).await;
+) -> Result<Inspect, PullError> {
+    let (mut pulls, mut wrong) = (0, None);
+    loop {
+        pulls += 1;
+        let partial = cache.partial(layers).len();
+        // A layer of an earlier pull says nothing about this one.
+        drop(sink.take_unread(layers));
+        let error = match engine.pull(offered, true, TRANSFER).await {
+            Ok(pulled) => {
+                cache.remove_parts(layers);
+                return Ok(pulled);
+            }
+            Err(error) => error,
+        };
+        let unread = sink.take_unread(layers);
+        // If a damaged beginning was found, it has been removed. If a mirror sent wrong bytes, it is
+        // no longer used. In both cases, another attempt may succeed.
+        let is_wrong = unread.as_ref().is_some_and(Unread::is_worth_reopening);
+        let may_pass = is_wrong || cache.partial(layers).len() < partial;
+        if !may_pass || pulls == PULLS {
+            // If no other location has the layer, the wrong bytes are more useful to know. docker
+            // then continues with a range, and reports only that the blob is unknown.
+            return Err(wrong.or(unread).map_or(PullError::Engine(error), PullError::Unread));
+        }
+        if is_wrong {
+            wrong = wrong.or(unread);
+        }
     }
-    if pulled.is_ok() {
-        cache.remove_parts(layers);
-    }
-    pulled
 }

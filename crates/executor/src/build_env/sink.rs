@@ -2,14 +2,16 @@
 //!
 //! It claims to have all layers of a base, so that an engine sends only what it added.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use engine::{BASE_LABEL, BASE_VALUE, NAMESPACE};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use names::{Digest, ImageRef, Tag};
-use oci::client::RegistryClient;
+use oci::client::{RegistryClient, RegistryError};
 use oci::loopback::{BlobSource, BlobStream, LoopbackRegistry, StoredBlob};
 use oci::media::{Descriptor, OCI_MANIFEST};
 use serde_json::{Map, Value, json};
@@ -32,6 +34,28 @@ const PIECE: usize = 256 << 10;
 pub(crate) struct Sink {
     registry: LoopbackRegistry,
     spool: TempDir,
+    /// The offered layers that could not be read, and why.
+    unread: Arc<Mutex<BTreeMap<Digest, io::Error>>>,
+}
+
+/// An offered layer that could not be read. The engine learns only that the transfer failed.
+#[derive(Debug)]
+pub(super) struct Unread {
+    layer: Digest,
+    error: io::Error,
+}
+
+impl Unread {
+    /// Returns whether another attempt may read the layer, for example from another location.
+    pub(super) fn is_worth_reopening(&self) -> bool {
+        let inner = self.error.get_ref().and_then(|error| error.downcast_ref::<RegistryError>());
+        inner.is_some_and(RegistryError::is_worth_reopening)
+    }
+
+    /// Returns the error for a step or an output.
+    pub(super) fn into_error(self) -> ExecuteError {
+        ExecuteError::unread_layer(&self.layer, self.error)
+    }
 }
 
 /// Where the layers of an offered image come from.
@@ -59,7 +83,7 @@ impl Sink {
         let registry = registry.map_err(|error| {
             ExecuteError::disk("cannot open a port on 127.0.0.1".to_owned(), error)
         })?;
-        Ok(Self { registry, spool })
+        Ok(Self { registry, spool, unread: Arc::default() })
     }
 
     /// Returns the reference of a repository on this registry, with a tag.
@@ -78,7 +102,7 @@ impl Sink {
         let tag: Tag = "base".parse().map_err(|_| ExecuteError::plan("invalid tag".to_owned()))?;
         self.registry.add_blob(made.config.clone());
         for (layer, diff_id) in made.manifest.layers.iter().zip(diff_ids(&made.config)?) {
-            let source = source_of(layer, made.remote.as_ref(), origin);
+            let source = self.watched(source_of(layer, made.remote.as_ref(), origin));
             self.registry.claim(&layer.digest, layer.size, Some(source));
             // A client that does not know the digest of the compressed layer requests this digest.
             self.registry.claim(&diff_id, layer.size, None);
@@ -115,6 +139,40 @@ impl Sink {
         let failure = self.registry.take_spool_failure()?;
         let what = format!("writing into `{}` failed", self.spool.path().display());
         Some(ExecuteError::disk(what, failure))
+    }
+
+    /// Returns one of these layers that an engine requested last without getting it, if there is
+    /// one, and forgets all of them. Other steps of the run may offer other layers.
+    pub(super) fn take_unread(&self, layers: &[Descriptor]) -> Option<Unread> {
+        let mut all = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = layers.iter().filter_map(|layer| all.remove_entry(&layer.digest));
+        let first = found.next().map(|(layer, error)| Unread { layer, error });
+        found.for_each(drop);
+        first
+    }
+
+    /// Returns a source that remembers why it could not be read.
+    fn watched(&self, source: BlobSource) -> BlobSource {
+        let unread = Arc::clone(&self.unread);
+        Arc::new(move |layer| {
+            let opening = source(layer.clone());
+            let unread = Arc::clone(&unread);
+            // Engines repeat a request. Only the last one counts.
+            unread.lock().unwrap_or_else(PoisonError::into_inner).remove(&layer);
+            let failed = move |error| {
+                let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
+                all.insert(layer.clone(), error);
+                io::Error::other("the layer cannot be read")
+            };
+            async move {
+                let stream: BlobStream = match opening.await {
+                    Ok(stream) => Box::pin(stream.map_err(failed)),
+                    Err(error) => return Err(failed(error)),
+                };
+                Ok(stream)
+            }
+            .boxed()
+        })
     }
 
     /// Returns the folder for files that are needed until the run ends.
@@ -196,7 +254,7 @@ struct LayerOrigin {
 }
 
 impl LayerOrigin {
-    async fn open(self) -> std::io::Result<BlobStream> {
+    async fn open(self) -> io::Result<BlobStream> {
         let Self { layer, path, remote, client, cache, transfer } = self;
         let stream = match (path, remote) {
             (Some(path), _) => file(path).await?,
@@ -206,9 +264,9 @@ impl LayerOrigin {
                     Some(part) => client.kept_blob(repository, digest, size, part).await,
                     None => client.blob_stream(repository, digest, size).await,
                 };
-                stream.map_err(std::io::Error::other)?.map_err(std::io::Error::other).boxed()
+                stream.map_err(io::Error::other)?.map_err(io::Error::other).boxed()
             }
-            (None, None) => return Err(std::io::ErrorKind::NotFound.into()),
+            (None, None) => return Err(io::ErrorKind::NotFound.into()),
         };
         let Some(transfer) = transfer else { return Ok(stream) };
         let count = transfer.receiver(&layer);
@@ -216,7 +274,7 @@ impl LayerOrigin {
     }
 }
 
-async fn file(path: PathBuf) -> std::io::Result<BlobStream> {
+async fn file(path: PathBuf) -> io::Result<BlobStream> {
     let file = tokio::fs::File::open(path).await?;
     Ok(Box::pin(stream::try_unfold(file, |mut file| async {
         let mut piece = BytesMut::with_capacity(PIECE);

@@ -86,8 +86,12 @@ impl CleanReport {
         if count == 0 {
             page.line(format_args!("nothing to remove ({place})"));
         } else {
+            // The engine reports the size of each image with the layers that it shares with others.
+            let state = if self.dry_run { State::Found } else { State::Removed };
+            let may_share = |one: &Found| one.kind == Kind::Image && one.state == state;
+            let at_most = if self.found.iter().any(may_share) { "up to " } else { "" };
             let bytes = size(self.bytes);
-            page.line(format_args!("{count} {verb}, {bytes} ({place})"));
+            page.line(format_args!("{count} {verb}, {at_most}{bytes} ({place})"));
         }
         page
     }

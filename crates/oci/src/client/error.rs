@@ -182,7 +182,9 @@ impl RegistryError {
         self
     }
 
-    pub(super) fn is_worth_reopening(&self) -> bool {
+    /// Returns whether reading again may succeed: the location that sent wrong content is no longer
+    /// used, or a damaged file was removed.
+    pub fn is_worth_reopening(&self) -> bool {
         self.0.is_worth_reopening
     }
 
@@ -207,6 +209,11 @@ impl RegistryError {
     /// Returns whether that host is a mirror.
     pub fn is_at_mirror(&self) -> bool {
         self.telling().is_some_and(|place| place.mirror.is_some())
+    }
+
+    /// Returns whether something was to be written to the registry.
+    pub fn is_push(&self) -> bool {
+        self.0.subject.action.starts_with("push ")
     }
 
     /// Returns whether a request to that host was attempted.

@@ -271,9 +271,9 @@ fn malformed_patches_are_refused_with_their_place() {
 
 #[test]
 fn a_huge_file_is_refused_unread() {
-    let error = parse_patch("p.toml", &"#".repeat(2 << 20)).unwrap_err();
+    let error = parse_patch("p.toml", &"#".repeat(5 << 20)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "p.toml:1:1: the file is `2097152` bytes long (a data file has at most 1048576 bytes (1 MiB); is it the right file?)"
+        "p.toml:1:1: the file is `5242880` bytes long (a data file has at most 4194304 bytes (4 MiB); is it the right file?)"
     );
 }

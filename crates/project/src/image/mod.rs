@@ -585,10 +585,24 @@ fn unknown(name: &str, tracks: Option<&Tracks>, why: &ParseImageRefError) -> Fai
             "`build-pipeline --track {track} --rehearse` makes the rehearsed image"
         ));
     }
-    if let Some(near) = nearest(name, known) {
+    if !name.contains('/')
+        && let Some(near) = nearest(name, known.clone())
+    {
         return told.hint(format!("did you mean `{near}`?"));
     }
-    let told = if name.starts_with("engine:") || name == "engine" {
+    let told = if let ParseImageRefError::ShortName { suggestion, .. } = why
+        && name.contains('/')
+    {
+        let dist =
+            name.strip_prefix("dist/").filter(|track| known.clone().any(|one| one == *track));
+        let told = match dist {
+            Some(track) => told.hint(format!(
+                "`{name}` does not exist; `build-pipeline --track {track}` writes an image there"
+            )),
+            None => told.hint(format!("there is no folder or file `{name}`")),
+        };
+        told.hint(format!("an image on Docker Hub is `{suggestion}`"))
+    } else if name.starts_with("engine:") || name == "engine" {
         told.hint(
             "build-pipeline does not read images in an engine; build the image with `--output oci:DIR` as well",
         )

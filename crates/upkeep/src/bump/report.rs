@@ -133,7 +133,7 @@ impl BumpReport {
         for one in &self.patches {
             page.line(format_args!("  patch {}: {}", one.id, one.explanation));
         }
-        if with_diff {
+        if with_diff && !self.diff.trim().is_empty() {
             page.line(format_args!("\n{}", self.diff.trim_end()));
         }
         page

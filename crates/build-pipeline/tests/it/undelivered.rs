@@ -1,0 +1,110 @@
+//! Layers of a base that cannot be given to an engine: the next location is tried, and the error is
+//! about the layer and not about the engine.
+
+use testkit::{Answer, Fault, FaultProxy, PushedImage, RandomImage, busybox_root, shared_registry};
+
+use crate::built::Bench;
+use crate::dsl::{Ran, ran};
+
+/// A project whose track `vulkan` has a variant `tiny` on a base that no engine has.
+struct Undelivered {
+    bench: Bench,
+    base: PushedImage,
+}
+
+/// The command that builds the variant.
+const BUILD: &str = "--track vulkan --variant tiny";
+
+impl Undelivered {
+    fn new(seed: u64) -> Self {
+        let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo x > /x\n");
+        let image = RandomImage { below: vec![busybox_root()], ..RandomImage::new(seed) };
+        let base = image.push(shared_registry().host(), "built/tiny", &format!("u{seed}"));
+        bench.project.edit("versions/versions.toml", &bench.base, base.digest.as_str());
+        Self { bench, base }
+    }
+
+    /// Returns a registry with a fault in the largest layer of the base, and the digest of the layer.
+    fn faulty(&self, fault: Fault) -> (FaultProxy, String) {
+        let layer = self.base.layers.iter().max_by_key(|layer| layer.bytes.len()).unwrap();
+        let proxy = FaultProxy::to(shared_registry().host());
+        proxy.on("GET", layer.digest.as_str()).does(fault);
+        (proxy, layer.digest.to_string())
+    }
+
+    fn run(&self, line: &str, registry: &str) -> Ran {
+        ran(self.bench.command_at(line, registry).output().unwrap())
+    }
+}
+
+/// Faults, each with the exit code and the name of the warning about the mirror.
+fn faults() -> [(Fault, i32, &'static str); 3] {
+    [
+        (Fault::Flip(4000), 6, "[mirror-distrusted]"),
+        (Fault::ResetAt(4000), 5, "[mirror-failed]"),
+        (Fault::Answer(Answer::new(500)), 5, "[mirror-failed]"),
+    ]
+}
+
+#[test]
+fn a_layer_that_is_wrong_or_missing_is_named_with_its_location() {
+    for (number, (fault, code, _)) in (9500..).zip(faults()) {
+        for engine in ["podman", "docker"] {
+            let made = Undelivered::new(number);
+            let (proxy, layer) = made.faulty(fault.clone());
+            let line = format!("{BUILD} --engine {engine}");
+            let built = made.run(&line, &proxy.host()).expect(code);
+            let built = built
+                .says(&format!("fetching layer `{layer}` failed"))
+                .says(&format!("at `{}` ", proxy.host()));
+            assert!(!built.stderr.contains("doctor"), "{}", built.stderr);
+        }
+    }
+}
+
+#[test]
+fn the_next_location_gives_the_layer_to_the_engine() {
+    for (number, (fault, _, warning)) in (9510..).zip(faults()) {
+        for engine in ["podman", "docker"] {
+            let made = Undelivered::new(number * 2 + u64::from(engine == "docker"));
+            let (proxy, _) = made.faulty(fault.clone());
+            // The rule for the registry that works comes last.
+            let rule = format!("--mirror registry.example.org={}", proxy.host());
+            let line = format!("{BUILD} --engine {engine} {rule}");
+            made.run(&line, shared_registry().host()).expect(0).says(warning);
+        }
+    }
+}
+
+#[test]
+fn a_copy_without_an_engine_also_goes_to_the_next_location() {
+    let made = Undelivered::new(9530);
+    let versions = made.bench.project.read("versions/tracks.toml");
+    let mine = "\n[mine]\ntitle = \"t\"\ndescription = \"d\"\nbase = \"tiny\"\n";
+    made.bench.project.write("versions/tracks.toml", &format!("{versions}{mine}"));
+    let (proxy, layer) = made.faulty(Fault::Flip(4000));
+    let line = "--track mine --with-layers";
+    let alone = made.run(&format!("{line} --output oci:alone"), &proxy.host()).expect(6);
+    alone.says(&layer).says(&format!("at `{}` ", proxy.host()));
+    let rule = format!("--mirror registry.example.org={}", proxy.host());
+    let line = format!("{line} {rule} --output oci:both");
+    made.run(&line, shared_registry().host()).expect(0).says("[mirror-distrusted]");
+}
+
+#[test]
+fn a_damaged_bundle_is_named_when_an_engine_builds_from_it() {
+    let made = Undelivered::new(9540);
+    let project = &made.bench.project;
+    made.run("bundle vulkan --variant tiny --output a.tar", shared_registry().host()).expect(0);
+    let mut bytes = std::fs::read(project.path("a.tar")).unwrap();
+    let layer = made.base.layers.iter().max_by_key(|layer| layer.bytes.len()).unwrap();
+    let begin = bytes.windows(64).position(|some| some == &layer.bytes[..64]).unwrap();
+    bytes[begin + layer.bytes.len() / 2] ^= 1;
+    std::fs::write(project.path("a.tar"), bytes).unwrap();
+    for engine in ["podman", "docker"] {
+        let line = format!("{BUILD} --engine {engine} --bundle a.tar");
+        let built = made.run(&line, "127.0.0.1:1").expect(6);
+        let built = built.says("a.tar").says(layer.digest.as_str());
+        assert!(!built.stderr.contains("doctor"), "{}", built.stderr);
+    }
+}
