@@ -94,6 +94,9 @@ pub(super) async fn pull(
             Err(error) => error,
         };
         let unread = sink.take_unread(layers);
+        if matches!(error, EngineError::DiskFull { .. }) {
+            return Err(PullError::Engine(error));
+        }
         // If a damaged beginning was found, it has been removed. If a mirror sent wrong bytes, it is
         // no longer used. In both cases, another attempt may succeed.
         let is_wrong = unread.as_ref().is_some_and(Unread::is_worth_reopening);

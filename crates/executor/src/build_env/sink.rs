@@ -48,14 +48,19 @@ pub(super) struct Unread {
 impl Unread {
     /// Returns whether another attempt may read the layer, for example from another location.
     pub(super) fn is_worth_reopening(&self) -> bool {
-        let inner = self.error.get_ref().and_then(|error| error.downcast_ref::<RegistryError>());
-        inner.is_some_and(RegistryError::is_worth_reopening)
+        is_worth_reopening(&self.error)
     }
 
     /// Returns the error for a step or an output.
     pub(super) fn into_error(self) -> ExecuteError {
         ExecuteError::unread_layer(&self.layer, self.error)
     }
+}
+
+/// Returns whether another attempt may read a layer that could not be read.
+fn is_worth_reopening(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<RegistryError>());
+    inner.is_some_and(RegistryError::is_worth_reopening)
 }
 
 /// Where the layers of an offered image come from.
@@ -157,11 +162,18 @@ impl Sink {
         Arc::new(move |layer| {
             let opening = source(layer.clone());
             let unread = Arc::clone(&unread);
-            // Engines repeat a request. Only the last one counts.
-            unread.lock().unwrap_or_else(PoisonError::into_inner).remove(&layer);
+            // Engines repeat a request. Only the last one counts, unless an earlier one found wrong
+            // bytes: they explain why no location is left.
+            let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
+            if !all.get(&layer).is_some_and(is_worth_reopening) {
+                all.remove(&layer);
+            }
+            drop(all);
             let failed = move |error| {
                 let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
-                all.insert(layer.clone(), error);
+                if !all.get(&layer).is_some_and(is_worth_reopening) {
+                    all.insert(layer.clone(), error);
+                }
                 io::Error::other("the layer cannot be read")
             };
             async move {
