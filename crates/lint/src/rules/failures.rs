@@ -90,7 +90,9 @@ fn in_build(
     commands: &[&ShellCommand],
     found: &mut Findings<'_>,
 ) {
-    let chain = hidden_chain(commands, &["true", ":", "echo"]);
+    // The `||` can be part of the text that another shell runs.
+    let has_script = [" -c '", " -c \""].iter().any(|start| own.text.contains(start));
+    let chain = hidden_chain(commands, &["true", ":", "echo"]).filter(|_| !has_script);
     let single = hidden(commands).filter(|_| chain.is_none());
     // The rows about words report some of them.
     if let Some((line, program)) = chain {

@@ -1,7 +1,7 @@
 //! Rules for the layers of an image: files that a later layer removes, content of volumes, and files
 //! that the base already contains.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::commands::{cloned_folder, join};
 use super::images;
@@ -88,12 +88,16 @@ fn file_name(path: &str) -> String {
     name.split(['?', '#']).next().unwrap_or(name).replace("%2B", "+").replace("%2b", "+")
 }
 
+/// How to unpack an archive that a `RUN` downloads.
+const UNPACK_DOWNLOAD: &str = "download, unpack and remove it in one `RUN`";
+
 /// Checks for the removal of an archive or package in another layer than the one that contains it.
 fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
     if file.facts.text.contains("squash") {
         return;
     }
-    let mut kept: BTreeSet<String> = BTreeSet::new();
+    // Whether the file is from the build context.
+    let mut kept: BTreeMap<String, bool> = BTreeMap::new();
     for own in file.all.iter().filter(|one| file.stages.contains(&one.stage)) {
         let commands = file.commands_of(own);
         let is_rm = |one: &&&ShellCommand| one.words[0].text == "rm";
@@ -105,7 +109,7 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
             .map(|word| (word.line, file_name(word.text.trim_end_matches('/'))))
             .collect();
         let places = found.places();
-        let first = gone.iter().find(|(_, name)| kept.contains(name));
+        let first = gone.iter().find(|(_, name)| kept.contains_key(name));
         if let Some((line, name)) = first.filter(|(at, _)| !places.contains(&(*at, REMOVED))) {
             let message = format!("`{name}` stays in an earlier layer of the image");
             found.hit(Hit::new(REMOVED, *line, message).at_most(Severity::Information));
@@ -116,16 +120,17 @@ fn removed_archive(file: &File<'_>, found: &mut Findings<'_>) {
             matches!(program, "tar" | "unzip" | "bsdtar")
         };
         let mut used = commands.iter().filter(unpacks).flat_map(|one| one.words[1..].iter());
-        if let Some(word) = used.find(|word| kept.contains(&file_name(&word.text))) {
+        if let Some(word) = used.find(|word| kept.contains_key(&file_name(&word.text))) {
             let name = file_name(&word.text);
             let message = format!("`{name}` is unpacked here, and stays in an earlier layer");
             let hit = Hit::new(REMOVED, word.line, message).at_most(Severity::Information);
-            found.hit(hit.help(UNPACK));
+            let is_copied = kept.get(&name).is_some_and(|is_copied| *is_copied);
+            found.hit(hit.help(if is_copied { UNPACK } else { UNPACK_DOWNLOAD }));
             return;
         }
-        kept.extend(
-            archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name)),
-        );
+        let is_copy = matches!(&*parts(own).0, "COPY" | "ADD");
+        let left = archives(own, commands).filter(|name| !gone.iter().any(|(_, one)| one == name));
+        kept.extend(left.map(|name| (name, is_copy)));
     }
 }
 

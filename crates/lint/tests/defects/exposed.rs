@@ -12,8 +12,9 @@ fn service(image: &str, lines: &str) -> String {
 fn a_server_with_a_gpu_is_open_unless_something_sets_a_login() {
     let ports = "    ports: [\"8004:8004\"]\n";
     for (image, lines, expected) in [
-        ("build: .", ports, &["4 information"][..]),
-        ("image: docker.io/a/speech:1", ports, &["4 information"]),
+        ("image: docker.io/a/speech:1", ports, &["4 information"][..]),
+        // A program that is built here need not be a server.
+        ("build: .", ports, &[]),
         ("image: docker.io/a/speech:1", "    ports: [\"127.0.0.1:8004:8004\"]\n", &[]),
         ("image: docker.io/a/speech:1", "    ports: [\"${BIND}:8004:8004\"]\n", &[]),
         ("image: docker.io/a/speech:1", "    ports: [\"192.168.1.2:8004:8004\"]\n", &[]),
@@ -32,7 +33,7 @@ fn a_server_with_a_gpu_is_open_unless_something_sets_a_login() {
     }
     let own = service("build: .", &format!("{ports}    depends_on: [postgres]\n"));
     expect("service-open", NONE, &[("compose.yml", &own, &[])]);
-    let driver = "services:\n  a:\n    build: .\n    ports: [\"7880:7860\"]\n    deploy: {resources: {reservations: {devices: [{driver: rocm}]}}}\n";
+    let driver = "services:\n  a:\n    image: docker.io/a/b:1\n    ports: [\"7880:7860\"]\n    deploy: {resources: {reservations: {devices: [{driver: rocm}]}}}\n";
     expect("service-open", NONE, &[("compose.yml", driver, &["4 information"])]);
     let without = "services:\n  a:\n    image: docker.io/a/b:1\n    ports: [\"8004:8004\"]\n";
     expect("service-open", NONE, &[("compose.yml", without, &[])]);

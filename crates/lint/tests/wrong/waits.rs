@@ -13,7 +13,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "unit-start-timeout",
         "vllm.container",
         2,
-        "[Container]\nImage=docker.io/vllm/vllm-openai-rocm@sha256:1\n[Install]\nWantedBy=default.target\n",
+        "[Service]\nExecStartPost=/usr/bin/podman exec a ollama pull b\n[Container]\nImage=docker.io/a/b@sha256:1\n",
     ),
     (
         "servers-unsupervised",
