@@ -381,7 +381,7 @@ fn what_a_build_does_otherwise_each_time_is_found_by_file_and_kind() {
                 RUN cat /proc/sys/kernel/random/uuid > /stamp && mkdir -p /var/log \
                 && cat /proc/sys/kernel/random/uuid > /var/log/install && touch /same\n";
     let bench = Bench::new(text);
-    bench.run("--track vulkan --variant tiny --output oci:dist/vulkan --engine podman").expect(0);
+    bench.run("--track vulkan --variant tiny --engine podman").expect(0);
     bench
         .run("verify dist/vulkan-tiny --rebuild --engine podman")
         .expect(13)

@@ -292,8 +292,8 @@ fn missing_and_unreadable_data_files_are_named() {
     let project = Project::new();
     std::fs::write(project.path("versions/versions.toml"), b"schema = 1\n# \xff\n").unwrap();
     project.run("plan --track locked-spoof").expect(2).says("line 2 is not UTF-8");
-    project.write("versions/versions.toml", &"#".repeat((1 << 20) + 1));
-    project.run("plan --track locked-spoof").expect(2).says("larger than 1 MiB");
+    project.write("versions/versions.toml", &"#".repeat((4 << 20) + 1));
+    project.run("plan --track locked-spoof").expect(2).says("larger than 4 MiB");
 
     let project = Project::new();
     std::fs::remove_dir_all(project.path("versions")).unwrap();
