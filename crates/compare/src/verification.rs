@@ -99,7 +99,11 @@ impl Verification {
                     .map_err(|error| Failure::from(&error))?;
                 let expected = Documents { manifest: &expected.manifest, config: &expected.config };
                 let own = base.own_layers.iter().map(|layer| layer.digest.clone()).collect();
-                (compare(expected, documents).map_err(not_json)?, own)
+                let mut checks = compare(expected, documents).map_err(not_json)?;
+                if plan.is_built() {
+                    checks.extend(source.own_layers(plan, found)?.0);
+                }
+                (checks, own)
             }
             Some(Err(error)) => {
                 let told = Failure::from(&error);

@@ -57,6 +57,14 @@ impl Unread {
     }
 }
 
+/// Forgets why a layer could not be read, unless it had wrong bytes.
+fn forget(unread: &Mutex<BTreeMap<Digest, io::Error>>, layer: &Digest) {
+    let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
+    if !all.get(layer).is_some_and(is_worth_reopening) {
+        all.remove(layer);
+    }
+}
+
 /// Returns whether another attempt may read a layer that could not be read.
 fn is_worth_reopening(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<RegistryError>());
@@ -164,16 +172,11 @@ impl Sink {
             let unread = Arc::clone(&unread);
             // Engines repeat a request. Only the last one counts, unless an earlier one found wrong
             // bytes: they explain why no location is left.
-            let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
-            if !all.get(&layer).is_some_and(is_worth_reopening) {
-                all.remove(&layer);
-            }
-            drop(all);
+            forget(&unread, &layer);
             let failed = move |error| {
+                forget(&unread, &layer);
                 let mut all = unread.lock().unwrap_or_else(PoisonError::into_inner);
-                if !all.get(&layer).is_some_and(is_worth_reopening) {
-                    all.insert(layer.clone(), error);
-                }
+                all.entry(layer.clone()).or_insert(error);
                 io::Error::other("the layer cannot be read")
             };
             async move {
