@@ -392,19 +392,19 @@ fn every_line_of_our_own_files_that_is_mistyped_is_named() {
 }
 
 #[test]
-fn a_file_over_a_mebibyte_is_refused() {
-    let text = format!("schema = 1\n#{}", "x".repeat(1 << 20));
+fn a_file_over_four_mebibytes_is_refused() {
+    let text = format!("schema = 1\n#{}", "x".repeat(4 << 20));
     for error in [
         parse_versions("versions.toml", &text).unwrap_err(),
         parse_gpus("gpus.toml", &text).unwrap_err(),
         parse_tracks("tracks.toml", &text).unwrap_err(),
         parse_compat("compat.toml", &text).unwrap_err(),
     ] {
-        assert_eq!(error.problems[0].message, "the file is `1048588` bytes long");
+        assert_eq!(error.problems[0].message, "the file is `4194316` bytes long");
         check_rules("too long", &text, &error);
     }
     let just_fits =
-        format!("schema = 1\nsource-date-epoch = 1795132800\n#{}", "x".repeat((1 << 20) - 43));
-    assert_eq!(just_fits.len(), 1 << 20);
+        format!("schema = 1\nsource-date-epoch = 1795132800\n#{}", "x".repeat((4 << 20) - 43));
+    assert_eq!(just_fits.len(), 4 << 20);
     assert!(parse_versions("versions.toml", &just_fits).is_ok());
 }
