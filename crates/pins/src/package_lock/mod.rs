@@ -166,7 +166,7 @@ impl PackageLock {
     /// Returns the text of the file; the same lock always gives the same text.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
-            "# Edit only `suite`, `architecture`, `[from]`, and `on` and `wanted` of the sets; `build-pipeline lock` writes the rest.\n# The hashes were read in indexes that Debian signed.\n",
+            "# Written by `build-pipeline lock`; do not edit. The hashes were read in indexes that Debian signed.\n",
         );
         let Self { suite: own_suite, architecture: own_architecture, checked, from, indexes, sets } =
             self;
