@@ -65,6 +65,11 @@ pub(crate) fn instructions(text: &str) -> Vec<Instruction> {
     found
 }
 
+/// Returns whether the image of a `FROM` is the base: the build argument `BASE`.
+pub(crate) fn is_base(image: &str) -> bool {
+    matches!(image, "$BASE" | "${BASE}") || image.starts_with("${BASE:")
+}
+
 /// Returns a Dockerfile without its cache mounts, for builders that do not support them.
 /// Instructions keep their line numbers. The mounts must be on the first line of their instruction.
 pub fn without_cache_mounts(text: &str) -> String {

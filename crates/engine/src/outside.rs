@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::dockerfile::{Instruction, instructions};
+use crate::dockerfile::{Instruction, instructions, is_base};
 
 /// An input of a Dockerfile that its plan does not contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,8 +110,7 @@ impl Stages {
     fn start(&mut self, arguments: &str) -> Result<(), Problem> {
         let mut words = arguments.split_whitespace();
         let image = words.next().unwrap_or_default().trim_matches('"');
-        let is_base = matches!(image, "$BASE" | "${BASE}") || image.starts_with("${BASE:");
-        if !is_base && image != "scratch" && !self.names.contains(&image.to_lowercase()) {
+        if !is_base(image) && image != "scratch" && !self.names.contains(&image.to_lowercase()) {
             return Err(Problem::Base(image.to_owned()));
         }
         self.count += 1;
@@ -196,7 +195,7 @@ mod tests {
     #[test]
     fn a_build_takes_everything_from_its_plan() {
         for text in [
-            "ADD a.tar b-${V}.tar ${V}/c /x/",
+            "ADD a.tar b-${V}.tar /x/",
             "ADD [\"a b\", \"/x\"]",
             "ADD <<EOF /x\nhttps://h.example/a\nEOF",
             "COPY --from=one /a /b",
@@ -210,8 +209,7 @@ mod tests {
             "FROM --platform=linux/amd64 \"$BASE\"",
             "# ADD https://h.example/a /b",
         ] {
-            let first = text.replacen("ADD a.tar b-${V}.tar ${V}/c", "ADD a.tar b-${V}.tar", 1);
-            assert_eq!(found(&first), None, "{first}");
+            assert_eq!(found(text), None, "{text}");
         }
     }
 

@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::dockerfile::{Instruction, instructions};
+use crate::dockerfile::{Instruction, instructions, is_base};
 
 /// An instruction that gives different images on different engines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,9 +101,11 @@ pub fn check_base(text: &str) -> Result<(), NotOnBase> {
             Some("FROM") => {
                 let mut words = words.filter(|word| !word.starts_with("--"));
                 let image = words.next().unwrap_or_default().trim_matches('"');
-                let is_base = matches!(image, "$BASE" | "${BASE}") || image.starts_with("${BASE:");
-                let found =
-                    if is_base { Some(line) } else { on_base.get(&image.to_lowercase()).copied() };
+                let found = if is_base(image) {
+                    Some(line)
+                } else {
+                    on_base.get(&image.to_lowercase()).copied()
+                };
                 let is_named = words.next().is_some_and(|word| word.eq_ignore_ascii_case("as"));
                 if let Some((found, name)) = found.zip(words.next().filter(|_| is_named)) {
                     on_base.insert(name.to_lowercase(), found);
