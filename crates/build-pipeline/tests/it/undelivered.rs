@@ -1,7 +1,9 @@
 //! Layers of a base that cannot be given to an engine: the next location is tried, and the error is
 //! about the layer and not about the engine.
 
-use testkit::{Answer, Fault, FaultProxy, PushedImage, RandomImage, busybox_root, shared_registry};
+use testkit::{
+    Answer, Fault, FaultProxy, PushedBlob, PushedImage, RandomImage, busybox_root, shared_registry,
+};
 
 use crate::built::Bench;
 use crate::dsl::{Ran, ran};
@@ -18,18 +20,25 @@ const BUILD: &str = "--track vulkan --variant tiny";
 impl Undelivered {
     fn new(seed: u64) -> Self {
         let bench = Bench::new("ARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo x > /x\n");
-        let image = RandomImage { below: vec![busybox_root()], ..RandomImage::new(seed) };
+        let below = vec![busybox_root()];
+        let image = RandomImage { below, layers: vec![100_000], ..RandomImage::new(seed) };
         let base = image.push(shared_registry().host(), "built/tiny", &format!("u{seed}"));
         bench.project.edit("versions/versions.toml", &bench.base, base.digest.as_str());
         Self { bench, base }
     }
 
-    /// Returns a registry with a fault in the largest layer of the base, and the digest of the layer.
+    /// Returns a registry with a fault in a layer of the base, and the digest of the layer.
     fn faulty(&self, fault: Fault) -> (FaultProxy, String) {
-        let layer = self.base.layers.iter().max_by_key(|layer| layer.bytes.len()).unwrap();
+        let layer = self.own_layer();
         let proxy = FaultProxy::to(shared_registry().host());
         proxy.on("GET", layer.digest.as_str()).does(fault);
         (proxy, layer.digest.to_string())
+    }
+
+    /// Returns the layer that no other image has: docker downloads a layer once for all pulls that
+    /// need it at the same time, so a fault in a common layer would also hit other tests.
+    fn own_layer(&self) -> &PushedBlob {
+        self.base.layers.last().unwrap()
     }
 
     fn run(&self, line: &str, registry: &str) -> Ran {
@@ -116,7 +125,7 @@ fn a_damaged_bundle_is_named_when_an_engine_builds_from_it() {
     let project = &made.bench.project;
     made.run("bundle vulkan --variant tiny --output a.tar", shared_registry().host()).expect(0);
     let mut bytes = std::fs::read(project.path("a.tar")).unwrap();
-    let layer = made.base.layers.iter().max_by_key(|layer| layer.bytes.len()).unwrap();
+    let layer = made.own_layer();
     let begin = bytes.windows(64).position(|some| some == &layer.bytes[..64]).unwrap();
     bytes[begin + layer.bytes.len() / 2] ^= 1;
     std::fs::write(project.path("a.tar"), bytes).unwrap();
