@@ -132,6 +132,17 @@ fn an_image_is_built_loaded_run_and_built_again_by_both_engines() {
     bench.run("diff vulkan dist/vulkan").expect(0).prints("the images are identical");
 }
 
+#[test]
+fn no_engine_pulls_a_parser_for_the_dockerfile() {
+    let text = "# syntax=registry.invalid/parser:1\nARG BASE\nFROM ${BASE}\nENV PATH=/bin\nRUN echo a > /a\n";
+    let bench = Bench::new(text);
+    let buildkit = ("DOCKER_BUILDKIT", "1");
+    let built = bench.run_with("--track vulkan --variant tiny --engine docker", buildkit);
+    let digest = built.expect(0).digest();
+    let podman = bench.run("--track vulkan --variant tiny --engine podman --fresh").expect(0);
+    assert_eq!(podman.digest(), digest);
+}
+
 /// A change of an image: its config and its manifest.
 type Change = fn(&mut Value, &mut Value);
 
