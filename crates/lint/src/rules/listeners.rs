@@ -1,8 +1,8 @@
-//! Model servers that a script starts on a machine, open to its whole network.
+//! Rules for servers that a script or an environment file opens to other machines.
 
-use crate::containers::names_all;
+use crate::containers::{LOGIN, is_local, names_all};
 use crate::shell::ShellCommand;
-use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity, containers};
 
 /// Texts of scripts that run in a container or on a cluster, where a server must listen on all
 /// addresses, and of scripts whose server has a key or something in front of it.
@@ -38,6 +38,15 @@ const PLACES: [&str; 4] = ["bench", "docker", "example", "test"];
 const IMAGES: [&str; 4] = ["Containerfile", "Dockerfile", "../Containerfile", "../Dockerfile"];
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    match facts.kind {
+        Kind::Shell => in_script(facts, context, found),
+        Kind::Environment => in_environment(facts, context, found),
+        _ => {}
+    }
+}
+
+/// Checks a script for a model server that it starts on a machine.
+fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
     let is_elsewhere = || {
         let lower = facts.code.to_ascii_lowercase();
@@ -51,9 +60,6 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             || ELSEWHERE.iter().any(|text| lower.contains(text))
             || IMAGES.iter().any(in_image)
     };
-    if facts.kind != Kind::Shell {
-        return;
-    }
     let mut open = facts.commands.iter().filter(|one| !one.is_message() && listens(one));
     if let Some(command) = open.next().filter(|_| !is_elsewhere()) {
         let message = "a server listens on all addresses of the machine, without a key";
@@ -77,4 +83,46 @@ fn listens(command: &ShellCommand) -> bool {
     let hosts = words.windows(2).filter(|two| is_option(two[0])).map(|two| two[1]);
     let joined = words.iter().filter_map(|word| word.strip_prefix("--host="));
     is_server && hosts.chain(joined).any(is_all)
+}
+
+/// Options of servers for the address on which they listen.
+const ADDRESSES: [&str; 5] = ["--address", "--bind", "--host", "--listen", "--server-name"];
+
+/// The number of variables that are looked for in the compose files.
+const MOST: usize = 20;
+
+/// Checks the options of servers in an environment file whose compose file publishes their ports.
+fn in_environment(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let Some(exists) = context.exists else { return };
+    let lower = facts.text.to_ascii_lowercase();
+    if ["api-key", "api_key=", "password="].iter().any(|text| lower.contains(text)) {
+        return;
+    }
+    let is_open = |value: &str| {
+        names_all(value)
+            && ADDRESSES.iter().any(|option| value.contains(option))
+            && containers::markers(value, 1).iter().all(|one| one.text != LOGIN)
+    };
+    let open = facts.settings.iter().filter(|one| is_open(&one.value));
+    let mut settings = open.take(MOST).peekable();
+    if settings.peek().is_none() {
+        return;
+    }
+    let files = exists.compose_files(facts.file);
+    let is_bound =
+        |word: &str| word.matches(':').count() == 2 && word.split(':').next().is_some_and(is_local);
+    let publishes = |name: &str| {
+        files.iter().any(|text| {
+            let uses = text.contains(&format!("${{{name}")) || text.contains(&format!("${name}"));
+            uses && text.contains("ports:") && !text.split([' ', '"', '\'', '\n']).any(is_bound)
+        })
+    };
+    if let Some(setting) = settings.find(|one| publishes(&one.name)) {
+        let message = format!(
+            "with `{}`, a server listens on all addresses, and the compose file publishes its port",
+            setting.name
+        );
+        let hit = Hit::new("service-open", setting.line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
 }

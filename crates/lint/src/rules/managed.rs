@@ -15,9 +15,8 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Texts that show that the file uses another Python, or changes what pip may do. Scripts can do so,
-/// too.
-const OTHER: [&str; 14] = [
+/// Texts, in lower case, that show that a file uses another Python, or changes what pip may do.
+const OTHER: [&str; 11] = [
     "alternatives",
     "break",
     "conda",
@@ -29,38 +28,27 @@ const OTHER: [&str; 14] = [
     "pipx",
     "pyenv",
     "uv ",
-    "venv",
-    ".sh",
-    "path=",
 ];
+
+/// More such texts in a Dockerfile: a script can do it, too.
+const OTHER_IN_IMAGE: [&str; 3] = ["venv", ".sh", "path="];
+
+/// More such texts in a script, which may also run in a container.
+const OTHER_IN_SCRIPT: [&str; 4] = ["activate", "container", "docker", "env "];
+
+/// Returns whether a text in lower case uses another Python, or changes what pip may do.
+fn is_other(lower: &str, more: &[&str]) -> bool {
+    OTHER.iter().chain(more).any(|text| lower.contains(text))
+}
 
 fn has_other_python(facts: &Facts<'_>) -> bool {
     let lower = facts.code.to_ascii_lowercase();
-    OTHER.iter().any(|text| lower.contains(text))
+    is_other(&lower, &OTHER_IN_IMAGE)
 }
 
 /// Options with which pip does not write to the distribution's folders.
 const ELSEWHERE: [&str; 7] =
     ["--dry-run", "--prefix", "--python", "--root", "--target", "-t", "download"];
-
-/// Texts, in lower case, of scripts that use another Python, or change what pip may do.
-const OTHER_IN_SCRIPT: [&str; 15] = [
-    "activate",
-    "alternatives",
-    "break",
-    "conda",
-    "container",
-    "deadsnakes",
-    "docker",
-    "externally",
-    "get-pip",
-    "mamba",
-    "pip.conf",
-    "pipx",
-    "pyenv",
-    "uv ",
-    "env ",
-];
 
 /// Returns whether a script in lower case names a release of a distribution, which may be an old one.
 fn names_release(lower: &str) -> bool {
@@ -75,7 +63,7 @@ fn names_release(lower: &str) -> bool {
 /// Checks for pip in a script that changes a host with Debian or Ubuntu.
 fn on_host(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let lower = facts.code.to_ascii_lowercase();
-    let has_other = OTHER_IN_SCRIPT.iter().any(|text| lower.contains(text));
+    let has_other = is_other(&lower, &OTHER_IN_SCRIPT);
     if !lower.contains("sudo apt") || has_other || lower.contains("venv") || names_release(&lower) {
         return;
     }

@@ -15,7 +15,6 @@ mod contradictions;
 mod copies;
 mod development;
 mod environment;
-mod exposed;
 mod failures;
 mod folder;
 mod frameworks;
@@ -137,7 +136,6 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     projects::run(facts, context, found);
     held::run(facts, context, found);
     environment::run(facts, context, found);
-    exposed::run(facts, context, found);
     listeners::run(facts, context, found);
     lists::run(facts, found);
     moving::run(facts, found);
