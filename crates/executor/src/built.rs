@@ -179,8 +179,9 @@ impl Run {
                     _ => return Err(missing(image)),
                 };
                 let base = base_of(products.get(base.as_str())).ok_or_else(|| missing(base))?;
-                let client = &self.settings.client;
-                let (made, sealed) = build_env.seal_image(built, &base, seal, edit, client).await?;
+                let Settings { client, cache, .. } = &self.settings;
+                let sealed = build_env.seal_image(built, &base, seal, edit, client, cache);
+                let (made, sealed) = sealed.await?;
                 let report = &sealed.report;
                 self.note_broken_links(&step.id, &report.broken_links);
                 (self.on_event)(Event::LayerSealed {
@@ -202,7 +203,9 @@ impl Run {
             }
             Action::AuditImage { image, gpu } => {
                 let image = base_of(products.get(image.as_str())).ok_or_else(|| missing(image))?;
-                let report = build_env.audit(&image, gpu, &self.settings.client).await?;
+                let report = build_env
+                    .audit(&image, gpu, &self.settings.client, &self.settings.cache)
+                    .await?;
                 self.note("gpu-code", report);
                 Product::Stored(Arc::new(self.finish(build_env, step, image).await?))
             }

@@ -1,7 +1,8 @@
 //! A cache of fetched manifests and configs, by digest.
 //!
-//! It also holds the beginnings of layers whose transfer to a registry or an engine was
-//! interrupted. They are removed as soon as the layers have arrived.
+//! It also holds layers of bases while a run needs them: an engine pulls a layer, the seal lists its
+//! files, and an output may need its bytes, but it is downloaded only once. If a transfer is
+//! interrupted, its beginning is kept, and the next run continues it.
 //!
 //! Nothing in the cache is trusted: a file that does not match its name is removed and fetched
 //! again. For the same reason, nothing needs to be synced to disk.
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use names::Digest;
-use oci::client::{KeptPart, RegistryClient};
+use names::{Digest, Repository};
+use oci::client::{BlobStream, KeptPart, RegistryClient, RegistryError};
 use oci::media::Descriptor;
 use oci::part_of;
 
@@ -41,7 +42,7 @@ impl BlobCache {
     /// Opens the kept beginning of a layer that `client` is about to read. Returns `None` if the
     /// layer is in a file on this machine, if this cache stores nothing, or for the reasons that
     /// [`KeptPart::open`] lists.
-    pub(crate) fn part(
+    fn part(
         &self,
         layer: &Descriptor,
         client: &RegistryClient,
@@ -53,6 +54,36 @@ impl BlobCache {
         KeptPart::open(&self.path(&layer.digest)?, layer.size, room).map(Arc::new)
     }
 
+    /// Opens a layer of `repository` as a stream. The layer is kept while it is read, if
+    /// [`Self::part`] can open its file; the beginning is then read from that file.
+    pub(crate) async fn stream(
+        &self,
+        client: &RegistryClient,
+        repository: &Repository,
+        layer: &Descriptor,
+        room: u64,
+    ) -> Result<(BlobStream, Option<Arc<KeptPart>>), RegistryError> {
+        let (part, digest, size) = (self.part(layer, client, room), &layer.digest, layer.size);
+        let stream = match &part {
+            Some(part) => client.kept_blob(repository, digest, size, Arc::clone(part)).await?,
+            None => client.blob_stream(repository, digest, size).await?,
+        };
+        Ok((stream, part))
+    }
+
+    /// Returns the layers that were kept completely, with their files.
+    pub(crate) fn complete<'a>(
+        &self,
+        layers: &'a [Descriptor],
+    ) -> impl Iterator<Item = (&'a Descriptor, PathBuf)> {
+        let file_of = |layer: &'a Descriptor| {
+            let part = part_of(&self.path(&layer.digest)?);
+            let found = fs::metadata(&part).ok()?;
+            (found.len() == layer.size).then_some((layer, part))
+        };
+        layers.iter().filter_map(file_of)
+    }
+
     /// Returns the layers whose beginning was kept when a transfer was interrupted.
     pub(crate) fn partial<'a>(&self, layers: &'a [Descriptor]) -> Vec<&'a Descriptor> {
         let is_partial = |layer: &&Descriptor| {
@@ -62,7 +93,7 @@ impl BlobCache {
         layers.iter().filter(is_partial).collect()
     }
 
-    /// Removes the beginnings of layers that have arrived.
+    /// Removes layers that have arrived everywhere, and their beginnings.
     pub(crate) fn remove_parts(&self, layers: &[Descriptor]) {
         for path in layers.iter().filter_map(|layer| self.path(&layer.digest)) {
             drop(fs::remove_file(part_of(&path)));

@@ -224,7 +224,7 @@ impl Delivery<'_> {
         let blobs = layout::blobs_folder(path);
         std::fs::create_dir_all(&blobs)
             .map_err(|source| self.writing(LayoutError::Write { path: blobs.clone(), source }))?;
-        let local = self.local(path);
+        let local = self.with_kept(self.local(path));
         let copy = |layer: Descriptor| {
             let file = layout::blob_path(path, &layer.digest);
             let copy = LayerCopy {
@@ -260,6 +260,14 @@ impl Delivery<'_> {
         local
     }
 
+    /// Adds the layers that this run has kept while an engine or a step read them.
+    fn with_kept(&self, mut local: LocalBlobs) -> LocalBlobs {
+        for (layer, file) in self.run.settings.cache.complete(&self.image.layers) {
+            local.add_file(layer, file);
+        }
+        local
+    }
+
     async fn archive(&mut self, path: &Path) -> Result<OutputState, ExecuteError> {
         let (name, verified) = (&self.run.plan.name, &self.run.settings.verified);
         if block_in_place(|| archive::holds(path, self.image, name, verified)) {
@@ -271,7 +279,7 @@ impl Delivery<'_> {
         // The archive that is replaced may have some of the layers.
         let mut nearby = self.run.settings.nearby.clone();
         nearby.push(path.to_owned());
-        let local = self.local_in(&nearby);
+        let local = self.with_kept(self.local_in(&nearby));
         let mut written: Vec<&Digest> = Vec::new();
         for layer in &self.image.layers {
             // A manifest may list a layer twice, but its blob is stored once.

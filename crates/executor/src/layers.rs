@@ -6,11 +6,12 @@ use std::thread::JoinHandle;
 
 use flate2::read::MultiGzDecoder;
 use names::{Digest, Hasher, ImageRef};
-use oci::client::RegistryClient;
+use oci::client::{BlobStream, RegistryClient, RegistryError};
 use oci::media::Descriptor;
 use seal::{Entries, LayerVisitor, Listing, SealError, TarError};
 
-use crate::ExecuteError;
+use crate::place::ROOM;
+use crate::{BlobCache, ExecuteError};
 
 /// The first bytes of compressed data (RFC 1952 and RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -107,7 +108,7 @@ pub fn read_layer<T>(
     read: impl FnOnce(&mut dyn Read) -> Result<T, LayerError>,
 ) -> Result<T, LayerError> {
     let mut reader = BufReader::with_capacity(PIECE, reader);
-    let start = reader.fill_buf().unwrap_or_default();
+    let start = reader.fill_buf().map_err(LayerError::Read)?;
     if start.starts_with(&GZIP) {
         read_tar(MultiGzDecoder::new(reader), diff_id, read)
     } else if start.starts_with(&ZSTD) {
@@ -242,9 +243,39 @@ pub async fn read_remote_layer<T: Send + 'static>(
     read: impl FnOnce(Box<dyn Read + Send>) -> Result<T, LayerError> + Send + 'static,
 ) -> Result<T, ExecuteError> {
     let stream = client.blob_stream(&image.repository, &layer.digest, layer.size).await;
-    let stream = stream.map_err(|error| {
-        ExecuteError::registry(format!("reading a layer of `{image}` failed"), error)
-    })?;
+    read_stream(stream.map_err(|error| unreadable(image, error))?, read).await
+}
+
+/// Like [`read_remote_layer`], but keeps the layer in `cache`, and does not transfer what is there.
+/// If the kept layer is damaged, it is removed, and `read` is called again.
+pub(crate) async fn read_base_layer<T: Send + 'static>(
+    client: &RegistryClient,
+    cache: &BlobCache,
+    image: &ImageRef,
+    layer: &Descriptor,
+    read: impl Fn(Box<dyn Read + Send>) -> Result<T, LayerError> + Clone + Send + 'static,
+) -> Result<T, ExecuteError> {
+    let opened = cache.stream(client, &image.repository, layer, ROOM).await;
+    let (stream, part) = opened.map_err(|error| unreadable(image, error))?;
+    let kept = part.as_ref().map_or(0, |part| part.length());
+    match (read_stream(stream, read.clone()).await, part) {
+        (Err(error), Some(part)) if kept > 0 => {
+            tracing::info!(%error, layer = %layer.digest, "a kept layer is damaged");
+            part.remove();
+            read_remote_layer(client, image, layer, read).await
+        }
+        (result, _) => result,
+    }
+}
+
+fn unreadable(image: &ImageRef, error: RegistryError) -> ExecuteError {
+    ExecuteError::registry(format!("reading a layer of `{image}` failed"), error)
+}
+
+async fn read_stream<T: Send + 'static>(
+    stream: BlobStream,
+    read: impl FnOnce(Box<dyn Read + Send>) -> Result<T, LayerError> + Send + 'static,
+) -> Result<T, ExecuteError> {
     let stream = futures_util::TryStreamExt::map_err(stream, io::Error::other);
     let reader = tokio_util::io::StreamReader::new(Box::pin(stream));
     let reader = tokio_util::io::SyncIoBridge::new(reader);
@@ -260,7 +291,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::tests::support::tar_of;
+    use crate::tests::support::{client, layer, tar_of};
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -290,6 +321,41 @@ mod tests {
         let failing = &mut |_, _| Err(io::Error::other("no space"));
         let error = visit_layer(&*tar, None, failing).unwrap_err();
         assert!(matches!(&error, LayerError::Read(_)), "{error:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_layer_of_a_base_is_transferred_once_and_a_damaged_copy_is_replaced() {
+        let tar = gzip(&tar_of(&[("a", "one")]));
+        let registry = oci::loopback::LoopbackRegistry::start().await.unwrap();
+        let digest = registry.add_blob(tar.clone().into());
+        let layer = Descriptor { digest: digest.clone(), ..layer("a", tar.len() as u64) };
+        let image: ImageRef = format!("{}/base@{digest}", registry.host()).parse().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::new(folder.path().to_owned());
+        let layers = [layer.clone()];
+        let kept = || cache.complete(&layers).map(|(_, file)| file).next();
+        let read = async || {
+            let list = |reader| Ok(list_layer(reader, None)?.entries.len());
+            read_base_layer(&client(), &cache, &image, &layer, list).await
+        };
+        assert_eq!(read().await.unwrap(), 1);
+        let file = kept().unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), tar);
+        for damage in [0, tar.len() / 2, tar.len() - 1] {
+            let mut bytes = tar.clone();
+            bytes[damage] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(read().await.unwrap(), 1, "{damage}");
+            assert_eq!(kept(), None, "{damage}");
+            // A beginning is continued.
+            std::fs::write(&file, &tar[..tar.len() / 2]).unwrap();
+            assert_eq!(read().await.unwrap(), 1);
+            assert_eq!(std::fs::read(kept().unwrap()).unwrap(), tar);
+        }
+        drop(registry);
+        assert_eq!(read().await.unwrap(), 1, "the kept layer is enough");
+        cache.remove_parts(&layers);
+        assert!(read().await.is_err());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) const LAYERS_AT_ONCE: usize = 4;
 
 /// The beginning of a layer is kept only if the free disk space is at least this many times the
 /// size of the rest.
-const ROOM: u64 = 2;
+pub(crate) const ROOM: u64 = 2;
 
 /// The number of bytes of a layer between two progress reports.
 const PROGRESS_STEP: u64 = 4 << 20;
@@ -133,16 +133,9 @@ impl LayerSource {
                 layer.digest
             )));
         };
-        let part = self.cache.part(layer, client, ROOM);
-        let (digest, size) = (&layer.digest, layer.size);
-        let stream = match &part {
-            Some(part) => client.kept_blob(repository, digest, size, Arc::clone(part)).await,
-            None => client.blob_stream(repository, digest, size).await,
-        };
-        let stream = stream.map_err(|error| {
+        self.cache.stream(client, repository, layer, ROOM).await.map_err(|error| {
             ExecuteError::registry(format!("fetching layer `{}` failed", layer.digest), error)
-        })?;
-        Ok((stream, part))
+        })
     }
 }
 

@@ -227,6 +227,7 @@ impl Run {
             return Err(failure);
         }
         if !makes_image {
+            self.remove_kept_layers(&products);
             return Ok(());
         }
         let last = self.plan.steps.last().and_then(|step| products.get(&step.id));
@@ -234,7 +235,18 @@ impl Run {
             let bug = ExecuteError::plan("the plan's last step does not label an image".to_owned());
             return Err(Arc::new(bug));
         };
-        deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)
+        deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)?;
+        self.remove_kept_layers(&products);
+        Ok(())
+    }
+
+    /// Removes the layers of bases that were kept for this plan.
+    fn remove_kept_layers(&self, products: &Products) {
+        for product in products.values() {
+            if let Product::Base(base) = product {
+                self.settings.cache.remove_parts(&base.manifest.layers);
+            }
+        }
     }
 
     /// Runs a step, or returns the result if another plan has already run it.

@@ -1,12 +1,12 @@
-//! Layers of a base that cannot be given to an engine: the next location is tried, and the error is
-//! about the layer and not about the engine.
+//! How the layers of a base get to an engine: each is downloaded once. If that fails, the next
+//! location is tried, and the error is about the layer and not about the engine.
 
 use testkit::{
     Answer, Fault, FaultProxy, PushedBlob, PushedImage, RandomImage, busybox_root, shared_registry,
 };
 
 use crate::built::Bench;
-use crate::dsl::{Ran, ran};
+use crate::dsl::{Project, Ran, ran};
 
 /// A project whose track `vulkan` has a variant `tiny` on a base that no engine has.
 struct Undelivered {
@@ -133,4 +133,48 @@ fn a_damaged_bundle_is_named_when_an_engine_builds_from_it() {
     let built = made.run(&line, "127.0.0.1:1").expect(6);
     let built = built.says("a.tar").says(layer.digest.as_str());
     assert!(!built.stderr.contains("doctor"), "{}", built.stderr);
+}
+
+/// Returns the number of layers in the cache of a project, and of their beginnings.
+fn kept_layers(project: &Project) -> usize {
+    let cache = std::fs::read_dir(project.path("home/.cache/build-pipeline/blobs/sha256")).unwrap();
+    let names = cache.map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.as_encoded_bytes().ends_with(b".part")).count()
+}
+
+/// Checks that a cold build downloads each layer of the base once, for each kind of output, and
+/// leaves none of them in the cache.
+fn downloads_each_layer_once(engine: &str, first: u64) {
+    let outputs = ["--output oci:a", "--output oci-archive:a.tar", "--load"];
+    for (number, output) in (first..).zip(outputs) {
+        let made = Undelivered::new(number);
+        let proxy = FaultProxy::to(shared_registry().host());
+        let line = format!("{BUILD} --engine {engine} {output}");
+        made.run(&line, &proxy.host()).expect(0);
+        let layer = made.own_layer();
+        assert_eq!(proxy.count("GET", layer.digest.as_str()), 1, "{output}");
+        assert_eq!(kept_layers(&made.bench.project), 0, "{output}");
+    }
+}
+
+#[test]
+fn a_cold_build_downloads_each_layer_of_its_base_once() {
+    downloads_each_layer_once("podman", 9550);
+    downloads_each_layer_once("docker", 9560);
+}
+
+#[test]
+fn a_build_that_failed_leaves_the_base_for_the_next_one() {
+    let made = Undelivered::new(9570);
+    let project = &made.bench.project;
+    let right = project.read("dockerfiles/tiny.Dockerfile");
+    project.write("dockerfiles/tiny.Dockerfile", &right.replace("echo x > /x", "exit 3"));
+    let proxy = FaultProxy::to(shared_registry().host());
+    let line = format!("{BUILD} --engine podman --output oci:a");
+    assert_ne!(made.run(&line, &proxy.host()).code, 0);
+    assert!(kept_layers(project) > 0);
+    project.write("dockerfiles/tiny.Dockerfile", &right);
+    made.run(&line, &proxy.host()).expect(0);
+    assert_eq!(proxy.count("GET", made.own_layer().digest.as_str()), 1);
+    assert_eq!(kept_layers(project), 0);
 }

@@ -1,7 +1,8 @@
 //! Checks that images, and the wheels for them, have code for a GPU.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
 
 use audit::{AuditReport, Found, Layer, Layers, VerdictName};
 use gpu_code::Wish;
@@ -10,8 +11,8 @@ use oci::client::RegistryClient;
 
 use super::store::StoredImage;
 use super::{BuildEnv, Wheels};
-use crate::ExecuteError;
-use crate::layers::{read_remote_layer, visit_layer};
+use crate::layers::{LayerError, read_base_layer, visit_layer};
+use crate::{BlobCache, ExecuteError};
 
 impl BuildEnv {
     /// Reads all layers of an image, and fails if they contain no code for this GPU. Returns a
@@ -21,22 +22,22 @@ impl BuildEnv {
         image: &StoredImage,
         gpu: &GpuTarget,
         client: &RegistryClient,
+        cache: &BlobCache,
     ) -> Result<String, ExecuteError> {
         let mut layers = Layers::default();
         for layer in &image.manifest.layers {
-            let mut visitor = Layer::new(Some(self.store.work()?));
+            let work = self.store.work()?;
             let visitor = match (self.store.blob(&layer.digest), &image.remote) {
                 (Some(path), _) => {
                     let file = File::open(&path).map_err(|error| {
                         ExecuteError::disk(format!("opening `{}` failed", path.display()), error)
                     })?;
-                    let read = || visit_layer(file, None, &mut visitor);
-                    tokio::task::block_in_place(read).map_err(ExecuteError::layer)?;
-                    visitor
+                    tokio::task::block_in_place(|| read_layer(work, file))
+                        .map_err(ExecuteError::layer)?
                 }
                 (None, Some(remote)) => {
-                    let read = |reader| visit_layer(reader, None, &mut visitor).map(|()| visitor);
-                    read_remote_layer(client, remote, layer, read).await?
+                    let read = move |reader| read_layer(work.clone(), reader);
+                    read_base_layer(client, cache, remote, layer, read).await?
                 }
                 (None, None) => {
                     let what = format!("the layer `{}` is not in the store", layer.digest);
@@ -87,6 +88,13 @@ impl BuildEnv {
 }
 
 /// Returns the report for a GPU. Fails if a file is damaged.
+/// Returns what a layer contains. `work` is for temporary files.
+fn read_layer(work: PathBuf, reader: impl Read) -> Result<Layer, LayerError> {
+    let mut visitor = Layer::new(Some(work));
+    visit_layer(reader, None, &mut visitor)?;
+    Ok(visitor)
+}
+
 fn read_report(found: Found, gpu: &GpuTarget) -> Result<AuditReport, ExecuteError> {
     let wish = Wish { gpu: gpu.clone(), forced: None, spoof: None };
     let report = AuditReport::new(String::new(), found, &wish);

@@ -87,10 +87,7 @@ pub(super) async fn pull(
         // A layer of an earlier pull says nothing about this one.
         drop(sink.take_unread(layers));
         let error = match engine.pull(offered, true, TRANSFER).await {
-            Ok(pulled) => {
-                cache.remove_parts(layers);
-                return Ok(pulled);
-            }
+            Ok(pulled) => return Ok(pulled),
             Err(error) => error,
         };
         let unread = sink.take_unread(layers);

@@ -17,8 +17,8 @@ use serde_json::json;
 use super::BuildEnv;
 use super::build::RawBuild;
 use super::store::StoredImage;
-use crate::ExecuteError;
-use crate::layers::{PIECE, list_layer, read_remote_layer};
+use crate::layers::{PIECE, list_layer, read_base_layer};
+use crate::{BlobCache, ExecuteError};
 
 impl BuildEnv {
     /// Seals what an engine added to a base, and assembles the image. All layers from the engine
@@ -30,10 +30,11 @@ impl BuildEnv {
         seal: &Seal,
         edit: &ImageEdit,
         client: &RegistryClient,
+        cache: &BlobCache,
     ) -> Result<(StoredImage, Sealed), ExecuteError> {
         let mut view = Index::new();
         for layer in &base.manifest.layers {
-            view.apply(&self.listing(base, layer, client).await?);
+            view.apply(&self.listing(base, layer, client, cache).await?);
         }
         tokio::task::block_in_place(|| {
             let working_directory = working_directory(&raw.config, &view);
@@ -144,6 +145,7 @@ impl BuildEnv {
         base: &StoredImage,
         layer: &Descriptor,
         client: &RegistryClient,
+        cache: &BlobCache,
     ) -> Result<Listing, ExecuteError> {
         if let Some(listing) = self.store.listing(&layer.digest) {
             return Ok(listing);
@@ -158,7 +160,7 @@ impl BuildEnv {
             }
             (None, Some(remote)) => {
                 let read = |reader| list_layer(reader, None);
-                read_remote_layer(client, remote, layer, read).await?
+                read_base_layer(client, cache, remote, layer, read).await?
             }
             (None, None) => {
                 return Err(ExecuteError::capture(format!(
@@ -257,8 +259,9 @@ mod tests {
         let scrub = vec!["tmp/*".to_owned()];
         let seal = Seal { contract: SealContract::Seal1, scrub, epoch: EPOCH };
         let edit = ImageEdit { created: "2020-01-01T00:00:00Z".to_owned(), ..ImageEdit::default() };
-        let client = client();
-        let sealed = async || build_env.seal_image(&raw, &base, &seal, &edit, &client).await;
+        let (client, cache) = (client(), BlobCache::none());
+        let sealed =
+            async || build_env.seal_image(&raw, &base, &seal, &edit, &client, &cache).await;
         // The layer of the base is nowhere.
         let error = sealed().await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Capture);

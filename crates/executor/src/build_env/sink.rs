@@ -78,7 +78,7 @@ pub(crate) struct Origin<'a> {
     pub(crate) store: &'a Store,
     /// Reads the others from their registry.
     pub(crate) client: &'a RegistryClient,
-    /// Keeps the beginnings of layers from a registry until the engine has the image.
+    /// Keeps the layers that are read from a registry.
     pub(crate) cache: &'a BlobCache,
     /// Counts what the engine receives.
     pub(crate) transfer: Option<&'a Transfer>,
@@ -274,12 +274,9 @@ impl LayerOrigin {
         let stream = match (path, remote) {
             (Some(path), _) => file(path).await?,
             (None, Some(remote)) => {
-                let (repository, digest, size) = (&remote.repository, &layer.digest, layer.size);
-                let stream = match cache.part(&layer, &client, ROOM) {
-                    Some(part) => client.kept_blob(repository, digest, size, part).await,
-                    None => client.blob_stream(repository, digest, size).await,
-                };
-                stream.map_err(io::Error::other)?.map_err(io::Error::other).boxed()
+                let opened = cache.stream(&client, &remote.repository, &layer, ROOM).await;
+                let (stream, _) = opened.map_err(io::Error::other)?;
+                stream.map_err(io::Error::other).boxed()
             }
             (None, None) => return Err(io::ErrorKind::NotFound.into()),
         };
