@@ -273,6 +273,19 @@ fn a_fault_at_any_place_of_a_large_log_is_found() {
     }
 }
 
+/// A trace of Python shows the start of a statement, and the message at its end.
+#[test]
+fn the_message_of_an_exception_is_shown_and_not_its_statement() {
+    let failures = catalogue();
+    let log = "    raise OfflineModeIsEnabled(\n\
+        huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co: offline\n";
+    let told = failures.diagnose(log.as_bytes()).unwrap();
+    let numbers: Vec<u64> = told.found[0].lines.iter().map(|line| line.number).collect();
+    assert_eq!((told.found.len(), &numbers[..]), (1, &[2][..]));
+    let statement = log.lines().next().unwrap();
+    assert_eq!(names(&failures, statement.as_bytes()), [""; 0]);
+}
+
 /// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
