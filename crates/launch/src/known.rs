@@ -19,7 +19,8 @@ pub struct DiagnoseReport {
     /// The failures that it shows if it comes from a machine with an AMD GPU. Only if nothing in the
     /// log names a GPU, and if it shows no other failure.
     possible: Vec<Known>,
-    /// What the log states as errors, if it shows no failure, or only harmless ones.
+    /// What the log states as errors, if it shows no failure, or only harmless ones; and what it
+    /// states before failures without a certain cause, which are often only its consequence.
     errors: StatedErrors,
 }
 

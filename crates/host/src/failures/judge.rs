@@ -207,7 +207,6 @@ impl<'f> Judge<'f> {
     /// Returns what the log shows.
     pub(super) fn finish(self) -> Verdict<'f> {
         let Self { failures, traces, subjects, errors, follow_ups, .. } = self;
-        let errors = if errors.lines.is_empty() { follow_ups } else { errors };
         let (mut shown, mut possible) = (Vec::new(), Vec::new());
         let mut details = BTreeMap::new();
         for (failure, trace) in failures.all.iter().zip(traces) {
@@ -237,11 +236,16 @@ impl<'f> Judge<'f> {
         };
         let mut found = causes(shown);
         found.iter_mut().for_each(add_details);
-        if found.iter().any(|one| !one.failure.is_harmless) {
-            return Verdict { found, possible: Vec::new(), errors: StatedErrors::default() };
+        let mut failed = found.iter().filter(|one| !one.failure.is_harmless).peekable();
+        if failed.peek().is_some() {
+            let is_unclear = failed.clone().all(|one| one.failure.is_unclear);
+            let first = failed.flat_map(|one| &one.lines).map(|line| line.number).min();
+            let errors = errors.before(first.filter(|_| is_unclear).unwrap_or_default());
+            return Verdict { found, possible: Vec::new(), errors };
         }
         let mut possible = causes(possible);
         possible.iter_mut().for_each(add_details);
+        let errors = if errors.lines.is_empty() { follow_ups } else { errors };
         Verdict { found, possible, errors }
     }
 }
@@ -253,7 +257,8 @@ pub(super) struct Verdict<'f> {
     pub(super) found: Vec<Diagnosis<'f>>,
     /// Failures for which the log lacks a sign of their subject, if it shows no other failure.
     pub(super) possible: Vec<Diagnosis<'f>>,
-    /// What the log states, if it shows no failure, or only harmless ones.
+    /// What the log states, if it shows no failure, or only harmless ones; and what it states before
+    /// failures without a certain cause.
     pub(super) errors: StatedErrors,
 }
 
@@ -272,6 +277,13 @@ impl StatedErrors {
         self.count += 1;
         self.lines.truncate(1);
         self.lines.push(line);
+    }
+
+    /// Returns those before line `number`.
+    fn before(mut self, number: u64) -> Self {
+        self.lines.retain(|line| line.number < number);
+        self.count = self.lines.len() as u64;
+        self
     }
 }
 

@@ -199,7 +199,8 @@ pub struct Diagnoses<'a> {
     /// Failures that the log shows if it comes from a machine with an AMD GPU. Only for a log in
     /// which nothing names a GPU, and which shows no other failure.
     pub possible: Vec<Diagnosis<'a>>,
-    /// What the log states, if it shows no failure, or only harmless ones.
+    /// What the log states, if it shows no failure, or only harmless ones; and what it states before
+    /// failures without a certain cause, which are often only its consequence.
     pub errors: StatedErrors,
     /// The number of lines.
     pub lines: u64,

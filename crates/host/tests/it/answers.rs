@@ -87,6 +87,13 @@ fn advice_and_reasons_are_for_the_log() {
     let failed = "gfx1100 \nHIP error: invalid device function";
     assert!(!told(failed).contains("bitsandbytes"));
     assert!(told(&format!("{failed} at bitsandbytes/csrc/ops.hip:89")).contains("bitsandbytes: "));
+    // What helps only in the build of an image.
+    let empty =
+        "CMake Error: The source directory \"/app\" does not appear to contain CMakeLists.txt.\n";
+    let step =
+        "ERROR: failed to solve: process \"cmake .\" did not complete successfully: exit code: 1";
+    assert!(!told(empty).contains("Image builds: "));
+    assert!(told(&format!("{empty}{step}")).contains("Image builds: "));
 }
 
 /// A log in which nothing names a GPU shows a failure only on a machine with an AMD GPU.

@@ -273,6 +273,19 @@ fn a_fault_at_any_place_of_a_large_log_is_found() {
     }
 }
 
+/// A trace of Python shows the start of a statement, and the message at its end.
+#[test]
+fn the_message_of_an_exception_is_shown_and_not_its_statement() {
+    let failures = catalogue();
+    let log = "    raise OfflineModeIsEnabled(\n\
+        huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co: offline\n";
+    let told = failures.diagnose(log.as_bytes()).unwrap();
+    let numbers: Vec<u64> = told.found[0].lines.iter().map(|line| line.number).collect();
+    assert_eq!((told.found.len(), &numbers[..]), (1, &[2][..]));
+    let statement = log.lines().next().unwrap();
+    assert_eq!(names(&failures, statement.as_bytes()), [""; 0]);
+}
+
 /// A catalogue with one failure for each kind of evidence.
 const SMALL: &str = "schema = 1
 mentions = ['^ *[0-9]+ [|]', 'PASSED$']
@@ -431,7 +444,7 @@ fn a_line_that_only_mentions_a_failure_shows_none() {
 }
 
 #[test]
-fn what_a_log_states_is_shown_only_if_no_failure_is_known() {
+fn what_a_log_states_is_shown_if_no_failure_explains_it() {
     let failures = parse_failures("failures.toml", SMALL).unwrap();
     for (log, count, shown) in [
         ("fine\nalso fine", 0, &[][..]),
@@ -440,10 +453,14 @@ fn what_a_log_states_is_shown_only_if_no_failure_is_known() {
         ("it fails: a\nfine\nKeyError: b\nfine\nit fails: c\nfine", 3, &[1, 5]),
         // A mention states nothing.
         ("  12 | it fails: a\nKeyError: b", 1, &[2]),
-        // A harmless failure explains nothing, every other one does.
+        // A harmless failure explains nothing, and what comes before an unclear one may explain it.
         ("never mind\nit fails: a", 1, &[2]),
         ("it broke\nit fails: a", 0, &[]),
         ("no idea why\nit fails: a", 0, &[]),
+        ("KeyError: b\nfine\nno idea why\nit fails: a", 1, &[1]),
+        ("KeyError: b\nfine\nKeyError: c\nno idea why", 2, &[1, 3]),
+        ("StepError: b\nno idea why", 0, &[]),
+        ("KeyError: b\nno idea why\nit broke", 0, &[]),
         ("it broke, but it works\nit fails: a", 1, &[2]),
     ] {
         let errors = failures.diagnose(log.as_bytes()).unwrap().errors;
