@@ -237,6 +237,8 @@ impl Run {
         };
         deliver::deliver(self, &made.0, &made.1, found).await.map_err(Arc::new)?;
         self.remove_kept_layers(&products);
+        // An interrupted run may have kept layers of a base that this run did not need to fetch.
+        self.settings.cache.remove_parts(&made.1.layers);
         Ok(())
     }
 

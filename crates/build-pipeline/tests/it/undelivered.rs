@@ -177,4 +177,11 @@ fn a_build_that_failed_leaves_the_base_for_the_next_one() {
     made.run(&line, &proxy.host()).expect(0);
     assert_eq!(proxy.count("GET", made.own_layer().digest.as_str()), 1);
     assert_eq!(kept_layers(project), 0);
+    // The same if the next run finds the sealed image and does not fetch the base.
+    let layer = made.own_layer();
+    let name = format!("home/.cache/build-pipeline/blobs/sha256/.{}.part", layer.digest.hex());
+    std::fs::write(project.path(&name), &layer.bytes).unwrap();
+    made.run(&line.replace("oci:a", "oci:b"), &proxy.host()).expect(0);
+    assert_eq!(proxy.count("GET", layer.digest.as_str()), 1);
+    assert_eq!(kept_layers(project), 0);
 }
