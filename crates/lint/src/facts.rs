@@ -371,6 +371,11 @@ impl<'t> Facts<'t> {
         *self.names_root.get_or_init(|| containers::names_root(&self.code))
     }
 
+    /// Returns the kind of a file by its name and its text, or the text's first lines.
+    pub fn kind_of(file: &str, text: &str) -> Kind {
+        kind(file, text)
+    }
+
     /// Returns a line by its number from 1; an empty one if there is none.
     pub(crate) fn line(&self, number: usize) -> &'t str {
         number.checked_sub(1).and_then(|at| self.rows.get(at)).copied().unwrap_or_default()

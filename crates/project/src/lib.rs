@@ -34,6 +34,7 @@ pub mod input;
 mod inside;
 pub mod kinds;
 pub mod lint_files;
+mod lint_folder;
 pub mod locks;
 pub mod mirrors;
 pub mod origin;

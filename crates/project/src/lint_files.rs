@@ -11,6 +11,7 @@ use crate::built_in;
 use crate::clock::today;
 use crate::folder::{DATA_FILES, Project, read_bytes};
 use crate::kinds::{PathKind, refuse_others};
+use crate::lint_folder::files_in;
 
 /// The result of checking files.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub struct Checked {
     pub failed: Option<Failure>,
 }
 
-/// Checks the files `names`, which are relative to `here`, or the project's own files if there are
-/// no names. Files outside a project can also be checked; inside a project, the project's data is
+/// Checks the files and folders `names`, which are relative to `here`, or the project's own files
+/// if there are no names. Of a folder, the files of a known kind are checked. Files outside a project can also be checked; inside a project, the project's data is
 /// used. `gpu` is the target that all files are for. The project's default target is only for files
 /// in the project's folder.
 ///
@@ -54,8 +55,8 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
     let tracks = project.as_ref().ok().and_then(|project| project.built_in_tracks().ok()?);
     let root = project.as_ref().map_or_else(|_| here.to_owned(), |project| project.root.clone());
     let Read { files, mut findings, failed } = match names {
-        [] => of_project(&project?),
-        names => read(here, names),
+        [] => of_project(&project.map_err(|told| told.first_hint(ANY_FOLDER))?),
+        names => read_all(here, names),
     };
     let facts: Vec<Facts<'_>> = files.iter().map(|(name, text)| Facts::read(name, text)).collect();
     let defined = facts.iter().flat_map(Facts::defined).map(str::to_owned).collect();
@@ -80,6 +81,9 @@ pub fn check(here: &Path, names: &[PathBuf], gpu: Option<&str>) -> Result<Checke
     }));
     Ok(Checked { findings, files: files.len(), failed })
 }
+
+/// What to do outside of a project.
+const ANY_FOLDER: &str = "`build-pipeline lint .` checks the files below this folder";
 
 /// Returns whether a file is in a folder, or in a folder below it.
 fn is_below(folder: &Path, file: &Path) -> bool {
@@ -199,6 +203,36 @@ struct Read {
     failed: Option<Failure>,
 }
 
+/// Reads files, and those below folders that have a kind of their own.
+fn read_all(here: &Path, names: &[PathBuf]) -> Read {
+    let (mut files, mut failed) = (Vec::new(), None);
+    for name in names {
+        if !here.join(name).is_dir() || PathKind::of(&here.join(name)).is_some() {
+            files.push(name.clone());
+            continue;
+        }
+        let shown = name.display();
+        let told = match files_in(here, name) {
+            Ok(found) if !found.is_empty() => {
+                files.extend(found);
+                continue;
+            }
+            Ok(_) => {
+                let what = format!("`{shown}` contains no file of a kind that `lint` knows");
+                Failure::new(Kind::Input, what)
+                    .hint("a file that is named is always checked: `build-pipeline lint FILE`")
+            }
+            Err(error) => Failure::caused(Kind::Input, format!("reading `{shown}` failed"), &error)
+                .hint("check the permissions of the folder and of those below it"),
+        };
+        failed.get_or_insert(told);
+    }
+    let mut seen = BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    let read = read(here, &files);
+    Read { failed: failed.or(read.failed), ..read }
+}
+
 /// Reads files; a file that cannot be read does not stop the others.
 fn read(here: &Path, names: &[PathBuf]) -> Read {
     let mut read = Read::default();
@@ -216,7 +250,7 @@ fn read(here: &Path, names: &[PathBuf]) -> Read {
                 let hint = match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "check the path",
                     _ => {
-                        "pass text files: `build-pipeline lint Dockerfile run.sh .env compose.yml`"
+                        "pass folders or text files: `build-pipeline lint .`, `build-pipeline lint run.sh .env`"
                     }
                 };
                 let told = Failure::caused(Kind::Input, format!("reading `{name}` failed"), &error)

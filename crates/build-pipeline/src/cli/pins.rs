@@ -227,8 +227,9 @@ pub(crate) enum ExportFormat {
 // files, Kubernetes manifests, quadlets, systemd units and CI workflows
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
-    /// The files [default: the project's pins, tracks, python.toml and dockerfiles/]
-    #[arg(value_name = "FILE")]
+    /// Files, and folders; in folders, files of known kinds that git does not ignore [default: the
+    /// project's pins, tracks, python.toml and dockerfiles/]
+    #[arg(value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
     /// Output format; github annotates lines in a workflow's log, sarif is for code scanning
     #[arg(long, value_enum, default_value_t = LintFormat::Text)]
