@@ -166,7 +166,7 @@ pub const FAILURES: Form = Form::of(
         Key::optional(
             "errors",
             Kind::Texts,
-            "Patterns of lines that state an error. If a log shows no known failure, the first and the last such line are shown.",
+            "Patterns of lines that state an error. If a log shows no known failure, or only unclear ones, the first and the last such line (before the failure) are shown.",
             "none",
             "errors = ['Error: ']",
         ),

@@ -243,6 +243,19 @@ fn how_a_log_arrives_changes_nothing() {
     assert_eq!(found.len(), whole.found.len());
 }
 
+/// Compose, Kubernetes and others write something before each line.
+#[test]
+fn what_stands_before_each_line_hides_nothing() {
+    let failures = catalogue();
+    let rows = ["command-not-in-image", "make-command-missing", "vllm-op-missing"];
+    for (name, log) in logs(FAILING).into_iter().filter(|(name, _)| rows.contains(name)) {
+        for prefix in ["vllm-1  | ", "2026-10-01T12:00:00.123456789Z ", "#12 34.56 "] {
+            let log: String = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
+            assert_eq!(names(&failures, log.as_bytes()), [name], "{log}");
+        }
+    }
+}
+
 #[test]
 fn long_lines_colours_and_rubbish_hide_nothing() {
     let failures = catalogue();
