@@ -22,6 +22,7 @@ pub mod forms;
 mod kubernetes;
 mod pyproject;
 mod python;
+mod quadlets;
 pub mod report;
 mod requirements;
 mod rules;
@@ -118,6 +119,9 @@ pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
         compose::complete(&mut facts, exists);
         compose::check_images(&mut facts, exists);
         compose::check_folders(&mut facts, exists);
+    }
+    if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Quadlet) {
+        quadlets::complete(&mut facts, exists);
     }
     let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);

@@ -3,6 +3,7 @@
 
 mod base;
 mod builds;
+mod conflicts;
 mod folders;
 mod host;
 mod images;
@@ -216,7 +217,7 @@ fn options(service: &Node) -> Vec<Word> {
                 found.push(named(option, None, line));
             }
             // Compose rejects such a file, so the value has no effect.
-            Value::Sequence(_) if structure::TEXTS.contains(&key) => {}
+            Value::Sequence(_) if keys::is_text(key) => {}
             Value::Sequence(items) => found.extend(items.iter().map(|item| {
                 let value = item.text().map(interpolated);
                 named(option, value.as_deref(), item.line)

@@ -6,7 +6,7 @@ use super::{addresses, for_gpu, health, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
-use crate::{Context, Facts, Findings, Hit, Severity};
+use crate::{Context, Facts, Findings, Hit, Severity, quadlets};
 
 /// Rules about the isolation of containers, which do not apply to examples.
 const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
@@ -20,7 +20,13 @@ const LOST: &str = "data-lost";
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
         let hit = Hit::new("quadlet-key", key.line, format!("`{}` is not a Quadlet key", key.text));
+        let right = data().sections.iter().filter(|row| quadlets::is_of_unit(row));
+        let right = right.into_iter().find(|row| row.keys.contains(&key.text));
         found.hit(match similar_keys(&key.text).as_slice() {
+            _ if right.is_some() => {
+                let section = right.map_or("", |row| &row.section);
+                hit.help(format!("move the line to `[{section}]`"))
+            }
             [] => hit,
             near => hit.help(format!("did you mean {}?", near.join(" or "))),
         });

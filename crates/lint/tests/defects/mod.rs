@@ -23,6 +23,7 @@ mod moving;
 mod origins;
 mod probed;
 mod readers;
+mod relations;
 mod reviewed;
 mod rows;
 mod steps;
