@@ -20,6 +20,7 @@ mod dockerfile;
 mod facts;
 pub mod forms;
 mod kubernetes;
+mod manifests;
 mod pyproject;
 mod python;
 mod quadlets;
@@ -93,6 +94,12 @@ pub trait Exists: std::fmt::Debug {
 
     /// Returns the texts of the compose files in the folder of `file`.
     fn compose_files(&self, file: &str) -> Vec<String>;
+
+    /// Returns the names and texts of the scripts, units, manifests and Dockerfiles in the folder of
+    /// `file`.
+    fn beside(&self, _file: &str) -> Vec<(String, String)> {
+        Vec::new()
+    }
 
     /// Returns the text of the file `path`, which is relative to the folder of `file`; `None` if it
     /// cannot be read.

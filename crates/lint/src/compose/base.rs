@@ -29,21 +29,47 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let named = named_bases(facts.text, own);
     let is_named = !named.is_empty();
     let names = if is_named { named } else { NAMES.map(str::to_owned).to_vec() };
-    let mut texts = names.iter().filter_map(|name| exists.text(facts.file, name));
-    let (Some(text), None) = (texts.next(), texts.next().filter(|_| is_named)) else { return };
-    let base = Facts::read("compose.yml", &text);
+    let most = if is_named { MOST_BASES } else { 1 };
+    let texts = names.iter().filter_map(|name| exists.text(facts.file, name)).take(most);
+    let texts: Vec<String> = texts.collect();
+    let all = chain(&texts);
     for container in &mut facts.containers {
-        let is_same = |one: &&Container| {
-            let both = container.service.as_ref().zip(one.service.as_ref());
-            both.is_some_and(|(name, other)| name.text == other.text)
-        };
-        container.base = base.containers.iter().find(is_same).cloned().map(Box::new);
+        container.base = same(&all, container).cloned().map(Box::new);
     }
+    let [text] = texts.as_slice() else { return };
+    let base = Facts::read("compose.yml", text);
     if is_named || has_profile_name(own) {
         facts.problems.extend(undefined(services, &base));
     }
-    facts.problems.extend(built(services, &text));
-    facts.problems.extend(nvidia(&root, services, &text, &base));
+    facts.problems.extend(built(services, text));
+    facts.problems.extend(nvidia(&root, services, text, &base));
+}
+
+/// The maximum number of base files of one override.
+const MOST_BASES: usize = 8;
+
+/// Returns the services of base files that are merged one after the other.
+fn chain(texts: &[String]) -> Vec<Container> {
+    let mut all: Vec<Container> = Vec::new();
+    for text in texts {
+        for mut container in Facts::read("compose.yml", text).containers {
+            container.base = same(&all, &container).cloned().map(Box::new);
+            let merged = container.merged().unwrap_or(container);
+            all.retain(|one| !is_same(one, &merged));
+            all.push(merged);
+        }
+    }
+    all
+}
+
+fn same<'c>(all: &'c [Container], container: &Container) -> Option<&'c Container> {
+    all.iter().find(|one| is_same(one, container))
+}
+
+/// Returns whether two containers are the same service.
+fn is_same(one: &Container, other: &Container) -> bool {
+    let both = one.service.as_ref().zip(other.service.as_ref());
+    both.is_some_and(|(name, other)| name.text == other.text)
 }
 
 /// Returns whether a service is only a part: Compose needs an image, or a build with a context.

@@ -6,6 +6,7 @@ use super::host;
 use super::images;
 use super::interpolated;
 use super::order;
+use super::relations;
 use super::structure::is_override;
 use super::tags;
 use crate::Exists;
@@ -63,6 +64,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         problems.extend(host::replaced(service, &root, &is_set));
         if let Some(text) = &text {
             problems.extend(opened(service, text));
+            relations::with_image(service, text, &mut problems);
             hidden(service, build, text, &mut problems);
         }
     }

@@ -9,6 +9,7 @@ mod host;
 mod images;
 mod keys;
 mod order;
+mod relations;
 mod structure;
 mod tags;
 
@@ -228,6 +229,11 @@ fn options(service: &Node) -> Vec<Word> {
     let variable =
         |one: &Setting| named("--env", Some(&format!("{}={}", one.name, one.value)), one.line);
     found.extend(variables.iter().map(variable));
+    // `- NAME` passes the value of the shell that starts Compose.
+    let listed = service.get("environment").map_or(&[][..], Node::items).iter();
+    let passed = listed.filter_map(|item| Some((item.text()?, item.line)));
+    let passed = passed.filter(|(text, _)| !text.contains('='));
+    found.extend(passed.map(|(text, line)| named("--env", Some(text), line)));
     found.extend(drivers(service));
     let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
     found.extend(privileged.map(|node| named("--privileged", None, node.line)));
@@ -365,6 +371,7 @@ mod tests {
             "--env=D=\u{fffc}",
             "--env=F=",
             "--env=G=11.0.0",
+            "--env=C",
             "--privileged",
         ];
         assert_eq!(options, expected);

@@ -1,7 +1,7 @@
 //! Checks the structure of a compose file: the keys of services, the paths of their mounts, and the
 //! names that services refer to.
 
-use super::{builds, conflicts, host, keys};
+use super::{builds, conflicts, host, keys, relations};
 use crate::data::data;
 use crate::facts::{Facts, Problem};
 use crate::yaml::Node;
@@ -20,6 +20,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         let name = name.text().unwrap_or_default();
         keys::of_service(name, service, facts, &mut problems);
         conflicts::check(service, &mut problems);
+        relations::check(service, &mut problems);
         host::check(service, &mut problems);
         mounts(service, &mut problems);
         windows(service, facts, &mut problems);

@@ -173,5 +173,12 @@ fn broken<'c>(container: &'c Container, row: &ContainerRow) -> Option<&'c Word> 
     let is_broken = |option: &&Word| {
         matches_any(&row.options, &option.text) && !matches_any(&row.except, &option.text)
     };
+    // A row about the image itself: what its containers need is missing.
+    if row.options == [IMAGE] {
+        return container.image.as_ref().filter(|_| is_wanted);
+    }
     container.options.iter().find(is_broken).filter(|_| is_wanted)
 }
+
+/// The option of rows that are about the image of a container.
+const IMAGE: &str = "--image";

@@ -1,6 +1,6 @@
 //! Settings and files that belong together, and look-alikes that are right.
 
-use super::{NONE, expect};
+use super::{NONE, expect, together};
 
 /// Checks the findings of a rule for lines of a service.
 fn service(rule: &str, lines: &str, expected: &[&str]) {
@@ -169,4 +169,402 @@ fn quadlet_and_systemd_know_all_keys() {
     ] {
         assert_eq!(super::of("quadlet-refused", file, text, NONE).len(), expected, "{text}");
     }
+}
+
+/// Checks the findings of a rule for lines of a service with an image.
+fn of_image(rule: &str, image: &str, lines: &str, expected: usize) {
+    let text = format!("services:\n  a:\n    image: docker.io/{image}\n{lines}");
+    let found = super::of(rule, "compose.yml", &text, NONE);
+    assert_eq!(found.len(), expected, "{rule} in\n{text}{found:?}");
+}
+
+#[test]
+fn images_document_what_they_need() {
+    let env = |text: &str| format!("    environment: [{text}]\n");
+    for (image, lines, expected) in [
+        ("library/postgres:16", String::new(), 1),
+        ("library/postgres:16", env("POSTGRES_USER=a"), 1),
+        ("library/postgres:16", env("POSTGRES_PASSWORD"), 0),
+        ("library/postgres:16", env("POSTGRES_PASSWORD_FILE=/run/secrets/a"), 0),
+        ("library/postgres:16", "    env_file: .env\n".to_owned(), 0),
+        ("library/postgres:16", "    environment: { POSTGRES_PASSWORD: }\n".to_owned(), 0),
+        ("library/mysql:8", env("MYSQL_DATABASE=a"), 1),
+        ("library/mariadb:11", env("MARIADB_ROOT_PASSWORD=a"), 0),
+        ("library/mongo:7", env("MONGO_INITDB_ROOT_USERNAME=a"), 1),
+        ("library/mongo:7", String::new(), 0),
+        ("library/neo4j:5", env("NEO4J_AUTH=neo4juser/secret-enough"), 1),
+        ("library/neo4j:5", env("NEO4J_AUTH=neo4j/secret-enough"), 0),
+        ("library/neo4j:5", env("NEO4J_AUTH=neo4j/${NEO4J_PASSWORD}"), 0),
+        ("library/neo4j:5", env("NEO4J_AUTH=${NEO4J_AUTH}"), 0),
+        ("library/neo4j:5", env("NEO4J_AUTH=neo4j/short"), 1),
+        ("library/neo4j:5", env("NEO4J_AUTH=none"), 0),
+        ("minio/minio:latest", env("MINIO_ROOT_PASSWORD=short"), 1),
+        ("minio/minio:latest", env("MINIO_ROOT_PASSWORD=${P}"), 0),
+        ("ollama/ollama:0.20.0", "    command: ollama serve\n".to_owned(), 1),
+        ("ollama/ollama:0.20.0", "    command: serve\n".to_owned(), 0),
+        (
+            "ollama/ollama:0.20.0",
+            "    command: ollama serve\n    entrypoint: [\"\"]\n".to_owned(),
+            0,
+        ),
+        ("vllm/vllm-openai:v0.11.0", "    command: [vllm, serve, a/b]\n".to_owned(), 1),
+        ("vllm/vllm-openai:v0.11.0", "    command: [--model, a/b]\n".to_owned(), 0),
+        ("rocm/vllm:rocm7.0", "    command: vllm serve a/b\n".to_owned(), 0),
+    ] {
+        of_image("image-contract", image, &lines, expected);
+    }
+    let volume =
+        |path: &str| format!("    environment: [POSTGRES_PASSWORD]\n    volumes: [\"a:{path}\"]\n");
+    for (image, path, expected) in [
+        ("library/postgres:18", "/var/lib/postgresql/data", 1),
+        ("library/postgres:latest", "/var/lib/postgresql/data", 1),
+        ("library/postgres:18", "/var/lib/postgresql", 0),
+        ("library/postgres:17-alpine", "/var/lib/postgresql/data", 0),
+        ("pgvector/pgvector:pg18", "/var/lib/postgresql/data:rw", 1),
+        ("pgvector/pgvector:pg17", "/var/lib/postgresql/data", 0),
+    ] {
+        of_image("image-contract", image, &volume(path), expected);
+    }
+    let socket = "    volumes: [\"/var/run/docker.sock:/var/run/docker.sock:ro\"]\n";
+    for (image, expected) in [
+        ("library/traefik:v2.10.4", 1),
+        ("library/traefik:v3.5", 1),
+        ("library/traefik:v3.6", 0),
+        ("library/traefik:v2.11", 0),
+        ("library/traefik:v3", 0),
+        ("containrrr/watchtower:latest", 1),
+    ] {
+        of_image("image-contract", image, socket, expected);
+        of_image("image-contract", image, "", 0);
+    }
+    let open = "    command: [\"--api.insecure=true\"]\n    ports: [\"8444:8080\"]\n";
+    let closed = "    command: [\"--api.insecure=true\"]\n    ports: [\"127.0.0.1:8444:8080\"]\n";
+    of_image("service-open", "library/traefik:v3.6", open, 1);
+    of_image("service-open", "library/traefik:v3.6", closed, 0);
+    of_image("variable-without-effect", "library/redis:7", &env("REDIS_PASSWORD=a"), 1);
+    let required =
+        "    command: redis-server --requirepass a\n    environment: [REDIS_PASSWORD=a]\n";
+    of_image("variable-without-effect", "library/redis:7", required, 0);
+}
+
+#[test]
+fn only_programs_that_go_on_are_restarted() {
+    for (command, expected) in [
+        ("python train.py", 1),
+        ("./benchmark.sh", 1),
+        ("uv run pytest", 1),
+        ("python -m app.server", 0),
+        ("bash -c \"python migrate.py && python app.py\"", 0),
+        ("python trainer_ui.py", 0),
+        ("python test_server.py", 0),
+        ("celery -A app worker", 0),
+    ] {
+        let lines = format!("    command: {command}\n    restart: unless-stopped\n");
+        let expected: &[&str] = if expected == 1 { &["5 warning"] } else { &[] };
+        service("restart-of-job", &lines, expected);
+    }
+    service("restart-of-job", "    command: ./test.sh\n    restart: on-failure\n", &[]);
+    service(
+        "restart-of-job",
+        "    command: ./train.sh\n    restart: always\n    ports: [\"80:80\"]\n",
+        &[],
+    );
+}
+
+#[test]
+fn sockets_of_the_system_exist_already() {
+    for (mount, expected) in [
+        ("./run/a.sock:/run/a.sock", 1),
+        ("/tmp/app.sock:/tmp/app.sock", 1),
+        ("/var/run/docker.sock:/var/run/docker.sock", 0),
+        ("/run/user/1000/pulse/native:/run/pulse.sock", 0),
+        ("/run/app:/run/app", 0),
+        ("sockets:/run/sockets", 0),
+    ] {
+        let lines = format!("    volumes: [\"{mount}\"]\n");
+        let expected: &[&str] = if expected == 1 { &["4 information"] } else { &[] };
+        service("socket-mount", &lines, expected);
+    }
+}
+
+#[test]
+fn an_override_gets_what_all_its_base_files_say() {
+    const FILES: together::Texts = &[
+        ("docker-compose.yml", "services:\n  api:\n    build: .\n"),
+        (
+            "docker-compose.ai.yml",
+            "services:\n  ollama:\n    image: docker.io/ollama/ollama:0.20.0\n",
+        ),
+    ];
+    let text = "# docker compose -f docker-compose.yml -f docker-compose.ai.yml -f docker-compose.vulkan.yml up\nservices:\n  ollama:\n    devices: [/dev/dri]\n    group_add: [video, render]\n";
+    let message = "5 `docker.io/ollama/ollama:0.20.0` has no group `render`";
+    together::expect("group-unknown", FILES, "docker-compose.vulkan.yml", text, &[message]);
+    let other = text.replace("-f docker-compose.ai.yml ", "");
+    together::expect("group-unknown", FILES, "docker-compose.vulkan.yml", &other, &[]);
+}
+
+#[test]
+fn a_pod_gives_its_containers_the_network() {
+    const HOST: together::Texts = &[("../web.pod", "[Pod]\nPodName=web\nNetwork=host\n")];
+    const OWN: together::Texts = &[("../web.pod", "[Pod]\nPodName=web\n")];
+    let quadlet =
+        "[Container]\nImage=docker.io/ollama/ollama:rocm\nPod=web.pod\nAddDevice=/dev/kfd\n";
+    let rule = "network-shared";
+    together::expect(
+        rule,
+        HOST,
+        "ollama.container",
+        quadlet,
+        &["3 `--network=host` is set for a container with a GPU"],
+    );
+    together::expect(rule, OWN, "ollama.container", quadlet, &[]);
+}
+
+#[test]
+fn the_parts_of_a_manifest_fit_together() {
+    let deployment = |labels: &str, pod: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{ name: a }}\nspec:\n  selector: {{ matchLabels: {{ app: a }} }}\n  template:\n    metadata: {{ labels: {labels} }}\n    spec:\n{pod}"
+        )
+    };
+    let container = "      containers:\n        - name: a\n          image: localhost/a:1\n          ports: [{ containerPort: 80, name: http }]\n";
+    for (labels, more, rule, expected) in [
+        ("{ app: b }", "", "kubernetes-reference", 1),
+        ("{ app: a, tier: b }", "", "kubernetes-reference", 0),
+        (
+            "{ app: a }",
+            "          volumeMounts: [{ name: data, mountPath: /a }]\n",
+            "kubernetes-reference",
+            1,
+        ),
+        (
+            "{ app: a }",
+            "          volumeMounts: [{ name: data, mountPath: /a }]\n      volumes: [{ name: data, emptyDir: {} }]\n",
+            "kubernetes-reference",
+            0,
+        ),
+        (
+            "{ app: a }",
+            "          readinessProbe: { httpGet: { port: web, path: / } }\n",
+            "kubernetes-reference",
+            1,
+        ),
+        (
+            "{ app: a }",
+            "          readinessProbe: { httpGet: { port: http, path: / } }\n",
+            "kubernetes-reference",
+            0,
+        ),
+        (
+            "{ app: a }",
+            "          readinessProbe: { httpGet: { port: 81, path: / } }\n",
+            "kubernetes-port",
+            1,
+        ),
+        (
+            "{ app: a }",
+            "          args: [--health-port, \"81\"]\n          readinessProbe: { httpGet: { port: 81, path: / } }\n",
+            "kubernetes-port",
+            0,
+        ),
+        (
+            "{ app: a }",
+            "---\napiVersion: v1\nkind: Service\nspec: { selector: { app: c }, ports: [{ port: 80 }] }\n",
+            "kubernetes-port",
+            1,
+        ),
+        (
+            "{ app: a }",
+            "---\napiVersion: v1\nkind: Service\nspec: { selector: { app: a }, ports: [{ port: 8080, targetPort: 81 }] }\n",
+            "kubernetes-port",
+            1,
+        ),
+        (
+            "{ app: a }",
+            "---\napiVersion: v1\nkind: Service\nspec: { selector: { app: a }, ports: [{ port: 8080, targetPort: http }] }\n",
+            "kubernetes-port",
+            0,
+        ),
+        (
+            "{ app: a }",
+            "        - name: a\n          image: localhost/b:1\n",
+            "kubernetes-reference",
+            1,
+        ),
+    ] {
+        let text = deployment(labels, &format!("{container}{more}"));
+        let found = super::of(rule, "a.yaml", &text, NONE);
+        assert_eq!(found.len(), expected, "{rule} in\n{text}{found:?}");
+    }
+    let init = |command: &str| {
+        format!(
+            "      initContainers:\n        - name: wait-for-db\n          image: localhost/a:1\n          command: [sh, -c, \"{command}\"]\n{container}"
+        )
+    };
+    for (command, expected) in [
+        ("until nc -z localhost 80; do sleep 1; done", 1),
+        ("until nc -z db 5432; do sleep 1; done", 0),
+        ("until nc -z localhost 5432; do sleep 1; done", 0),
+    ] {
+        let text = deployment("{ app: a }", &init(command));
+        assert_eq!(super::of("kubernetes-init", "a.yaml", &text, NONE).len(), expected, "{text}");
+    }
+    let job = |more: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n{container}{more}"
+        )
+    };
+    for (more, expected) in [
+        ("", 0),
+        ("        - name: work\n          image: localhost/b:1\n", 1),
+        ("      initContainers: [{ name: b, image: b, restartPolicy: Always }]\n", 0),
+    ] {
+        assert_eq!(
+            super::of("kubernetes-job", "a.yaml", &job(more), NONE).len(),
+            expected,
+            "{more}"
+        );
+        assert_eq!(
+            super::of("kubernetes-reference", "a.yaml", &job(more), NONE).len(),
+            0,
+            "{more}"
+        );
+    }
+}
+
+#[test]
+fn units_and_scripts_open_servers_too() {
+    let unit = |lines: &str| format!("[Service]\n{lines}");
+    for (lines, expected) in [
+        ("ExecStart=/opt/llama-server --host 0.0.0.0 -m a.gguf\n", 1),
+        ("Environment=LLAMA_ARG_HOST=0.0.0.0\nExecStart=/opt/llama-server -m a.gguf\n", 1),
+        ("ExecStart=/opt/llama-server --host 127.0.0.1 -m a.gguf\n", 0),
+        ("ExecStart=/opt/llama-server --host 0.0.0.0 --api-key-file /etc/key\n", 0),
+        ("IPAddressAllow=10.0.0.0/8\nExecStart=/opt/llama-server --host 0.0.0.0\n", 0),
+        ("EnvironmentFile=/etc/llama.env\nExecStart=/opt/llama-server --host 0.0.0.0\n", 0),
+        ("ExecStart=/usr/bin/podman run localhost/a llama-server --host 0.0.0.0\n", 0),
+    ] {
+        let found = super::of("service-open", "a.service", &unit(lines), NONE);
+        assert_eq!(found.len(), expected, "{lines}");
+    }
+}
+
+#[test]
+fn a_published_port_reaches_the_server_of_a_start_script() {
+    const LOCAL: together::Texts =
+        &[("start.sh", "#!/bin/sh\nexec llama-server --host 127.0.0.1 --port 8080 -m a.gguf\n")];
+    const ALL: together::Texts =
+        &[("start.sh", "#!/bin/sh\nexec llama-server --host 0.0.0.0 --port 8080 -m a.gguf\n")];
+    const OTHER: together::Texts = &[(
+        "start.sh",
+        "#!/bin/sh\nllama-server --host 127.0.0.1 --port 9000 &\nexec python3 app.py --port 8080\n",
+    )];
+    let text = "FROM docker.io/library/debian:13\nCOPY start.sh /app/\nEXPOSE 8080\nCMD [\"/app/start.sh\"]\n";
+    let message = "3 line 2 of `start.sh` makes the server listen only on 127.0.0.1, so a published port does not reach it";
+    together::expect("server-unreachable", LOCAL, "Dockerfile", text, &[message]);
+    together::expect("server-unreachable", ALL, "Dockerfile", text, &[]);
+    together::expect("server-unreachable", OTHER, "Dockerfile", text, &[]);
+}
+
+#[test]
+fn the_user_of_an_image_needs_the_groups_that_compose_gives() {
+    const WITHOUT: together::Texts = &[(
+        "compose.yml",
+        "services:\n  a:\n    build: { context: ., dockerfile: Dockerfile.vulkan }\n    devices: [/dev/dri]\n",
+    )];
+    const WITH: together::Texts = &[(
+        "compose.yml",
+        "services:\n  a:\n    build: { context: ., dockerfile: Dockerfile.vulkan }\n    devices: [/dev/dri]\n    group_add: [\"992\"]\n",
+    )];
+    let text = "FROM docker.io/library/debian:13\nRUN useradd app\nUSER app\n";
+    let message = "3 the service `a` gets the GPU, but `app` is in no group that can open it";
+    let rule = "render-group-missing";
+    together::expect(rule, WITHOUT, "Dockerfile.vulkan", text, &[message]);
+    together::expect(rule, WITH, "Dockerfile.vulkan", text, &[]);
+    together::expect(rule, WITHOUT, "Dockerfile.cpu", text, &[]);
+    let grouped = "FROM docker.io/library/debian:13\nRUN useradd -G render app\nUSER app\n";
+    together::expect(rule, WITHOUT, "Dockerfile.vulkan", grouped, &[]);
+}
+
+#[test]
+fn variables_of_an_environment_file_have_an_effect() {
+    const FIXED: together::Texts = &[(
+        "compose.yml",
+        "services:\n  a:\n    image: localhost/a\n    ports: [\"3000:8080\"]\n    environment: [OLLAMA_KEEP_ALIVE=10m]\n",
+    )];
+    const USED: together::Texts = &[(
+        "compose.yml",
+        "services:\n  a:\n    image: localhost/a\n    ports: [\"${WEBUI_PORT:-3000}:8080\"]\n    environment: [\"OLLAMA_KEEP_ALIVE=${OLLAMA_KEEP_ALIVE}\"]\n",
+    )];
+    let text = "OLLAMA_KEEP_ALIVE=10m\nWEBUI_PORT=3000\n";
+    let rule = "variable-without-effect";
+    together::expect(
+        rule,
+        FIXED,
+        ".env",
+        text,
+        &[
+            "1 the compose file gives `OLLAMA_KEEP_ALIVE` a fixed value, `10m`, for the service `a`",
+            "2 the compose file publishes `3000:8080` for the service `a`, whatever `WEBUI_PORT` says",
+        ],
+    );
+    together::expect(rule, USED, ".env", text, &[]);
+}
+
+#[test]
+fn variants_with_one_port_need_profiles() {
+    let text = |more: &str| {
+        format!(
+            "services:\n  app-cpu:\n    image: localhost/a\n    ports: [\"80:80\"]\n{more}  app-rocm:\n    image: localhost/b\n    ports: [\"80:80\"]\n"
+        )
+    };
+    expect("port-twice", NONE, &[("compose.yml", &text(""), &["7 information"])]);
+    let profiles = text("    profiles: [cpu]\n");
+    expect("port-twice", NONE, &[("compose.yml", &profiles, &[])]);
+}
+
+#[test]
+fn an_example_has_the_variables_that_a_compose_file_needs() {
+    const FILES: together::Texts = &[(".env.example", "A=1\nB=2\n#C=3\n")];
+    let file = "docker-compose.yml";
+    let rule = "example-incomplete";
+    for (ports, expected) in [
+        ("${D}:80", Some("4 `.env.example` does not have `D`, which is empty then")),
+        ("${D:-80}:80", None),
+        ("${D:?is missing}:80", None),
+        ("${A}:80", None),
+        ("${HOME}:80", None),
+        ("$${D}:80", None),
+    ] {
+        let text = format!(
+            "services:\n  a:\n    image: localhost/a:$A-${{B}}-$C\n    ports: [\"{ports}\"]\n    environment: [TOKEN=$TOKEN]\n"
+        );
+        let expected: Vec<&str> = expected.into_iter().collect();
+        together::expect(rule, FILES, file, &text, &expected);
+    }
+}
+
+#[test]
+fn an_example_sets_no_override_for_everyone() {
+    let several = "# RX 6600, RX 6700 and RX 6800\nHSA_OVERRIDE_GFX_VERSION=10.3.0\n";
+    let one = "# Strix Halo\nHSA_OVERRIDE_GFX_VERSION=11.5.1\n";
+    let rule = "hsa-override-any-gpu";
+    expect(
+        rule,
+        NONE,
+        &[
+            (".env.example", several, &["2 information"]),
+            (".env", several, &[]),
+            (".env.example", one, &[]),
+        ],
+    );
+    let small = "services:\n  a:\n    image: localhost/a\n    environment:\n      - HSA_OVERRIDE_GFX_VERSION=11.5.1 # Radeon 890M\n";
+    expect(
+        "hsa-override-other",
+        NONE,
+        &[
+            ("compose.yml", small, &["5 warning"]),
+            ("compose.yml", &small.replace("890M", "8060S"), &[]),
+        ],
+    );
 }

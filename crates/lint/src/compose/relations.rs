@@ -1,0 +1,241 @@
+//! Checks whether the parts of a service fit together: its restart policy and its program, its
+//! command and the entrypoint of its image, its mounts and the sockets in them, its proxy.
+
+use super::interpolated;
+use crate::facts::{Facts, Problem};
+use crate::rules;
+use crate::shell::UNKNOWN;
+use crate::yaml::Node;
+
+/// Checks what a service says itself.
+pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
+    sockets(service, problems);
+    entrypoint(service, problems);
+    dashboard(service, problems);
+    let command = command(service);
+    if !command.is_empty() {
+        again(service, &command, problems);
+    }
+}
+
+/// Checks a service together with the Dockerfile that it builds.
+pub(super) fn with_image(service: &Node, dockerfile: &str, problems: &mut Vec<Problem>) {
+    if ["command", "entrypoint"].iter().any(|key| service.get(key).is_some()) {
+        return;
+    }
+    let starts = dockerfile.lines().map(str::trim_start);
+    let is_start = |line: &&str| ["CMD", "ENTRYPOINT"].iter().any(|name| line.starts_with(name));
+    let command: Vec<&str> = starts.filter(is_start).collect();
+    if !command.is_empty() {
+        let text = command.join(" ").replace(['[', ']', '"', ',', '\''], " ");
+        again(service, &text, problems);
+    } else if is_stub(dockerfile) {
+        let line = service.get("build").map_or(service.line, |build| build.line);
+        let message =
+            "the Dockerfile installs nothing and starts no program, so the service ends at once";
+        problems.push(Problem { rule: "restart-of-job", line, message: message.to_owned() });
+    }
+}
+
+/// Returns whether the last stage of a Dockerfile only prints something on a plain distribution.
+fn is_stub(dockerfile: &str) -> bool {
+    let image = Facts::read("Dockerfile", dockerfile);
+    let is_plain = image.stages.last().is_some_and(|stage| {
+        let name = rules::image_path(&stage.base);
+        ["alpine", "busybox", "debian", "scratch", "ubuntu"].contains(&name)
+    });
+    let prints = |text: &str| {
+        let text = text.replace(['[', '"'], " ");
+        matches!(text.split_whitespace().nth(1), Some("echo" | "true" | ":"))
+    };
+    let mut steps = image.instructions().iter().filter(|one| {
+        let word = one.text.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+        !matches!(&*word, "FROM" | "LABEL" | "MAINTAINER")
+    });
+    is_plain && image.stages.len() == 1 && steps.all(|one| prints(&one.text))
+}
+
+/// Returns the words that a service starts.
+fn command(service: &Node) -> String {
+    let nodes = ["entrypoint", "command"].into_iter().filter_map(|key| service.get(key));
+    let texts = nodes.flat_map(|node| {
+        node.text().into_iter().chain(node.items().iter().filter_map(|item| item.text()))
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Words of the names of programs and subcommands that do one job and end.
+const JOBS: [&str; 16] = [
+    "bench",
+    "benchmark",
+    "benchmarks",
+    "convert",
+    "download",
+    "evaluate",
+    "finetune",
+    "ingest",
+    "init",
+    "migrate",
+    "pytest",
+    "seed",
+    "setup",
+    "test",
+    "tests",
+    "train",
+];
+
+/// Texts of commands that go on after such a job.
+const ENDLESS: [&str; 18] = [
+    "&",
+    ";",
+    "celery",
+    "cron",
+    "daemon",
+    "exec ",
+    "gunicorn",
+    "infinity",
+    "loop",
+    "runserver",
+    "schedule",
+    "serve",
+    "sleep",
+    "start",
+    "tail ",
+    "uvicorn",
+    "watch",
+    "while",
+];
+
+/// Checks for a restart policy that repeats a job.
+fn again(service: &Node, command: &str, problems: &mut Vec<Problem>) {
+    let Some(restart) = service.get("restart") else { return };
+    let policy = restart.text().unwrap_or_default();
+    let lower = command.to_ascii_lowercase();
+    let has_ports = service.get("ports").is_some_and(|ports| !ports.items().is_empty());
+    if !matches!(policy, "always" | "unless-stopped")
+        || has_ports
+        || service.get("healthcheck").is_some()
+        || ENDLESS.iter().any(|word| lower.contains(word))
+    {
+        return;
+    }
+    let shells = ["bash", "bundle", "poetry", "python", "python3", "run", "sh", "uv", "-c", "-m"];
+    let mut words = lower.split_whitespace().filter(|word| !shells.contains(word));
+    let program = words.next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let stem = program.split('.').next().unwrap_or(program);
+    let is_job = |part: &str| JOBS.contains(&part);
+    if stem.split(['-', '_']).any(is_job) {
+        let message = format!("`restart: {policy}` repeats `{program}` whenever it ends");
+        problems.push(Problem { rule: "restart-of-job", line: restart.line, message });
+    }
+}
+
+/// Sockets of the system's own services, which exist before any container starts.
+const OF_HOST: [&str; 16] = [
+    ".X11-unix",
+    "/var/lib/kubelet",
+    "avahi",
+    "bus",
+    "containerd.sock",
+    "crio.sock",
+    "dbus",
+    "docker.sock",
+    "docker/",
+    "journal",
+    "mysqld.sock",
+    "pipewire",
+    "podman",
+    "pulse",
+    "tailscaled.sock",
+    "wayland",
+];
+
+/// Checks for the mount of a single socket.
+fn sockets(service: &Node, problems: &mut Vec<Problem>) {
+    for item in service.get("volumes").map_or(&[][..], Node::items) {
+        let text = item.text().or_else(|| item.get("source").and_then(Node::text));
+        let text = text.map(interpolated).unwrap_or_default();
+        let mut parts = text.split(':');
+        let source = parts.next().unwrap_or_default();
+        let is_path = source.starts_with(['/', '.', '~']);
+        let is_socket = [".sock", ".socket"].iter().any(|end| source.ends_with(end));
+        let is_of_host = OF_HOST.iter().any(|name| source.contains(name));
+        if is_path && is_socket && !is_of_host && !source.contains(UNKNOWN) {
+            let message = format!(
+                "if `{source}` does not exist yet, docker creates a folder of this name, and a new socket does not reach the container"
+            );
+            problems.push(Problem { rule: "socket-mount", line: item.line, message });
+        }
+    }
+}
+
+/// Images whose entrypoint is a program: the start of the image's path and of its tag, and the words
+/// that begin a command which repeats the program.
+const ENTRYPOINTS: [(&str, &str, &[&str]); 6] = [
+    ("vllm/vllm-openai", "", &["vllm serve", "vllm "]),
+    ("ollama/ollama", "", &["ollama "]),
+    ("ggml-org/llama.cpp", "server", &["llama-server", "/app/llama-server", "./llama-server"]),
+    ("ggerganov/llama.cpp", "server", &["llama-server", "/app/llama-server", "./llama-server"]),
+    ("ggml-org/llama.cpp", "full", &["llama-server", "/app/llama-server", "./llama-server"]),
+    ("huggingface/text-generation-inference", "", &["text-generation-launcher"]),
+];
+
+/// Checks for a command that repeats the entrypoint of its image.
+fn entrypoint(service: &Node, problems: &mut Vec<Problem>) {
+    if ["build", "entrypoint", "extends"].iter().any(|key| service.get(key).is_some()) {
+        return;
+    }
+    let (Some(image), Some(node)) = (service.get("image"), service.get("command")) else { return };
+    let image = interpolated(image.text().unwrap_or_default());
+    let words = node.items().iter().filter_map(|item| item.text());
+    let text = node.text().map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned);
+    if let Some(message) = repeated(&image, &text) {
+        problems.push(Problem { rule: "image-contract", line: node.line, message });
+    }
+}
+
+/// Returns the message if a command repeats the entrypoint of its image.
+pub(crate) fn repeated(image: &str, command: &str) -> Option<String> {
+    let path = rules::image_path(image);
+    let tag = image.rsplit_once(path).map_or("", |(_, rest)| rest.trim_start_matches(':'));
+    let command = command.trim();
+    ENTRYPOINTS.iter().find_map(|(name, start, words)| {
+        let is_image = path.starts_with(name) && tag.starts_with(start);
+        let word = words.iter().find(|word| format!("{command} ").starts_with(**word))?;
+        let message = format!(
+            "the entrypoint of `{image}` is the program already, so `{}` is its first argument",
+            word.trim()
+        );
+        is_image.then_some(message)
+    })
+}
+
+/// Checks for a dashboard of Traefik without a login, and for services that it opens.
+fn dashboard(service: &Node, problems: &mut Vec<Problem>) {
+    let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
+    if rules::image_path(&image) != "traefik" {
+        return;
+    }
+    let node = service.get("command");
+    let items = node.map_or(&[][..], Node::items).iter();
+    let listed = items.filter_map(|item| Some((item.text()?, item.line)));
+    let whole = node.and_then(|node| Some((node.text()?, node.line)));
+    let is_open = |(text, _): &(&str, usize)| {
+        let lower = text.to_ascii_lowercase();
+        lower.contains("--api.insecure") && !lower.contains("insecure=false")
+    };
+    let Some((_, line)) = listed.chain(whole).find(is_open) else { return };
+    let ports = service.get("ports").map_or(&[][..], Node::items).iter();
+    let mut published = ports.filter(|port| super::host::is_published(port));
+    let is_dashboard = |port: &std::rc::Rc<Node>| {
+        port.text().is_some_and(|text| {
+            interpolated(text).split('/').next().unwrap_or_default().ends_with("8080")
+        })
+    };
+    if published.any(is_dashboard) {
+        let message =
+            "`--api.insecure` opens Traefik's dashboard and API to everyone, without a login";
+        problems.push(Problem { rule: "service-open", line, message: message.to_owned() });
+    }
+}
