@@ -95,8 +95,8 @@ pub trait Exists: std::fmt::Debug {
     /// Returns the texts of the compose files in the folder of `file`.
     fn compose_files(&self, file: &str) -> Vec<String>;
 
-    /// Returns the names and texts of the scripts, units, manifests and Dockerfiles in the folder of
-    /// `file`.
+    /// Returns the names and texts of the scripts, units, quadlets, manifests and Dockerfiles in the
+    /// folder of `file`.
     fn beside(&self, _file: &str) -> Vec<(String, String)> {
         Vec::new()
     }

@@ -216,6 +216,11 @@ fn job(object: &Node, pod: &Node, problems: &mut Vec<Problem>) {
 /// The maximum number of objects that are compared with each other.
 const MOST: usize = 100;
 
+/// Returns whether two objects can be in one namespace. `kubectl -n` gives it to those without one.
+fn is_near(one: &Node, other: &Node) -> bool {
+    namespace(one).is_none() || namespace(other).is_none() || namespace(one) == namespace(other)
+}
+
 /// Checks services against the pods of the same file.
 fn services(objects: &[&Node], problems: &mut Vec<Problem>) {
     let objects = objects.get(..MOST).unwrap_or(objects);
@@ -230,9 +235,7 @@ fn services(objects: &[&Node], problems: &mut Vec<Problem>) {
         };
         let selected: Vec<&&&Node> = workloads
             .iter()
-            .filter(|one| {
-                namespace(one) == namespace(service) && selects(Some(selector), labels(one))
-            })
+            .filter(|one| is_near(one, service) && selects(Some(selector), labels(one)))
             .collect();
         if selected.is_empty() {
             // Other files can have the pods of another service.

@@ -152,12 +152,51 @@ impl Quadlet<'_> {
     }
 }
 
+/// Keys that name other quadlets, and the extensions of these.
+const NAMES: [(&str, &[&str]); 4] = [
+    ("Image", &["build", "image"]),
+    ("Network", &["network"]),
+    ("Pod", &["pod"]),
+    ("Volume", &["volume"]),
+];
+
+/// Adds the quadlets that a quadlet names, and that its folder lacks, although it has others of the
+/// same kind.
+fn references(lines: &[Line], facts: &mut Facts<'_>, exists: &dyn Exists) {
+    let named = lines.iter().filter(|line| line.section == "Container").filter_map(|line| {
+        let (_, kinds) = NAMES.iter().find(|(key, _)| line.key == *key)?;
+        let name = line.value.trim_matches('"').split(':').next().unwrap_or_default();
+        let (stem, kind) = name.rsplit_once('.').filter(|(_, kind)| kinds.contains(kind))?;
+        let is_plain = !stem.is_empty() && !stem.contains(['/', '%', '$', '@', '{']);
+        is_plain.then_some((line.number, name, kind))
+    });
+    let named: Vec<(usize, &str, &str)> = named.collect();
+    if named.is_empty() {
+        return;
+    }
+    let beside = exists.beside(facts.file);
+    for (line, name, kind) in named {
+        let end = format!(".{kind}");
+        let has_kind = beside.iter().any(|(other, _)| other.ends_with(&end));
+        let is_there = beside.iter().any(|(other, _)| other == name)
+            || FOLDERS
+                .iter()
+                .any(|folder| exists.text(facts.file, &format!("{folder}{name}")).is_some());
+        if has_kind && !is_there {
+            let message =
+                format!("the folder has no `{name}`, without which Quadlet creates no service");
+            facts.problems.push(Problem { rule: REFUSED, line, message });
+        }
+    }
+}
+
 /// Folders in which the quadlet of a pod can be.
 const FOLDERS: [&str; 3] = ["", "../", "../../"];
 
 /// Gives a container of a pod the network and the ports of the pod.
 pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let lines = units::lines(facts.text);
+    references(&lines, facts, exists);
     let pod = lines.iter().find(|line| line.section == "Container" && line.key == "Pod");
     let Some(pod) = pod.filter(|line| line.value.ends_with(".pod")) else { return };
     let read = |folder: &&str| exists.text(facts.file, &format!("{folder}{}", pod.value));

@@ -199,10 +199,11 @@ const MOST_BESIDE: usize = 40;
 /// The maximum size of such a file.
 const LARGEST_BESIDE: u64 = 200_000;
 
-/// Returns whether a file has the name of a script, unit, manifest or Dockerfile.
+/// Returns whether a file has the name of a script, unit, quadlet, manifest or Dockerfile.
 fn is_program(name: &str) -> bool {
-    let ends = [".sh", ".service", ".container", ".pod", ".yml", ".yaml"];
-    ends.iter().any(|end| name.ends_with(end))
+    let quadlets = [".build", ".container", ".image", ".kube", ".network", ".pod", ".volume"];
+    let others = [".service", ".sh", ".yaml", ".yml"];
+    quadlets.iter().chain(&others).any(|end| name.ends_with(end))
         || name.contains("Dockerfile")
         || name.contains("Containerfile")
         || matches!(name, "Makefile" | "justfile")

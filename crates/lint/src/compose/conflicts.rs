@@ -118,6 +118,9 @@ fn is_port(text: &str) -> bool {
     parts.all(|part| part.parse::<u16>().is_ok())
 }
 
+/// What is wrong with `expose: ["80:80"]`.
+const EXPOSE: &str = "`expose` takes only the port in the container, and opens nothing";
+
 fn ports(service: &Node, problems: &mut Vec<Problem>) {
     for item in service.get("expose").map_or(&[][..], Node::items) {
         let text = item.text().map(interpolated).unwrap_or_default();

@@ -12,6 +12,9 @@ pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
     sockets(service, problems);
     entrypoint(service, problems);
     dashboard(service, problems);
+    routed(service, problems);
+    platform(service, problems);
+    secret(service, problems);
     let command = command(service);
     if !command.is_empty() {
         again(service, &command, problems);
@@ -237,5 +240,88 @@ fn dashboard(service: &Node, problems: &mut Vec<Problem>) {
         let message =
             "`--api.insecure` opens Traefik's dashboard and API to everyone, without a login";
         problems.push(Problem { rule: "service-open", line, message: message.to_owned() });
+    }
+}
+
+/// Images of servers without a login.
+const WITHOUT_LOGIN: [&str; 6] = [
+    "comfyanonymous/comfyui",
+    "ggerganov/llama.cpp",
+    "ggml-org/llama.cpp",
+    "ollama/ollama",
+    "vllm/vllm-openai",
+    "yanwk/comfyui-boot",
+];
+
+/// Texts of commands and variables that set a key.
+const KEYS: [&str; 2] = ["api-key", "api_key"];
+
+/// Checks for a server without a login that a reverse proxy publishes.
+fn routed(service: &Node, problems: &mut Vec<Problem>) {
+    let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
+    let path = rules::image_path(&image);
+    let Some(labels) = service.get("labels").filter(|_| WITHOUT_LOGIN.contains(&path)) else {
+        return;
+    };
+    let listed = labels.items().iter().filter_map(|item| Some((item.text()?, item.line)));
+    let named = labels.entries().iter().filter_map(|(key, _)| Some((key.text()?, key.line)));
+    let all: Vec<(&str, usize)> = listed.chain(named).collect();
+    let rule = all.iter().find(|(text, _)| {
+        let name = text.split('=').next().unwrap_or_default();
+        name.starts_with("traefik.http.routers.") && name.ends_with(".rule")
+    });
+    let is_guarded = all.iter().any(|(text, _)| text.contains(".middlewares"));
+    let mut words = command(service);
+    for node in service.get("environment").into_iter() {
+        let names = node.entries().iter().filter_map(|(key, _)| key.text());
+        let items = node.items().iter().filter_map(|item| item.text());
+        words.extend(names.chain(items).flat_map(|one| [" ", one]));
+    }
+    let lower = words.to_ascii_lowercase();
+    let has_key = KEYS.iter().any(|key| lower.contains(key));
+    if let Some((_, line)) = rule.filter(|_| !is_guarded && !has_key) {
+        let message =
+            format!("Traefik publishes `{path}`, which has no login, without a middleware");
+        problems.push(Problem { rule: "service-open", line: *line, message });
+    }
+}
+
+/// Words of the names of variables with keys that others could use for ever.
+const PRIVATE: [&str; 5] = ["MNEMONIC", "PRIVATE_KEY", "SEED_PHRASE", "SIGNING_KEY", "WALLET_KEY"];
+
+/// Checks for a private key in a variable, which `docker inspect` and all programs of the container
+/// show.
+fn secret(service: &Node, problems: &mut Vec<Problem>) {
+    let Some(environment) = service.get("environment") else { return };
+    let listed = environment.items().iter().filter_map(|item| {
+        let text = item.text()?;
+        Some((text.split_once('=').unwrap_or((text, "$")), item.line))
+    });
+    let named = environment.entries().iter();
+    let named = named.filter_map(|(key, value)| Some(((key.text()?, value.text()?), key.line)));
+    for ((name, value), line) in listed.chain(named) {
+        let is_private = PRIVATE.iter().any(|word| name.contains(word));
+        let is_place = ["FILE", "PATH", "NAME", "ID"].iter().any(|end| name.ends_with(end));
+        let is_key = value.contains('$') || value.len() > 20;
+        if is_private && !is_place && is_key && !value.contains('/') {
+            let message = format!(
+                "`{name}` is a variable, which everyone sees who can inspect the container"
+            );
+            problems.push(Problem { rule: "secret-in-environment", line, message });
+        }
+    }
+}
+
+/// Checks for ROCm on a processor for which AMD has none.
+fn platform(service: &Node, problems: &mut Vec<Problem>) {
+    let Some(platform) = service.get("platform") else { return };
+    let image = service.get("image").and_then(Node::text).map(interpolated).unwrap_or_default();
+    let devices = service.get("devices").map_or(&[][..], Node::items);
+    let has_kfd =
+        devices.iter().any(|one| one.text().is_some_and(|text| text.contains("/dev/kfd")));
+    let is_arm = platform.text().is_some_and(|text| text.starts_with("linux/arm"));
+    if is_arm && (has_kfd || image.contains("rocm")) {
+        let message = "AMD has no ROCm for this processor".to_owned();
+        problems.push(Problem { rule: "rocm-arm64", line: platform.line, message });
     }
 }

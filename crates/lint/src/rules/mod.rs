@@ -6,6 +6,7 @@
 mod access;
 mod addresses;
 mod apt_lists;
+mod arm;
 mod builds;
 mod chips;
 mod commands;
@@ -130,6 +131,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     copies::run(facts, found);
     shells::run(facts, context, found);
     development::run(facts, found);
+    arm::run(facts, found);
     folder::run(facts, context, found);
     reached::run(facts, context, found);
     frameworks::run(facts, found);

@@ -9,7 +9,7 @@ use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
-use crate::target::Match;
+use crate::target::{Match, Target};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {

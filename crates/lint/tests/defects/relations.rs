@@ -568,3 +568,112 @@ fn an_example_sets_no_override_for_everyone() {
         ],
     );
 }
+
+#[test]
+fn private_keys_are_files() {
+    for (line, expected) in [
+        ("- WALLET_PRIVATE_KEY", 1),
+        ("- PRIVATE_KEY_FILE=/run/secrets/key", 0),
+        ("- PRIVATE_KEY_PATH=${KEYS}/a.pem", 0),
+        ("- MNEMONIC=${MNEMONIC:?}", 1),
+        ("- PRIVATE_KEYS_ENABLED=true", 0),
+    ] {
+        let lines = format!("    environment:\n      {line}\n");
+        let expected: &[&str] = if expected == 1 { &["5 information"] } else { &[] };
+        service("secret-in-environment", &lines, expected);
+    }
+}
+
+#[test]
+fn a_proxy_publishes_a_server_without_a_login() {
+    let labels = |more: &str| {
+        format!(
+            "    labels:\n      - traefik.enable=true\n      - traefik.http.routers.o.rule=Host(`o`)\n{more}"
+        )
+    };
+    let rule = "service-open";
+    of_image(rule, "ollama/ollama:0.20.0", &labels(""), 1);
+    let guarded = labels("      - traefik.http.routers.o.middlewares=auth@file\n");
+    of_image(rule, "ollama/ollama:0.20.0", &guarded, 0);
+    of_image(rule, "vllm/vllm-openai:v0.11.0", &labels("    command: [--api-key, a]\n"), 0);
+    of_image(rule, "library/nginx:1", &labels(""), 0);
+}
+
+#[test]
+fn rocm_is_for_one_processor() {
+    for (file, text, expected) in [
+        ("Dockerfile", "FROM --platform=linux/arm64 docker.io/rocm/dev-ubuntu-24.04:7.2\n", 1),
+        ("Dockerfile", "FROM --platform=linux/amd64 docker.io/rocm/dev-ubuntu-24.04:7.2\n", 0),
+        ("Dockerfile", "FROM --platform=linux/arm64 docker.io/library/debian:13\n", 0),
+        (
+            "compose.yml",
+            "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    platform: linux/arm64\n",
+            1,
+        ),
+        (
+            "compose.yml",
+            "services:\n  a:\n    image: docker.io/ollama/ollama:rocm\n    platform: linux/amd64\n",
+            0,
+        ),
+        ("a.service", "[Service]\nUser=me\nEnvironment=PATH=/opt/rocm/bin\n", 0),
+        ("a.service", "[Service]\nUser=pi\n# not /opt/rocm\nExecStart=/home/pi/a\n", 0),
+        ("a.service", "[Service]\nUser=pipewire\nEnvironment=PATH=/opt/rocm/bin\n", 0),
+    ] {
+        assert_eq!(super::of("rocm-arm64", file, text, NONE).len(), expected, "{text}");
+    }
+}
+
+#[test]
+fn downloads_before_the_start_need_time() {
+    let unit = |line: &str| format!("[Service]\n{line}\nExecStart=/bin/a\n");
+    for (line, expected) in [
+        ("ExecStartPre=/usr/bin/hf download a/b", 1),
+        ("ExecStartPost=/bin/sh -c 'sleep 5; ollama pull a'", 1),
+        ("ExecStartPre=/usr/bin/git clone https://example.org/a", 1),
+        ("ExecStartPre=/usr/bin/git pull", 0),
+        ("TimeoutStartSec=900\nExecStartPre=/usr/bin/hf download a/b", 0),
+    ] {
+        let found = super::of("unit-start-timeout", "a.service", &unit(line), NONE);
+        assert_eq!(found.len(), expected, "{line}");
+    }
+}
+
+#[test]
+fn quadlets_name_files_of_their_folder() {
+    const FILES: together::Texts = &[("data.volume", "[Volume]\n")];
+    const NONE: together::Texts = &[("a.container", "[Container]\nImage=a\n")];
+    let rule = "quadlet-refused";
+    for (files, line, expected) in [
+        (FILES, "Volume=data.volume:/data", None),
+        (
+            FILES,
+            "Volume=models.volume:/models",
+            Some("3 the folder has no `models.volume`, without which Quadlet creates no service"),
+        ),
+        (FILES, "Volume=models:/models", None),
+        (FILES, "Volume=%n.volume:/models", None),
+        (FILES, "Network=web.network", None),
+        (NONE, "Volume=models.volume:/models", None),
+    ] {
+        let text = format!("[Container]\nImage=localhost/a\n{line}\n");
+        let expected: Vec<&str> = expected.into_iter().collect();
+        together::expect(rule, files, "a.container", &text, &expected);
+    }
+}
+
+#[test]
+fn an_environment_file_opens_the_server_of_a_script() {
+    const SCRIPT: together::Texts =
+        &[("start.sh", "source a.env\nexec \"$LLAMA_SERVER\" --host \"$HOST\" -m a.gguf\n")];
+    const CLOSED: together::Texts =
+        &[("start.sh", "exec llama-server --host $HOST --api-key-file /etc/key\n")];
+    const INSIDE: together::Texts =
+        &[("start.sh", "docker run localhost/a llama-server --host $HOST\n")];
+    let message =
+        "1 with `HOST`, the server that `start.sh` starts listens on all addresses, without a key";
+    let rule = "service-open";
+    together::expect(rule, SCRIPT, "a.env", "HOST=0.0.0.0\n", &[message]);
+    together::expect(rule, SCRIPT, "a.env", "HOST=127.0.0.1\n", &[]);
+    together::expect(rule, CLOSED, "a.env", "HOST=0.0.0.0\n", &[]);
+    together::expect(rule, INSIDE, "a.env", "HOST=0.0.0.0\n", &[]);
+}

@@ -26,6 +26,10 @@ impl Exists for Folder {
             .collect()
     }
 
+    fn beside(&self, _: &str) -> Vec<(String, String)> {
+        self.0.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let path = path.trim_start_matches("./");
         self.0.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())

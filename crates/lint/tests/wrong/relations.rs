@@ -75,5 +75,17 @@ pub(super) const WRONG: &[Wrong] = &[
         5,
         "services:\n  a:\n    image: localhost/a:${ONE}-${TWO}-${THREE}\n    ports:\n      - \"${FOUR}:80\"\n",
     ),
+    (
+        "secret-in-environment",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    image: localhost/a\n    environment:\n      - WALLET_PRIVATE_KEY=${KEY}\n",
+    ),
+    (
+        "rocm-arm64",
+        "a.service",
+        3,
+        "[Service]\nUser=pi\nEnvironment=PATH=/opt/rocm/bin:/usr/bin\nExecStart=/home/pi/a\n",
+    ),
     ("unit-section", "a.service", 3, "[Service]\nExecStart=/bin/true\nTimeoutStart=30\n"),
 ];
