@@ -32,6 +32,7 @@ pub mod shell;
 mod specifier;
 mod target;
 mod tracks;
+mod unit_values;
 mod units;
 mod usage;
 mod workflows;

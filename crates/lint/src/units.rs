@@ -3,8 +3,8 @@
 use crate::containers::{self, named};
 use crate::data::{SectionRow, data};
 use crate::facts::{Container, Facts, Image, Kind, Problem};
-use crate::quadlets;
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
+use crate::{quadlets, unit_values};
 
 /// A line `Key=value`, with its continuation lines.
 pub(crate) struct Line {
@@ -41,6 +41,7 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     facts.problems.extend(ignored(text, facts.kind));
     facts.problems.extend(lines.iter().filter_map(misplaced));
     quadlets::check(&lines, place, text, facts);
+    unit_values::check(&lines, facts);
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
     facts.problems.extend(of_other_manager(&lines, place, text));
     facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));

@@ -677,3 +677,78 @@ fn an_environment_file_opens_the_server_of_a_script() {
     together::expect(rule, CLOSED, "a.env", "HOST=0.0.0.0\n", &[]);
     together::expect(rule, INSIDE, "a.env", "HOST=0.0.0.0\n", &[]);
 }
+
+#[test]
+fn values_of_units_have_a_form() {
+    for (line, expected) in [
+        ("Restart=yes", 1),
+        ("Restart=on-failure", 0),
+        ("RestartSec=5 mins", 1),
+        ("RestartSec=5min 20s", 0),
+        ("TimeoutStartSec=infinity", 0),
+        ("MemoryMax=8GB", 1),
+        ("MemoryMax=80%", 0),
+        ("ProtectHome=maybe", 1),
+        ("ProtectHome=true", 0),
+        ("ProtectSystem=strict", 0),
+        ("NoNewPrivileges=maybe", 1),
+        ("Type=notify-reload", 0),
+        ("Type=daemon", 1),
+        ("WorkingDirectory=~/app", 1),
+        ("WorkingDirectory=~", 0),
+        ("WorkingDirectory=%h/app", 0),
+        ("WorkingDirectory=-/srv/app", 0),
+        ("WorkingDirectory=app", 1),
+        ("EnvironmentFile=-/etc/a", 0),
+        ("EnvironmentFile=.env", 1),
+        ("Environment=A=b c", 1),
+        ("Environment=A=b C=d", 0),
+        ("Environment=\"A=b c\"", 0),
+        ("ExecStart=/bin/b", 1),
+        ("ExecStartPre=/bin/b", 0),
+        ("User={{ user }}", 0),
+    ] {
+        let text = format!("[Service]\nExecStart=/bin/a\n{line}\n");
+        assert_eq!(super::of("unit-value", "a.service", &text, NONE).len(), expected, "{line}");
+    }
+    let reset = "[Service]\nExecStart=\nExecStart=/bin/b\n";
+    expect("unit-value", NONE, &[("a.service.d/b.conf", reset, &[])]);
+    let once = "[Service]\nType=oneshot\nExecStart=/bin/a\nExecStart=/bin/b\n";
+    expect("unit-value", NONE, &[("a.service", once, &[])]);
+    for (line, expected) in [
+        ("Volume=~/a:/a", 1),
+        ("Volume=%h/a:/a", 0),
+        ("Volume=./a:/a", 0),
+        ("Pull=alway", 1),
+        ("Pull=newer", 0),
+        ("UserNS=keep-id:uid=1000", 0),
+        ("UserNS=keepid", 1),
+        ("AutoUpdate=registry", 0),
+        ("AutoUpdate=yes", 1),
+        ("Notify=healthy", 0),
+        ("Notify=true", 0),
+        ("ReadOnly=perhaps", 1),
+        ("EnvironmentFile=.env", 0),
+    ] {
+        let text = format!("[Container]\nImage=localhost/a\n{line}\n");
+        assert_eq!(super::of("unit-value", "a.container", &text, NONE).len(), expected, "{line}");
+    }
+}
+
+#[test]
+fn units_start_no_shell() {
+    for (command, expected) in [
+        ("/bin/a && /bin/b", 1),
+        ("/bin/a > /var/log/a.log 2>&1", 1),
+        ("source venv/bin/activate", 1),
+        ("/opt/llama-server -m ~/a.gguf", 1),
+        ("/bin/sh -c 'a && b > c'", 0),
+        ("/bin/bash -c \"source venv/bin/activate && exec a\"", 0),
+        ("/opt/a --pattern a|b", 0),
+        ("-/usr/bin/podman rm -f a", 0),
+        ("/opt/a --home=~/a", 0),
+    ] {
+        let text = format!("[Service]\nExecStart={command}\n");
+        assert_eq!(super::of("unit-shell", "a.service", &text, NONE).len(), expected, "{command}");
+    }
+}

@@ -87,5 +87,7 @@ pub(super) const WRONG: &[Wrong] = &[
         3,
         "[Service]\nUser=pi\nEnvironment=PATH=/opt/rocm/bin:/usr/bin\nExecStart=/home/pi/a\n",
     ),
+    ("unit-value", "a.service", 3, "[Service]\nExecStart=/bin/true\nMemoryMax=8GB\n"),
+    ("unit-shell", "a.service", 2, "[Service]\nExecStart=/bin/a > /var/log/a.log\n"),
     ("unit-section", "a.service", 3, "[Service]\nExecStart=/bin/true\nTimeoutStart=30\n"),
 ];
