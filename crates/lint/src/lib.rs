@@ -124,6 +124,7 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
 pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
     let (file, text) = (facts.file, facts.text);
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
+        compose::extend(&mut facts, exists);
         compose::complete(&mut facts, exists);
         compose::check_images(&mut facts, exists);
         compose::check_folders(&mut facts, exists);

@@ -34,7 +34,8 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let texts: Vec<String> = texts.collect();
     let all = chain(&texts);
     for container in &mut facts.containers {
-        container.base = same(&all, container).cloned().map(Box::new);
+        let base = same(&all, container).cloned().map(Box::new);
+        container.base = base.or_else(|| container.base.take());
     }
     let [text] = texts.as_slice() else { return };
     let base = Facts::read("compose.yml", text);
@@ -44,6 +45,35 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     facts.problems.extend(built(services, text));
     facts.problems.extend(nvidia(&root, services, text, &base));
 }
+
+/// Adds what other services say that the services of a file extend.
+pub(crate) fn extend(facts: &mut Facts<'_>, exists: &dyn Exists) {
+    if !facts.code.contains("extends:") {
+        return;
+    }
+    let Some(root) = yaml::documents(facts.text).into_iter().next() else { return };
+    let own = facts.containers.clone();
+    for container in &mut facts.containers {
+        let name = container.service.as_ref().map(|name| name.text.clone()).unwrap_or_default();
+        let service = root.get("services").and_then(|all| all.get(&name));
+        let Some(extends) = service.and_then(|service| service.get("extends")) else { continue };
+        let other = extends.text().or_else(|| extends.get("service")?.text());
+        let file = extends.get("file").and_then(Node::text);
+        let text = file.map(|file| exists.text(facts.file, file).unwrap_or_default());
+        let all = text.as_deref().map(|text| Facts::read("compose.yml", text).containers);
+        let is_other = |one: &&Container| {
+            let is_named = one.service.as_ref().map(|name| name.text.as_str()) == other;
+            is_named && !one.options.iter().any(|option| option.text.starts_with(EXTENDS))
+        };
+        if let Some(base) = all.as_ref().unwrap_or(&own).iter().find(is_other) {
+            container.options.retain(|option| !option.text.starts_with(EXTENDS));
+            container.base = Some(Box::new(base.clone()));
+        }
+    }
+}
+
+/// The option of services that extend another one.
+const EXTENDS: &str = "--extends";
 
 /// The maximum number of base files of one override.
 const MOST_BASES: usize = 8;

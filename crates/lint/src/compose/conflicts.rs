@@ -127,9 +127,11 @@ fn ports(service: &Node, problems: &mut Vec<Problem>) {
         let port = text.split('/').next().unwrap_or_default();
         if !is_port(port) && !text.contains(UNKNOWN) && !text.is_empty() {
             let message = if text.contains(':') {
-                format!(
-                    "`{text}`: `expose` takes only the port in the container, and opens nothing"
-                )
+                // Once is enough.
+                if problems.iter().any(|one| one.message.contains(EXPOSE)) {
+                    continue;
+                }
+                format!("`{text}`: {EXPOSE}")
             } else {
                 format!("`{text}` is not a port")
             };

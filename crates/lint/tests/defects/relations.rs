@@ -752,3 +752,27 @@ fn units_start_no_shell() {
         assert_eq!(super::of("unit-shell", "a.service", &text, NONE).len(), expected, "{command}");
     }
 }
+
+#[test]
+fn a_service_gets_what_it_extends() {
+    const FILES: together::Texts = &[(
+        "base.yml",
+        "services:\n  ollama:\n    image: docker.io/ollama/ollama:0.20.0\n  more:\n    extends: ollama\n",
+    )];
+    let text = |extends: &str| {
+        format!(
+            "services:\n  ai:\n    extends: {extends}\n    group_add: [render]\n    devices: [/dev/dri]\n"
+        )
+    };
+    let message = "4 `docker.io/ollama/ollama:0.20.0` has no group `render`";
+    let rule = "group-unknown";
+    let file = "docker-compose.gpu.yml";
+    let known = text("{ file: base.yml, service: ollama }");
+    together::expect(rule, FILES, file, &known, &[message]);
+    for other in ["{ file: base.yml, service: web }", "{ file: none.yml, service: ollama }", "web"]
+    {
+        together::expect(rule, FILES, file, &text(other), &[]);
+    }
+    let same = format!("{}  web:\n    image: docker.io/ollama/ollama:0.20.0\n", text("web"));
+    together::expect(rule, FILES, file, &same, &[message]);
+}
