@@ -22,6 +22,10 @@ pub(crate) fn check(lines: &[Line], facts: &mut Facts<'_>) {
         if let Some(row) = rows.into_iter().find(|row| row.section == line.section) {
             problems.extend(form(line, row));
         }
+        if let Some(problem) = comment(line) {
+            problems.push(problem);
+            continue;
+        }
         problems.extend(path(line));
         problems.extend(assignments(line));
         problems.extend(shell(line));
@@ -109,6 +113,23 @@ fn is_size(text: &str) -> bool {
     let number = text.trim_end_matches(|c: char| "KMGTPEB%".contains(c));
     let unit = &text[number.len()..];
     text == "infinity" || unit.len() <= 1 && number.parse::<f64>().is_ok()
+}
+
+/// Keys whose values are text for people or the words of a command.
+const FREE: [&str; 6] =
+    ["Annotation", "Description", "Documentation", "GlobalArgs", "Label", "PodmanArgs"];
+
+/// Returns the problem if a value ends with a comment, which systemd takes for a part of the value.
+fn comment(line: &Line) -> Option<Problem> {
+    let is_free = FREE.contains(&&*line.key) || line.key.starts_with("Exec");
+    let at = line.value.find(" #").filter(|_| !is_free)?;
+    let is_quoted = line.value.starts_with(['"', '\'']);
+    let message = format!(
+        "`{}` is a part of the value of `{}=`: a comment needs a line of its own",
+        line.value[at..].trim(),
+        line.key
+    );
+    (!is_quoted).then_some(Problem { rule: VALUE, line: line.number, message })
 }
 
 /// Returns the problem if a path begins with `~`, which only a shell replaces, or is relative.

@@ -62,7 +62,7 @@ pub(crate) fn extend(facts: &mut Facts<'_>, exists: &dyn Exists) {
         let text = file.map(|file| exists.text(facts.file, file).unwrap_or_default());
         let all = text.as_deref().map(|text| Facts::read("compose.yml", text).containers);
         let is_other = |one: &&Container| {
-            let is_named = one.service.as_ref().map(|name| name.text.as_str()) == other;
+            let is_named = one.service.as_ref().map(|called| called.text.as_str()) == other;
             is_named && !one.options.iter().any(|option| option.text.starts_with(EXTENDS))
         };
         if let Some(base) = all.as_ref().unwrap_or(&own).iter().find(is_other) {
@@ -99,7 +99,7 @@ fn same<'c>(all: &'c [Container], container: &Container) -> Option<&'c Container
 /// Returns whether two containers are the same service.
 fn is_same(one: &Container, other: &Container) -> bool {
     let both = one.service.as_ref().zip(other.service.as_ref());
-    both.is_some_and(|(name, other)| name.text == other.text)
+    both.is_some_and(|(own, its)| own.text == its.text)
 }
 
 /// Returns whether a service is only a part: Compose needs an image, or a build with a context.

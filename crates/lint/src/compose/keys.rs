@@ -138,19 +138,20 @@ fn parts(node: &Node, all: &[Part], facts: &Facts<'_>, problems: &mut Vec<Proble
 /// Returns the nodes at a path.
 fn below<'n>(node: &'n Node, path: &[&str]) -> Vec<&'n Node> {
     let mut all = vec![node];
-    for key in path {
-        all = if *key == "*" {
-            let entries = |node: &'n Node| node.entries().iter().filter(|(key, _)| !is_merge(key));
-            all.iter()
-                .flat_map(|one| {
-                    one.items().iter().map(|item| &**item).chain(entries(one).map(|(_, v)| &**v))
-                })
-                .collect()
+    for step in path {
+        all = if *step == "*" {
+            all.iter().flat_map(|one| children(one)).collect()
         } else {
-            all.iter().filter_map(|one| one.get(key)).collect()
+            all.iter().filter_map(|one| one.get(step)).collect()
         };
     }
     all
+}
+
+/// Returns the items of a list, and the values of a mapping.
+fn children(node: &Node) -> impl Iterator<Item = &Node> {
+    let entries = node.entries().iter().filter(|(key, _)| !is_merge(key));
+    node.items().iter().map(|item| &**item).chain(entries.map(|(_, value)| &**value))
 }
 
 fn is_merge(key: &Node) -> bool {
@@ -201,7 +202,8 @@ fn unkeyed(part: &Node, path: &[&str], row: &SectionRow, problems: &mut Vec<Prob
     let [(key, value)] = part.entries() else { return };
     let (Some(text), Some(rest)) = (key.text(), value.text()) else { return };
     let is_known = row.keys.iter().any(|one| one == text);
-    if is_list && !is_known && !(is_word(text) && !text.bytes().all(|b| b.is_ascii_digit())) {
+    let is_path = !is_word(text) || text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_list && !is_known && is_path {
         let message = format!("the blank after the colon makes a mapping of `{text}: {rest}`");
         problems.push(Problem { rule: VALUE, line: key.line, message });
     }

@@ -51,11 +51,11 @@ pub(super) fn check(root: &Node, facts: &Facts<'_>, files: &dyn Exists, found: &
     };
     let other = files.text(facts.file, ".env").unwrap_or_default();
     let is_known = |name: &str| {
-        let has = |text: &str| {
-            text.match_indices(name).any(|(at, _)| {
-                let before = text[..at].chars().next_back();
+        let has = |file: &str| {
+            file.match_indices(name).any(|(at, _)| {
+                let before = file[..at].chars().next_back();
                 let is_start = before.is_none_or(|c| !(c.is_ascii_alphanumeric() || c == '_'));
-                is_start && text[at + name.len()..].trim_start().starts_with('=')
+                is_start && file[at + name.len()..].trim_start().starts_with('=')
             })
         };
         has(&text) || has(&other)

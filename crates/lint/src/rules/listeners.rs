@@ -92,7 +92,7 @@ fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     // A file that cannot be read may have a key.
     let mut is_closed = files.map(|path| {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let text = context.exists.and_then(|files| files.text(facts.file, name));
+        let text = context.exists.and_then(|folder| folder.text(facts.file, name));
         text.is_none_or(|text| has_key(&text))
     });
     let is_inside = ENGINES.iter().any(|engine| facts.code.contains(engine));

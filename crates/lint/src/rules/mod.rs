@@ -9,6 +9,7 @@ mod apt_lists;
 mod arm;
 mod builds;
 mod chips;
+mod claims;
 mod commands;
 mod containers;
 mod contents;
@@ -132,6 +133,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     shells::run(facts, context, found);
     development::run(facts, found);
     arm::run(facts, found);
+    claims::run(facts, context, found);
     folder::run(facts, context, found);
     reached::run(facts, context, found);
     frameworks::run(facts, found);

@@ -25,10 +25,11 @@ fn in_script(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
     let own: Vec<_> = all.iter().filter(|one| stages.contains(&one.stage)).collect();
     let Some(exposed) = own.iter().find(|one| parts(one).0 == "EXPOSE") else { return };
     let starts = own.iter().filter(|one| matches!(&*parts(one).0, "CMD" | "ENTRYPOINT"));
-    let text: Vec<String> = starts.map(|one| one.text.replace(['[', ']', '"', ','], " ")).collect();
-    let text = text.join(" ");
-    let Some(script) = text.split_whitespace().find(|word| word.ends_with(".sh")) else { return };
-    let name = script.rsplit('/').next().unwrap_or(script);
+    let started: Vec<String> =
+        starts.map(|one| one.text.replace(['[', ']', '"', ','], " ")).collect();
+    let started = started.join(" ");
+    let Some(place) = started.split_whitespace().find(|word| word.ends_with(".sh")) else { return };
+    let name = place.rsplit('/').next().unwrap_or(place);
     let is_script = |word: &&str| word.rsplit('/').next() == Some(name);
     let copies = own.iter().filter(|one| matches!(&*parts(one).0, "COPY" | "ADD"));
     let mut sources = copies.filter(|one| !one.text.contains("--from")).flat_map(|one| {

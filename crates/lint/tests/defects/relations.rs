@@ -707,6 +707,10 @@ fn values_of_units_have_a_form() {
         ("ExecStart=/bin/b", 1),
         ("ExecStartPre=/bin/b", 0),
         ("User={{ user }}", 0),
+        ("User=me # not root", 1),
+        ("Description=a # b", 0),
+        ("Environment=\"A=b # c\"", 0),
+        ("Environment=A=b#c", 0),
     ] {
         let text = format!("[Service]\nExecStart=/bin/a\n{line}\n");
         assert_eq!(super::of("unit-value", "a.service", &text, NONE).len(), expected, "{line}");
@@ -775,4 +779,32 @@ fn a_service_gets_what_it_extends() {
     }
     let same = format!("{}  web:\n    image: docker.io/ollama/ollama:0.20.0\n", text("web"));
     together::expect(rule, FILES, file, &same, &[message]);
+}
+
+#[test]
+fn manifests_of_a_folder_define_what_pods_name() {
+    const FILES: together::Texts = &[(
+        "storage.yaml",
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: models }\n",
+    )];
+    const MADE: together::Texts = &[
+        (
+            "storage.yaml",
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: models }\n",
+        ),
+        ("kustomization.yaml", "resources: [storage.yaml]\n"),
+    ];
+    let pod = |volume: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n    - name: a\n      image: localhost/a:1\n  volumes:\n    - name: v\n      {volume}\n"
+        )
+    };
+    let rule = "kubernetes-reference";
+    let message = "9 no manifest of the folder defines the PersistentVolumeClaim `model`";
+    let missing = pod("persistentVolumeClaim: { claimName: model }");
+    together::expect(rule, FILES, "a.yaml", &missing, &[message]);
+    together::expect(rule, MADE, "a.yaml", &missing, &[]);
+    let known = pod("persistentVolumeClaim: { claimName: models }");
+    together::expect(rule, FILES, "a.yaml", &known, &[]);
+    together::expect(rule, FILES, "a.yaml", &pod("configMap: { name: other }"), &[]);
 }
