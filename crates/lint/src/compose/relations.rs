@@ -325,3 +325,104 @@ fn platform(service: &Node, problems: &mut Vec<Problem>) {
         problems.push(Problem { rule: "rocm-arm64", line: platform.line, message });
     }
 }
+
+/// Parts of the names of variables with addresses for browsers, and of lists of allowed addresses.
+const FOR_BROWSERS: [&str; 20] = [
+    "ALLOW",
+    "BACKEND_CORS",
+    "BROWSER",
+    "CALLBACK",
+    "CLIENT",
+    "CORS",
+    "DOMAIN",
+    "EXTERNAL",
+    "FRONTEND",
+    "NEXTAUTH",
+    "NEXT_PUBLIC",
+    "ORIGIN",
+    "PUBLIC",
+    "REACT_APP",
+    "REDIRECT",
+    "SITE",
+    "UI_",
+    "VITE",
+    "WEBHOOK",
+    "WEBUI_URL",
+];
+
+/// The maximum number of services that are compared with each other.
+const MOST: usize = 100;
+
+/// Checks for addresses of other services that lead to the container itself.
+pub(super) fn together(services: &Node, problems: &mut Vec<Problem>) {
+    let all: Vec<(&str, &Node)> = services
+        .entries()
+        .iter()
+        .take(MOST)
+        .filter_map(|(name, service)| Some((name.text()?, &**service)))
+        .collect();
+    let published: Vec<(&str, String, String)> = all
+        .iter()
+        .flat_map(|(name, service)| {
+            ports(service).into_iter().map(|(host, own)| (*name, host, own))
+        })
+        .collect();
+    for (name, service) in &all {
+        if service.get("network_mode").is_some() || service.get("extends").is_some() {
+            continue;
+        }
+        for (variable, value, line) in variables(service) {
+            let Some(port) = local_port(&value) else { continue };
+            let is_for_browsers = FOR_BROWSERS.iter().any(|part| variable.contains(part));
+            let is_own = published
+                .iter()
+                .any(|(own, host, inside)| own == name && (*host == port || *inside == port));
+            let other = published
+                .iter()
+                .find(|(own, host, inside)| own != name && (*host == port || *inside == port));
+            let Some((other, _, inside)) = other.filter(|_| !is_own && !is_for_browsers) else {
+                continue;
+            };
+            let message = format!(
+                "`{variable}={value}` leads to the container itself; the service is at `{other}:{inside}`"
+            );
+            problems.push(Problem { rule: "service-address", line, message });
+        }
+    }
+}
+
+/// Returns the ports that a service publishes: that of the host, and that of the container.
+fn ports(service: &Node) -> Vec<(String, String)> {
+    let items = service.get("ports").map_or(&[][..], Node::items).iter();
+    let read = |item: &std::rc::Rc<Node>| {
+        let text = interpolated(item.text()?);
+        let text = text.split('/').next().unwrap_or_default();
+        let mut parts = text.rsplit(':');
+        let inside = parts.next()?.to_owned();
+        let host = parts.next().map_or_else(|| inside.clone(), str::to_owned);
+        (!text.contains(UNKNOWN)).then_some((host, inside))
+    };
+    items.filter_map(read).collect()
+}
+
+/// Returns the variables of a service, with their lines.
+fn variables(service: &Node) -> Vec<(String, String, usize)> {
+    let Some(environment) = service.get("environment") else { return Vec::new() };
+    let listed = environment.items().iter().filter_map(|item| {
+        let (name, value) = item.text()?.split_once('=')?;
+        Some((name.to_owned(), interpolated(value), item.line))
+    });
+    let named = environment.entries().iter().filter_map(|(key, value)| {
+        Some((key.text()?.to_owned(), interpolated(value.text()?), key.line))
+    });
+    listed.chain(named).collect()
+}
+
+/// Returns the port of an address of the container itself: `http://localhost:11434/v1`.
+fn local_port(value: &str) -> Option<String> {
+    let rest = value.trim().split_once("://")?.1;
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let (host, rest) = rest.split_once(':')?;
+    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    (crate::containers::is_local(host) && !port.is_empty() && !value.contains(',')).then_some(port)
+}

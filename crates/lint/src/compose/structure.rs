@@ -40,6 +40,7 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
     }
     keys::others(root, facts, &mut problems);
     conflicts::together(services, &mut problems);
+    relations::together(services, &mut problems);
     builds::check(services, &mut problems);
     facts.problems.extend(problems);
 }

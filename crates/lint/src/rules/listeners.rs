@@ -108,14 +108,14 @@ fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     if let Some(line) = line {
         let message = "a server listens on all addresses of the machine, without a key";
         let hit = Hit::new("service-open", line, message).at_most(Severity::Information);
-        found.hit(hit.help("add `--api-key-file FILE`, or listen on 127.0.0.1"));
+        found.hit(hit.help("add `--api-key-file FILE`, or listen only on the loopback address"));
     }
 }
 
 /// Checks an environment file for the address of a model server that a script beside it starts.
 fn for_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let is_host = |name: &str| name == "HOST" || name.ends_with("_HOST");
-    let is_all = |value: &str| matches!(value.trim(), "0.0.0.0" | "::");
+    let is_all = |value: &str| names_all(value) || value.trim() == "::";
     let mut open = facts.settings.iter().filter(|one| is_host(&one.name) && is_all(&one.value));
     let Some(setting) = open.next().filter(|_| !has_key(facts.text)) else { return };
     let Some(files) = context.exists else { return };

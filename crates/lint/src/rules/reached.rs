@@ -18,7 +18,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 /// Programs that pass what reaches another address on to the server.
 const PROXIES: [&str; 6] = ["caddy", "haproxy", "nginx", "socat", "supervisor", "tailscale"];
 
-/// Checks for a start script whose server listens only on 127.0.0.1, in an image with `EXPOSE`.
+/// Checks for a start script whose server listens only on the loopback address, in an image with
+/// `EXPOSE`.
 fn in_script(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
     let all = facts.instructions();
     let stages = last_stages(facts, all);
@@ -55,7 +56,7 @@ fn in_script(facts: &Facts<'_>, files: &dyn Exists, found: &mut Findings<'_>) {
     let servers: Vec<&ShellCommand> = script.commands.iter().filter(listens).collect();
     if let [server] = servers.as_slice() {
         let message = format!(
-            "line {} of `{path}` makes the server listen only on 127.0.0.1, so a published port does not reach it",
+            "line {} of `{path}` makes the server listen only on the loopback address, so a published port does not reach it",
             server.words[0].line
         );
         found.add("server-unreachable", exposed.line, message);

@@ -396,6 +396,14 @@ fn the_parts_of_a_manifest_fit_together() {
         let found = super::of(rule, "a.yaml", &text, NONE);
         assert_eq!(found.len(), expected, "{rule} in\n{text}{found:?}");
     }
+}
+
+#[test]
+fn init_containers_and_jobs_come_to_an_end() {
+    let deployment = |pod: &str| {
+        format!("apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:\n{pod}")
+    };
+    let container = "      containers:\n        - name: a\n          image: localhost/a:1\n          ports: [{ containerPort: 80, name: http }]\n";
     let init = |command: &str| {
         format!(
             "      initContainers:\n        - name: wait-for-db\n          image: localhost/a:1\n          command: [sh, -c, \"{command}\"]\n{container}"
@@ -406,7 +414,7 @@ fn the_parts_of_a_manifest_fit_together() {
         ("until nc -z db 5432; do sleep 1; done", 0),
         ("until nc -z localhost 5432; do sleep 1; done", 0),
     ] {
-        let text = deployment("{ app: a }", &init(command));
+        let text = deployment(&init(command));
         assert_eq!(super::of("kubernetes-init", "a.yaml", &text, NONE).len(), expected, "{text}");
     }
     let job = |more: &str| {
@@ -460,7 +468,7 @@ fn a_published_port_reaches_the_server_of_a_start_script() {
         "#!/bin/sh\nllama-server --host 127.0.0.1 --port 9000 &\nexec python3 app.py --port 8080\n",
     )];
     let text = "FROM docker.io/library/debian:13\nCOPY start.sh /app/\nEXPOSE 8080\nCMD [\"/app/start.sh\"]\n";
-    let message = "3 line 2 of `start.sh` makes the server listen only on 127.0.0.1, so a published port does not reach it";
+    let message = "3 line 2 of `start.sh` makes the server listen only on the loopback address, so a published port does not reach it";
     together::expect("server-unreachable", LOCAL, "Dockerfile", text, &[message]);
     together::expect("server-unreachable", ALL, "Dockerfile", text, &[]);
     together::expect("server-unreachable", OTHER, "Dockerfile", text, &[]);
@@ -807,4 +815,30 @@ fn manifests_of_a_folder_define_what_pods_name() {
     let known = pod("persistentVolumeClaim: { claimName: models }");
     together::expect(rule, FILES, "a.yaml", &known, &[]);
     together::expect(rule, FILES, "a.yaml", &pod("configMap: { name: other }"), &[]);
+}
+
+#[test]
+fn another_service_has_a_name() {
+    for (variable, more, expected) in [
+        ("OLLAMA_URL=http://localhost:11434/v1", "", 1),
+        ("OLLAMA_URL=http://127.0.0.1:8434", "", 1),
+        ("OLLAMA_URL=${OLLAMA_URL:-http://localhost:11434}", "", 1),
+        ("DATABASE_URL=postgres://a:b@localhost:11434/a", "", 1),
+        ("OLLAMA_URL=http://ollama:11434", "", 0),
+        ("OLLAMA_URL=http://localhost:9999", "", 0),
+        ("OWN_URL=http://localhost:3000", "", 0),
+        ("NEXT_PUBLIC_OLLAMA_URL=http://localhost:11434", "", 0),
+        ("CORS_ORIGINS=http://localhost:11434", "", 0),
+        ("OLLAMA_URL=http://localhost:11434", "    network_mode: host\n", 0),
+        ("OLLAMA_URL=http://host.docker.internal:11434", "", 0),
+    ] {
+        let text = format!(
+            "services:\n  web:\n    image: localhost/web\n    ports: [\"3000:8080\"]\n    environment:\n      - \"{variable}\"\n{more}  ollama:\n    image: localhost/o\n    ports: [\"8434:11434\"]\n"
+        );
+        assert_eq!(
+            super::of("service-address", "compose.yml", &text, NONE).len(),
+            expected,
+            "{text}"
+        );
+    }
 }
