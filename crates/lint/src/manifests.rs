@@ -89,6 +89,7 @@ fn in_pod(object: &Node, pod: &Node, is_job: bool, problems: &mut Vec<Problem>) 
     volumes(object, pod, problems);
     for one in containers {
         probes(one, problems);
+        resources(one, problems);
     }
     for (at, one) in containers.iter().enumerate() {
         let name = one.get("name").and_then(Node::text);
@@ -147,6 +148,53 @@ fn probes(container: &Node, problems: &mut Vec<Problem>) {
             let message = format!("the probe asks port `{own}`, which is no port of the container");
             let rule = if is_number { "kubernetes-port" } else { REFERENCE };
             problems.push(Problem { rule, line: port.line, message });
+        }
+    }
+}
+
+/// Returns the number of a quantity: `500m`, `8Gi`.
+fn quantity(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let factor = match &text[end..] {
+        "" => 1.0,
+        "m" => 0.001,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    Some(text[..end].parse::<f64>().ok()? * factor)
+}
+
+/// Checks for more resources than the limit allows, and for parts of GPUs.
+fn resources(container: &Node, problems: &mut Vec<Problem>) {
+    let Some(all) = container.get("resources") else { return };
+    for (key, limit) in all.get("limits").map_or(&[][..], Node::entries) {
+        let (Some(name), Some(most)) = (key.text(), limit.text()) else { continue };
+        // A device plugin counts whole devices, and gives a container as many as it asks for.
+        let is_device = name.contains('/');
+        let number = quantity(most);
+        if is_device && number.is_some_and(|number| number.fract() != 0.0) {
+            let message = format!("`{name}: {most}`: only whole devices can be given");
+            problems.push(Problem { rule: "kubernetes-gpu", line: limit.line, message });
+        }
+        let Some(wanted) = all.get("requests").and_then(|requests| requests.get(name)) else {
+            continue;
+        };
+        let least = wanted.text().and_then(quantity);
+        let Some((least, number)) = least.zip(number) else { continue };
+        if least > number || is_device && least < number {
+            let message = format!(
+                "`{name}`: the request, {}, does not fit the limit, {most}",
+                wanted.text().unwrap_or_default()
+            );
+            let rule = if is_device { "kubernetes-gpu" } else { REFERENCE };
+            problems.push(Problem { rule, line: wanted.line, message });
         }
     }
 }

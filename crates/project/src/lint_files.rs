@@ -332,4 +332,21 @@ mod tests {
         }
         assert_eq!(read.in_context("docker/Dockerfile", "outside.txt"), None);
     }
+
+    #[test]
+    fn small_scripts_units_and_manifests_are_beside_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let names = ["Dockerfile", "a.env", "b.volume", "c.yaml", "main.py", "start.sh"];
+        for name in names {
+            fs::write(here.join(name), name).unwrap();
+        }
+        fs::write(here.join("large.sh"), vec![b'a'; 200_001]).unwrap();
+        fs::write(here.join("binary.sh"), [0xff, 0xfe]).unwrap();
+        let read = Folder { here, root: here, has_built_in: true };
+        let beside = read.beside("a.env");
+        let found: Vec<&str> = beside.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(found, ["Dockerfile", "b.volume", "c.yaml", "start.sh"]);
+        assert!(beside.iter().all(|(name, text)| name == text));
+    }
 }

@@ -35,6 +35,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             continue;
         }
         tags::check(service, facts, exists, &mut problems);
+        relations::sourced(service, facts.file, exists, &mut problems);
         order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
         let path = build.and_then(|build| images::path(build, None));

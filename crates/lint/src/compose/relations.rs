@@ -14,6 +14,7 @@ pub(super) fn check(service: &Node, problems: &mut Vec<Problem>) {
     dashboard(service, problems);
     routed(service, problems);
     platform(service, problems);
+    late(service, problems);
     secret(service, problems);
     let command = command(service);
     if !command.is_empty() {
@@ -425,4 +426,67 @@ fn local_port(value: &str) -> Option<String> {
     let (host, rest) = rest.split_once(':')?;
     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
     (crate::containers::is_local(host) && !port.is_empty() && !value.contains(',')).then_some(port)
+}
+
+/// Files with the packages that are installed while an image is built.
+const LISTS: [&str; 6] = [
+    "Dockerfile",
+    "environment.yml",
+    "package-lock.json",
+    "package.json",
+    "pyproject.toml",
+    "uv.lock",
+];
+
+/// Checks for the mount of a list of packages into an image that is already built.
+fn late(service: &Node, problems: &mut Vec<Problem>) {
+    let lower = command(service);
+    let installs = ["install", "sync", "update"].iter().any(|word| lower.contains(word));
+    if service.get("build").is_none() || installs {
+        return;
+    }
+    for item in service.get("volumes").map_or(&[][..], Node::items) {
+        let Some((source, _)) = item.text().and_then(|text| text.split_once(':')) else { continue };
+        let name = source.rsplit('/').next().unwrap_or(source);
+        let is_list =
+            LISTS.contains(&name) || name.starts_with("requirements") && name.ends_with(".txt");
+        if is_list && source.starts_with(['.', '/']) {
+            let message = format!(
+                "`{name}` matters only while the image is built; the mount installs nothing"
+            );
+            problems.push(Problem { rule: "mount-too-late", line: item.line, message });
+        }
+    }
+}
+
+/// Checks for variables that a mounted file replaces, which the command of the service reads.
+pub(super) fn sourced(
+    service: &Node,
+    file: &str,
+    exists: &dyn crate::Exists,
+    problems: &mut Vec<Problem>,
+) {
+    let text = command(service);
+    for item in service.get("volumes").map_or(&[][..], Node::items) {
+        let Some(mount) = item.text() else { continue };
+        let mut parts = mount.split(':');
+        let (Some(source), Some(target)) = (parts.next(), parts.next()) else { continue };
+        let is_read =
+            [". ", "source "].iter().any(|word| text.contains(&format!("{word}{target}")));
+        if !source.ends_with(".env") || !is_read {
+            continue;
+        }
+        let Some(values) = exists.text(file, source) else { continue };
+        let is_set = |name: &str| {
+            let mut lines = values.lines().map(str::trim_start);
+            lines.any(|line| {
+                let line = line.strip_prefix("export ").unwrap_or(line);
+                line.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+            })
+        };
+        for (name, _, line) in variables(service).into_iter().filter(|(name, ..)| is_set(name)) {
+            let message = format!("the command reads `{source}`, which replaces `{name}`");
+            problems.push(Problem { rule: "variable-without-effect", line, message });
+        }
+    }
 }

@@ -103,7 +103,7 @@ fn collect(node: &Node, is_wanted: bool, used: &mut Vec<Used>) {
         Value::Scalar(text) => {
             let mut rest = text.as_str();
             while let Some((at, one)) = reference(rest) {
-                let own = &rest[at..one.end.min(rest.len())];
+                let own = rest.get(at..one.end).unwrap_or_default();
                 // `$$` is a dollar sign, and `${A:?text}` and `${A:+text}` say what happens.
                 let is_plain = !own.starts_with("$$") && !own.contains(['?', '+']);
                 if !one.name.is_empty() {

@@ -93,6 +93,12 @@ pub(super) const WRONG: &[Wrong] = &[
         5,
         "services:\n  web:\n    image: localhost/web\n    environment:\n      OLLAMA_BASE_URL: http://localhost:11434\n  ollama:\n    image: localhost/ollama\n    ports: [\"127.0.0.1:11434:11434\"]\n",
     ),
+    (
+        "mount-too-late",
+        "compose.yml",
+        5,
+        "services:\n  a:\n    build: .\n    volumes:\n      - ./requirements.txt:/app/requirements.txt\n",
+    ),
     ("unit-value", "a.service", 3, "[Service]\nExecStart=/bin/true\nMemoryMax=8GB\n"),
     ("unit-shell", "a.service", 2, "[Service]\nExecStart=/bin/a > /var/log/a.log\n"),
     ("unit-section", "a.service", 3, "[Service]\nExecStart=/bin/true\nTimeoutStart=30\n"),
