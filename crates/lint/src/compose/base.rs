@@ -46,6 +46,18 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     facts.problems.extend(nvidia(&root, services, text, &base));
 }
 
+/// Returns whether the file that Compose reads first has a service of this name too, so that the
+/// service of another file is probably only a part.
+pub(crate) fn is_in_base(file: &str, service: &str, exists: &dyn Exists) -> bool {
+    let own = file.rsplit('/').next().unwrap_or(file);
+    let has_service = |text: &str| {
+        let line = format!("{service}:");
+        text.lines().any(|one| one.starts_with([' ', '\t']) && one.trim() == line)
+    };
+    !NAMES.contains(&own)
+        && NAMES.iter().any(|name| exists.text(file, name).is_some_and(|text| has_service(&text)))
+}
+
 /// Adds what other services say that the services of a file extend.
 pub(crate) fn extend(facts: &mut Facts<'_>, exists: &dyn Exists) {
     if !facts.code.contains("extends:") {

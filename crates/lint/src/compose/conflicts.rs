@@ -1,6 +1,7 @@
 //! Checks for settings of services that exclude each other, and for values whose parts do not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use super::interpolated;
 use crate::facts::Problem;
@@ -150,9 +151,15 @@ fn ports(service: &Node, problems: &mut Vec<Problem>) {
             [host, inside] | [_, host, inside] => (*host, *inside),
             _ => ("-", ""),
         };
+        let is_named = parts.len() == 3 && parts[0].parse::<Ipv4Addr>().is_err();
         let is_right = is_port(inside) && (host.is_empty() || is_port(host));
-        if !is_right || !matches!(protocol, "tcp" | "udp" | "sctp") {
-            let message = format!("`{text}` is not a port mapping, `HOST:CONTAINER`");
+        let is_protocol = matches!(&*protocol.to_ascii_lowercase(), "tcp" | "udp" | "sctp");
+        if !is_right || !is_protocol || is_named && !parts[0].is_empty() {
+            let message = if is_named {
+                format!("`{text}`: docker accepts only a number as address, not `{}`", parts[0])
+            } else {
+                format!("`{text}` is not a port mapping, `HOST:CONTAINER`")
+            };
             problems.push(Problem { rule: VALUE, line: item.line, message });
         }
     }

@@ -318,7 +318,7 @@ fn other(choices: &str, text: &str) -> Option<String> {
 
 fn is_boolean(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    matches!(&*lower, "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n" | "1" | "0")
+    matches!(&*lower, "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n")
 }
 
 /// Returns whether a text consists of numbers with units of time: `1m30s`.

@@ -15,7 +15,7 @@ mod tags;
 
 use std::collections::BTreeSet;
 
-pub(crate) use base::{complete, extend};
+pub(crate) use base::{complete, extend, is_in_base};
 pub(crate) use folders::check as check_folders;
 pub(crate) use images::check as check_images;
 

@@ -37,6 +37,8 @@ fn values_of_compose_files_have_a_form() {
         "ports: [\"a:80\"]",
         "ports: [\"80:80/tdp\"]",
         "ports: [\"1:2:3:4\"]",
+        "ports: [\"localhost:80:80\"]",
+        "privileged: \"1\"",
         "extra_hosts: [host.docker.internal]",
         "environment: [A: b]",
         "volumes: [./a: /b]",
@@ -75,6 +77,8 @@ fn values_of_compose_files_have_a_form() {
         "depends_on: [b]",
         "depends_on: { b: { condition: service_healthy } }",
         "gpus: all",
+        "ports: [\"53:53/UDP\", \"0.0.0.0:80:80\"]",
+        "deploy: { restart_policy: { condition: always } }",
         "logging: { driver: json-file, options: { max-size: 10m } }",
     ] {
         service("compose-value", &format!("    {line}\n"), &[]);
@@ -402,6 +406,21 @@ fn a_proxy_publishes_a_server_without_a_login() {
     of_image(rule, "ollama/ollama:0.20.0", &guarded, 0);
     of_image(rule, "vllm/vllm-openai:v0.11.0", &labels("    command: [--api-key, a]\n"), 0);
     of_image(rule, "library/nginx:1", &labels(""), 0);
+}
+
+#[test]
+fn the_base_file_can_say_what_a_service_lacks() {
+    const FILES: together::Texts = &[(
+        "docker-compose.yml",
+        "services:\n  db:\n    image: postgres:16\n    environment: [POSTGRES_PASSWORD]\n",
+    )];
+    let text = "services:\n  db:\n    image: docker.io/library/postgres:17\n";
+    let rule = "image-contract";
+    let message =
+        "3 `docker.io/library/postgres:17` stops at its first start without `POSTGRES_PASSWORD`";
+    together::expect(rule, FILES, "docker-compose.amd.yml", text, &[]);
+    let other = text.replace("  db:", "  data:");
+    together::expect(rule, FILES, "docker-compose.amd.yml", &other, &[message]);
 }
 
 #[test]
