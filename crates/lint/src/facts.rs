@@ -412,7 +412,9 @@ fn kind(file: &str, text: &str) -> Kind {
         "container" | "build" | "image" if text.lines().any(|line| line.starts_with('[')) => {
             Kind::Quadlet
         }
+        "pod" | "volume" | "kube" | "network" if is_quadlet(extension, text) => Kind::Quadlet,
         "service" => Kind::Unit,
+        "socket" | "timer" if text.lines().any(|line| line.trim() == "[Unit]") => Kind::Unit,
         "conf" if text.lines().any(|line| line.trim() == "[Container]") => Kind::Quadlet,
         "conf" if text.lines().any(|line| line.trim() == "[Service]") => Kind::Unit,
         "txt" if name.contains("requirements") => Kind::Requirements,
@@ -426,6 +428,13 @@ fn kind(file: &str, text: &str) -> Kind {
         _ if shell::is_dockerfile(&name, text) => Kind::Dockerfile,
         _ => Kind::Text,
     }
+}
+
+/// Returns whether a file has the section of a quadlet with this extension. systemd-networkd has
+/// files with the extension `network` too.
+fn is_quadlet(extension: &str, text: &str) -> bool {
+    let has = |section: &str| text.lines().any(|line| line.trim().eq_ignore_ascii_case(section));
+    has(&format!("[{extension}]")) && !has("[Match]")
 }
 
 /// Returns whether a file, by its path in lower case, has lines of `NAME=value`: `.env`, `a.env`,

@@ -2,6 +2,7 @@
 
 use crate::containers::{self, LOGIN, SERVES_ALL, named};
 use crate::facts::{Container, Facts, Image, Problem};
+use crate::manifests;
 use crate::shell::{Scope, Setting, Word};
 use crate::yaml::{self, Node};
 
@@ -46,6 +47,7 @@ pub(crate) fn read(text: &str, facts: &mut Facts<'_>) {
         object(one, facts);
     }
     exposed(&objects, facts);
+    manifests::check(&objects, facts);
 }
 
 /// The maximum number of objects that are compared with each other.
@@ -83,18 +85,19 @@ fn exposed(objects: &[&Node], facts: &mut Facts<'_>) {
     }
 }
 
-fn namespace(object: &Node) -> Option<&str> {
+/// Returns the namespace of an object.
+pub(crate) fn namespace(object: &Node) -> Option<&str> {
     object.get("metadata")?.get("namespace")?.text()
 }
 
 /// Returns the labels of an object's pods.
-fn labels(object: &Node) -> Option<&Node> {
+pub(crate) fn labels(object: &Node) -> Option<&Node> {
     let template = object.get("spec").and_then(|spec| spec.get("template"));
     template.unwrap_or(object).get("metadata")?.get("labels")
 }
 
 /// Returns whether a selector selects pods with these labels.
-fn selects(selector: Option<&Node>, labels: Option<&Node>) -> bool {
+pub(crate) fn selects(selector: Option<&Node>, labels: Option<&Node>) -> bool {
     let (Some(selector), Some(labels)) = (selector, labels) else { return false };
     let has = |(key, value): &(Node, std::rc::Rc<Node>)| {
         let own = key.text().and_then(|key| labels.get(key)).and_then(Node::text);
@@ -213,7 +216,7 @@ fn unlimited(pod: &Node, facts: &mut Facts<'_>) {
 }
 
 /// Returns the description of an object's pods.
-fn pod(node: &Node) -> Option<&Node> {
+pub(crate) fn pod(node: &Node) -> Option<&Node> {
     let path: &[&str] = match node.get("kind").and_then(Node::text).unwrap_or_default() {
         "Pod" => &["spec"],
         "ClusterServingRuntime" | "ServingRuntime" => &["spec"],

@@ -20,8 +20,10 @@ mod dockerfile;
 mod facts;
 pub mod forms;
 mod kubernetes;
+mod manifests;
 mod pyproject;
 mod python;
+mod quadlets;
 pub mod report;
 mod requirements;
 mod rules;
@@ -30,6 +32,7 @@ pub mod shell;
 mod specifier;
 mod target;
 mod tracks;
+mod unit_values;
 mod units;
 mod usage;
 mod workflows;
@@ -93,6 +96,12 @@ pub trait Exists: std::fmt::Debug {
     /// Returns the texts of the compose files in the folder of `file`.
     fn compose_files(&self, file: &str) -> Vec<String>;
 
+    /// Returns the names and texts of the scripts, units, quadlets, manifests and Dockerfiles in the
+    /// folder of `file`.
+    fn beside(&self, _file: &str) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Returns the text of the file `path`, which is relative to the folder of `file`; `None` if it
     /// cannot be read.
     fn text(&self, _file: &str, _path: &str) -> Option<String> {
@@ -115,9 +124,13 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
 pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
     let (file, text) = (facts.file, facts.text);
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
+        compose::extend(&mut facts, exists);
         compose::complete(&mut facts, exists);
         compose::check_images(&mut facts, exists);
         compose::check_folders(&mut facts, exists);
+    }
+    if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Quadlet) {
+        quadlets::complete(&mut facts, exists);
     }
     let mut all = Findings::new(file);
     rules::run(&facts, context, &mut all);

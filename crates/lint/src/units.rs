@@ -4,13 +4,14 @@ use crate::containers::{self, named};
 use crate::data::{SectionRow, data};
 use crate::facts::{Container, Facts, Image, Kind, Problem};
 use crate::shell::{self, Scope, Setting, UNKNOWN, Word};
+use crate::{quadlets, unit_values};
 
 /// A line `Key=value`, with its continuation lines.
-struct Line {
-    section: String,
-    key: String,
-    value: String,
-    number: usize,
+pub(crate) struct Line {
+    pub(crate) section: String,
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) number: usize,
     /// The value as a script, with the line breaks of the file.
     script: String,
 }
@@ -39,6 +40,8 @@ pub(crate) fn read(text: &str, place: &str, facts: &mut Facts<'_>) {
     );
     facts.problems.extend(ignored(text, facts.kind));
     facts.problems.extend(lines.iter().filter_map(misplaced));
+    quadlets::check(&lines, place, text, facts);
+    unit_values::check(&lines, facts);
     facts.problems.extend(lines.iter().filter_map(|line| for_system(line, place)));
     facts.problems.extend(of_other_manager(&lines, place, text));
     facts.problems.extend(lines.iter().find_map(|line| no_instance(line, place, text)));
@@ -195,7 +198,7 @@ fn is_unknown(line: &Line) -> bool {
 /// Returns the problem if a key belongs in another section of a unit.
 fn misplaced(line: &Line) -> Option<Problem> {
     let has = |row: &SectionRow| row.keys.contains(&line.key);
-    let is_of_unit = |row: &&SectionRow| !row.section.starts_with("services");
+    let is_of_unit = |row: &&SectionRow| quadlets::is_of_unit(row);
     let own = data().sections.iter().find(|row| row.section == line.section)?;
     let right = data().sections.iter().filter(is_of_unit).find(|row| has(row))?;
     let message = format!("`{}` belongs in `[{}]`", line.key, right.section);
@@ -344,7 +347,8 @@ fn words(value: &str, line: usize) -> Vec<Word> {
     words
 }
 
-fn lines(text: &str) -> Vec<Line> {
+/// Reads the lines of a unit.
+pub(crate) fn lines(text: &str) -> Vec<Line> {
     let mut found: Vec<Line> = Vec::new();
     let mut section = String::new();
     let mut continues = false;

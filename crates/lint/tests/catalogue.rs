@@ -48,6 +48,7 @@ impl Exists for Folder {
             "node/Dockerfile" => "FROM docker.io/a/b@sha256:1\nWORKDIR /app\nRUN npm ci\n",
             "setup.sh" => "mkdir -p ./prepared && chown 1000 ./prepared\n",
             "app/Dockerfile" => "FROM docker.io/a/b@sha256:1\nUSER app\n",
+            "example.env" => "ONE=1\nTWO=2\nTHREE=3\n",
             "root/Dockerfile" => "FROM docker.io/a/b@sha256:1\n",
             "scripts/deaf.sh" => "#!/bin/bash\nexec python3 main.py $CLI_ARGS\n",
             _ => return None,

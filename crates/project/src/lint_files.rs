@@ -128,6 +128,22 @@ impl Exists for Folder<'_> {
         COMPOSE_FOLDERS.iter().flat_map(|name| compose_files_in(&beside.join(name))).collect()
     }
 
+    fn beside(&self, file: &str) -> Vec<(String, String)> {
+        let file = self.here.join(file);
+        let folder = file.parent().unwrap_or(self.here);
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let all: BTreeSet<String> = names.filter(|name| is_program(name)).collect();
+        let is_small = |name: &String| {
+            std::fs::metadata(folder.join(name)).is_ok_and(|one| one.len() <= LARGEST_BESIDE)
+        };
+        let read = |name: String| {
+            let bytes = read_bytes(&folder.join(&name)).ok()?;
+            Some((name, String::from_utf8(bytes).ok()?))
+        };
+        all.into_iter().filter(is_small).take(MOST_BESIDE).filter_map(read).collect()
+    }
+
     fn text(&self, file: &str, path: &str) -> Option<String> {
         let file = self.here.join(file);
         self.read_in(file.parent().unwrap_or(self.here), path)
@@ -180,6 +196,22 @@ fn compose_files_in(folder: &Path) -> Vec<String> {
 
 /// The maximum number of compose files that are read in a folder.
 const MOST_COMPOSE: usize = 20;
+
+/// The maximum number of files in the folder of a file that are read.
+const MOST_BESIDE: usize = 40;
+
+/// The maximum size of such a file.
+const LARGEST_BESIDE: u64 = 200_000;
+
+/// Returns whether a file has the name of a script, unit, quadlet, manifest or Dockerfile.
+fn is_program(name: &str) -> bool {
+    let quadlets = [".build", ".container", ".image", ".kube", ".network", ".pod", ".volume"];
+    let others = [".service", ".sh", ".yaml", ".yml"];
+    quadlets.iter().chain(&others).any(|end| name.ends_with(end))
+        || name.contains("Dockerfile")
+        || name.contains("Containerfile")
+        || matches!(name, "Makefile" | "justfile")
+}
 
 /// Returns whether a file has the name of a compose file, for example `docker-compose.rocm.yml`.
 fn is_compose(name: &str) -> bool {
@@ -333,5 +365,22 @@ mod tests {
             assert_eq!(read.in_context("docker/Dockerfile", outside), None, "{outside}");
         }
         assert_eq!(read.in_context("docker/Dockerfile", "outside.txt"), None);
+    }
+
+    #[test]
+    fn small_scripts_units_and_manifests_are_beside_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let names = ["Dockerfile", "a.env", "b.volume", "c.yaml", "main.py", "start.sh"];
+        for name in names {
+            fs::write(here.join(name), name).unwrap();
+        }
+        fs::write(here.join("large.sh"), vec![b'a'; 200_001]).unwrap();
+        fs::write(here.join("binary.sh"), [0xff, 0xfe]).unwrap();
+        let read = Folder { here, root: here, has_built_in: true };
+        let beside = read.beside("a.env");
+        let found: Vec<&str> = beside.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(found, ["Dockerfile", "b.volume", "c.yaml", "start.sh"]);
+        assert!(beside.iter().all(|(name, text)| name == text));
     }
 }

@@ -29,21 +29,89 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let named = named_bases(facts.text, own);
     let is_named = !named.is_empty();
     let names = if is_named { named } else { NAMES.map(str::to_owned).to_vec() };
-    let mut texts = names.iter().filter_map(|name| exists.text(facts.file, name));
-    let (Some(text), None) = (texts.next(), texts.next().filter(|_| is_named)) else { return };
-    let base = Facts::read("compose.yml", &text);
+    let most = if is_named { MOST_BASES } else { 1 };
+    let texts = names.iter().filter_map(|name| exists.text(facts.file, name)).take(most);
+    let texts: Vec<String> = texts.collect();
+    let all = chain(&texts);
     for container in &mut facts.containers {
-        let is_same = |one: &&Container| {
-            let both = container.service.as_ref().zip(one.service.as_ref());
-            both.is_some_and(|(name, other)| name.text == other.text)
-        };
-        container.base = base.containers.iter().find(is_same).cloned().map(Box::new);
+        let base = same(&all, container).cloned().map(Box::new);
+        container.base = base.or_else(|| container.base.take());
     }
+    let [text] = texts.as_slice() else { return };
+    let base = Facts::read("compose.yml", text);
     if is_named || has_profile_name(own) {
         facts.problems.extend(undefined(services, &base));
     }
-    facts.problems.extend(built(services, &text));
-    facts.problems.extend(nvidia(&root, services, &text, &base));
+    facts.problems.extend(built(services, text));
+    facts.problems.extend(nvidia(&root, services, text, &base));
+}
+
+/// Returns whether the file that Compose reads first has a service of this name too, so that the
+/// service of another file is probably only a part.
+pub(crate) fn is_in_base(file: &str, service: &str, exists: &dyn Exists) -> bool {
+    let own = file.rsplit('/').next().unwrap_or(file);
+    let has_service = |text: &str| {
+        let line = format!("{service}:");
+        text.lines().any(|one| one.starts_with([' ', '\t']) && one.trim() == line)
+    };
+    !NAMES.contains(&own)
+        && NAMES.iter().any(|name| exists.text(file, name).is_some_and(|text| has_service(&text)))
+}
+
+/// Adds what other services say that the services of a file extend.
+pub(crate) fn extend(facts: &mut Facts<'_>, exists: &dyn Exists) {
+    if !facts.code.contains("extends:") {
+        return;
+    }
+    let Some(root) = yaml::documents(facts.text).into_iter().next() else { return };
+    let own = facts.containers.clone();
+    for container in &mut facts.containers {
+        let name = container.service.as_ref().map(|name| name.text.clone()).unwrap_or_default();
+        let service = root.get("services").and_then(|all| all.get(&name));
+        let Some(extends) = service.and_then(|service| service.get("extends")) else { continue };
+        let other = extends.text().or_else(|| extends.get("service")?.text());
+        let file = extends.get("file").and_then(Node::text);
+        let text = file.map(|file| exists.text(facts.file, file).unwrap_or_default());
+        let all = text.as_deref().map(|text| Facts::read("compose.yml", text).containers);
+        let is_other = |one: &&Container| {
+            let is_named = one.service.as_ref().map(|called| called.text.as_str()) == other;
+            is_named && !one.options.iter().any(|option| option.text.starts_with(EXTENDS))
+        };
+        if let Some(base) = all.as_ref().unwrap_or(&own).iter().find(is_other) {
+            container.options.retain(|option| !option.text.starts_with(EXTENDS));
+            container.base = Some(Box::new(base.clone()));
+        }
+    }
+}
+
+/// The option of services that extend another one.
+const EXTENDS: &str = "--extends";
+
+/// The maximum number of base files of one override.
+const MOST_BASES: usize = 8;
+
+/// Returns the services of base files that are merged one after the other.
+fn chain(texts: &[String]) -> Vec<Container> {
+    let mut all: Vec<Container> = Vec::new();
+    for text in texts {
+        for mut container in Facts::read("compose.yml", text).containers {
+            container.base = same(&all, &container).cloned().map(Box::new);
+            let merged = container.merged().unwrap_or(container);
+            all.retain(|one| !is_same(one, &merged));
+            all.push(merged);
+        }
+    }
+    all
+}
+
+fn same<'c>(all: &'c [Container], container: &Container) -> Option<&'c Container> {
+    all.iter().find(|one| is_same(one, container))
+}
+
+/// Returns whether two containers are the same service.
+fn is_same(one: &Container, other: &Container) -> bool {
+    let both = one.service.as_ref().zip(other.service.as_ref());
+    both.is_some_and(|(own, its)| own.text == its.text)
 }
 
 /// Returns whether a service is only a part: Compose needs an image, or a build with a context.

@@ -6,6 +6,7 @@ use super::host;
 use super::images;
 use super::interpolated;
 use super::order;
+use super::relations;
 use super::structure::is_override;
 use super::tags;
 use crate::Exists;
@@ -34,6 +35,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
             continue;
         }
         tags::check(service, facts, exists, &mut problems);
+        relations::sourced(service, facts.file, exists, &mut problems);
         order::impatient(&awaited, name, service, &mut problems);
         let build = service.get("build");
         let path = build.and_then(|build| images::path(build, None));
@@ -63,6 +65,7 @@ pub(crate) fn check(facts: &mut Facts<'_>, exists: &dyn Exists) {
         problems.extend(host::replaced(service, &root, &is_set));
         if let Some(text) = &text {
             problems.extend(opened(service, text));
+            relations::with_image(service, text, &mut problems);
             hidden(service, build, text, &mut problems);
         }
     }

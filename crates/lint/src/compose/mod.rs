@@ -3,17 +3,19 @@
 
 mod base;
 mod builds;
+mod conflicts;
 mod folders;
 mod host;
 mod images;
 mod keys;
 mod order;
+mod relations;
 mod structure;
 mod tags;
 
 use std::collections::BTreeSet;
 
-pub(crate) use base::complete;
+pub(crate) use base::{complete, extend, is_in_base};
 pub(crate) use folders::check as check_folders;
 pub(crate) use images::check as check_images;
 
@@ -216,7 +218,7 @@ fn options(service: &Node) -> Vec<Word> {
                 found.push(named(option, None, line));
             }
             // Compose rejects such a file, so the value has no effect.
-            Value::Sequence(_) if structure::TEXTS.contains(&key) => {}
+            Value::Sequence(_) if keys::is_text(key) => {}
             Value::Sequence(items) => found.extend(items.iter().map(|item| {
                 let value = item.text().map(interpolated);
                 named(option, value.as_deref(), item.line)
@@ -227,6 +229,11 @@ fn options(service: &Node) -> Vec<Word> {
     let variable =
         |one: &Setting| named("--env", Some(&format!("{}={}", one.name, one.value)), one.line);
     found.extend(variables.iter().map(variable));
+    // `- NAME` passes the value of the shell that starts Compose.
+    let listed = service.get("environment").map_or(&[][..], Node::items).iter();
+    let passed = listed.filter_map(|item| Some((item.text()?, item.line)));
+    let passed = passed.filter(|(text, _)| !text.contains('='));
+    found.extend(passed.map(|(text, line)| named("--env", Some(text), line)));
     found.extend(drivers(service));
     let privileged = service.get("privileged").filter(|node| node.text() == Some("true"));
     found.extend(privileged.map(|node| named("--privileged", None, node.line)));
@@ -364,6 +371,7 @@ mod tests {
             "--env=D=\u{fffc}",
             "--env=F=",
             "--env=G=11.0.0",
+            "--env=C",
             "--privileged",
         ];
         assert_eq!(options, expected);

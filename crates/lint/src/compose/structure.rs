@@ -1,10 +1,10 @@
 //! Checks the structure of a compose file: the keys of services, the paths of their mounts, and the
 //! names that services refer to.
 
-use super::{builds, host, keys};
+use super::{builds, conflicts, host, keys, relations};
 use crate::data::data;
 use crate::facts::{Facts, Problem};
-use crate::yaml::{Node, Value};
+use crate::yaml::Node;
 
 /// Adds the problems in the structure of a compose file.
 pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
@@ -18,10 +18,10 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
         if is_override(facts) { facts.text.lines().collect() } else { Vec::new() };
     for (name, service) in services.entries() {
         let name = name.text().unwrap_or_default();
-        keys(name, service, &mut problems);
-        keys::inside(service, &mut problems);
+        keys::of_service(name, service, facts, &mut problems);
+        conflicts::check(service, &mut problems);
+        relations::check(service, &mut problems);
         host::check(service, &mut problems);
-        types(service, facts.text, &mut problems);
         mounts(service, &mut problems);
         windows(service, facts, &mut problems);
         replaced(service, &mut problems);
@@ -38,6 +38,9 @@ pub(super) fn check(root: &Node, facts: &mut Facts<'_>) {
     if ["compose", "docker-compose"].iter().any(|start| file.starts_with(start)) {
         keys::top(root, &mut problems);
     }
+    keys::others(root, facts, &mut problems);
+    conflicts::together(services, &mut problems);
+    relations::together(services, &mut problems);
     builds::check(services, &mut problems);
     facts.problems.extend(problems);
 }
@@ -47,74 +50,6 @@ fn is_whole(root: &Node, file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml"));
     matches!(stem, Some("docker-compose" | "compose")) && root.get("include").is_none()
-}
-
-/// Checks for keys that a service cannot have.
-fn keys(name: &str, service: &Node, problems: &mut Vec<Problem>) {
-    let known = data().sections.iter().find(|row| row.section == "services");
-    let Some(known) = known else { return };
-    for (key, _) in service.entries() {
-        let Some(text) = key.text() else { continue };
-        // A row of the data has its own message about `resources`.
-        let is_known = known.keys.iter().any(|one| one == text)
-            || text.starts_with("x-")
-            || matches!(text, "<<" | "resources" | "");
-        if !is_known && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
-            let message = format!("`{text}` is not a key of the service `{name}`");
-            problems.push(Problem { rule: "compose-key", line: key.line, message });
-        }
-    }
-}
-
-/// Keys of services whose values are text.
-pub(super) const TEXTS: [&str; 12] = [
-    "cgroup",
-    "container_name",
-    "hostname",
-    "image",
-    "ipc",
-    "network_mode",
-    "pid",
-    "restart",
-    "runtime",
-    "user",
-    "userns_mode",
-    "working_dir",
-];
-
-/// Keys of services whose values are lists.
-const LISTS: [&str; 9] = [
-    "cap_add",
-    "cap_drop",
-    "devices",
-    "expose",
-    "group_add",
-    "ports",
-    "profiles",
-    "security_opt",
-    "volumes",
-];
-
-/// Checks for values that are text instead of a list, or a list instead of text.
-fn types(service: &Node, text: &str, problems: &mut Vec<Problem>) {
-    for (key, value) in service.entries() {
-        let name = key.text().unwrap_or_default();
-        let (wanted, given) = match &value.value {
-            Value::Sequence(_) if TEXTS.contains(&name) => ("text", "a list"),
-            Value::Mapping(_) if TEXTS.contains(&name) => ("text", "a mapping"),
-            Value::Mapping(_) if LISTS.contains(&name) => ("a list", "a mapping"),
-            Value::Scalar(own) if LISTS.contains(&name) && !is_nothing(value, own) => {
-                ("a list", "text")
-            }
-            _ => continue,
-        };
-        let line = text.lines().nth(key.line.saturating_sub(1)).unwrap_or_default();
-        // `!reset` and `!override`
-        if !line.contains(": !") {
-            let message = format!("`{name}` must be {wanted}, not {given}");
-            problems.push(Problem { rule: "compose-type", line: key.line, message });
-        }
-    }
 }
 
 /// Returns whether a scalar is empty.

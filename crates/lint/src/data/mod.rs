@@ -359,6 +359,21 @@ pub(crate) struct ReaderRow {
 pub(crate) struct SectionRow {
     pub(crate) section: String,
     pub(crate) keys: Vec<String>,
+    /// The keys whose values have a form.
+    pub(crate) forms: Vec<(ValueForm, Vec<String>)>,
+    /// A key and its values; a value that ends with `*` is the start of values.
+    pub(crate) choices: Vec<String>,
+}
+
+/// The form of a value in a compose file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    Text,
+    List,
+    Number,
+    Boolean,
+    Duration,
+    Size,
 }
 
 /// Programs that images lack.

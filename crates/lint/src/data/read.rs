@@ -15,7 +15,7 @@ use super::contents::{
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
     NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, RocmRow, Row, Rule, SectionRow,
-    Severity, VariableRow, WheelRow, WordRow,
+    Severity, ValueForm, VariableRow, WheelRow, WordRow,
 };
 
 /// Parses the text of the data file. Messages call it `file`.
@@ -424,11 +424,26 @@ fn read_reader(report: &mut Report<'_>, named: &Named<'_>) -> Result<ReaderRow, 
     })
 }
 
+/// The keys of a section that list the keys whose values have a form.
+const VALUE_FORMS: [(&str, ValueForm); 6] = [
+    ("texts", ValueForm::Text),
+    ("lists", ValueForm::List),
+    ("numbers", ValueForm::Number),
+    ("booleans", ValueForm::Boolean),
+    ("durations", ValueForm::Duration),
+    ("sizes", ValueForm::Size),
+];
+
 fn read_section(report: &mut Report<'_>, named: &Named<'_>) -> Result<SectionRow, Reported> {
     named.table.check_form(report, forms::SECTION.keys);
     let section = named.table.required(report, "section", "section = \"Container\"", line);
     let keys = named.table.texts(report, "keys", "AddDevice", line);
-    Ok(SectionRow { section: section?, keys: keys? })
+    let choices = named.table.texts(report, "choices", "cgroup host private", line);
+    let mut forms = Vec::new();
+    for (key, form) in VALUE_FORMS {
+        forms.push((form, named.table.texts(report, key, "restart", line)?));
+    }
+    Ok(SectionRow { section: section?, keys: keys?, forms, choices: choices? })
 }
 
 fn read_base(

@@ -86,6 +86,19 @@ pub const SECTION: Form = Form::of(
     &[&[
         Key::required("section", Kind::Text, "The section.", "section = \"Container\""),
         Key::optional("keys", Kind::Texts, "The keys.", "none", "keys = [\"AddDevice\"]"),
+        Key::optional("texts", Kind::Texts, "Those whose values are text.", "none", ""),
+        Key::optional("lists", Kind::Texts, "Those whose values are lists.", "none", ""),
+        Key::optional("numbers", Kind::Texts, "Those whose values are numbers.", "none", ""),
+        Key::optional("booleans", Kind::Texts, "Those that are true or false.", "none", ""),
+        Key::optional("durations", Kind::Texts, "Those with a time, such as `30s`.", "none", ""),
+        Key::optional("sizes", Kind::Texts, "Those with a size, such as `8g`.", "none", ""),
+        Key::optional(
+            "choices",
+            Kind::Texts,
+            "A key and the values that it can have; `*` at the end of a value stands for any text.",
+            "none",
+            "choices = [\"cgroup host private\"]",
+        ),
     ]],
 );
 

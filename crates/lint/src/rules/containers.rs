@@ -6,7 +6,7 @@ use super::{addresses, for_gpu, health, images};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
-use crate::{Context, Facts, Findings, Hit, Severity};
+use crate::{Context, Facts, Findings, Hit, Severity, compose, quadlets};
 
 /// Rules about the isolation of containers, which do not apply to examples.
 const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shared"];
@@ -20,7 +20,13 @@ const LOST: &str = "data-lost";
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     for key in &facts.unknown_keys {
         let hit = Hit::new("quadlet-key", key.line, format!("`{}` is not a Quadlet key", key.text));
+        let right = data().sections.iter().filter(|row| quadlets::is_of_unit(row));
+        let right = right.into_iter().find(|row| row.keys.contains(&key.text));
         found.hit(match similar_keys(&key.text).as_slice() {
+            _ if right.is_some() => {
+                let section = right.map_or("", |row| &row.section);
+                hit.help(format!("move the line to `[{section}]`"))
+            }
             [] => hit,
             near => hit.help(format!("did you mean {}?", near.join(" or "))),
         });
@@ -48,7 +54,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let key = (row.row.rule.as_str(), option.line, option.text.clone());
             let is_again = row.row.rule == OPEN && !seen.insert(key);
             let is_test = row.row.rule == LOST && facts.file.contains("test");
-            if is_again || is_test {
+            if is_again || is_test || is_part(facts, row, single, context) {
                 continue;
             }
             let image = container.image.as_ref().map_or("", |image| &image.text);
@@ -167,5 +173,24 @@ fn broken<'c>(container: &'c Container, row: &ContainerRow) -> Option<&'c Word> 
     let is_broken = |option: &&Word| {
         matches_any(&row.options, &option.text) && !matches_any(&row.except, &option.text)
     };
+    // A row about the image itself: what its containers need is missing.
+    if row.options == [IMAGE] {
+        return container.image.as_ref().filter(|_| is_wanted);
+    }
     container.options.iter().find(is_broken).filter(|_| is_wanted)
 }
+
+/// Returns whether the base file can say what a service lacks.
+fn is_part(
+    facts: &Facts<'_>,
+    row: &ContainerRow,
+    container: &Container,
+    context: Context<'_>,
+) -> bool {
+    let name = container.service.as_ref().filter(|_| row.options == [IMAGE]);
+    let both = name.zip(context.exists);
+    both.is_some_and(|(name, files)| compose::is_in_base(facts.file, &name.text, files))
+}
+
+/// The option of rows that are about the image of a container.
+const IMAGE: &str = "--image";

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use super::examples;
 use crate::shell::{Setting, UNKNOWN};
 use crate::yaml::{self, Node};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
@@ -27,6 +28,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 empty(&root, text, facts, found);
                 described(text, facts, found);
                 fixed(&root, facts, &files, found);
+                fixed_port(&root, facts, &files, found);
             }
             misspelt(facts, &files, found);
         }
@@ -35,6 +37,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
                 let beside = context.exists.and_then(|files| files.text(facts.file, ".env"));
                 let values = beside.map(|text| Facts::read(".env", &text).settings);
                 twice(&root, &values.unwrap_or_default(), &[], found);
+                if let Some(files) = context.exists {
+                    examples::check(&root, facts, files, found);
+                }
             }
         }
         _ => {}
@@ -68,18 +73,18 @@ fn is_constant(text: &str) -> bool {
 
 /// A reference to a variable: `${NAME:-default}`.
 #[derive(Debug, PartialEq, Eq)]
-struct Reference<'t> {
-    name: &'t str,
+pub(super) struct Reference<'t> {
+    pub(super) name: &'t str,
     /// The default for an unset variable.
-    default: Option<&'t str>,
+    pub(super) default: Option<&'t str>,
     /// Whether the default also replaces an empty value.
     is_for_empty: bool,
     /// The position of the text after the reference.
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// Returns the first reference in a text, with its position.
-fn reference(text: &str) -> Option<(usize, Reference<'_>)> {
+pub(super) fn reference(text: &str) -> Option<(usize, Reference<'_>)> {
     let at = text.find('$')?;
     let rest = &text[at + 1..];
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -101,7 +106,7 @@ fn reference(text: &str) -> Option<(usize, Reference<'_>)> {
 }
 
 /// Returns the names of the variables that a text refers to.
-fn names_in(text: &str) -> Vec<&str> {
+pub(super) fn names_in(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;
     while let Some((_, one)) = reference(rest) {
@@ -213,6 +218,9 @@ fn twice(root: &Node, values: &[Setting], settings: &[Setting], found: &mut Find
     let values: BTreeMap<&str, &str> =
         values.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
     let all = published(root, &values);
+    if settings.is_empty() {
+        alternatives(root, &all, found);
+    }
     for (at, second) in all.iter().enumerate() {
         let is_same = |first: &&Published<'_>| {
             let is_address = first.address == second.address
@@ -251,6 +259,33 @@ fn twice(root: &Node, values: &[Setting], settings: &[Setting], found: &mut Find
         let hit = Hit::new("port-twice", line, message);
         let are_alternatives = first.is_model_server && second.is_model_server;
         return found.hit(if are_alternatives { hit.at_most(Severity::Information) } else { hit });
+    }
+}
+
+/// Checks for variants of a service with one port, all of which `docker compose up` starts. The first
+/// pair is enough.
+fn alternatives(root: &Node, all: &[Published<'_>], found: &mut Findings<'_>) {
+    let services = root.get("services").map_or(&[][..], Node::entries);
+    if services.iter().any(|(_, service)| service.get("profiles").is_some()) {
+        return;
+    }
+    let is_same = |first: &Published<'_>, second: &Published<'_>| {
+        (first.port, &first.protocol, &first.address)
+            == (second.port, &second.protocol, &second.address)
+            && first.service != second.service
+            && is_variant(first.service)
+            && is_variant(second.service)
+    };
+    let pair = all.iter().enumerate().find_map(|(at, second)| {
+        Some((all[..at].iter().find(|first| is_same(first, second))?, second))
+    });
+    if let Some((first, second)) = pair {
+        let message = format!(
+            "`docker compose up` starts `{}` and `{}`, and both publish port {}",
+            first.service, second.service, second.port
+        );
+        let hit = Hit::new("port-twice", second.line, message).at_most(Severity::Information);
+        found.hit(hit.help("give each variant a profile: `profiles: [rocm]`"));
     }
 }
 
@@ -332,14 +367,39 @@ fn fixed(root: &Node, facts: &Facts<'_>, files: &[String], found: &mut Findings<
             && !PLACES.iter().any(|part| name.contains(part))
             && !value.is_empty();
         let mut values = all.iter().filter(|(_, own, _)| own == name);
-        let other = values.find(|(_, _, own)| *own != value && !own.contains('$'));
+        let other = values.find(|(_, _, own)| !own.contains('$') && !own.is_empty());
         if let Some((service, _, own)) = other.filter(|_| is_wanted && !is_used(name)) {
             let message = format!(
                 "the compose file gives `{name}` a fixed value, `{own}`, for the service `{service}`"
             );
             let hit = Hit::new("variable-without-effect", *line, message);
+            let hit = if own == value { hit.at_most(Severity::Information) } else { hit };
             found.hit(hit.help(format!(
                 "write `${{{name}:-{own}}}` in the compose file, or remove the line"
+            )));
+        }
+    }
+}
+
+/// Checks for a variable with a port that the compose file publishes whatever the variable says.
+fn fixed_port(root: &Node, facts: &Facts<'_>, files: &[String], found: &mut Findings<'_>) {
+    let is_used = |name: &str| files.iter().any(|text| names_in(text).contains(&name));
+    if files.iter().any(|text| text.contains("env_file")) {
+        return;
+    }
+    let all = published(root, &BTreeMap::new());
+    for setting in &facts.settings {
+        let Setting { name, value, line, .. } = setting;
+        let port = value.trim().parse::<u16>().ok().filter(|_| name.ends_with("_PORT"));
+        let fixed = all.iter().find(|one| Some(one.port) == port && !one.text.contains('$'));
+        if let Some(one) = fixed.filter(|_| !is_used(name)) {
+            let message = format!(
+                "the compose file publishes `{}` for the service `{}`, whatever `{name}` says",
+                one.text, one.service
+            );
+            let hit = Hit::new("variable-without-effect", *line, message);
+            found.hit(hit.at_most(Severity::Information).help(format!(
+                "write `${{{name}:-{value}}}` in the compose file, or remove the line"
             )));
         }
     }

@@ -44,10 +44,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             }
             continue;
         }
-        let lower = text.to_ascii_lowercase();
-        // `libxrender1` is not a group. On Fedora, every user can open the GPU.
-        let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
-        let is_known = words.any(|word| matches!(word, "render" | "renderd128" | "dnf"));
+        let is_known = knows_group(&text);
         let image = Facts::read("Dockerfile", &text);
         let user = last_user(&image).map(|(_, user)| user);
         if let Some(user) = user.filter(|user| !is_known && !is_root(user)) {
@@ -60,6 +57,22 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             found.hit(hit.at_most(Severity::Information));
         }
     }
+}
+
+/// Returns whether the text of a Dockerfile names the group of the GPU. On Fedora, every user can
+/// open the GPU.
+pub(super) fn knows_group(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    // `libxrender1` is not a group.
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| matches!(word, "render" | "renderd128" | "dnf"))
+}
+
+/// Returns whether a container has a device of the GPU, and no group or user of its own.
+pub(super) fn cannot_open(container: &Container) -> bool {
+    let has = |start: &str| container.options.iter().any(|one| one.text.starts_with(start));
+    let has_device = has("--device=/dev/kfd") || has("--device=/dev/dri");
+    has_device && !OTHER.iter().any(|start| has(start))
 }
 
 /// The option that adds a group.

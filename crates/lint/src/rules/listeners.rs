@@ -1,7 +1,7 @@
 //! Rules for servers that a script or an environment file opens to other machines.
 
 use crate::containers::{LOGIN, is_local, names_all};
-use crate::shell::ShellCommand;
+use crate::shell::{Setting, ShellCommand};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity, containers};
 
 /// Texts of scripts that run in a container or on a cluster, where a server must listen on all
@@ -40,7 +40,11 @@ const IMAGES: [&str; 4] = ["Containerfile", "Dockerfile", "../Containerfile", ".
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     match facts.kind {
         Kind::Shell => in_script(facts, context, found),
-        Kind::Environment => in_environment(facts, context, found),
+        Kind::Unit => in_unit(facts, context, found),
+        Kind::Environment => {
+            in_environment(facts, context, found);
+            for_script(facts, context, found);
+        }
         _ => {}
     }
 }
@@ -64,6 +68,80 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     if let Some(command) = open.next().filter(|_| !is_elsewhere()) {
         let message = "a server listens on all addresses of the machine, without a key";
         let hit = Hit::new("service-open", command.words[0].line, message);
+        found.hit(hit.at_most(Severity::Information));
+    }
+}
+
+/// Texts of units and environment files that set a key, or that limit who reaches the server.
+const KEYS: [&str; 4] = ["api-key", "api_key", "ipaddressallow", "ipaddressdeny"];
+
+fn has_key(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    KEYS.iter().any(|key| lower.contains(key))
+}
+
+/// Programs that start a server in a container.
+const ENGINES: [&str; 5] = ["distrobox", "docker", "nerdctl", "podman", "toolbox"];
+
+/// The variable with the address on which llama.cpp's server listens.
+const HOST: &str = "LLAMA_ARG_HOST";
+
+/// Checks a unit for a model server that it starts on a machine.
+fn in_unit(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let files = facts.lines().filter_map(|(_, line)| line.trim().strip_prefix("EnvironmentFile="));
+    // A file that cannot be read may have a key.
+    let mut is_closed = files.map(|path| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let text = context.exists.and_then(|folder| folder.text(facts.file, name));
+        text.is_none_or(|text| has_key(&text))
+    });
+    let is_inside = ENGINES.iter().any(|engine| facts.code.contains(engine));
+    if has_key(facts.text) || is_inside || is_closed.any(|one| one) {
+        return;
+    }
+    let command = facts.commands.iter().find(|one| listens(one));
+    let is_server = |one: &ShellCommand| one.words[0].text.ends_with("llama-server");
+    let is_open = |one: &&Setting| one.name == HOST && names_all(&one.value);
+    let setting = facts.settings.iter().find(is_open);
+    let setting = setting.filter(|_| facts.commands.iter().any(is_server));
+    let line = command.map(|one| one.words[0].line).or_else(|| setting.map(|one| one.line));
+    if let Some(line) = line {
+        let message = "a server listens on all addresses of the machine, without a key";
+        let hit = Hit::new("service-open", line, message).at_most(Severity::Information);
+        found.hit(hit.help("add `--api-key-file FILE`, or listen only on the loopback address"));
+    }
+}
+
+/// Checks an environment file for the address of a model server that a script beside it starts.
+fn for_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
+    let is_host = |name: &str| name == "HOST" || name.ends_with("_HOST");
+    let is_all = |value: &str| names_all(value) || value.trim() == "::";
+    let mut open = facts.settings.iter().filter(|one| is_host(&one.name) && is_all(&one.value));
+    let Some(setting) = open.next().filter(|_| !has_key(facts.text)) else { return };
+    let Some(files) = context.exists else { return };
+    let starts = |text: &str| {
+        let uses = [format!("--host ${}", setting.name), format!("--host ${{{}", setting.name)];
+        let plain = text.replace('"', "");
+        let lower = plain.to_ascii_lowercase().replace('_', "-");
+        let is_server = ["llama-server", "vllm serve", "sglang"];
+        is_server.iter().any(|name| lower.contains(name))
+            && uses.iter().any(|one| plain.contains(one.as_str()))
+            && !has_key(text)
+            && !ENGINES.iter().any(|engine| plain.contains(engine))
+    };
+    let beside = files.beside(facts.file);
+    // A server in a container must listen on all addresses.
+    let is_script = |name: &str| {
+        [".sh", ".service"].iter().any(|end| name.ends_with(end))
+            || matches!(name, "Makefile" | "justfile")
+    };
+    let mut scripts = beside.iter().filter(|(name, _)| is_script(name));
+    if let Some((name, _)) = scripts.find(|(_, text)| starts(text)) {
+        let message = format!(
+            "with `{}`, the server that `{name}` starts listens on all addresses, without a key",
+            setting.name
+        );
+        let hit = Hit::new("service-open", setting.line, message);
         found.hit(hit.at_most(Severity::Information));
     }
 }

@@ -25,13 +25,24 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     }
 }
 
-/// Returns whether a command pulls or builds an image, or pulls a model.
+/// Programs and subcommands that download much.
+const DOWNLOADS: [(&str, &str); 7] = [
+    ("git", "clone"),
+    ("hf", "download"),
+    ("huggingface-cli", "download"),
+    ("npm", "install"),
+    ("ollama", "pull"),
+    ("pip", "install"),
+    ("pip3", "install"),
+];
+
+/// Returns whether a command pulls or builds an image, or downloads a model or a program.
 fn pulls(command: &str) -> bool {
     let words: Vec<&str> = command.split([' ', '"', '\'', ';']).collect();
     words.windows(2).any(|two| {
         let name = two[0].rsplit('/').next().unwrap_or_default().trim_start_matches('-');
         let is_pull = matches!(two[1], "pull" | "build");
         is_pull && matches!(name, "docker" | "podman" | "compose")
-            || name == "ollama" && two[1] == "pull"
+            || DOWNLOADS.contains(&(name, two[1]))
     })
 }

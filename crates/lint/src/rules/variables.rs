@@ -9,7 +9,7 @@ use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
-use crate::target::Match;
+use crate::target::{Match, Target};
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -412,6 +412,8 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
     if facts.target.is_own(version, context) {
         if facts.target.is_of_all(version, context) {
             found.add("hsa-override-identity", line, format!("`{value}` is the GPU's own version"));
+        } else {
+            in_example(facts, setting, found);
         }
         return;
     }
@@ -430,6 +432,7 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         let message = format!("`{name}={value}` is set, and the file names several generations");
         found.add("hsa-override-any-gpu", line, message);
     }
+    in_example(facts, setting, found);
     for row in &data().overrides {
         let is_listed = row.values.is_empty() || row.values.iter().any(|one| one == value);
         let sure = facts.target.matches(&row.row.gpus, context);
@@ -445,6 +448,26 @@ fn spoof(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mut
         if let Some(hit) = for_gpu(hit, sure) {
             found.hit(hit);
         }
+    }
+}
+
+/// Parts of the names of files that people copy.
+const EXAMPLES: [&str; 5] = ["dist", "example", "sample", "template", "tmpl"];
+
+/// Checks for an override in an example that people with any GPU copy.
+fn in_example(facts: &Facts<'_>, setting: &Setting, found: &mut Findings<'_>) {
+    let file = facts.file.rsplit('/').next().unwrap_or(facts.file);
+    let is_example = EXAMPLES.iter().any(|part| file.contains(part));
+    let is_said = || found.places().iter().any(|(line, _)| *line == setting.line);
+    // The folder can name the GPU of the whole project.
+    let is_for_one = !Target::read(facts.file, "").named.is_empty();
+    if facts.kind == Kind::Environment && is_example && !is_for_one && !is_said() {
+        let message = format!(
+            "who copies the file gets `{}={}`, whatever GPU the machine has",
+            setting.name, setting.value
+        );
+        let hit = Hit::new("hsa-override-any-gpu", setting.line, message);
+        found.hit(hit.help("make the line a comment that names its GPU"));
     }
 }
 

@@ -26,6 +26,10 @@ impl Exists for Folder {
             .collect()
     }
 
+    fn beside(&self, _: &str) -> Vec<(String, String)> {
+        self.0.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
     fn text(&self, _: &str, path: &str) -> Option<String> {
         let path = path.trim_start_matches("./");
         self.0.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())
@@ -275,7 +279,14 @@ fn an_environment_file_is_read_with_the_compose_files() {
                 "1 the compose file gives `OLLAMA_NUM_PARALLEL` a fixed value, `2`, for the service `llm`",
             ],
         ),
-        ("variable-without-effect", FIXED, "OLLAMA_NUM_PARALLEL=2\n", &[]),
+        (
+            "variable-without-effect",
+            FIXED,
+            "OLLAMA_NUM_PARALLEL=2\n",
+            &[
+                "1 the compose file gives `OLLAMA_NUM_PARALLEL` a fixed value, `2`, for the service `llm`",
+            ],
+        ),
         (
             "variable-unknown",
             FIXED,
@@ -299,7 +310,8 @@ fn an_environment_file_is_read_with_the_compose_files() {
 #[test]
 fn variants_of_a_service_can_have_the_same_port() {
     let text = "services:\n  app-cpu:\n    image: a\n    ports: [\"80:80\"]\n  app-rocm:\n    image: b\n    ports: [\"80:80\"]\n";
-    expect("port-twice", &[], "compose.yml", text, &[]);
+    let both = "7 `docker compose up` starts `app-cpu` and `app-rocm`, and both publish port 80";
+    expect("port-twice", &[], "compose.yml", text, &[both]);
     let text = "services:\n  a:\n    image: a\n    ports: [\"127.0.0.1:80:80\"]\n  b:\n    image: b\n    ports: [\"80:80/udp\", \"127.0.0.2:80:80\"]\n";
     expect("port-twice", &[], "compose.yml", text, &[]);
 }

@@ -14,6 +14,7 @@ mod machines;
 mod moving;
 mod origins;
 mod readers;
+mod relations;
 mod rows;
 mod scripts;
 mod services;
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Wrong> {
         services::WRONG,
         scripts::WRONG,
         stages::WRONG,
+        relations::WRONG,
         rows::WRONG,
         builds::WRONG,
         together::WRONG,
