@@ -117,7 +117,7 @@ fn general(
     if !has_registry && !has_digest && !is_for_kubernetes && !has_advice {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
-            crate::SHORT_NAME,
+            "image-short-name",
             line,
             format!("`{}` has no registry", image.reference),
             format!("write `docker.io/{full}` if you mean Docker Hub"),
@@ -130,11 +130,12 @@ fn general(
         // The finding about automatic updates says it.
         None if facts.text.to_ascii_lowercase().contains("autoupdate=registry") => {}
         None => {
-            found.add(
-                "image-latest",
-                line,
-                format!("`{}` can be a different image every day", image.reference),
-            );
+            let message = format!("`{}` can be a different image every day", image.reference);
+            let hit = Hit::new("image-latest", line, message);
+            found.hit(match tag_variable(facts.line(line)) {
+                Some(variable) => hit.about(variable),
+                None => hit,
+            });
         }
         Some(_) if has_advice || is_trial(facts, image) => {}
         Some(tag) => {
@@ -145,6 +146,13 @@ fn general(
             );
         }
     }
+}
+
+/// Returns the variable that contains the tag of an image: `${TAG:-latest}`. Its default is one
+/// decision for all images that use it.
+fn tag_variable(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(":${")?;
+    rest.split_once('}').map(|(inside, _)| inside)
 }
 
 /// Returns whether a script starts a release of a distribution for one command: `docker run --rm
