@@ -615,13 +615,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     let own = |name: &String| facts.settings.iter().any(|setting| setting.name == *name);
     let others = context.defined.filter(|names| !names.iter().all(own));
     let passed = passed(facts, context);
-    // A script that sets no pin of its own, and uses several, gets them from its caller.
-    let has_pins = facts.settings.iter().any(|setting| is_pin_name(&setting.name));
-    let used = facts.missing.iter().map(|one| one.name.as_str()).filter(|name| is_pin_name(name));
-    let count = used.collect::<BTreeSet<_>>().len();
-    if facts.kind == Kind::Shell && !has_pins && sources.is_empty() && count > 2 {
-        return;
-    }
+    let mut hits: Vec<(Hit<'_>, &str)> = Vec::new();
     for missing in &facts.missing {
         let Missing { name, line, stage, is_base } = missing;
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
@@ -644,13 +638,20 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         }
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
         match facts.kind {
-            Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => found.hit(hit),
+            Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => hits.push((hit, name)),
             // The base image may set it.
             Kind::Dockerfile => {}
             // The caller may set it, and so may a file that `source` reads.
-            _ => found.hit(hit.at_most(Severity::Information)),
+            _ => hits.push((hit.at_most(Severity::Information), name)),
         }
     }
+    // A script that sets no pin of its own, and uses several, gets them from its caller.
+    let count = hits.iter().map(|(_, name)| *name).collect::<BTreeSet<_>>().len();
+    let is_alone = facts.kind == Kind::Shell && sources.is_empty();
+    if is_alone && count > 2 && !facts.settings.iter().any(|own| is_pin_name(&own.name)) {
+        return;
+    }
+    hits.into_iter().for_each(|(hit, _)| found.hit(hit));
 }
 
 /// Returns the words of the Dockerfiles, compose files and env files near a script: a build or a

@@ -20,6 +20,7 @@ mod machines;
 mod measured;
 mod missed;
 mod moving;
+mod once;
 mod origins;
 mod probed;
 mod readers;
