@@ -3,7 +3,7 @@
 //!
 //! Two findings are about the same defect if a rule reports the same subject twice, or if two rules
 //! say the same of one line. A rule names its subject with `Hit::about`. Otherwise the subject is
-//! the message with the help, or what the key `once` of the rule in `versions/lint.toml` says. Its
+//! the message with the help, or less, as the key `once` of the rule in `versions/lint.toml` says. Its
 //! key `yields-to` names the rules that say the same better. A comment describes the code: if a rule
 //! reports both, the comment is not a defect of its own.
 
@@ -23,6 +23,7 @@ pub(crate) fn once(mut found: Vec<Finding>, is_comment: impl Fn(usize) -> bool) 
     for one in found {
         let about = match (one.rule.once, &one.subject) {
             (Some(Once::File), _) => String::new(),
+            (Some(Once::Line | Once::Kind), None) => kind_of(&one.message),
             (_, Some(subject)) => subject.clone(),
             (_, None) => format!("{}\n{}", one.message, one.help),
         };
@@ -69,4 +70,11 @@ fn worst_of_line(found: &mut Vec<Finding>) {
         let first = worst.get(&(one.line, one.rule.id.as_str()));
         first.is_none_or(|(severity, text)| *severity == one.severity && *text == one.message)
     });
+}
+
+/// Returns a message without the names and addresses in it.
+fn kind_of(message: &str) -> String {
+    let plain: String = message.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    let words = plain.split(' ').filter(|word| !word.contains("://") && !word.contains('@'));
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -74,7 +74,10 @@ impl Target {
             |gpu: &&GpuTarget| named.contains(*gpu) && !elsewhere.contains(*gpu) && !is_judged(gpu);
         let built = imitated.iter().filter(is_built).cloned().collect();
         if named.len() > 1 {
-            for gpu in imitated.iter().filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
+            // A file for a product does not imitate that product.
+            let is_product = |gpu: &&GpuTarget| products.contains(*gpu);
+            let others = imitated.iter().filter(|gpu| !is_product(gpu));
+            for gpu in others.filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
                 named.remove(gpu);
             }
         }

@@ -74,12 +74,14 @@ pub struct Evidence {
     pub checked: String,
 }
 
-/// The part of a file for which one finding of a rule, the worst, is enough.
+/// What one finding of a rule, the worst, is enough for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Once {
-    /// A line.
+    /// A line, and the messages that differ only in names.
     Line,
-    /// The file.
+    /// The messages that differ only in names.
+    Kind,
+    /// A file.
     File,
 }
 

@@ -547,6 +547,7 @@ fn severity(text: &str) -> Result<Severity, Wrong> {
 fn once(text: &str) -> Result<Once, Wrong> {
     match text {
         "line" => Ok(Once::Line),
+        "kind" => Ok(Once::Kind),
         "file" => Ok(Once::File),
         _ => Err(choice("a part of a file", text, forms::PARTS)),
     }

@@ -5,15 +5,16 @@ use pins::form::{Form, Key, Kind};
 use super::EVIDENCE;
 
 /// The parts of a file for which one finding can be enough.
-pub const PARTS: &[&str] = &["line", "file"];
+pub const PARTS: &[&str] = &["line", "kind", "file"];
 
 /// The keys of a rule that decide which of its findings are one defect.
 pub const DUPLICATES: &[Key] = &[
     Key::optional(
         "once",
         Kind::OneOf(PARTS),
-        "The part of a file for which one finding of the rule is enough: the worst. It names the \
-         other lines.",
+        "What one finding of the rule is enough for: `file`, or `kind`, all messages that differ only \
+         in names and addresses; `line` is the same, and also means that the worst finding of a line \
+         is enough. The finding names the other lines.",
         "one finding for each message",
         "once = \"file\"",
     ),

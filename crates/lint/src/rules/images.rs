@@ -131,11 +131,7 @@ fn general(
         None if facts.text.to_ascii_lowercase().contains("autoupdate=registry") => {}
         None => {
             let message = format!("`{}` can be a different image every day", image.reference);
-            let hit = Hit::new("image-latest", line, message);
-            found.hit(match tag_variable(facts.line(line)) {
-                Some(variable) => hit.about(variable),
-                None => hit,
-            });
+            found.add("image-latest", line, message);
         }
         Some(_) if has_advice || is_trial(facts, image) => {}
         Some(tag) => {
@@ -146,13 +142,6 @@ fn general(
             );
         }
     }
-}
-
-/// Returns the variable that contains the tag of an image: `${TAG:-latest}`. Its default is one
-/// decision for all images that use it.
-fn tag_variable(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once(":${")?;
-    rest.split_once('}').map(|(inside, _)| inside)
 }
 
 /// Returns whether a script starts a release of a distribution for one command: `docker run --rm

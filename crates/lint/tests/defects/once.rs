@@ -23,15 +23,21 @@ fn the_same_subject_is_one_finding_that_names_the_other_lines() {
     let clones = format!(
         "{base}RUN git clone https://h.example/a /a\nRUN git clone https://h.example/a /b\nRUN git clone https://h.example/c /c\n"
     );
-    assert_eq!(lines("clone-unpinned", "Dockerfile", &clones), [(2, vec![3]), (4, vec![])]);
+    assert_eq!(lines("clone-unpinned", "Dockerfile", &clones), [(2, vec![3, 4])]);
     let packages = format!("{base}RUN pip install torch\nRUN pip install vllm\n");
     assert_eq!(lines("index-unpinned", "Dockerfile", &packages), [(2, vec![3])]);
     let images =
         "services:\n  a:\n    image: docker.io/a/b:latest\n  c:\n    image: docker.io/a/b:latest\n";
     assert_eq!(lines("image-latest", "compose.yml", images), [(3, vec![5])]);
-    // One variable decides for several images; another image is another decision.
-    let tags = "services:\n  a:\n    image: docker.io/a/b:${TAG:-latest}\n  c:\n    image: docker.io/a/c:${TAG:-latest}\n  d:\n    image: docker.io/a/d:latest\n";
-    assert_eq!(lines("image-latest", "compose.yml", tags), [(3, vec![5]), (7, vec![])]);
+    // The same mistake in several images is one remark; another mistake is another one.
+    let tags = "services:\n  a:\n    image: docker.io/a/b:${TAG:-latest}\n  c:\n    image: docker.io/a/c:latest\n  d:\n    image: docker.io/a/d:alpha\n";
+    assert_eq!(lines("image-latest", "compose.yml", tags), [(3, vec![5])]);
+    assert_eq!(lines("image-unpinned", "compose.yml", tags), [(7, vec![])]);
+    let downloads = format!(
+        "{base}RUN curl -O https://h.example/a.deb\nRUN curl -O https://h.example/b.deb\nRUN curl https://h.example/c.sh | bash\n"
+    );
+    let found = lines("download-unchecked", "Dockerfile", &downloads);
+    assert_eq!(found, [(2, vec![3]), (4, vec![])]);
 }
 
 #[test]
@@ -233,4 +239,12 @@ fn the_build_of_an_image_has_no_old_key() {
 fn another_compose_file_of_the_folder_may_complete_a_service() {
     let text = "services:\n  a:\n    environment: [A=1]\n  c:\n    environment: [A=1]\n";
     assert_eq!(in_folder("compose-reference", "compose.gpu.yml", text), [4]);
+}
+
+#[test]
+fn a_file_for_a_product_does_not_imitate_it() {
+    let own = "# RX 580, gfx803; gfx900 is another one\nFROM docker.io/a/b@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=8.0.3\n";
+    expect("hsa-override-other", NONE, &[("Dockerfile", own, &[])]);
+    let other = "# RX 9070\nFROM docker.io/a/b@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=8.0.3\n";
+    expect("hsa-override-other", NONE, &[("Dockerfile", other, &["3 error"])]);
 }
