@@ -36,7 +36,7 @@ struct OneFinding {
     /// The line; the first line is 1.
     line: usize,
     /// Other lines with the same defect.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     also: Vec<usize>,
     /// The rule.
     rule: &'static str,
