@@ -1,6 +1,7 @@
 //! The facts in a file of any kind: variables, images, commands, packages.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use crate::dockerfile::{self, Instruction};
 use crate::shell::{self, Document, Missing, Scope, Script, Setting, ShellCommand, UNKNOWN, Word};
@@ -63,6 +64,8 @@ pub struct Facts<'t> {
     rows: Vec<&'t str>,
     instructions: OnceCell<Vec<Instruction>>,
     names_root: OnceCell<bool>,
+    /// The lines that set variables which nothing reads; `rules::unread` finds them.
+    pub(crate) unread: OnceCell<BTreeSet<usize>>,
     /// The variables it sets.
     pub settings: Vec<Setting>,
     /// The images it refers to.
@@ -190,6 +193,7 @@ impl<'t> Facts<'t> {
             rows: text.lines().collect(),
             instructions: OnceCell::new(),
             names_root: OnceCell::new(),
+            unread: OnceCell::new(),
             settings: Vec::new(),
             images: Vec::new(),
             containers: Vec::new(),

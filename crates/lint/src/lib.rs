@@ -17,6 +17,7 @@ mod compose;
 mod containers;
 pub mod data;
 mod dockerfile;
+mod duplicates;
 mod facts;
 pub mod forms;
 mod kubernetes;
@@ -38,7 +39,7 @@ mod usage;
 mod workflows;
 mod yaml;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ::pins::Pins;
 pub use data::{Evidence, Rule, Severity, rule, rules};
@@ -56,6 +57,11 @@ pub struct Finding {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
+    /// Other lines with the same defect, sorted.
+    pub also: Vec<usize>,
+    /// What the finding is about, if the rule names it: findings of a rule about one subject are one
+    /// finding.
+    pub(crate) subject: Option<String>,
     /// The problem, with the value in backticks.
     pub message: String,
     /// What to do instead.
@@ -108,6 +114,11 @@ pub trait Exists: std::fmt::Debug {
         None
     }
 
+    /// Returns the path of `file`, from the name of the repository's folder on.
+    fn place(&self, _file: &str) -> Option<String> {
+        None
+    }
+
     /// Returns the text of the file `path` of the build context of the Dockerfile `file`: the folder
     /// of the Dockerfile, or a folder above it.
     fn in_context(&self, file: &str, path: &str) -> Option<String> {
@@ -122,7 +133,10 @@ pub fn check(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
 
 /// Returns the findings in a file that has been read, in the order of its lines.
 pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
-    let (file, text) = (facts.file, facts.text);
+    let (file, text, kind) = (facts.file, facts.text, facts.kind);
+    if let Some(place) = context.exists.and_then(|exists| exists.place(file)) {
+        facts.target.add_place(&place);
+    }
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Compose) {
         compose::extend(&mut facts, exists);
         compose::complete(&mut facts, exists);
@@ -137,7 +151,7 @@ pub fn check_facts(mut facts: Facts<'_>, context: Context<'_>) -> Vec<Finding> {
     if let Some(exists) = context.exists.filter(|_| facts.kind == Kind::Dockerfile) {
         together(file, text, context, exists, &mut all);
     }
-    in_order(all.all, text)
+    in_order(all.all, text, kind)
 }
 
 /// Adds the findings of a Dockerfile that only its lists of requirements together with its commands
@@ -197,59 +211,29 @@ pub fn check_pins(
 ) -> Vec<Finding> {
     let mut all = Findings { only: Some(rules), ..Findings::new(file) };
     rules::check_pins(pins, text, context, &mut all);
-    in_order(all.all, text)
+    in_order(all.all, text, Kind::Pins)
 }
 
-/// The rule for services without a login.
-const OPEN: &str = "service-open";
+/// Folders with tests, which may use what is newest, and with scripts for machines that run tests.
+const TESTS: [&str; 8] =
+    ["test", "tests", "e2e", "ci", ".ci", ".buildkite", "integration-tests", "tests-unit"];
 
-/// Rules whose findings with the same message are reported at the first line only.
-const ONCE: [&str; 4] =
-    ["conda-terms", "hsa-override-identity", "model-unpinned", "variable-without-effect"];
+/// Returns whether a file is in a folder with tests.
+fn is_for_tests(file: &str) -> bool {
+    file.split('/').rev().skip(1).any(|folder| TESTS.contains(&folder))
+}
 
-/// The rule for image names without a registry.
-const SHORT_NAME: &str = "image-short-name";
-
-/// Sorts findings by line, and drops those that the file allows.
-fn in_order(mut found: Vec<Finding>, text: &str) -> Vec<Finding> {
+/// Drops the findings that the file allows, reports each defect once, and sorts the findings.
+fn in_order(mut found: Vec<Finding>, text: &str, kind: Kind) -> Vec<Finding> {
     if found.is_empty() {
         return found;
     }
     let lines: Vec<&str> = text.lines().collect();
-    found.retain(|finding| !is_allowed(&lines, finding));
-    // Any other finding about the image is more useful than the one about its short name.
-    let is_image = |one: &&Finding| one.rule.id.starts_with("image-") && one.rule.id != SHORT_NAME;
-    let images: BTreeSet<usize> = found.iter().filter(is_image).map(|one| one.line).collect();
-    found.retain(|one| one.rule.id != SHORT_NAME || !images.contains(&one.line));
-    // One finding about an open service is enough for a line: the most severe one.
-    let open = |one: &Finding| (one.rule.id == OPEN).then_some((one.severity, one.message.clone()));
-    let mut worst: BTreeMap<usize, (Severity, String)> = BTreeMap::new();
-    for (line, own) in found.iter().filter_map(|one| Some((one.line, open(one)?))) {
-        let first = worst.entry(line).or_insert_with(|| own.clone());
-        if own.0 < first.0 {
-            *first = own;
-        }
-    }
-    found.retain(|one| open(one).is_none_or(|own| worst.get(&one.line) == Some(&own)));
-    // Whether PyTorch reads an option does not matter if it conflicts with another one.
-    let conflicts: Vec<usize> = found
-        .iter()
-        .filter(|one| one.rule.id == "allocator-conflict")
-        .map(|one| one.line)
-        .collect();
-    found.retain(|one| one.rule.id != "variable-without-effect" || !conflicts.contains(&one.line));
-    let key = |one: &Finding| (one.line, one.rule.id.as_str(), one.message.clone(), one.severity);
-    found.sort_by_key(key);
-    found.dedup_by(|one, other| {
-        one.line == other.line && one.rule.id == other.rule.id && one.message == other.message
-    });
-    // A value that a file repeats has one cause.
-    let mut said: BTreeSet<String> = BTreeSet::new();
-    found.retain(|one| {
-        !ONCE.contains(&one.rule.id.as_str())
-            || said.insert(format!("{} {}", one.rule.id, one.message))
-    });
-    found
+    let is_test = matches!(kind, Kind::Shell | Kind::Requirements) && is_for_tests(&found[0].file);
+    found.retain(|one| !is_allowed(&lines, one) && !(is_test && one.rule.except_tests));
+    let is_comment =
+        |line: usize| lines.get(line.saturating_sub(1)).is_some_and(|text| kind.is_comment(text));
+    duplicates::once(found, is_comment)
 }
 
 /// Returns the finding for a file that is not UTF-8 text; `line` is the first line that is not
@@ -289,18 +273,25 @@ pub(crate) struct Hit<'r> {
     help: Option<String>,
     severity: Option<Severity>,
     evidence: Option<Evidence>,
+    subject: Option<String>,
 }
 
 impl<'r> Hit<'r> {
     /// Creates a violation with the rule's own advice, severity and source.
     pub(crate) fn new(rule: &'r str, line: usize, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { rule, line, message, help: None, severity: None, evidence: None }
+        Self { rule, line, message, help: None, severity: None, evidence: None, subject: None }
     }
 
     /// Replaces the advice.
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
+    }
+
+    /// Names what the violation is about: a repository, an image, a release. The violations of the
+    /// rule about one subject are one finding.
+    pub(crate) fn about(self, subject: impl Into<String>) -> Self {
+        Self { subject: Some(subject.into()), ..self }
     }
 
     /// Lowers the severity.
@@ -363,7 +354,7 @@ impl<'a> Findings<'a> {
     /// Adds a violation. Its rule always exists: the data reader checks the rules in rows, and a
     /// test checks the rules in the code.
     pub(crate) fn hit(&mut self, hit: Hit<'_>) {
-        let Hit { rule: id, line, message, help, severity, evidence } = hit;
+        let Hit { rule: id, line, message, help, severity, evidence, subject } = hit;
         if !self.wants(id) {
             return;
         }
@@ -375,6 +366,8 @@ impl<'a> Findings<'a> {
             severity: severity.map_or(rule.severity, |most| most.max(rule.severity)),
             file: self.file.to_owned(),
             line: line.max(1),
+            also: Vec::new(),
+            subject,
             message,
             help: help.unwrap_or_else(|| rule.advice.clone()),
             evidence: evidence.unwrap_or_else(|| rule.evidence.clone()),

@@ -35,6 +35,9 @@ struct OneFinding {
     file: String,
     /// The line; the first line is 1.
     line: usize,
+    /// Other lines with the same defect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also: Vec<usize>,
     /// The rule.
     rule: &'static str,
     /// Its severity here: error, warning or information. It can differ from that of the rule.
@@ -67,6 +70,7 @@ impl LintFindings {
         let one = |finding: &Finding| OneFinding {
             file: finding.file.clone(),
             line: finding.line,
+            also: finding.also.clone(),
             rule: &finding.rule.id,
             severity: finding.severity.name(),
             message: finding.message.clone(),
@@ -110,8 +114,11 @@ pub(crate) fn source(evidence: &Evidence) -> String {
 /// Returns the findings as text. `files` is the number of files that were checked.
 pub fn page(found: &[Finding], files: usize) -> Page {
     let mut page = Page::default();
-    for Finding { rule, severity, file, line, message, help, evidence } in found {
+    for Finding { rule, severity, file, line, message, help, evidence, also, .. } in found {
         page.line(format_args!("{file}:{line}: {}: {message} [{}]", severity.name(), rule.id));
+        if !also.is_empty() {
+            page.line(format_args!("    also in {}", lines(also)));
+        }
         page.line(format_args!("    {}", rule.fact));
         page.line(format_args!("    help: {help}"));
         page.line(format_args!("    source: {}", source(evidence)));
@@ -130,6 +137,16 @@ pub fn page(found: &[Finding], files: usize) -> Page {
     page
 }
 
+/// Returns line numbers as text: `line 3`, `lines 3, 5 and 9`.
+pub(crate) fn lines(numbers: &[usize]) -> String {
+    let all: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    match all.split_last() {
+        Some((last, [])) => format!("line {last}"),
+        Some((last, others)) => format!("lines {} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// Returns the lines that annotate the files in the log of a workflow.
 pub fn annotations(found: &[Finding]) -> String {
     annotations::lines(found.iter().map(|finding| Annotation {
@@ -141,7 +158,12 @@ pub fn annotations(found: &[Finding]) -> String {
         file: &finding.file,
         line: finding.line,
         title: finding.rule.id.clone(),
-        message: format!("{}; {}", finding.message, finding.help),
+        message: match &*finding.also {
+            [] => format!("{}; {}", finding.message, finding.help),
+            also => {
+                format!("{} (also in {}); {}", finding.message, lines(also), finding.help)
+            }
+        },
     }))
 }
 

@@ -48,7 +48,7 @@ fn rule(rule: &Rule) -> Value {
 /// Returns a finding as SARIF describes it.
 fn result(finding: &Finding) -> Value {
     let index = rules().iter().position(|rule| rule.id == finding.rule.id);
-    json!({
+    let mut value = json!({
         "ruleId": finding.rule.id,
         "ruleIndex": index,
         "level": level(finding.severity),
@@ -58,11 +58,21 @@ fn result(finding: &Finding) -> Value {
             "checked": finding.evidence.checked,
         },
         "message": { "text": format!("{}; {}", finding.message, finding.help) },
-        "locations": [{ "physicalLocation": {
-            "artifactLocation": { "uri": uri(&finding.file) },
-            "region": { "startLine": finding.line },
-        }}],
-    })
+        "locations": [location(&finding.file, finding.line)],
+    });
+    if !finding.also.is_empty() {
+        let others = finding.also.iter().map(|line| location(&finding.file, *line));
+        value["relatedLocations"] = others.collect();
+    }
+    value
+}
+
+/// Returns a line of a file as SARIF describes it.
+fn location(file: &str, line: usize) -> Value {
+    json!({ "physicalLocation": {
+        "artifactLocation": { "uri": uri(file) },
+        "region": { "startLine": line },
+    }})
 }
 
 /// Returns a path as a URI reference (RFC 3986).

@@ -57,7 +57,7 @@ impl Target {
             }
             named.extend(targets.into_iter().filter(|_| !is_list));
         }
-        let is_product = |row: &&GpuRow| row.words.iter().any(|word| lower.contains(word.as_str()));
+        let is_product = |row: &&GpuRow| row.words.iter().any(|word| names_product(&lower, word));
         let products: BTreeSet<GpuTarget> =
             data().gpus.iter().filter(is_product).map(|row| row.target.clone()).collect();
         named.extend(products.iter().cloned());
@@ -74,11 +74,21 @@ impl Target {
             |gpu: &&GpuTarget| named.contains(*gpu) && !elsewhere.contains(*gpu) && !is_judged(gpu);
         let built = imitated.iter().filter(is_built).cloned().collect();
         if named.len() > 1 {
-            for gpu in imitated.iter().filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
+            // A file for a product does not imitate that product.
+            let is_product = |gpu: &&GpuTarget| products.contains(*gpu);
+            let others = imitated.iter().filter(|gpu| !is_product(gpu));
+            for gpu in others.filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
                 named.remove(gpu);
             }
         }
         Self { named, imitated, is_doubted, built }
+    }
+
+    /// Adds the GPU that the folders of a file name, if the file itself names none.
+    pub(crate) fn add_place(&mut self, place: &str) {
+        if self.named.is_empty() {
+            self.named = Self::read(place, "").named;
+        }
     }
 
     /// Returns the GPU that the caller names, else the only one that the file names, else the
@@ -117,6 +127,12 @@ impl Target {
     /// Returns whether the file names or imitates one of these GPUs.
     pub(crate) fn names(&self, gpus: &[GpuTarget]) -> bool {
         gpus.iter().any(|gpu| self.named.contains(gpu) || self.imitated.contains(gpu))
+    }
+
+    /// Returns those of some GPUs that the file names, for messages.
+    pub(crate) fn named_of(&self, gpus: &[GpuTarget]) -> String {
+        let own = gpus.iter().filter(|gpu| self.named.contains(*gpu)).map(GpuTarget::as_str);
+        own.collect::<Vec<_>>().join(" and ")
     }
 
     /// Returns whether an override imitates a GPU that is not one of the file's products, but whose
@@ -187,6 +203,19 @@ impl Target {
         let is = |gpu: &GpuTarget| GfxVersion::of_target(gpu) == Some(version);
         self.is_own(version, context) && (context.gpu.is_some() || self.named.iter().all(is))
     }
+}
+
+/// Returns whether a text in lower case contains the name of a product. A letter after a number is
+/// part of the name: an RX 6800M is another GPU than an RX 6800.
+fn names_product(lower: &str, word: &str) -> bool {
+    lower.match_indices(word).any(|(at, _)| {
+        let mut after = lower[at + word.len()..].chars();
+        let is_number = word.ends_with(|c: char| c.is_ascii_digit());
+        let is_mobile = is_number
+            && matches!(after.next(), Some('m' | 's'))
+            && !after.next().is_some_and(|c| c.is_ascii_alphanumeric());
+        !is_mobile
+    })
 }
 
 /// Returns the targets that a line in lower case names.

@@ -62,7 +62,23 @@ fn findings(file: &str, text: &str) -> Vec<Finding> {
     findings_in(file, text, Context { project_gpu: Some(&gpu), ..Context::default() })
 }
 
+/// Returns the findings in a file, one for each line that they name.
 fn findings_in(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for one in merged(file, text, context) {
+        for line in &one.also {
+            let mut other = one.clone();
+            other.line = *line;
+            all.push(other);
+        }
+        all.push(one);
+    }
+    all.sort_by_key(|one| one.line);
+    all
+}
+
+/// Returns the findings in a file, one for each defect.
+fn merged(file: &str, text: &str, context: Context<'_>) -> Vec<Finding> {
     let compat = compat();
     let exists = context.exists.or(Some(&Folder));
     check(

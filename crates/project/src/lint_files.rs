@@ -149,6 +149,13 @@ impl Exists for Folder<'_> {
         self.read_in(file.parent().unwrap_or(self.here), path)
     }
 
+    fn place(&self, file: &str) -> Option<String> {
+        let full = self.here.join(file).canonicalize().ok()?;
+        let beside = full.parent()?;
+        let top = beside.ancestors().find(|folder| folder.join(".git").exists())?;
+        full.strip_prefix(top.parent()?).ok().map(|path| path.display().to_string())
+    }
+
     fn in_context(&self, file: &str, path: &str) -> Option<String> {
         let full = self.here.join(file);
         let beside = full.parent().unwrap_or(self.here);

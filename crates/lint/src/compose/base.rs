@@ -40,7 +40,8 @@ pub(crate) fn complete(facts: &mut Facts<'_>, exists: &dyn Exists) {
     let [text] = texts.as_slice() else { return };
     let base = Facts::read("compose.yml", text);
     if is_named || has_profile_name(own) {
-        facts.problems.extend(undefined(services, &base));
+        let others = exists.compose_files(facts.file);
+        facts.problems.extend(undefined(services, &base, &others));
     }
     facts.problems.extend(built(services, text));
     facts.problems.extend(nvidia(&root, services, text, &base));
@@ -141,17 +142,20 @@ fn named_bases(text: &str, own: &str) -> Vec<String> {
     names.filter(|name| *name != own).map(str::to_owned).collect()
 }
 
-/// Returns the services that have neither an image nor a build in either of the two files.
-fn undefined(services: &Node, base: &Facts<'_>) -> Vec<Problem> {
-    let known: BTreeSet<&str> = base
-        .containers
-        .iter()
-        .filter_map(|one| Some(one.service.as_ref()?.text.as_str()))
-        .collect();
+/// Returns the services that have neither an image nor a build in either of the two files, nor in
+/// one of the others of the folder, with which the file can also be used.
+fn undefined(services: &Node, base: &Facts<'_>, others: &[String]) -> Vec<Problem> {
+    let mut known: BTreeSet<String> =
+        base.containers.iter().filter_map(|one| Some(one.service.as_ref()?.text.clone())).collect();
+    for root in others.iter().flat_map(|text| yaml::documents(text).into_iter().next()) {
+        let whole = root.get("services").map_or(&[][..], Node::entries).iter();
+        let whole = whole.filter(|(_, service)| !is_partial(service));
+        known.extend(whole.filter_map(|(name, _)| Some(name.text()?.to_owned())));
+    }
     let has_more = base.text.lines().any(|line| line.starts_with("include:"));
     let parts = services.entries().iter().filter(|(_, service)| is_partial(service) && !has_more);
     let missing = parts.filter_map(|(name, _)| Some((name.text()?, name.line)));
-    let missing = missing.filter(|(name, _)| !known.contains(name) && *name != "<<");
+    let missing = missing.filter(|(name, _)| !known.contains(*name) && *name != "<<");
     missing
         .map(|(name, line)| {
             let message = format!(

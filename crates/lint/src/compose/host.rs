@@ -126,7 +126,7 @@ const READERS: [&str; 17] = [
 /// Checks for a service with a published port that gets the whole home folder, or all files.
 fn homes(service: &Node, problems: &mut Vec<Problem>) {
     let ports = service.get("ports").map_or(&[][..], Node::items);
-    let image = service.get("image").and_then(Node::text).unwrap_or_default();
+    let image = service.get("image").and_then(Node::text).unwrap_or_default().to_ascii_lowercase();
     if !ports.iter().any(|port| is_published(port)) || READERS.iter().any(|one| image.contains(one))
     {
         return;

@@ -143,9 +143,9 @@ pub(super) fn check(services: &Node, name: &Node, service: &Node, problems: &mut
         let needed_image = needed_image.unwrap_or_default();
         let path = rules::image_path(&needed_image);
         let is_database = DATABASES.contains(&path);
-        let is_model = MODELS.iter().any(|part| path.starts_with(part));
+        // Most programs ask a model server only when they have a request.
         let is_client = path == "ollama/ollama" && CLIENTS.iter().any(|one| command.contains(one));
-        if !(is_client || (is_database || is_model) && !is_patient) {
+        if !(is_client || is_database && !is_patient) {
             continue;
         }
         let what = if is_database { "accepts connections" } else { "answers" };

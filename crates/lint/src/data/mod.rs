@@ -74,6 +74,17 @@ pub struct Evidence {
     pub checked: String,
 }
 
+/// What one finding of a rule, the worst, is enough for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Once {
+    /// A line, and the messages that differ only in names.
+    Line,
+    /// The messages that differ only in names.
+    Kind,
+    /// A file.
+    File,
+}
+
 /// A rule.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -89,6 +100,12 @@ pub struct Rule {
     pub fact: String,
     /// What to do instead.
     pub advice: String,
+    /// For what one finding is enough; `None` if each message is a defect of its own.
+    pub once: Option<Once>,
+    /// Whether the rule does not apply to scripts and lists in folders with tests.
+    pub except_tests: bool,
+    /// Patterns of rules: if one of them reports the same line, this rule does not.
+    pub yields_to: Vec<String>,
     /// The source.
     pub evidence: Evidence,
 }

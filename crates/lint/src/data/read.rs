@@ -14,7 +14,7 @@ use super::contents::{
 };
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
-    NeverRow, OllamaRow, OverrideRow, Part, Place, ReaderRow, RocmRow, Row, Rule, SectionRow,
+    NeverRow, OllamaRow, Once, OverrideRow, Part, Place, ReaderRow, RocmRow, Row, Rule, SectionRow,
     Severity, ValueForm, VariableRow, WheelRow, WordRow,
 };
 
@@ -220,6 +220,9 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
     let title = table.required(report, "title", "title = \"the tag moves\"", line);
     let fact = table.required(report, "fact", "fact = \"A tag can be moved.\"", line);
     let advice = table.required(report, "advice", "advice = \"pin the digest\"", line);
+    let once = table.optional(report, "once", once);
+    let except_tests = table.flag(report, "except-tests");
+    let yields_to = table.texts(report, "yields-to", "image-*", line);
     let evidence = named.required_evidence(report);
     Ok(Rule {
         id: named.name.to_owned(),
@@ -228,6 +231,9 @@ fn read_rule(report: &mut Report<'_>, named: &Named<'_>) -> Result<Rule, Reporte
         title: title?,
         fact: fact?,
         advice: advice?,
+        once: once?,
+        except_tests: except_tests?,
+        yields_to: yields_to?,
         evidence: evidence?,
     })
 }
@@ -551,6 +557,15 @@ fn severity(text: &str) -> Result<Severity, Wrong> {
         .into_iter()
         .find(|severity| severity.name() == text)
         .ok_or_else(|| choice("a severity", text, &["error", "warning", "information"]))
+}
+
+fn once(text: &str) -> Result<Once, Wrong> {
+    match text {
+        "line" => Ok(Once::Line),
+        "kind" => Ok(Once::Kind),
+        "file" => Ok(Once::File),
+        _ => Err(choice("a part of a file", text, forms::PARTS)),
+    }
 }
 
 fn place(text: &str) -> Result<Place, Wrong> {

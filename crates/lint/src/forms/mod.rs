@@ -6,7 +6,7 @@ mod names;
 use pins::form::{Form, Key, Kind};
 
 pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, PYTHON, RELEASE};
-pub use names::{BASE, GPU, KNOWN_NAMES, OLLAMA, READER, SECTION};
+pub use names::{BASE, DUPLICATES, GPU, KNOWN_NAMES, OLLAMA, PARTS, READER, SECTION};
 
 /// `versions/lint.toml`.
 pub const LINT: Form = Form::of(
@@ -282,6 +282,7 @@ pub const RULE: Form = Form::of(
             ),
             Key::required("advice", Kind::Text, "What to do.", "advice = \"pin the digest\""),
         ],
+        DUPLICATES,
         EVIDENCE_OF_RULE,
     ],
 );

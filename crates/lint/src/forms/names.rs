@@ -1,8 +1,39 @@
-//! The forms of lists of names.
+//! The forms of lists of names, and the keys that decide which findings are duplicates.
 
 use pins::form::{Form, Key, Kind};
 
 use super::EVIDENCE;
+
+/// The parts of a file for which one finding can be enough.
+pub const PARTS: &[&str] = &["line", "kind", "file"];
+
+/// The keys of a rule that decide which of its findings are one defect.
+pub const DUPLICATES: &[Key] = &[
+    Key::optional(
+        "once",
+        Kind::OneOf(PARTS),
+        "What one finding of the rule is enough for: `file`, or `kind`, all messages that differ only \
+         in names and addresses; `line` is the same, and also means that the worst finding of a line \
+         is enough. The finding names the other lines.",
+        "one finding for each message",
+        "once = \"file\"",
+    ),
+    Key::optional(
+        "except-tests",
+        Kind::Flag,
+        "Whether the rule does not apply to scripts and lists in folders with tests, which may use \
+         what is newest.",
+        "`false`",
+        "except-tests = true",
+    ),
+    Key::optional(
+        "yields-to",
+        Kind::Texts,
+        "Patterns of other rules. If one of them reports the same line, this rule does not.",
+        "none",
+        "yields-to = [\"image-*\"]",
+    ),
+];
 
 /// Variables that programs read.
 pub const KNOWN_NAMES: Form = Form::of(

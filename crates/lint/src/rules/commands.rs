@@ -392,7 +392,8 @@ pub(super) fn is_at_commit(word: &str) -> bool {
 fn patches(facts: &Facts<'_>, words: &[&str], line: usize, found: &mut Findings<'_>) {
     let all = words.join(" ");
     // Scripts often edit the list in vLLM's CMakeLists.txt by matching its targets, not its name.
-    let edits_list = all.contains("gfx") && all.contains("CMakeLists.txt");
+    let edits_list = ["gfx", "CMakeLists.txt"].iter().all(|text| all.contains(text))
+        && !all.contains("AOTRITON");
     // `grep -q gfx1151 CMakeLists.txt || sed …` edits only releases without it.
     let is_guarded = || {
         facts.commands.iter().any(|other| {

@@ -1,8 +1,9 @@
 //! Rules for the options of containers: devices, groups, isolation.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use super::{addresses, for_gpu, health, images};
+use super::{addresses, for_gpu, health, images, rocm};
 use crate::data::{ContainerRow, data, matches_any};
 use crate::facts::{Container, Kind};
 use crate::shell::{UNKNOWN, Word};
@@ -13,6 +14,9 @@ const EXAMPLES: [&str; 3] = ["container-unconfined", "ipc-shared", "network-shar
 
 /// The rule for services without a login.
 const OPEN: &str = "service-open";
+
+/// The rule for numbers of devices, which users can change if they are the value of a variable.
+const NUMBER: &str = "device-number";
 
 /// The rule for data outside of volumes, which tests do not keep.
 const LOST: &str = "data-lost";
@@ -38,6 +42,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     group_numbers(facts, found);
     group_settings(facts, found);
     let mut seen: BTreeSet<(&str, usize, String)> = BTreeSet::new();
+    // AMD recommends `seccomp=unconfined` for machines with several GPUs.
+    let has_several = LazyCell::new(|| names_several(facts));
     for single in &facts.containers {
         let merged = single.merged();
         let container = merged.as_ref().unwrap_or(single);
@@ -53,7 +59,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             // Several rows can describe the same service.
             let key = (row.row.rule.as_str(), option.line, option.text.clone());
             let is_again = row.row.rule == OPEN && !seen.insert(key);
-            let is_test = row.row.rule == LOST && facts.file.contains("test");
+            let is_test = row.row.rule == LOST && facts.file.contains("test")
+                || option.text.contains("seccomp") && *has_several;
             if is_again || is_test || is_part(facts, row, single, context) {
                 continue;
             }
@@ -67,12 +74,46 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             let hit = Hit::new(&row.row.rule, option.line, message).of(&row.row);
             // Commands in comments are examples; nothing runs them as they are.
             let own = facts.line(option.line);
-            let is_example = facts.kind.is_comment(own) && EXAMPLES.contains(&&*row.row.rule);
+            let is_example = facts.kind.is_comment(own) && EXAMPLES.contains(&&*row.row.rule)
+                || row.row.rule == NUMBER && own.contains("${");
             if let Some(hit) = for_gpu(hit, sure).filter(|_| !is_example) {
                 found.hit(hit);
             }
         }
     }
+}
+
+/// Options and variables with the number of GPUs that a program uses, in lower case.
+const COUNTS: [&str; 9] = [
+    "--gpus",
+    "--num-gpus",
+    "--tp",
+    "data-parallel-size",
+    "gpus_per_node",
+    "nproc-per-node",
+    "nproc_per_node",
+    "tensor-parallel-size",
+    "tensor_parallel_size",
+];
+
+/// Variables that choose GPUs, in lower case.
+const CHOICES: [&str; 3] = ["cuda_visible_devices", "hip_visible_devices", "rocr_visible_devices"];
+
+/// Returns whether a file is for a machine with several GPUs: it names AMD's GPUs for servers, or a
+/// program that uses more than one.
+fn names_several(facts: &Facts<'_>) -> bool {
+    let lower = facts.code.to_ascii_lowercase();
+    let value = |(at, name): (usize, &str)| -> String {
+        let rest = lower[at + name.len()..].trim_start_matches([' ', '=', ':', '"', '\'', '\n']);
+        rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect()
+    };
+    let is_many = |text: String| text.parse::<u32>().is_ok_and(|count| count > 1);
+    let counts = || COUNTS.iter().any(|name| lower.match_indices(name).map(value).any(is_many));
+    let chooses = || {
+        let all = |name: &&str| lower.match_indices(*name).map(value).any(|one| one.contains(','));
+        CHOICES.iter().any(|name| all(name))
+    };
+    rocm::named_server(facts) || counts() || chooses()
 }
 
 /// Returns the keys of Quadlet that start with a text, or else the one that is most similar to it.

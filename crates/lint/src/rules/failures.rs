@@ -1,14 +1,15 @@
 //! Rules for commands whose failure nothing notices: `;` and `|| true` in a `RUN`, scripts that go on,
 //! loops that wait for a server which has ended.
 
+use super::listeners::is_in_image;
 use super::stages::{by_instruction, commands_of, parts};
 use super::traps::is_for_source;
 use crate::dockerfile::Instruction;
 use crate::python::is_pip;
 use crate::shell::{Operator, ShellCommand};
-use crate::{Facts, Findings, Hit, Kind, Severity};
+use crate::{Context, Facts, Findings, Hit, Kind, Severity};
 
-pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
+pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     pulls(facts, found);
     match facts.kind {
         Kind::Dockerfile => {
@@ -33,7 +34,10 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             endless(facts, found);
             endless_in_documents(facts, found);
             asleep(facts, found);
-            overwrites(facts, found);
+            // The build of an image starts without the file.
+            if !is_in_image(facts, context) {
+                overwrites(facts, found);
+            }
         }
         Kind::Compose | Kind::Manifest => {
             endless(facts, found);

@@ -117,7 +117,7 @@ fn general(
     if !has_registry && !has_digest && !is_for_kubernetes && !has_advice {
         let full = if path.contains('/') { path.to_owned() } else { format!("library/{path}") };
         found.add_with(
-            crate::SHORT_NAME,
+            "image-short-name",
             line,
             format!("`{}` has no registry", image.reference),
             format!("write `docker.io/{full}` if you mean Docker Hub"),
@@ -130,11 +130,8 @@ fn general(
         // The finding about automatic updates says it.
         None if facts.text.to_ascii_lowercase().contains("autoupdate=registry") => {}
         None => {
-            found.add(
-                "image-latest",
-                line,
-                format!("`{}` can be a different image every day", image.reference),
-            );
+            let message = format!("`{}` can be a different image every day", image.reference);
+            found.add("image-latest", line, message);
         }
         Some(_) if has_advice || is_trial(facts, image) => {}
         Some(tag) => {

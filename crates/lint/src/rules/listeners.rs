@@ -54,15 +54,11 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
     let is_elsewhere = || {
         let lower = facts.code.to_ascii_lowercase();
-        let in_image = |file: &&str| {
-            let text = context.exists.and_then(|files| files.text(facts.file, file));
-            text.is_some_and(|text| text.to_ascii_lowercase().contains(&name))
-        };
         let path = facts.file.to_ascii_lowercase();
         name.contains("entrypoint")
             || PLACES.iter().any(|place| path.contains(place))
             || ELSEWHERE.iter().any(|text| lower.contains(text))
-            || IMAGES.iter().any(in_image)
+            || is_in_image(facts, context)
     };
     let mut open = facts.commands.iter().filter(|one| !one.is_message() && listens(one));
     if let Some(command) = open.next().filter(|_| !is_elsewhere()) {
@@ -144,6 +140,17 @@ fn for_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>)
         let hit = Hit::new("service-open", setting.line, message);
         found.hit(hit.at_most(Severity::Information));
     }
+}
+
+/// Returns whether a Dockerfile beside a script, or in the folder above, names the script.
+pub(super) fn is_in_image(facts: &Facts<'_>, context: Context<'_>) -> bool {
+    let path = facts.file.to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    path.contains("docker")
+        || IMAGES.iter().any(|file| {
+            let text = context.exists.and_then(|files| files.text(facts.file, file));
+            text.is_some_and(|text| text.to_ascii_lowercase().contains(&name))
+        })
 }
 
 /// Returns whether a command starts a model server that listens on all addresses.

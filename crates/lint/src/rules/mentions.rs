@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::contradictions::{LONGEST, releases_after};
 use super::rocm::{self, Named};
+use super::unread;
 use crate::{Context, Facts, Findings, Kind};
 
 /// Rules about the age of a ROCm release.
@@ -55,11 +56,12 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if !is_kind || is_said {
         return;
     }
+    let unread = unread::lines(facts);
     let mut first: Option<(usize, String)> = None;
     let mut all: BTreeSet<String> = BTreeSet::new();
     for (line, text) in facts.lines().filter(|(_, text)| !facts.kind.is_comment(text)) {
         let lower = text.split(" # ").next().unwrap_or(text).to_ascii_lowercase();
-        if lower.len() > LONGEST || !lower.contains("rocm") {
+        if lower.len() > LONGEST || !lower.contains("rocm") || unread.contains(&line) {
             continue;
         }
         let releases = releases_after(&lower, "rocm");

@@ -67,6 +67,7 @@ mod timeouts;
 mod tracks;
 mod traps;
 mod unlocked;
+mod unread;
 mod users;
 mod variables;
 mod words;
@@ -152,7 +153,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     names::run(facts, found);
     words::run(facts, context, found);
     readers::run(facts, context, found);
-    failures::run(facts, found);
+    failures::run(facts, context, found);
     pipes::run(facts, found);
     interrupted::run(facts, found);
     surroundings::run(facts, found);

@@ -369,8 +369,8 @@ fn together(facts: &Facts<'_>, group: &Group<'_>, context: Context<'_>, found: &
         let Some(package) = package else { continue };
         let command = package.command.checked_sub(1).and_then(|at| facts.commands.get(at));
         // A version without a stamp also matches the stamped builds of an index, and pip prefers
-        // them (PEP 440, "Local version identifiers").
-        let has_index = command.is_some_and(|command| {
+        // them (PEP 440, "Local version identifiers"). The caller of a list names its index.
+        let has_index = command.is_none_or(|command| {
             command.words.iter().any(|word| {
                 matches!(&*word.text, "-i" | "-f")
                     || INDEX_OPTIONS.iter().any(|option| word.text.starts_with(option))

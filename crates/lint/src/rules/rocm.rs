@@ -6,7 +6,7 @@ use super::contradictions::releases_after;
 use super::mentions::series;
 use super::packages::rocm_of;
 use super::variables::is_in;
-use super::{for_gpu, images};
+use super::{for_gpu, images, unread};
 use crate::data::{Place, RocmRow, data};
 use crate::shell::{Scope, Setting, ShellCommand, UNKNOWN, Word};
 use crate::target::Match;
@@ -39,6 +39,8 @@ pub(super) fn judge(
         .filter(|row| row.releases.iter().any(|releases| releases.contains(&judged)));
     let is_for_any = facts.target.is_unknown(context);
     let is_for_servers = named_server(facts);
+    // The packages of the release need not be AMD's.
+    let is_vague = |row: &RocmRow| named.is_word && row.row.rule == "gpu-without-rocblas";
     let match_of = |row: &RocmRow| {
         let sure = facts.target.matches(&row.row.gpus, context);
         let is_wanted = sure != Match::No && (!row.is_certain || sure == Match::Certain);
@@ -55,7 +57,7 @@ pub(super) fn judge(
             Match::No
         }
     };
-    let mut rows = rows.map(|row| (row, match_of(row)));
+    let mut rows = rows.filter(|row| !is_vague(row)).map(|row| (row, match_of(row)));
     let Some((row, sure)) = rows.find(|(_, one)| *one != Match::No) else { return };
     // Without a known GPU, one finding for each release is enough.
     let release = if row.without_gpu { "" } else { named.release.trim_end_matches(".0") };
@@ -73,9 +75,15 @@ pub(super) fn judge(
             let hit = Hit::new(&row.row.rule, named.line, message);
             hit.help(format!("on {gpus}, {advice}"))
         }
-        None => Hit::new(&row.row.rule, named.line, named.message),
+        None => {
+            let for_them = facts.target.named_of(&row.row.gpus);
+            let says = !for_them.is_empty() && row.row.rule == "gpu-without-rocblas";
+            let end =
+                if says { format!(", and the file is for {for_them}") } else { String::new() };
+            Hit::new(&row.row.rule, named.line, format!("{}{end}", named.message))
+        }
     };
-    hit = hit.of(&row.row);
+    hit = hit.of(&row.row).about(series(named.release));
     // A pre-release is not the release that the source describes.
     if named.is_word || named.release.contains(|c: char| c.is_ascii_alphabetic()) {
         hit = hit.at_most(Severity::Warning);
@@ -89,7 +97,7 @@ pub(super) fn judge(
 const CLUSTERS: [&str; 6] = ["kokkos", "mpi4py", "mpich", "openmpi", "open-mpi", "slurm"];
 
 /// Returns whether a file names AMD's GPUs for servers, or programs for clusters: Instinct, MI300.
-fn named_server(facts: &Facts<'_>) -> bool {
+pub(super) fn named_server(facts: &Facts<'_>) -> bool {
     let lower = facts.text.to_ascii_lowercase();
     let is_cluster = CLUSTERS.iter().any(|word| lower.contains(word));
     let is_model = |(at, _): (usize, &str)| {
@@ -274,7 +282,8 @@ fn repeated_base(facts: &Facts<'_>, found: &mut Findings<'_>) {
             facts.settings.iter().filter(|one| one.is_image()).map(|one| (&*one.value, one.line)),
         )
         .collect();
-    let setting = facts.settings.iter().filter(is_own).find_map(|setting| {
+    let is_read = |one: &&Setting| is_own(one) && !unread::is_unread(facts, one);
+    let setting = facts.settings.iter().filter(is_read).find_map(|setting| {
         let own = release(&setting.value).filter(|own| *own == setting.value)?;
         let is_same = |(image, line): &&(&str, usize)| {
             images::rocm_in(image) == Some(own)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::names::GfxVersion;
 use ::pins::Releases;
 
-use super::{folder, for_gpu, images, ollama, packages, rocm, targets};
+use super::{folder, for_gpu, images, ollama, packages, rocm, targets, unread};
 use crate::containers;
 use crate::data::{Place, VariableRow, data, matches_any};
 use crate::shell::{Missing, Scope, Setting, UNKNOWN};
@@ -233,6 +233,7 @@ pub(super) fn is_own(facts: &Facts<'_>, own: &Setting, rule: &str, context: Cont
         }
         // `${NAME:-value}` is a default, which users can change.
         "password-in-file" => facts.line(*line).contains("${"),
+        "variable-renamed" => unread::reads_old_names(facts, own),
         "variable-unknown" => is_on_another() || is_in_compose(),
         "variable-without-effect" => is_in_compose(),
         "variable-build-only" => is_for_session(facts, own) || is_on_another() || is_in_compose(),
@@ -517,7 +518,7 @@ fn pinned(facts: &Facts<'_>, setting: &Setting, context: Context<'_>, found: &mu
     if value.contains(UNKNOWN) {
         return;
     }
-    if name == "ROCM_VERSION" {
+    if name == "ROCM_VERSION" && !unread::is_unread(facts, setting) {
         let message = format!("`{name}` is {value}");
         let release = value;
         let named = rocm::Named { release, line, is_series: false, is_word: false, message };
@@ -611,9 +612,19 @@ fn is_pin_name(name: &str) -> bool {
     })
 }
 
-/// The prefixes of variables that a CI service or a shell sets.
-const SYSTEM: [&str; 9] =
-    ["GITHUB_", "CI_", "GITLAB_", "RUNNER_", "BASH_", "ZSH_", "OS_", "BUILDKITE_", "JENKINS_"];
+/// The prefixes of variables that a CI service or a shell sets, or that a program reads itself.
+const SYSTEM: [&str; 10] = [
+    "GITHUB_",
+    "CI_",
+    "GITLAB_",
+    "RUNNER_",
+    "BASH_",
+    "ZSH_",
+    "OS_",
+    "BUILDKITE_",
+    "JENKINS_",
+    "TWINE_",
+];
 
 /// Checks for pins that are used, but not set by any file of the run.
 fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
@@ -627,6 +638,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     let own = |name: &String| facts.settings.iter().any(|setting| setting.name == *name);
     let others = context.defined.filter(|names| !names.iter().all(own));
     let passed = passed(facts, context);
+    let mut hits: Vec<(Hit<'_>, &str)> = Vec::new();
     for missing in &facts.missing {
         let Missing { name, line, stage, is_base } = missing;
         let is_set = facts.settings.iter().any(|setting| setting.name == *name)
@@ -649,13 +661,20 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         }
         let hit = Hit::new("undefined-pin", *line, format!("`{name}` is used, but not defined"));
         match facts.kind {
-            Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => found.hit(hit),
+            Kind::Dockerfile if *is_base || is_plain_base(facts, *stage) => hits.push((hit, name)),
             // The base image may set it.
             Kind::Dockerfile => {}
             // The caller may set it, and so may a file that `source` reads.
-            _ => found.hit(hit.at_most(Severity::Information)),
+            _ => hits.push((hit.at_most(Severity::Information), name)),
         }
     }
+    // A script that sets no pin of its own, and uses several, gets them from its caller.
+    let count = hits.iter().map(|(_, name)| *name).collect::<BTreeSet<_>>().len();
+    let is_alone = facts.kind == Kind::Shell && sources.is_empty();
+    if is_alone && count > 2 && !facts.settings.iter().any(|own| is_pin_name(&own.name)) {
+        return;
+    }
+    hits.into_iter().for_each(|(hit, _)| found.hit(hit));
 }
 
 /// Returns the words of the Dockerfiles, compose files and env files near a script: a build or a

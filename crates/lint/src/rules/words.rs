@@ -10,7 +10,7 @@ use aho_corasick::AhoCorasick;
 use pins::patterns::{required_texts, syntax};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::for_gpu;
+use super::{for_gpu, unread};
 use crate::data::{Files, Part, WordRow, data};
 use crate::shell::{ShellCommand, Word};
 use crate::target::Match;
@@ -97,6 +97,7 @@ const LONGEST: usize = 2_000;
 
 pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     let messages = message_lines(facts);
+    let unread = unread::lines(facts);
     let failures = failure_lines(facts);
     let others = found.places();
     let whole = LazyCell::new(|| without_default_branch(facts));
@@ -115,8 +116,8 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         for Candidate { row, .. } in LINES.matching(&lower) {
             let sure = facts.target.matches(&row.row.gpus, context);
             let is_message = messages.contains(&line);
-            let is_advice =
-                !failures.contains(&line) && (row.part == Part::Comments || !is_message);
+            let is_idle = is_message || unread.contains(&line);
+            let is_advice = !failures.contains(&line) && (row.part == Part::Comments || !is_idle);
             let is_other = sure == Match::Unknown && !row.without_gpu;
             if !is_file(row) || !is_advice || !applies(row, facts.kind, &lower) || is_other {
                 continue;

@@ -135,7 +135,7 @@ fn a_table_of_containers_is_read() {
         &[("a.sh", &used, &["2 information"]), ("a.sh", table, &[])];
     expect("container-unconfined", NONE, cases);
     expect("rootless-groups", NONE, &[("a.sh", &used, &["2 information"])]);
-    expect("image-unpinned", NONE, &[("a.sh", &used, &["2 warning"])]);
+    expect("image-unpinned", NONE, &[("a.sh", &used, &["2 information"])]);
 }
 
 #[test]

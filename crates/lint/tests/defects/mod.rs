@@ -21,6 +21,7 @@ mod manifests;
 mod measured;
 mod missed;
 mod moving;
+mod once;
 mod origins;
 mod probed;
 mod readers;

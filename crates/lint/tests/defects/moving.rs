@@ -28,7 +28,7 @@ fn a_workflow_runs_scripts() {
     }
     let gitlab = "build:\n  image: docker.io/a/b:1\n  script:\n    - make\n    - wget https://h.example/a.deb\n";
     expect("download-unchecked", NONE, &[(".gitlab-ci.yml", gitlab, &["5 warning"])]);
-    expect("image-unpinned", NONE, &[(".gitlab-ci.yml", gitlab, &["2 warning"])]);
+    expect("image-unpinned", NONE, &[(".gitlab-ci.yml", gitlab, &["2 information"])]);
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn a_job_may_push() {
 fn a_job_runs_in_an_image() {
     let job = |container: &str| format!("on: push\njobs:\n  a:\n    container: {container}\n");
     let cases = [
-        (job("docker.io/a/b:1"), &["4 warning"][..]),
-        (job("\n      image: docker.io/a/b:1"), &["5 warning"]),
+        (job("docker.io/a/b:1"), &["4 information"][..]),
+        (job("\n      image: docker.io/a/b:1"), &["5 information"]),
         (job("${{ matrix.image }}"), &[]),
         (job("docker.io/a/b@sha256:1"), &[]),
     ];

@@ -476,7 +476,7 @@ fn one_release_of_a_stage_is_reported_once() {
     }
     let twice =
         "# gfx1100\nARG ROCM_VERSION=6.2\nFROM docker.io/rocm/dev-ubuntu-22.04:${ROCM_VERSION}\n";
-    expect("rocm-outdated", NONE, &[("Dockerfile", twice, &["2 warning"])]);
+    expect("rocm-outdated", NONE, &[("Dockerfile", twice, &["2 information"])]);
 }
 
 #[test]
@@ -669,7 +669,7 @@ fn a_gpu_before_vega_may_have_its_own_setting() {
     expect(
         "pre-vega",
         NONE,
-        &[("a.env", &text("8.0.3"), &[]), ("a.env", &text("10.3.0"), &["2 warning"])],
+        &[("a.env", &text("8.0.3"), &[]), ("a.env", &text("10.3.0"), &["2 information"])],
     );
 }
 
@@ -680,11 +680,11 @@ fn an_image_is_reported_once() {
     expect(
         "image-unpinned",
         NONE,
-        &[("Dockerfile", twice, &["1 warning"]), ("Dockerfile", ended, &[])],
+        &[("Dockerfile", twice, &["1 information"]), ("Dockerfile", ended, &[])],
     );
     expect("base-end-of-life", NONE, &[("Dockerfile", ended, &["1 warning"])]);
     let short = "FROM golang:1 AS a\nFROM golang:1\n";
-    expect("image-unpinned", NONE, &[("Dockerfile", short, &["1 warning"])]);
+    expect("image-unpinned", NONE, &[("Dockerfile", short, &["1 information"])]);
     expect("image-short-name", NONE, &[("Dockerfile", short, &[])]);
 }
 

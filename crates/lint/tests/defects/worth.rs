@@ -12,7 +12,7 @@ fn a_tag_of_one_release_is_kept_by_its_publisher() {
     for image in usual {
         let text = format!("FROM {image}\n");
         expect("image-unpinned", NONE, &[("Dockerfile", &text, &[])]);
-        expect("image-unpinned", PROJECT, &[("Dockerfile", &text, &["1 warning"])]);
+        expect("image-unpinned", PROJECT, &[("Dockerfile", &text, &["1 information"])]);
     }
     let unpinned = [
         "docker.io/library/golang:1-alpine",
@@ -32,7 +32,7 @@ fn a_tag_of_one_release_is_kept_by_its_publisher() {
         "docker.io/rocm/vllm-dev:20251022",
         "registry.redhat.io/rhaiis/vllm-rocm-rhel9:3.2.1",
     ];
-    for (images, expected) in [(&unpinned[..], &["1 warning"][..]), (&kept[..], &[])] {
+    for (images, expected) in [(&unpinned[..], &["1 information"][..]), (&kept[..], &[])] {
         for image in images {
             let text = format!("FROM {image}\n");
             expect("image-unpinned", NONE, &[("Dockerfile", &text, expected)]);
@@ -149,7 +149,7 @@ fn the_packages_of_a_drivers_repository_need_not_be_a_driver() {
     expect(
         "rocm-outdated",
         NONE,
-        &[("Dockerfile", &driver, &["2 warning"]), ("Dockerfile", &libraries, &[])],
+        &[("Dockerfile", &driver, &["2 information"]), ("Dockerfile", &libraries, &[])],
     );
 }
 

@@ -253,7 +253,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "packages-do-not-match",
         "requirements.txt",
         2,
-        "torch==2.11.0+rocm7.14.0\ntorchaudio==2.11.0\n",
+        "torch==2.11.0+rocm7.14.0\ntorchaudio==2.11.0+rocm7.13.0\n",
     ),
     (
         "pins-invalid",
