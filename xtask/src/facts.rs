@@ -102,6 +102,12 @@ fn day(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
+/// Returns the current date, `YYYY-MM-DD`, of UTC.
+pub(crate) fn date() -> Result<String> {
+    let text = crate::run::output("date", &["--utc", "+%F"])?;
+    Ok(text.trim().to_owned())
+}
+
 fn today() -> Result<i64> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     Ok(i64::try_from(seconds / 86_400)?)

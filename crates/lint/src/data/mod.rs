@@ -3,6 +3,7 @@
 //! Start at [`Data`] and its queries. `read` parses the file.
 
 mod contents;
+pub(crate) mod distribution;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,7 @@ mod breadth;
 mod builds;
 mod classes;
 mod contents;
+mod debian;
 mod exposed;
 mod failures;
 mod fresh;
