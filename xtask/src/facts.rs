@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::run::root;
-use crate::say;
+use crate::{debian_index, say};
 
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
@@ -46,6 +46,12 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         collect(&tables, &file, "", today()?, &mut facts)?;
     }
+    let (file, date) = (debian_index::FILE, debian_index::date(project)?);
+    let date: toml::value::Datetime = date.parse().with_context(|| file.to_owned())?;
+    let date = date.date.with_context(|| file.to_owned())?;
+    let checked = day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let table = "packages".to_owned();
+    facts.push(Fact { age: today()? - checked, table, file: file.to_owned() });
     facts.retain(|fact| fact.age >= days);
     facts.sort_by(|a, b| {
         b.age.cmp(&a.age).then_with(|| (&a.file, &a.table).cmp(&(&b.file, &b.table)))

@@ -12,10 +12,10 @@
 mod bench;
 mod container;
 mod corpus;
+mod debian_index;
 mod engines;
 mod facts;
 mod gates;
-mod index;
 mod layout;
 mod nightly;
 mod reference;
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         ["corpus", "diagnose", folder] => corpus::diagnose(folder),
         ["facts"] => facts::run(&facts::OLD.to_string()),
         ["facts", days] => facts::run(days),
-        ["index", "debian"] => index::debian::run(),
+        ["index", "debian"] => debian_index::run(),
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

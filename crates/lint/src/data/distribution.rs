@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 
-/// The compressed text. `xtask/src/index/debian.rs` describes its form.
+/// The compressed text. `xtask/src/debian_index.rs` describes its form.
 const BYTES: &[u8] = include_bytes!("../../data/debian.gz");
 
 /// A test proves that the file is valid.

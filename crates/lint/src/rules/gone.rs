@@ -1,12 +1,39 @@
 //! Packages that the release of the distribution does not have.
 
+use pins::Known;
+
 use super::images::{parts as parts_of, path_and_tag, released};
 use super::programs::{is_conditional, packages};
 use super::stages::{by_instruction, commands_of, fixed_base, parent, parts};
-use crate::data::{GoneRow, ReleaseRow, data, distribution, matches_any};
+use crate::data::{Evidence, GoneRow, ReleaseRow, data, distribution, matches_any};
 use crate::dockerfile::{Instruction, instructions};
 use crate::shell::ShellCommand;
 use crate::{Context, Facts, Findings, Hit, Kind, Severity};
+
+/// How the names of packages begin that only AMD and distributions have.
+const ROCM: &str = "rocm-";
+
+/// Checks for names of packages that no source of packages for ROCm has.
+fn of_amd(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for command in facts.commands.iter().filter(|one| one.words[0].text.starts_with("apt")) {
+        let texts = command.texts();
+        let is_install = texts.contains(&"install") && command.keywords.is_empty();
+        for package in packages(&texts).filter(|_| is_install).unwrap_or_default() {
+            let plain = package.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            let is_unknown = package.starts_with(ROCM)
+                && is_name(package)
+                && !matches_any(&data().rocm_packages, plain)
+                && distribution::packages().lists_of(package).is_empty();
+            let at = command.words.iter().find(|word| word.text.starts_with(package));
+            let line = at.map_or(command.words[0].line, |word| word.line);
+            if is_unknown && !found.places().contains(&(line, "package-gone")) {
+                let message = format!("neither AMD nor the distribution has a package `{package}`");
+                let help = "install `rocm-dev` to build for ROCm, `rocm-hip-runtime` to run programs; ROCm's documentation, \"Package manager integration\", lists the packages";
+                found.hit(Hit::new("package-gone", line, message).help(help));
+            }
+        }
+    }
+}
 
 /// Texts that show that a file adds package sources of its own.
 const OTHER_SOURCES: [&str; 18] = [
@@ -35,8 +62,9 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     match facts.kind {
         Kind::Dockerfile => in_build(facts, found),
         Kind::Shell => in_script(facts, context, found),
-        _ => {}
+        _ => return,
     }
+    of_amd(facts, found);
 }
 
 /// Checks the packages that a Dockerfile installs.
@@ -44,7 +72,8 @@ fn in_build(facts: &Facts<'_>, found: &mut Findings<'_>) {
     let all = facts.instructions();
     let commands = by_instruction(facts, all);
     // Whether each stage has other sources so far.
-    let mut has_sources = vec![false; facts.stages.len() + 1];
+    let last = all.iter().map(|one| one.stage).max().unwrap_or_default();
+    let mut has_sources = vec![false; last + 1];
     for own in all {
         let name = parts(own).0;
         if name == "FROM" {
@@ -138,17 +167,27 @@ fn missing(command: &ShellCommand, image: Image) -> Vec<Hit<'static>> {
         let message = format!("{} has no package `{package}`", image.release.name);
         let hit = Hit::new("package-gone", line, message);
         hits.push(match help {
-            Help::Instead(text) => hit.help(text),
-            Help::None => hit,
+            Help::Row(Some(text)) => hit.help(text),
+            Help::Row(None) => hit,
+            Help::List(text) => hit.help(text).evidence(Some(&evidence())),
         });
     }
     hits
 }
 
-/// What to do instead of the installation of a package.
+/// What to do instead of the installation of a package, and who says so.
 enum Help {
-    Instead(String),
-    None,
+    Row(Option<String>),
+    List(String),
+}
+
+/// Returns the source of what the list of Debian's packages says.
+fn evidence() -> Evidence {
+    Evidence {
+        source: "the package lists of Debian's releases".to_owned(),
+        known: Known::Vendor,
+        checked: distribution::packages().date.clone(),
+    }
 }
 
 /// Returns what to do if the release of an image lacks a package: a row says so, or Debian's list.
@@ -160,7 +199,7 @@ fn lacks(image: Image, package: &str, words: &[&str]) -> Option<Help> {
             && image.may_lack(row, package)
     };
     if let Some(row) = data().gone.iter().find(is_about) {
-        return Some(row.instead.clone().map_or(Help::None, Help::Instead));
+        return Some(Help::Row(row.instead.clone()));
     }
     let from_other = words.iter().any(|word| {
         ["-t", "-o", "-c", "--target-release", "--option", "--config"]
@@ -178,17 +217,17 @@ fn lacks(image: Image, package: &str, words: &[&str]) -> Option<Help> {
     }
     if lists.iter().any(|list| list.starts_with(release)) {
         let text = "add `contrib non-free non-free-firmware` to the components of the package source, which are only `main` in images";
-        return Some(Help::Instead(text.to_owned()));
+        return Some(Help::List(text.to_owned()));
     }
     if let Some(near) = known.near(release, package) {
-        return Some(Help::Instead(format!("install `{near}`")));
+        return Some(Help::List(format!("install `{near}`")));
     }
     let others: Vec<&str> = lists.into_iter().filter(|list| !list.contains(',')).collect();
     Some(if others.is_empty() {
         let text = "correct the name, or add the package source that has it; packages.debian.org lists Debian's packages";
-        Help::Instead(text.to_owned())
+        Help::List(text.to_owned())
     } else {
-        Help::Instead(format!("these have it: {}", others.join(", ")))
+        Help::List(format!("these have it: {}", others.join(", ")))
     })
 }
 

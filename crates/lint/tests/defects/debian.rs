@@ -86,3 +86,29 @@ fn a_release_of_ubuntu_has_its_own_pythons() {
         RUN apt-get update && apt-get install -y \\\n    python${PYTHON_VERSION} python${PYTHON_VERSION}-dev\n";
     expect("package-gone", NONE, &[("Dockerfile", argument, &["5 error"])]);
 }
+
+#[test]
+fn the_names_of_packages_for_rocm_are_known() {
+    let source = "echo 'deb https://h.example/rocm noble main' > /etc/apt/sources.list.d/rocm.list";
+    for (package, expected) in [
+        ("rocm-dev-tools", &["2 error"][..]),
+        ("rocm-toolkit", &["2 error"]),
+        ("rocm-dev", &[]),
+        ("rocm-hip-sdk6.4.1", &[]),
+        ("rocm-llvm-dev", &[]),
+        ("rocm-smi", &[]),
+        ("rocm-podman-support", &[]),
+        ("rocm-$A", &[]),
+    ] {
+        let image = format!(
+            "FROM docker.io/rocm/pytorch:rocm6.0_ubuntu22.04_py3.10_pytorch_2.1.1\n\
+             RUN {source} && apt-get update && apt-get install -y git {package}\n"
+        );
+        let script = format!("#!/bin/sh\nsudo apt-get install -y {package}\n");
+        expect(
+            "package-gone",
+            NONE,
+            &[("Dockerfile", &image, expected), ("a.sh", &script, expected)],
+        );
+    }
+}

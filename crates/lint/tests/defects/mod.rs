@@ -6,6 +6,7 @@ mod builds;
 mod classes;
 mod contents;
 mod debian;
+mod dependencies;
 mod exposed;
 mod failures;
 mod fresh;

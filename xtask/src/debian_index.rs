@@ -10,18 +10,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::run::{output, root};
 use crate::{facts, say};
 
 /// The data file.
-const FILE: &str = "crates/lint/data/debian.gz";
+pub(crate) const FILE: &str = "crates/lint/data/debian.gz";
 
 /// The keys with which Debian signs its lists.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -76,6 +77,13 @@ pub(crate) fn run() -> Result<()> {
     std::fs::write(root()?.join(FILE), &bytes).with_context(|| FILE.to_owned())?;
     say(&format!("{FILE}: {} packages, {} bytes", packages.len(), bytes.len()));
     Ok(())
+}
+
+/// Returns the date of the data file, `YYYY-MM-DD`.
+pub(crate) fn date(project: &Path) -> Result<String> {
+    let file = std::fs::File::open(project.join(FILE)).with_context(|| FILE.to_owned())?;
+    let first = BufReader::new(GzDecoder::new(file)).lines().next();
+    first.with_context(|| format!("{FILE} is empty"))?.with_context(|| FILE.to_owned())
 }
 
 /// Returns the lists to download. What an image can install without a change of its sources has a
