@@ -24,13 +24,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             continue;
         }
         let Some(tools) = Tools::read(facts, all, &stages, &scripts) else { continue };
-        let mut said: Vec<&str> = Vec::new();
-        for row in &data().builds {
-            let is_again = said.contains(&row.needs.as_str());
-            if !is_again && missing(facts, row, &stages, &tools, &options, found) {
-                said.push(&row.needs);
-            }
-        }
+        missing(facts, &stages, &tools, &options, found);
     }
 }
 
@@ -100,7 +94,6 @@ fn old_options(script: &Script, found: &mut Findings<'_>) {
 struct On {
     /// In lower case, without its type.
     text: String,
-    line: usize,
     /// The script with the option, if it is not in the Dockerfile.
     script: Option<String>,
 }
@@ -109,14 +102,13 @@ struct On {
 fn options(facts: &Facts<'_>, scripts: &[Script], stage: usize) -> Vec<On> {
     let mut options = Vec::new();
     for command in facts.commands.iter().filter(|one| one.stage == stage && configures(one)) {
-        options.extend(of_command(command).map(|(text, line)| On { text, line, script: None }));
+        options.extend(of_command(command).map(|text| On { text, script: None }));
     }
     for script in scripts.iter().filter(|one| one.stage == stage) {
         let own = Facts::read("script.sh", &script.text);
         for command in own.commands.iter().filter(|one| configures(one)) {
-            let line = script.line;
             let path = || Some(script.path.clone());
-            options.extend(of_command(command).map(|(text, _)| On { text, line, script: path() }));
+            options.extend(of_command(command).map(|text| On { text, script: path() }));
         }
     }
     options
@@ -129,8 +121,8 @@ fn configures(command: &ShellCommand) -> bool {
     program == "cmake" && !words.contains(&"--build")
 }
 
-/// Returns the options of a command, with their lines: `-DA=B`, `-D A=B`.
-fn of_command(command: &ShellCommand) -> impl Iterator<Item = (String, usize)> {
+/// Returns the options of a command: `-DA=B`, `-D A=B`.
+fn of_command(command: &ShellCommand) -> impl Iterator<Item = String> {
     let words = &command.words;
     (1..words.len()).filter_map(|at| {
         let text = words[at].text.as_str();
@@ -139,7 +131,7 @@ fn of_command(command: &ShellCommand) -> impl Iterator<Item = (String, usize)> {
         let lower = option.to_ascii_lowercase();
         let (name, value) = lower.split_once('=')?;
         let name = name.split(':').next().unwrap_or(name);
-        Some((format!("{name}={value}"), words[at].line))
+        Some(format!("{name}={value}"))
     })
 }
 
@@ -147,6 +139,8 @@ fn of_command(command: &ShellCommand) -> impl Iterator<Item = (String, usize)> {
 struct Tools<'f> {
     /// The packages with the package managers that install them.
     packages: Vec<(&'f str, &'f str)>,
+    /// The line of the first command that installs packages, in the stage itself if it has one.
+    line: usize,
     /// The text of the stage's instructions, in lower case.
     text: String,
 }
@@ -198,7 +192,7 @@ impl<'f> Tools<'f> {
             let unpacks = name == "RUN"
                 && lower.contains("tar ")
                 && ["-c /opt", "-c /usr", "-c / "].iter().any(|folder| lower.contains(folder));
-            let is_unreadable = name == "RUN" && UNREADABLE.iter().any(|text| lower.contains(text));
+            let is_unreadable = name == "RUN" && UNREADABLE.iter().any(|part| lower.contains(part));
             if runs_script || brings_folder || is_archive || unpacks || is_unreadable {
                 return None;
             }
@@ -206,6 +200,7 @@ impl<'f> Tools<'f> {
             text.push('\n');
         }
         let mut packages_of = Vec::new();
+        let mut line = None;
         let commands = facts.commands.iter().filter(|one| stages.contains(&one.stage));
         for command in commands {
             let words = command.texts();
@@ -218,6 +213,11 @@ impl<'f> Tools<'f> {
             if names.iter().any(|name| name.contains(UNKNOWN)) {
                 return None;
             }
+            let is_first =
+                line.is_none_or(|(stage, _)| stage != stages[0] && command.stage == stages[0]);
+            if !names.is_empty() && is_first {
+                line = Some((command.stage, command.words[0].line));
+            }
             packages_of.extend(names.into_iter().map(|name| (manager, name)));
         }
         let copied = scripts.iter().filter(|one| stages.contains(&one.stage));
@@ -225,11 +225,11 @@ impl<'f> Tools<'f> {
         let installs = ["apt-get install", "apt install", "dnf install", "pacman -s", "apk add"];
         for script in copied {
             let lower = script.text.to_ascii_lowercase();
-            if installs.iter().any(|text| lower.contains(text)) {
+            if installs.iter().any(|part| lower.contains(part)) {
                 return None;
             }
         }
-        Some(Self { packages: packages_of, text })
+        Some(Self { packages: packages_of, line: line.map_or(1, |(_, line)| line), text })
     }
 
     /// Returns the package manager of the stage.
@@ -241,59 +241,96 @@ impl<'f> Tools<'f> {
     }
 }
 
-/// Returns the packages of a row for a package manager.
-fn wanted<'r>(row: &'r BuildRow, manager: &str) -> &'r [String] {
-    match manager {
-        "apt" | "apt-get" => &row.apt,
-        "apk" => &row.apk,
-        "pacman" => &row.pacman,
-        _ => &row.dnf,
-    }
+/// Returns whether a package brings what a row is about. It can be a pattern: `'rocblas-*'`.
+fn brings(names: &[String], package: &str) -> bool {
+    matches_any(names, package)
+        || package.contains(['*', '?']) && names.iter().any(|name| matches(package, name))
 }
 
-/// Checks whether a build lacks what a row is about.
+/// Checks whether a build lacks what the rows say. The install command is the place where the owner
+/// adds a package.
 fn missing(
     facts: &Facts<'_>,
-    row: &BuildRow,
     stages: &[usize],
     tools: &Tools<'_>,
     options: &[On],
     found: &mut Findings<'_>,
-) -> bool {
-    let is_on = |one: &&On| {
-        let (name, value) = one.text.split_once('=').unwrap_or((&one.text, ""));
-        let is_switch = matches!(value, "on" | "1" | "true" | "yes");
-        row.options.iter().any(|option| match option.split_once('=') {
-            Some(_) => matches(option, &one.text),
-            None => is_switch && matches(option, name),
-        })
-    };
-    let Some(on) = options.iter().find(is_on) else { return false };
-    let all = facts.instructions();
-    let base = fixed_base(facts, all, stages[0]);
+) {
+    let Some(manager) = tools.manager() else { return };
+    let mut all: Vec<Lack<'_>> = Vec::new();
+    for row in data().builds.iter().filter(|row| is_for_base(facts, row, stages)) {
+        let Some(on) = options.iter().find(|one| is_on(row, one)) else { continue };
+        let Some(first) = row.lacking(manager, tools) else { continue };
+        let name = on.text.split('=').next().unwrap_or_default().to_ascii_uppercase();
+        let subject = match &on.script {
+            Some(path) => format!("`{path}` builds with `{name}`, which needs"),
+            None => format!("the build with `{name}` needs"),
+        };
+        match all.iter_mut().find(|one| one.subject == subject) {
+            Some(one) => {
+                one.needs.push(&row.needs);
+                one.packages.push(format!("`{first}`"));
+            }
+            None => all.push(Lack {
+                subject,
+                needs: vec![&row.needs],
+                packages: vec![format!("`{first}`")],
+                row,
+            }),
+        }
+    }
+    for Lack { subject, needs, packages, row } in all {
+        let message = format!("{subject} {}, which nothing installs", needs.join(", and "));
+        let hit = Hit::new("build-needs-package", tools.line, message);
+        let help = format!("install {} in the stage of the build", packages.join(", "));
+        found.hit(hit.evidence(row.evidence.as_ref()).help(help));
+    }
+}
+
+/// What the build with an option lacks.
+struct Lack<'r> {
+    /// The start of the message.
+    subject: String,
+    needs: Vec<&'r str>,
+    /// The packages to install.
+    packages: Vec<String>,
+    row: &'r BuildRow,
+}
+
+/// Returns whether an option switches on what a row is about.
+fn is_on(row: &BuildRow, on: &On) -> bool {
+    let (name, value) = on.text.split_once('=').unwrap_or((&on.text, ""));
+    let is_switch = matches!(value, "on" | "1" | "true" | "yes");
+    row.options.iter().any(|option| match option.split_once('=') {
+        Some(_) => matches(option, &on.text),
+        None => is_switch && matches(option, name),
+    })
+}
+
+/// Returns whether the base of a stage certainly lacks what a row is about.
+fn is_for_base(facts: &Facts<'_>, row: &BuildRow, stages: &[usize]) -> bool {
+    let base = fixed_base(facts, facts.instructions(), stages[0]);
     let is_known = if row.images.is_empty() {
         is_known_base(facts, stages[stages.len() - 1])
     } else {
         matches_any(&row.images, &path_and_tag(base))
     };
-    let Some(manager) = tools.manager().filter(|_| is_known && !base.is_empty()) else {
-        return false;
-    };
-    let names = wanted(row, manager);
-    let Some(first) = names.first() else { return false };
-    let is_there = tools.packages.iter().any(|(_, package)| matches_any(names, package))
-        || row.unless.iter().any(|text| tools.text.contains(text));
-    let is_its =
-        row.projects.is_empty() || row.projects.iter().any(|project| tools.text.contains(project));
-    if is_there || !is_its {
-        return false;
+    is_known && !base.is_empty()
+}
+
+impl BuildRow {
+    /// Returns the package to install, if no package of a stage brings what the row is about.
+    fn lacking(&self, manager: &str, tools: &Tools<'_>) -> Option<&str> {
+        let names = match manager {
+            "apt" | "apt-get" => &self.apt,
+            "apk" => &self.apk,
+            "pacman" => &self.pacman,
+            _ => &self.dnf,
+        };
+        let has = |texts: &[String]| texts.iter().any(|text| tools.text.contains(text));
+        let is_there = tools.packages.iter().any(|(_, package)| brings(names, package));
+        let is_its = self.projects.is_empty() || has(&self.projects);
+        let first = names.first()?;
+        (is_its && !is_there && !has(&self.unless)).then_some(first)
     }
-    let option = on.text.split('=').next().unwrap_or_default().to_ascii_uppercase();
-    let message = match &on.script {
-        Some(path) => format!("`{path}` builds with `{option}`, which needs {}", row.needs),
-        None => format!("the build with `{option}` needs {}, which nothing installs", row.needs),
-    };
-    let hit = Hit::new("build-needs-package", on.line, message).evidence(row.evidence.as_ref());
-    found.hit(hit.help(format!("install `{first}` in the stage of the build")));
-    true
 }

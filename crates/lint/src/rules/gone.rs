@@ -274,7 +274,7 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
         return;
     }
     let any = |is_so: fn(Image) -> bool| images.iter().flatten().any(|one| is_so(*one));
-    let image = Image {
+    let together = Image {
         has_others: any(|one| one.has_others),
         is_plain: !any(|one| !one.is_plain),
         ..first
@@ -286,7 +286,7 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
             && !lines.get(one.words[0].line - 1).is_some_and(|line| line.contains("||"))
     };
     for command in facts.commands.iter().filter(|one| !one.is_message()).filter(is_plain) {
-        for hit in missing(command, image) {
+        for hit in missing(command, together) {
             found.hit(hit.at_most(Severity::Warning));
         }
     }
