@@ -171,6 +171,8 @@ pub struct Data {
     pub(crate) need_triton: Vec<String>,
     /// Patterns of AMD's packages whose names begin with `rocm-`.
     pub(crate) rocm_packages: Vec<String>,
+    /// Patterns of packages that Ubuntu has, and no release of Debian.
+    pub(crate) ubuntu_packages: Vec<String>,
     /// Releases of distributions.
     pub(crate) releases: Vec<ReleaseRow>,
     /// Releases of torch with the packages that are built for them.

@@ -104,6 +104,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             use_torch: take("use-torch"),
             need_triton: take("need-triton"),
             rocm_packages: take("rocm-packages"),
+            ubuntu_packages: take("ubuntu-packages"),
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,

@@ -114,6 +114,8 @@ struct Image {
     has_others: bool,
     /// Whether its sources are those of the distribution, and of the vendor of its GPU.
     is_plain: bool,
+    /// The same, but the vendor's sources can also have another Python.
+    has_known_sources: bool,
 }
 
 impl Image {
@@ -121,7 +123,9 @@ impl Image {
         let release = released(reference)?;
         let has_others = parts_of(reference).path.contains('/');
         let is_plain = !has_others || matches_any(&data().without_lists, &path_and_tag(reference));
-        Some(Self { release, has_others, is_plain })
+        let is_of_amd = parts_of(reference).path.starts_with("rocm/");
+        let has_known_sources = is_plain || is_of_amd;
+        Some(Self { release, has_others, is_plain, has_known_sources })
     }
 
     /// Returns whether a row applies to a package in this image.
@@ -132,8 +136,25 @@ impl Image {
 }
 
 /// How the packages of vendors of GPUs begin.
-const VENDORS: [&str; 11] =
-    ["amd", "cuda", "hip", "hsa", "lib", "miopen", "migraphx", "nccl", "nv", "rccl", "roc"];
+const VENDORS: [&str; 17] = [
+    "amd",
+    "comgr",
+    "composablekernel",
+    "cuda",
+    "half",
+    "hip",
+    "hsa",
+    "lib",
+    "miopen",
+    "migraphx",
+    "mivisionx",
+    "nccl",
+    "nv",
+    "openmp-extras",
+    "rccl",
+    "roc",
+    "rpp",
+];
 
 /// Programs that do not start the scripts that they name.
 const QUIET: [&str; 7] = ["chmod", "chown", "cp", "dos2unix", "ln", "mv", "rm"];
@@ -160,13 +181,21 @@ fn missing(command: &ShellCommand, image: Image) -> Vec<Hit<'static>> {
         if reported.iter().any(is_part) {
             continue;
         }
-        let Some(help) = lacks(image, package, &texts) else { continue };
+        let Some(lack) = lacks(image, package, &texts) else { continue };
         reported.push(package);
         let at = command.words.iter().find(|word| word.text.starts_with(package));
         let line = at.map_or(command.words[0].line, |word| word.line);
-        let message = format!("{} has no package `{package}`", image.release.name);
-        let hit = Hit::new("package-gone", line, message);
-        hits.push(match help {
+        let release = &image.release.name;
+        let hit = |message| Hit::new("package-gone", line, message);
+        let guess = || {
+            let text =
+                format!("no release of Debian has a package `{package}`, and so hardly {release}");
+            let help = "correct the name, or add the package source that has it; packages.ubuntu.com lists Ubuntu's packages";
+            hit(text).help(help).at_most(Severity::Warning)
+        };
+        let hit = hit(format!("{release} has no package `{package}`"));
+        hits.push(match lack {
+            Help::Guess => guess().evidence(Some(&evidence())),
             Help::Row(Some(text)) => hit.help(text),
             Help::Row(None) => hit,
             Help::List(text) => hit.help(text).evidence(Some(&evidence())),
@@ -179,6 +208,7 @@ fn missing(command: &ShellCommand, image: Image) -> Vec<Hit<'static>> {
 enum Help {
     Row(Option<String>),
     List(String),
+    Guess,
 }
 
 /// Returns the source of what the list of Debian's packages says.
@@ -202,13 +232,15 @@ fn lacks(image: Image, package: &str, words: &[&str]) -> Option<Help> {
         return Some(Help::Row(row.instead.clone()));
     }
     let from_other = words.iter().any(|word| {
-        ["-t", "-o", "-c", "--target-release", "--option", "--config"]
-            .iter()
-            .any(|option| word.starts_with(option))
+        ["-t", "--target-release"].iter().any(|option| word.starts_with(option))
+            || word.contains("Default-Release")
     });
     let is_install = words.contains(&"install") && words[0].starts_with("apt");
-    if !is_install || from_other || !image.is_plain || !is_name(package) {
+    if !is_install || from_other || !image.has_known_sources || !is_name(package) {
         return None;
+    }
+    if release.starts_with(UBUNTU) {
+        return may_be_nowhere(package).then_some(Help::Guess);
     }
     let known = distribution::packages();
     let lists = known.lists_of(package);
@@ -229,6 +261,24 @@ fn lacks(image: Image, package: &str, words: &[&str]) -> Option<Help> {
     } else {
         Help::List(format!("these have it: {}", others.join(", ")))
     })
+}
+
+/// The distribution that takes most of its packages from Debian.
+const UBUNTU: &str = "Ubuntu";
+
+/// Returns whether Ubuntu has a package hardly, because no release of Debian has it: it is no package
+/// of a vendor, its name has no version, and no table shows that Ubuntu has it.
+fn may_be_nowhere(package: &str) -> bool {
+    let name = package.strip_prefix("python3-").unwrap_or(package);
+    let is_versioned = name.bytes().any(|byte| byte.is_ascii_digit());
+    let is_of_vendor = VENDORS.iter().any(|start| *start != "lib" && package.starts_with(start));
+    let is_listed = data().brings.contains_key(package)
+        || data().gone.iter().any(|row| matches_any(&row.packages, package))
+        || matches_any(&data().ubuntu_packages, package);
+    !is_versioned
+        && !is_of_vendor
+        && !is_listed
+        && distribution::packages().lists_of(package).is_empty()
 }
 
 /// Returns whether a word is the name of a package, and neither a pattern nor a removal, and not for
@@ -277,6 +327,7 @@ fn in_script(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     let together = Image {
         has_others: any(|one| one.has_others),
         is_plain: !any(|one| !one.is_plain),
+        has_known_sources: !any(|one| !one.has_known_sources),
         ..first
     };
     // A condition or `||` can choose between packages.

@@ -38,7 +38,6 @@ fn what_debian_has_or_another_source_may_have_is_fine() {
         ("docker.io/library/debian:sid", "zzz-unknown"),
         ("docker.io/a/debian:13", "zzz-unknown"),
         ("docker.io/library/postgres:17-trixie", "postgresql-17-zzz"),
-        ("docker.io/library/ubuntu:24.04", "zzz-unknown"),
     ] {
         expect("package-gone", NONE, &[("Dockerfile", &install(base, packages), &[])]);
     }
@@ -110,5 +109,32 @@ fn the_names_of_packages_for_rocm_are_known() {
             NONE,
             &[("Dockerfile", &image, expected), ("a.sh", &script, expected)],
         );
+    }
+}
+
+#[test]
+fn a_name_that_debian_never_had_is_doubtful_in_ubuntu() {
+    for (base, packages, expected) in [
+        (
+            "docker.io/library/ubuntu:24.04",
+            "git vulkan-tools libopenblas-devkit",
+            &["2 warning"][..],
+        ),
+        ("docker.io/rocm/dev-ubuntu-22.04:6.4", "python3-torch-rocm", &["2 warning"]),
+        // Versions differ between the distributions, and vendors have packages of their own.
+        (
+            "docker.io/library/ubuntu:24.04",
+            "libavcodec60 libjpeg-turbo8-dev linux-tools-generic",
+            &[],
+        ),
+        (
+            "docker.io/rocm/dev-ubuntu-22.04:6.4",
+            "hipblas-dev comgr miopen-hip-dev rocwmma-dev",
+            &[],
+        ),
+        ("docker.io/nvidia/cuda:12.4.1-devel-ubuntu22.04", "libcudnn9-dev-cuda-12 cuda-nvcc", &[]),
+        ("docker.io/a/ubuntu:24.04", "libopenblas-devkit", &[]),
+    ] {
+        expect("package-gone", NONE, &[("Dockerfile", &install(base, packages), expected)]);
     }
 }

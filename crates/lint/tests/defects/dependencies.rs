@@ -86,6 +86,20 @@ fn a_build_needs_the_libraries_of_its_options() {
             false,
         ),
         ("debian:13", format!("{apt} hipcc libhipblas-dev librocblas-dev"), HIP, false),
+        ("ubuntu:24.04", apt.to_owned(), "cmake -B b -DWHISPER_SDL2=ON", true),
+        ("ubuntu:24.04", format!("{apt} libsdl2-dev"), "cmake -B b -DWHISPER_SDL2=ON", false),
+        ("ubuntu:24.04", apt.to_owned(), "cmake -B b -DWHISPER_COMMON_FFMPEG=ON", true),
+        (
+            "ubuntu:24.04",
+            format!("{apt} libavcodec-dev"),
+            "cmake -B b -DWHISPER_COMMON_FFMPEG=1",
+            false,
+        ),
+        ("ubuntu:24.04", apt.to_owned(), "cmake -B b -DGGML_OPENCL=ON", true),
+        ("ubuntu:24.04", format!("{apt} ocl-icd-opencl-dev"), "cmake -B b -DGGML_OPENCL=ON", false),
+        ("ubuntu:24.04", apt.to_owned(), "cmake -B b -DCOMPUTE_BACKEND=hip", true),
+        ("ubuntu:24.04", format!("{apt} rocm-hip-sdk"), "cmake -B b -DCOMPUTE_BACKEND=hip", false),
+        ("ubuntu:24.04", apt.to_owned(), "cmake -B b -DCOMPUTE_BACKEND=cpu", false),
         ("ubuntu:24.04", apt.to_owned(), BLAS, true),
         ("ubuntu:24.04", format!("{apt} libopenblas-dev"), BLAS, false),
         (
@@ -246,5 +260,24 @@ fn the_tag_of_an_image_shows_how_old_mesa_is() {
         ("pytorch:rocm7.2_ubuntu24.04_py3.12_pytorch_release_2.9.1", &[]),
     ] {
         expect("mesa-too-old", NONE, &[("Dockerfile", &image(base), expected)]);
+    }
+}
+
+#[test]
+fn llama_cpp_has_no_rocwmma_any_more() {
+    let image = |clone: &str, option: &str| {
+        format!(
+            "FROM docker.io/rocm/dev-ubuntu-24.04:7.2-complete\nRUN git clone {clone} /a && cmake -S /a -B /b -DGGML_HIP=ON -DGPU_TARGETS=gfx1151 {option}\n"
+        )
+    };
+    let url = "https://github.com/ggml-org/llama.cpp";
+    let old = format!("-b b5000 {url}");
+    for (clone, option, expected) in [
+        (url, "-DGGML_HIP_ROCWMMA_FATTN=ON", &["2 information"][..]),
+        (url, "-DGGML_HIP_ROCWMMA_FATTN=OFF", &[]),
+        (url, "-DGGML_HIP_GRAPHS=ON", &[]),
+        (&old, "-DGGML_HIP_ROCWMMA_FATTN=ON", &[]),
+    ] {
+        expect("build-option-gone", NONE, &[("Dockerfile", &image(clone, option), expected)]);
     }
 }
