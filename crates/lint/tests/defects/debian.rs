@@ -138,3 +138,27 @@ fn a_name_that_debian_never_had_is_doubtful_in_ubuntu() {
         expect("package-gone", NONE, &[("Dockerfile", &install(base, packages), expected)]);
     }
 }
+
+#[test]
+fn a_repository_for_rocm_with_a_pin_is_right() {
+    let source = "echo 'deb https://repo.radeon.com/rocm/apt/6.3.1 noble main' > /etc/apt/sources.list.d/rocm.list";
+    let install = "apt-get update && apt-get install -y rocm-hip-runtime";
+    let pin = "printf 'Package: *\\nPin: release o=repo.radeon.com\\nPin-Priority: 600\\n' > /etc/apt/preferences.d/rocm-pin-600";
+    for (text, expected) in [
+        (
+            format!("FROM docker.io/library/ubuntu:24.04\nRUN {source} && {install}\n"),
+            &["2 warning"][..],
+        ),
+        (format!("FROM docker.io/library/ubuntu:24.04\nRUN {source} && {pin} && {install}\n"), &[]),
+        (
+            "FROM docker.io/library/ubuntu:24.04\nCOPY preferences.d /etc/apt/preferences.d\n"
+                .to_owned()
+                + &format!("RUN {source} && {install}\n"),
+            &[],
+        ),
+        // AMD's images have the pin.
+        (format!("FROM docker.io/rocm/dev-ubuntu-24.04:6.3.1\nRUN {source} && {install}\n"), &[]),
+    ] {
+        expect("rocm-pin-missing", NONE, &[("Dockerfile", &text, expected)]);
+    }
+}
