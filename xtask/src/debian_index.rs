@@ -79,11 +79,15 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the date of the data file, `YYYY-MM-DD`.
-pub(crate) fn date(project: &Path) -> Result<String> {
-    let file = std::fs::File::open(project.join(FILE)).with_context(|| FILE.to_owned())?;
+/// Returns the date of a project's data file, `YYYY-MM-DD`; `None` if the project has none.
+pub(crate) fn date(project: &Path) -> Result<Option<String>> {
+    let path = project.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).with_context(|| FILE.to_owned())?;
     let first = BufReader::new(GzDecoder::new(file)).lines().next();
-    first.with_context(|| format!("{FILE} is empty"))?.with_context(|| FILE.to_owned())
+    first.transpose().with_context(|| FILE.to_owned())
 }
 
 /// Returns the lists to download. What an image can install without a change of its sources has a
@@ -215,7 +219,7 @@ mod tests {
         let text = encode(&packages, &["A", "B", "C"], "2026-11-30");
         assert_eq!(
             text,
-            "2026-11-30\nA\tB\tC\n a 1\n git 5\n#-completion 1\n$core 1\n#k 4\n librust-a-dev 1\n"
+            "2026-11-30\nA\tB\tC\n a 1\n git 5\n#-completion 1\n&re 1\n#k 4\n librust-a-dev 1\n"
         );
     }
 

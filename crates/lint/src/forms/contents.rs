@@ -217,15 +217,6 @@ pub const RELEASE: Form = Form::of(
     ]],
 );
 
-/// The tables of builds, as a part of the whole form.
-pub const BUILDS: &[Key] = &[Key::optional(
-    "build",
-    Kind::TableByName(&BUILD),
-    "What the options of builds with CMake need.",
-    "none",
-    "",
-)];
-
 /// What an option of a build with CMake needs.
 pub const BUILD: Form = Form::of(
     "What an option of a build with CMake needs. For each package manager, a list contains the \
