@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::run::root;
-use crate::say;
+use crate::{debian_index, say};
 
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
@@ -46,11 +46,23 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         collect(&tables, &file, "", today()?, &mut facts)?;
     }
+    facts.extend(debian(project)?);
     facts.retain(|fact| fact.age >= days);
     facts.sort_by(|a, b| {
         b.age.cmp(&a.age).then_with(|| (&a.file, &a.table).cmp(&(&b.file, &b.table)))
     });
     Ok(facts)
+}
+
+/// Returns the fact that Debian has the packages that `lint` knows.
+fn debian(project: &Path) -> Result<Option<Fact>> {
+    let Some(date) = debian_index::date(project)? else { return Ok(None) };
+    let file = debian_index::FILE;
+    let time: toml::value::Datetime = date.parse().with_context(|| file.to_owned())?;
+    let date = time.date.with_context(|| file.to_owned())?;
+    let checked = day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let table = "packages".to_owned();
+    Ok(Some(Fact { age: today()? - checked, table, file: file.to_owned() }))
 }
 
 /// Returns the facts as a table.
@@ -100,6 +112,12 @@ fn day(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+/// Returns the current date, `YYYY-MM-DD`, of UTC.
+pub(crate) fn date() -> Result<String> {
+    let text = crate::run::output("date", &["--utc", "+%F"])?;
+    Ok(text.trim().to_owned())
 }
 
 fn today() -> Result<i64> {
@@ -178,7 +196,9 @@ mod tests {
     #[test]
     fn every_fact_of_the_project_has_a_date() {
         let root = root().unwrap();
-        assert!(older(&root, 0).unwrap().len() > 250);
+        let all = older(&root, 0).unwrap();
+        assert!(all.len() > 250);
+        assert!(all.iter().any(|one| one.file == debian_index::FILE), "the list has a date");
         for name in ["compat", "failures", "gpus", "lint", "versions"] {
             let text = std::fs::read_to_string(root.join(format!("versions/{name}.toml"))).unwrap();
             assert_eq!(undated(&text.parse().unwrap(), name), [""; 0]);

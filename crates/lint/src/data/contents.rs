@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pins::reader::{Report, Reported};
 
 use super::read::{Named, line, lower, releases};
-use super::{ContentsRow, GoneRow, IndexRow, ModuleRow, NeedsRow, PythonRow, ReleaseRow};
+use super::{BuildRow, ContentsRow, GoneRow, IndexRow, ModuleRow, NeedsRow, PythonRow, ReleaseRow};
 use crate::forms;
 
 pub(super) fn read_contents(
@@ -56,6 +56,28 @@ pub(super) fn read_gone(report: &mut Report<'_>, named: &Named<'_>) -> Result<Go
         releases: releases?,
         instead: instead?,
         is_elsewhere: is_elsewhere?,
+    })
+}
+
+pub(super) fn read_build(report: &mut Report<'_>, named: &Named<'_>) -> Result<BuildRow, Reported> {
+    named.table.check_form(report, forms::BUILD.keys);
+    let needs = named.table.required(report, "needs", "needs = \"Vulkan's headers\"", line);
+    let options = named.table.texts(report, "options", "ggml_vulkan", lower);
+    let mut texts = |key: &str| named.table.texts(report, key, "libvulkan-dev", line);
+    let [apt, dnf, apk, pacman] = ["apt", "dnf", "apk", "pacman"].map(&mut texts);
+    let [projects, unless, images] = ["projects", "unless", "images"].map(texts);
+    let evidence = named.evidence(report);
+    Ok(BuildRow {
+        options: options?,
+        needs: needs?,
+        apt: apt?,
+        dnf: dnf?,
+        apk: apk?,
+        pacman: pacman?,
+        projects: projects?,
+        unless: unless?,
+        images: images?,
+        evidence: evidence?,
     })
 }
 

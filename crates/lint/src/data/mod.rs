@@ -3,6 +3,7 @@
 //! Start at [`Data`] and its queries. `read` parses the file.
 
 mod contents;
+pub(crate) mod distribution;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,6 +153,8 @@ pub struct Data {
     /// The programs that an apt package brings with its dependencies and recommendations, by its
     /// name.
     pub(crate) brings: BTreeMap<String, BTreeSet<String>>,
+    /// What the options of builds need.
+    pub(crate) builds: Vec<BuildRow>,
     /// Packages that some releases of distributions do not have.
     pub(crate) gone: Vec<GoneRow>,
     /// Python packages that need programs or libraries of the system.
@@ -183,6 +186,10 @@ pub struct Data {
     pub(crate) use_torch: Vec<String>,
     /// Python packages that require `triton` by this name.
     pub(crate) need_triton: Vec<String>,
+    /// Patterns of AMD's packages whose names begin with `rocm-`.
+    pub(crate) rocm_packages: Vec<String>,
+    /// Patterns of packages that Ubuntu has, and no release of Debian.
+    pub(crate) ubuntu_packages: Vec<String>,
     /// Releases of distributions.
     pub(crate) releases: Vec<ReleaseRow>,
     /// Releases of torch with the packages that are built for them.
@@ -399,6 +406,26 @@ pub(crate) struct ContentsRow {
     /// Patterns of `PATH:TAG`.
     pub(crate) images: Vec<String>,
     pub(crate) lacks: Vec<String>,
+}
+
+/// What options of a build with CMake need.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BuildRow {
+    /// Patterns of names that are on, or of `name=value`.
+    pub(crate) options: Vec<String>,
+    /// What they need, for messages.
+    pub(crate) needs: String,
+    /// Patterns of the packages that bring it, by the package manager. The first one is the advice.
+    pub(crate) apt: Vec<String>,
+    pub(crate) dnf: Vec<String>,
+    pub(crate) apk: Vec<String>,
+    pub(crate) pacman: Vec<String>,
+    /// The row applies only to stages that contain one of these texts, and none of `unless`.
+    pub(crate) projects: Vec<String>,
+    pub(crate) unless: Vec<String>,
+    /// Patterns of `PATH:TAG`; empty for all known base images.
+    pub(crate) images: Vec<String>,
+    pub(crate) evidence: Option<Evidence>,
 }
 
 /// Packages that some releases of distributions do not have.

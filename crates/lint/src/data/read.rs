@@ -9,8 +9,8 @@ use pins::{Known, ParseError, Releases};
 use crate::forms;
 
 use super::contents::{
-    by_package, read_contents, read_gone, read_index, read_module, read_needs, read_program,
-    read_python, read_release,
+    by_package, read_build, read_contents, read_gone, read_index, read_module, read_needs,
+    read_program, read_python, read_release,
 };
 use super::{
     ContainerRow, CouplingRow, Data, Evidence, ExtraRow, Files, GpuRow, ImageRow, KnownRow,
@@ -41,6 +41,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
         let bases = reader.rows("base", read_base);
         let contents = reader.rows("contents", read_contents);
         let programs = reader.rows("program", read_program);
+        let builds = reader.rows("build", read_build);
         let gone = reader.rows("gone", read_gone);
         let needs = reader.rows("needs", read_needs);
         let pythons = reader.rows("python", read_python);
@@ -85,6 +86,7 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             plain_bases: take("plain"),
             contents: contents?,
             brings: by_package(programs?),
+            builds: builds?,
             gone: gone?,
             needs: needs?,
             pythons: pythons?,
@@ -101,6 +103,8 @@ pub fn parse(file: &str, text: &str) -> Result<Data, ParseError> {
             pin_torch: take("pin-torch"),
             use_torch: take("use-torch"),
             need_triton: take("need-triton"),
+            rocm_packages: take("rocm-packages"),
+            ubuntu_packages: take("ubuntu-packages"),
             releases: releases?,
             couplings: couplings?,
             gpus: gpus?,

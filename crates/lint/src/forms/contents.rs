@@ -216,3 +216,53 @@ pub const RELEASE: Form = Form::of(
         ),
     ]],
 );
+
+/// What an option of a build with CMake needs.
+pub const BUILD: Form = Form::of(
+    "What an option of a build with CMake needs. For each package manager, a list contains the \
+     packages that bring it, as patterns; the first one is the advice. Without a list, nothing is \
+     reported.",
+    &[
+        &[
+            Key::required(
+                "options",
+                Kind::Texts,
+                "The options, in lower case: patterns of names that are on, or of `NAME=VALUE`.",
+                "options = [\"ggml_vulkan\"]",
+            ),
+            Key::required("needs", Kind::Text, "What they need.", "needs = \"Vulkan's headers\""),
+            Key::optional("apt", Kind::Texts, "Packages.", "none", "apt = [\"libvulkan-dev\"]"),
+            Key::optional("dnf", Kind::Texts, "Packages.", "none", "dnf = [\"vulkan-headers\"]"),
+            Key::optional("apk", Kind::Texts, "Packages.", "none", "apk = [\"vulkan-headers\"]"),
+            Key::optional(
+                "pacman",
+                Kind::Texts,
+                "Packages.",
+                "none",
+                "pacman = [\"vulkan-headers\"]",
+            ),
+            Key::optional(
+                "projects",
+                Kind::Texts,
+                "Texts, in lower case: the row applies only to stages that contain one of them.",
+                "all",
+                "projects = [\"/llama.cpp\"]",
+            ),
+            Key::optional(
+                "unless",
+                Kind::Texts,
+                "Texts, in lower case: the row does not apply to stages that contain one of them.",
+                "none",
+                "unless = [\"lunarg\"]",
+            ),
+            Key::optional(
+                "images",
+                Kind::Texts,
+                "Patterns of the base images that lack it, as `PATH:TAG`.",
+                "distributions, images of languages, and AMD's images for developers",
+                "images = [\"debian:*\"]",
+            ),
+        ],
+        EVIDENCE,
+    ],
+);

@@ -5,7 +5,7 @@ mod names;
 
 use pins::form::{Form, Key, Kind};
 
-pub use contents::{CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, PYTHON, RELEASE};
+pub use contents::{BUILD, CONTENTS, GONE, INDEX, MODULE, NEEDS, PROGRAM, PYTHON, RELEASE};
 pub use names::{BASE, DUPLICATES, GPU, KNOWN_NAMES, OLLAMA, PARTS, READER, SECTION};
 
 /// `versions/lint.toml`.
@@ -136,6 +136,7 @@ pub const LINT: Form = Form::of(
             "none",
             "",
         ),
+        Key::optional("build", Kind::TableByName(&BUILD), "What builds need.", "none", ""),
         Key::optional("python", Kind::TableByName(&PYTHON), "Pythons of packages.", "none", ""),
         Key::optional(
             "module",

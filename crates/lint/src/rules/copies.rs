@@ -1,5 +1,6 @@
 //! Programs that a last stage copies from a build without the libraries that they load.
 
+use super::commands::{join, plain};
 use super::stages::{last_stages, parts};
 use crate::dockerfile::Instruction;
 use crate::shell::ShellCommand;
@@ -11,8 +12,7 @@ const PROGRAMS: [&str; 3] = ["llama-", "rpc-server", "whisper-"];
 
 /// Checks for a copy of programs of llama.cpp or whisper.cpp whose libraries stay in the build.
 pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let last = facts.stages.len();
-    if facts.kind != Kind::Dockerfile || last < 2 {
+    if facts.kind != Kind::Dockerfile {
         return;
     }
     let all = facts.instructions();
@@ -29,13 +29,11 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
     ]
     .iter()
     .any(|option| options.contains(option));
-    let is_build = |one: &ShellCommand| {
-        let is_option = |text: &str| {
-            ["-DGGML_", "-DLLAMA_", "-DWHISPER_"].iter().any(|start| text.starts_with(start))
-        };
-        one.words[0].text == "cmake" && one.words.iter().any(|word| is_option(&word.text))
-    };
     if is_static || names_old_build(&lower) || !facts.commands.iter().any(is_build) {
+        return;
+    }
+    deleted(facts, found);
+    if facts.stages.len() < 2 {
         return;
     }
     let stages = last_stages(facts, all);
@@ -53,6 +51,85 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
             "the program is copied without `libllama.so` and `libggml*.so`, which it loads";
         found.add("library-not-copied", first.line, message);
     }
+}
+
+/// Returns whether a command configures a build of such a project.
+fn is_build(command: &ShellCommand) -> bool {
+    let is_option = |text: &str| {
+        ["-DGGML_", "-DLLAMA_", "-DWHISPER_"].iter().any(|start| text.starts_with(start))
+    };
+    command.words[0].text == "cmake" && command.words.iter().any(|word| is_option(&word.text))
+}
+
+/// Checks for a stage that copies programs out of a build, and deletes the build with the libraries.
+fn deleted(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    for stage in 1..=facts.stages.len() {
+        let own = || facts.commands.iter().filter(|one| one.stage == stage);
+        let Some(build) = own().find(|one| is_build(one)).map(build_folder) else { continue };
+        let is_installed = own().any(|one| {
+            let words = one.texts();
+            words.iter().any(|word| matches!(*word, "install" | "--install" | "-Wl,-rpath"))
+                && matches!(words[0], "cmake" | "make" | "ninja")
+        });
+        let copies: Vec<&ShellCommand> = own()
+            .filter(|one| matches!(&*one.words[0].text, "cp" | "install" | "mv" | "rsync"))
+            .collect();
+        let is_lone = |one: &&&ShellCommand| sources(one).iter().all(|word| is_plain_program(word));
+        let programs: Vec<&ShellCommand> = copies.iter().filter(is_lone).copied().collect();
+        // Another copy can bring the libraries.
+        let brings = |one: &&&ShellCommand| {
+            let texts = sources(one);
+            texts.iter().any(|text| {
+                let name = text.rsplit('/').next().unwrap_or_default();
+                name.contains(".so")
+                    || name.contains('*')
+                    || matches!(name, "" | "." | "bin" | "lib" | "build")
+            })
+        };
+        let Some(first) = programs.first().filter(|_| !copies.iter().any(|one| brings(&one)))
+        else {
+            continue;
+        };
+        if !is_installed && own().any(|one| removes(one, &build)) {
+            let message = "the build is deleted with `libllama.so` and `libggml*.so`, which the copied program loads";
+            found.add("library-not-copied", first.words[0].line, message);
+        }
+    }
+}
+
+/// Returns the folder of a build.
+fn build_folder(command: &ShellCommand) -> String {
+    let words = command.texts();
+    let after = words.iter().position(|word| *word == "-B").and_then(|at| words.get(at + 1));
+    let joined =
+        || words.iter().find_map(|word| word.strip_prefix("-B")).filter(|word| !word.is_empty());
+    let folder = after.copied().or_else(joined).unwrap_or(".");
+    plain(&join(&command.folder, folder))
+}
+
+/// Returns what a command copies.
+fn sources(command: &ShellCommand) -> Vec<&str> {
+    let words = command.texts().into_iter().skip(1).filter(|word| !word.starts_with('-'));
+    let mut all: Vec<&str> = words.collect();
+    all.pop();
+    all
+}
+
+/// Returns whether a path is that of a program of these projects.
+fn is_plain_program(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    PROGRAMS.iter().any(|start| name.starts_with(start)) && !name.contains(['*', '.'])
+}
+
+/// Returns whether a command deletes a folder, or one above it.
+fn removes(command: &ShellCommand, folder: &str) -> bool {
+    let words = command.texts();
+    let is_deep = words.iter().any(|word| word.starts_with('-') && word.contains(['r', 'R']));
+    let is_above = |word: &&str| {
+        let path = plain(&join(&command.folder, word.trim_end_matches("/*")));
+        path.len() > 1 && (folder == path || folder.starts_with(&format!("{path}/")))
+    };
+    words[0] == "rm" && is_deep && words[1..].iter().any(is_above)
 }
 
 /// Returns whether a text names a build of llama.cpp before June 2024, whose libraries are static:

@@ -15,6 +15,7 @@ mod containers;
 mod contents;
 mod contradictions;
 mod copies;
+mod dependencies;
 mod development;
 mod environment;
 mod examples;
@@ -120,6 +121,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     managed::run(facts, found);
     programs::run(facts, found);
     gone::run(facts, context, found);
+    dependencies::run(facts, context, found);
     health::run(facts, found);
     apt_lists::run(facts, found);
     syntax::run(facts, found);

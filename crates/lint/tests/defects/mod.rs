@@ -5,6 +5,8 @@ mod breadth;
 mod builds;
 mod classes;
 mod contents;
+mod debian;
+mod dependencies;
 mod exposed;
 mod failures;
 mod fresh;

@@ -96,7 +96,7 @@ fn an_option_that_conflicts_is_not_called_ignored_too() {
 #[test]
 fn a_build_has_what_it_needs() {
     let build = "RUN cmake -B build -DGGML_VULKAN=ON -DGGML_BLAS_VENDOR=OpenBLAS\n";
-    let packages = "cmake glslc spirv-headers libopenblas-dev libvulkan-dev";
+    let packages = "cmake g++ glslc spirv-headers libopenblas-dev libvulkan-dev";
     innocent(
         "build-needs-package",
         &[
@@ -108,7 +108,7 @@ fn a_build_has_what_it_needs() {
             ("Dockerfile", &format!("FROM debian:13\nCOPY . .\n{build}")),
             (
                 "Dockerfile",
-                "FROM debian:13\nRUN apt-get install -y glslc && git clone --branch b5000 https://github.com/ggml-org/llama.cpp && cmake -DGGML_VULKAN=ON\n",
+                "FROM debian:13\nRUN apt-get install -y g++ glslc libvulkan-dev && git clone --branch b5000 https://github.com/ggml-org/llama.cpp && cmake -DGGML_VULKAN=ON\n",
             ),
         ],
     );

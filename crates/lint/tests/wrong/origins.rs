@@ -28,6 +28,12 @@ pub(super) const WRONG: &[Wrong] = &[
         "FROM python:3.12-slim AS build\nRUN python -m venv /opt/venv\nFROM ubuntu:24.04\nCOPY --from=build /opt/venv /opt/venv\n",
     ),
     (
+        "rocm-pin-missing",
+        "install.sh",
+        3,
+        "#!/bin/sh\nset -e\necho 'deb [arch=amd64 signed-by=/etc/apt/keyrings/rocm.gpg] https://repo.radeon.com/rocm/apt/6.3.1 noble main' | sudo tee /etc/apt/sources.list.d/rocm.list\nsudo apt-get update && sudo apt-get install -y rocm\n",
+    ),
+    (
         "glibc-older",
         "Dockerfile",
         4,

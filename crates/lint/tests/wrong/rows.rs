@@ -13,19 +13,19 @@ pub(super) const WRONG: &[Wrong] = &[
     (
         "build-needs-package",
         "Dockerfile",
-        4,
+        2,
         "FROM docker.io/library/debian:13@sha256:1\nRUN apt-get update && apt-get install -y cmake g++ git glslc libvulkan-dev\nRUN git clone --depth 1 https://github.com/ggml-org/llama.cpp\nRUN cmake llama.cpp -B build -D GGML_VULKAN=ON\n",
     ),
     (
         "build-needs-package",
         "Dockerfile",
-        3,
+        2,
         "FROM docker.io/library/debian:13@sha256:1\nRUN apt-get update && apt-get install -y cmake g++ spirv-headers libvulkan-dev\nRUN cmake -B build -DGGML_VULKAN=1\n",
     ),
     (
         "build-needs-package",
         "Dockerfile",
-        3,
+        2,
         "FROM docker.io/library/debian:13@sha256:1\nRUN apt-get update && apt-get install -y cmake g++\nRUN cmake -B build -DGGML_BLAS=ON -DGGML_BLAS_VENDOR=OpenBLAS\n",
     ),
     (
