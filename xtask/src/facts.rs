@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::run::root;
-use crate::say;
+use crate::{index, say};
 
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
@@ -46,11 +46,21 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         collect(&tables, &file, "", today()?, &mut facts)?;
     }
+    facts.extend(names(project)?);
     facts.retain(|fact| fact.age >= days);
     facts.sort_by(|a, b| {
         b.age.cmp(&a.age).then_with(|| (&a.file, &a.table).cmp(&(&b.file, &b.table)))
     });
     Ok(facts)
+}
+
+/// Returns the fact that the Python index has the names that `lint` knows.
+fn names(project: &Path) -> Result<Option<Fact>> {
+    let Some(date) = index::date(project) else { return Ok(None) };
+    let time: toml::value::Datetime = date.parse().context(index::NAMES)?;
+    let date = time.date.context(index::NAMES)?;
+    let age = today()? - day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    Ok(Some(Fact { age, table: "names".to_owned(), file: index::NAMES.to_owned() }))
 }
 
 /// Returns the facts as a table.

@@ -1,5 +1,5 @@
 //! The project's chores: `cargo xtask ci|setup|test|tidy|workflows|nightly|engines|gates|vulkan|
-//! rocm|dependencies|documentation|release|schema|corpus|facts|bench`.
+//! rocm|dependencies|documentation|release|schema|corpus|facts|index|bench`.
 //!
 //! `ci` decides whether a change can be merged. It runs cargo's checks and other chores, and needs
 //! root on Debian 12.
@@ -15,6 +15,7 @@ mod corpus;
 mod engines;
 mod facts;
 mod gates;
+mod index;
 mod layout;
 mod nightly;
 mod reference;
@@ -63,6 +64,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
   corpus diagnose FOLDER  run `diagnose` on the logs of xtask/corpus/diagnose.toml, which are in FOLDER
                 as OWNER+NAME+NUMBER.log, and compare the results with the expected ones
   facts [DAYS]  list the facts in versions/*.toml that have not been checked for DAYS days [default: 90]
+  index python LIST DATE  write the names of the Python index that `lint` knows, from a list of its
+                packages that was made on DATE
   bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
                 do, and compare with other tools
   bench sources only measure the preparation and patching of sources
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         ["corpus", "diagnose", folder] => corpus::diagnose(folder),
         ["facts"] => facts::run(&facts::OLD.to_string()),
         ["facts", days] => facts::run(days),
+        ["index", "python", list, date] => index::python(list, date),
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

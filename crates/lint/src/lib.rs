@@ -22,6 +22,7 @@ pub mod forms;
 mod kubernetes;
 mod pyproject;
 mod python;
+pub mod registry;
 pub mod report;
 mod requirements;
 mod rules;
