@@ -24,9 +24,11 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
 }
 
 /// Texts, in lower case, of files that hold torch, or check it at the end.
-const HOLDS: [&str; 14] = [
+const HOLDS: [&str; 16] = [
     "constraint",
-    "override",
+    "--override",
+    "override-dep",
+    "overrides",
     "pip_config",
     "pip.conf",
     "uv.toml",

@@ -23,6 +23,7 @@ mod moving;
 mod origins;
 mod probed;
 mod readers;
+mod registry;
 mod reviewed;
 mod rows;
 mod steps;
