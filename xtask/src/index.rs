@@ -14,10 +14,10 @@ use crate::run::root;
 use crate::say;
 
 /// The set of all names.
-pub(crate) const NAMES: &str = "versions/python-names.bin";
+pub(crate) const NAMES: &str = "crates/lint/src/registry/python/names.bin";
 
 /// The names that are downloaded most often.
-const POPULAR: &str = "versions/python-popular.txt";
+const POPULAR: &str = "crates/lint/src/registry/python/popular.txt";
 
 /// Writes both files from a list, which was made on `date`, `YYYY-MM-DD`.
 pub(crate) fn python(list: &str, date: &str) -> Result<()> {

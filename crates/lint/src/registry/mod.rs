@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use names::Names;
 
 /// All names, as [`names::encode`] writes them.
-const ALL: &[u8] = include_bytes!("../../../../versions/python-names.bin");
+const ALL: &[u8] = include_bytes!("python/names.bin");
 
 /// The packages that are downloaded most often, the most frequent first.
-const POPULAR: &str = include_str!("../../../../versions/python-popular.txt");
+const POPULAR: &str = include_str!("python/popular.txt");
 
 /// A test proves that the data is valid.
 static NAMES: LazyLock<Option<Names<'static>>> = LazyLock::new(|| Names::read(ALL));
@@ -75,8 +75,7 @@ pub(crate) fn near(name: &str) -> Option<&'static str> {
     };
     all()
         .find(|one| one.replace('-', "") == plain)
-        .or_else(|| all().find(|one| is_near(one)))
-        .or_else(|| all().find(|one| with(one)))
+        .or_else(|| all().find(|one| is_near(one) || with(one)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::stages::{command_of, is_known_base, parts};
 use crate::data::data;
 use crate::facts::Package;
 use crate::python::is_pip;
-use crate::requirements;
+use crate::requirements::{self, List};
 use crate::specifier::{Requirement, requirement};
 use crate::{Context, Facts, Findings, Kind};
 
@@ -56,6 +56,7 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     if facts.kind != Kind::Dockerfile || !lacks_torch(facts, context) {
         return;
     }
+    let Some(lists) = lists(facts, context) else { return };
     let brings = |one: &&Package| {
         (needs(&one.name) || one.extras.iter().any(|extra| EXTRAS.contains(&extra.as_str())))
             && !one.is_special
@@ -67,30 +68,40 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             format!("`{}` brings the CUDA build of torch from the default index", package.name);
         return found.add(RULE, package.line, message);
     }
-    let Some(exists) = context.exists else { return };
-    for command in facts.commands.iter().filter(|one| is_pip(&one.texts()) && is_plain(one)) {
-        if !is_known_base(facts, command.stage) {
-            continue;
-        }
-        for list in requirements::installed(facts.file, facts.text, command, exists) {
-            let path = list.path.rsplit('/').next().unwrap_or(&list.path);
-            let all = requirements_in(&list.text);
-            let is_settled = list.text.lines().any(|line| line.trim_start().starts_with('-'))
-                || all.iter().any(|one| one.name == "torch");
-            if is_settled || names(&list.text, path) {
-                return;
-            }
-            if let Some(message) = all.iter().find_map(|one| brought(one, path)) {
-                return found.add(RULE, list.line, message);
-            }
+    for list in lists {
+        let path = list.path.rsplit('/').next().unwrap_or(&list.path);
+        let all = requirements_in(&list.text);
+        if let Some(message) = all.iter().find_map(|one| brought(one, path)) {
+            return found.add(RULE, list.line, message);
         }
     }
 }
 
-/// Returns whether a command edits a list, or a list is for a machine without a GPU of AMD.
-fn names(text: &str, path: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    lower.contains("+rocm") || lower.contains("+cpu") || path.contains("cpu")
+/// Returns the lists of requirements that a Dockerfile installs from the default index; `None` if one
+/// of them is not known, or can bring another torch.
+fn lists(facts: &Facts<'_>, context: Context<'_>) -> Option<Vec<List>> {
+    let mut all = Vec::new();
+    for command in facts.commands.iter().filter(|one| is_pip(&one.texts())) {
+        let wanted = requirements::options(command).len();
+        let read = |exists| requirements::installed(facts.file, facts.text, command, exists);
+        let own = context.exists.filter(|_| wanted > 0).map(read).unwrap_or_default();
+        if own.len() < wanted || own.iter().any(brings_other) {
+            return None;
+        }
+        all.extend(own.into_iter().filter(|_| is_known_base(facts, command.stage)));
+    }
+    Some(all)
+}
+
+/// Returns whether a list names torch, or another source of packages.
+fn brings_other(list: &List) -> bool {
+    let lower = list.text.to_ascii_lowercase();
+    let is_option = |line: &str| line.trim_start().starts_with('-');
+    let is_torch = |one: &Requirement<'_>| one.name == "torch" || one.name.starts_with("pytorch-");
+    lower.lines().any(is_option)
+        || ["+rocm", "+cpu", "://"].iter().any(|text| lower.contains(text))
+        || list.path.contains("cpu")
+        || requirements_in(&list.text).iter().any(is_torch)
 }
 
 /// Checks the packages that a project requires, which a line of a Dockerfile installs.
@@ -101,7 +112,7 @@ pub(super) fn of_project(
     found: &mut Findings<'_>,
 ) {
     let all: Vec<_> = dependencies.iter().filter_map(|one| requirement(one)).collect();
-    let is_settled = all.iter().any(|one| one.name == "torch");
+    let is_settled = all.iter().any(|one| one.name == "torch") || lists(facts, context).is_none();
     let brings = || all.iter().find_map(|one| brought(one, "pyproject.toml"));
     if is_settled || !lacks_torch(facts, context) {
         return;
