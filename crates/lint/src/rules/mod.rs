@@ -9,6 +9,7 @@ mod apt_lists;
 mod builds;
 mod chips;
 mod commands;
+mod conflicts;
 mod containers;
 mod contents;
 mod contradictions;
@@ -103,6 +104,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     images::run(facts, context, found);
     containers::run(facts, context, found);
     packages::run(facts, context, found);
+    conflicts::run(facts, context, found);
     installs::run(facts, context, found);
     rocm::run(facts, context, found);
     commands::run(facts, found);

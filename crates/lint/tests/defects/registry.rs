@@ -191,3 +191,54 @@ fn a_container_starts_a_program_that_its_image_has() {
         expect(rule, NONE, &[("Dockerfile", &format!("{base}{lines}"), expected)]);
     }
 }
+
+#[test]
+fn a_list_for_an_existing_torch_holds_it() {
+    let cases = [
+        (
+            "requirements-rocm.txt",
+            "# for the torch of the image\nflask\npeft\ntrl\n",
+            &["3 information"][..],
+        ),
+        ("requirements-rocm.txt", "flask\ntransformers\n", &[]),
+        ("requirements-rocm.txt", "-c constraints.txt\npeft\n", &[]),
+        ("requirements-rocm.txt", "torch==2.9.1+rocm6.4\npeft\n", &[]),
+        ("requirements.txt", "peft\n", &[]),
+    ];
+    expect("torch-not-held", NONE, &cases);
+    let clone = "git clone https://github.com/vllm-project/vllm && cd vllm\npip install torch --index-url https://download.pytorch.org/whl/rocm6.4\npip install -r ";
+    for (rest, expected) in [
+        ("requirements/rocm.txt\n", &["3 information"][..]),
+        ("requirements/build/rust.txt\n", &[]),
+        ("requirements/rocm.txt\ninstall_rocm_torch\n", &[]),
+    ] {
+        expect("torch-not-held", NONE, &[("a.sh", &format!("{clone}{rest}"), expected)]);
+    }
+}
+
+#[test]
+fn requirements_of_one_installation_contradict_each_other() {
+    let rule = "pins-contradict";
+    let cases = [
+        ("a.sh", "pip install numpy==1.26.4 'numpy>=2'\n", &["1 error"][..]),
+        ("a.sh", "uv pip install 'numpy<2' \\\n  numpy==2.1.0\n", &["2 error"]),
+        // The second one replaces the first.
+        ("a.sh", "pip install numpy==1.26.4\npip install numpy==2.1.0\n", &[]),
+        ("a.sh", "pip install --no-deps numpy==1.26.4 numpy==2.1.0\n", &[]),
+        ("requirements.txt", "a==1; python_version < '3.9'\na==2; python_version >= '3.9'\n", &[]),
+        ("requirements.txt", "a>=1\na==2\n", &[]),
+    ];
+    expect(rule, NONE, &cases);
+    let folder = Folder("flask==3.0.0\nnumpy==1.26.4");
+    let context = Context { exists: Some(&folder), ..Context::default() };
+    let head = "FROM docker.io/library/python:3.12\nCOPY requirements.txt ./\n";
+    for (file, text, expected) in [
+        ("Dockerfile", format!("{head}RUN pip install -r requirements.txt 'numpy>=2'\n"), 1),
+        ("Dockerfile", format!("{head}RUN pip install -r requirements.txt 'numpy<2'\n"), 0),
+        ("requirements-dev.txt", "-r requirements.txt\nflask<3\n".to_owned(), 1),
+        ("requirements-dev.txt", "-c requirements.txt\nflask>=3\n".to_owned(), 0),
+    ] {
+        let found = findings_in(file, &text, context);
+        assert_eq!(found.iter().filter(|one| one.rule.id == rule).count(), expected, "{text}");
+    }
+}

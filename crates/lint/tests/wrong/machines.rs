@@ -59,6 +59,7 @@ pub(crate) const WRONG: &[Wrong] = &[
         4,
         "FROM docker.io/a/b@sha256:1\nCOPY dist/a-1-py3-none-any.whl /tmp/\nWORKDIR /a\nRUN pip install --no-cache-dir /tmp/a-1-py3-none-any.whl && rm /tmp/a-1-py3-none-any.whl\n",
     ),
+    ("pins-contradict", "requirements.txt", 3, "numpy==1.26.4\nflask\nnumpy>=2.0\n"),
     ("no-such-package", "requirements.txt", 2, "numpy==2.3.1\ntorch-audio\n"),
     (
         "torch-for-cuda",
