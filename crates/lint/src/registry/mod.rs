@@ -60,12 +60,12 @@ pub(crate) fn near(name: &str) -> Option<&'static str> {
     let all = || POPULAR.lines();
     let with = |one: &str| {
         AFFIXES.iter().any(|affix| {
-            let (other, wanted) = (one.replace('-', ""), plain.as_str());
+            let other = one.replace('-', "");
             let affix = affix.trim_matches('-');
             let has = |long: &str, short: &str| {
                 long.strip_prefix(affix) == Some(short) || long.strip_suffix(affix) == Some(short)
             };
-            has(&other, wanted) || has(wanted, &other)
+            has(&other, &plain) || has(&plain, &other)
         })
     };
     let is_near = |one: &str| {

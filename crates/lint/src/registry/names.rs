@@ -56,9 +56,9 @@ impl<'b> Names<'b> {
         let (bucket, wanted) = place(name, self.count);
         let mut at = number(self.places, bucket)?;
         let end = number(self.places, bucket + 1)?;
-        let bit = |at: u32| {
-            let byte = self.bits.get(usize::try_from(at / 8).ok()?)?;
-            Some(u64::from(byte >> (at % 8) & 1))
+        let bit = |place: u32| {
+            let byte = self.bits.get(usize::try_from(place / 8).ok()?)?;
+            Some(u64::from((byte >> (place % 8)) & 1))
         };
         let mut value = 0;
         while at < end && value <= wanted {
@@ -112,7 +112,7 @@ pub fn encode<'n>(names: impl IntoIterator<Item = &'n str>, date: &str) -> Optio
             }
             end = push(false);
             for low in 0..LOW {
-                end = push(difference >> low & 1 == 1);
+                end = push((difference >> low) & 1 == 1);
             }
         }
     }
@@ -131,7 +131,7 @@ fn place(name: &str, count: u32) -> (usize, u64) {
     let rest_bits = u64::BITS - BUCKET_BITS;
     let values = (u64::from(count) >> BUCKET_BITS).max(1) << LOW;
     let rest = u128::from(hash & ((1 << rest_bits) - 1));
-    let value = rest * u128::from(values) >> rest_bits;
+    let value = (rest * u128::from(values)) >> rest_bits;
     // Both are smaller than their types: twelve bits, and less than `values`.
     (usize::try_from(hash >> rest_bits).unwrap_or(0), u64::try_from(value).unwrap_or(0))
 }
@@ -142,9 +142,9 @@ fn hash(name: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
-        hash = (hash ^ hash >> 33).wrapping_mul(factor);
+        hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
     }
-    hash ^ hash >> 33
+    hash ^ (hash >> 33)
 }
 
 /// Returns the number at a place of a list of numbers of four bytes.

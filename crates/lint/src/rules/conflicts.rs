@@ -140,7 +140,7 @@ fn excludes(one: &str, other: &str) -> bool {
     clauses(one).any(|(operator, version)| match operator {
         "==" | "===" if !version.ends_with(".*") => allows(clauses(other), version) == Some(false),
         ">=" | ">" | "~=" => {
-            let upper = clauses(other).filter(|(operator, _)| matches!(*operator, "<" | "<="));
+            let upper = clauses(other).filter(|(own, _)| matches!(*own, "<" | "<="));
             allows(upper, version) == Some(false)
         }
         _ => false,

@@ -225,7 +225,7 @@ impl Contents {
                 match brought {
                     Some(programs) => self.lacks.retain(|one| !programs.contains(one)),
                     None => {
-                        self.lacks.retain(|one| is_apt && one == PYTHON && keeps_python(package))
+                        self.lacks.retain(|one| is_apt && one == PYTHON && keeps_python(package));
                     }
                 }
             }
@@ -249,7 +249,7 @@ const PYTHON: &str = "python";
 /// Returns whether a package of Debian or Ubuntu certainly brings no `python`. `python-is-python3`
 /// and the packages that require it have similar names.
 fn keeps_python(package: &str) -> bool {
-    let is_version = |rest: &str| rest.starts_with(|c: char| c == UNKNOWN || c == '3');
+    let is_version = |rest: &str| rest.starts_with([UNKNOWN, '3']);
     let is_plain = package.starts_with(|c: char| c.is_ascii_lowercase());
     match package.strip_prefix(PYTHON) {
         Some(rest) => is_version(rest),

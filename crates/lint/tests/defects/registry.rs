@@ -208,9 +208,9 @@ fn a_list_for_an_existing_torch_holds_it() {
     expect("torch-not-held", NONE, &cases);
     let clone = "git clone https://github.com/vllm-project/vllm && cd vllm\npip install torch --index-url https://download.pytorch.org/whl/rocm6.4\npip install -r ";
     for (rest, expected) in [
-        ("requirements/rocm.txt\n", &["3 information"][..]),
+        ("requirements/common.txt\n", &["3 information"][..]),
         ("requirements/build/rust.txt\n", &[]),
-        ("requirements/rocm.txt\ninstall_rocm_torch\n", &[]),
+        ("requirements/common.txt\ninstall_rocm_torch\n", &[]),
     ] {
         expect("torch-not-held", NONE, &[("a.sh", &format!("{clone}{rest}"), expected)]);
     }
