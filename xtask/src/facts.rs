@@ -56,8 +56,8 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
 
 /// Returns the fact that the Python index has the names that `lint` knows.
 fn names(project: &Path) -> Result<Option<Fact>> {
-    let Some(date) = index::date(project) else { return Ok(None) };
-    let time: toml::value::Datetime = date.parse().context(index::NAMES)?;
+    let Some(text) = index::date(project) else { return Ok(None) };
+    let time: toml::value::Datetime = text.parse().context(index::NAMES)?;
     let date = time.date.context(index::NAMES)?;
     let age = today()? - day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
     Ok(Some(Fact { age, table: "names".to_owned(), file: index::NAMES.to_owned() }))

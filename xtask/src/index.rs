@@ -26,8 +26,9 @@ pub(crate) fn python(list: &str, date: &str) -> Result<()> {
     let bytes = names::encode(all.iter().map(String::as_str), date)
         .with_context(|| format!("`{date}` is not a date like 2026-11-30"))?;
     let root = root()?;
-    let write =
-        |name: &str, bytes: &[u8]| std::fs::write(root.join(name), bytes).context(name.to_owned());
+    let write = |name: &str, content: &[u8]| {
+        std::fs::write(root.join(name), content).context(name.to_owned())
+    };
     write(NAMES, &bytes)?;
     write(POPULAR, format!("{}\n", popular.join("\n")).as_bytes())?;
     say(&format!("{} names in {} bytes, {} popular", all.len(), bytes.len(), popular.len()));

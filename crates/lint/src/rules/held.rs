@@ -105,6 +105,7 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     }
     let torches: Vec<&Package> =
         facts.packages.iter().filter(|one| is_rocm_torch(facts, one)).collect();
+    let mut first = None;
     for (at, command) in facts.commands.iter().enumerate().filter(|(_, one)| is_plain(one)) {
         let number = at + 1;
         let own = || torches.iter().filter(|one| one.stage == command.stage);
@@ -116,15 +117,24 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
         if is_repaired || !(is_after || brings_torch(facts, command.stage)) {
             continue;
         }
-        let Some((cause, line)) = cause(facts, command, number, context) else { continue };
-        let is_again = found.places().iter().any(|(place, rule)| {
-            *place == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
+        // A package that requires one release of torch is named before all others.
+        let is_exact = facts.packages.iter().any(|one| {
+            one.command == number && data().pin_torch.iter().any(|name| *name == one.name)
         });
-        if !is_again {
-            let message = format!("nothing holds the ROCm build of torch while {cause}");
-            found.add("torch-not-held", line, message);
+        if first.is_none() || is_exact {
+            first = cause(facts, command, number, context).or(first);
         }
-        return;
+        if is_exact {
+            break;
+        }
+    }
+    let Some((cause, line)) = first else { return };
+    let is_again = found.places().iter().any(|(place, rule)| {
+        *place == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
+    });
+    if !is_again {
+        let message = format!("nothing holds the ROCm build of torch while {cause}");
+        found.add("torch-not-held", line, message);
     }
 }
 

@@ -131,6 +131,11 @@ fn the_name_of_a_gpu_override_does_not_hold_torch() {
         ("Dockerfile", text, &["3 information"][..]),
         (
             "Dockerfile",
+            "FROM rocm/pytorch:latest\nRUN pip install peft\nRUN pip install torchaudio\n",
+            &["3 information"],
+        ),
+        (
+            "Dockerfile",
             "FROM rocm/pytorch:latest\nRUN uv pip install --overrides o.txt torchaudio\n",
             &[],
         ),
