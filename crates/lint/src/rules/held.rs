@@ -118,9 +118,10 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             continue;
         }
         // A package that requires one release of torch is named before all others.
-        let is_exact = facts.packages.iter().any(|one| {
-            one.command == number && data().pin_torch.iter().any(|name| *name == one.name)
-        });
+        let is_exact = facts
+            .packages
+            .iter()
+            .any(|one| one.command == number && data().pin_torch.contains(&one.name));
         if first.is_none() || is_exact {
             first = cause(facts, command, number, context).or(first);
         }
