@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::images::{self, Parts};
 use super::packages::names_rocm;
 use super::requirements::torch_of_base;
-use super::stages::{COMPILES, command_of, instruction_of, is_known_base, is_rocm_torch};
+use super::stages::{COMPILES, command_of, instruction_of, is_rocm_torch};
 use crate::data::{CouplingRow, data};
 use crate::facts::Package;
 use crate::python::is_pip;
@@ -21,24 +21,12 @@ pub(super) fn run(facts: &Facts<'_>, found: &mut Findings<'_>) {
         return;
     }
     outgrown(facts, found);
-    brought(facts, found);
     whole(facts, found);
     for_ollama(facts, found);
 }
 
 /// Packages that require one release of torch.
 const EXACT: [&str; 3] = ["chatterbox-tts", "sglang", "whisperx"];
-
-/// Packages that require any recent release of torch.
-const ANY: [&str; 7] = [
-    "accelerate",
-    "demucs",
-    "openai-whisper",
-    "peft",
-    "pyannote-audio",
-    "sentence-transformers",
-    "ultralytics",
-];
 
 /// Options with which pip takes packages from elsewhere, or keeps what is installed.
 pub(super) const OTHER: [&str; 9] = [
@@ -66,7 +54,7 @@ pub(super) const SETTINGS: [&str; 8] = [
 ];
 
 /// Returns whether a command installs from the default index, without constraints.
-fn is_plain(command: &ShellCommand) -> bool {
+pub(super) fn is_plain(command: &ShellCommand) -> bool {
     let is_other = |text: &str| {
         OTHER.contains(&text.split('=').next().unwrap_or(text))
             || matches!(text, "-c" | "-f" | "-i" | "-t" | "--target")
@@ -178,29 +166,6 @@ fn has_environments(facts: &Facts<'_>) -> bool {
     let folders: BTreeSet<&str> =
         created.filter_map(|one| one.words.last()).map(|word| word.text.as_str()).collect();
     facts.kind == Kind::Shell && folders.len() > 1
-}
-
-/// Checks for packages that bring the CUDA build of torch to an image for ROCm that installs no torch.
-fn brought(facts: &Facts<'_>, found: &mut Findings<'_>) {
-    let lower = facts.code.to_ascii_lowercase();
-    let has = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-    let is_rocm = has(&["rocm/dev-", "repo.radeon.com", "amdgpu-install", "hsa_override"]);
-    let settles =
-        ["torch", "conda", "constraint", "-r ", "requirements", "nvidia", ".sh", "uv sync"];
-    if !is_rocm || has(&settles) || SETTINGS.iter().any(|one| facts.text.contains(one)) {
-        return;
-    }
-    let brings = |one: &&Package| {
-        ANY.contains(&one.name.as_str())
-            && !one.is_special
-            && is_known_base(facts, one.stage)
-            && command_of(facts, one).is_some_and(is_plain)
-    };
-    if let Some(package) = facts.packages.iter().find(brings) {
-        let message =
-            format!("`{}` brings the CUDA build of torch from the default index", package.name);
-        found.add("cuda-package", package.line, message);
-    }
 }
 
 /// Packages with the whole of ROCm's libraries or compilers.

@@ -3,6 +3,7 @@
 
 use super::images;
 use super::packages::names_rocm;
+use super::requirements::requirements_in;
 use super::stages::{command_of, is_rocm_torch};
 use crate::data::data;
 use crate::facts::Package;
@@ -18,15 +19,20 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
             held(facts, context, found);
             triton(facts, found);
         }
-        Kind::Requirements => triton_of_list(facts, found),
+        Kind::Requirements => {
+            held_list(facts, found);
+            triton_of_list(facts, found);
+        }
         _ => {}
     }
 }
 
 /// Texts, in lower case, of files that hold torch, or check it at the end.
-const HOLDS: [&str; 14] = [
+const HOLDS: [&str; 16] = [
     "constraint",
-    "override",
+    "--override",
+    "override-dep",
+    "overrides",
     "pip_config",
     "pip.conf",
     "uv.toml",
@@ -99,24 +105,59 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
     }
     let torches: Vec<&Package> =
         facts.packages.iter().filter(|one| is_rocm_torch(facts, one)).collect();
+    let mut first = None;
     for (at, command) in facts.commands.iter().enumerate().filter(|(_, one)| is_plain(one)) {
         let number = at + 1;
         let own = || torches.iter().filter(|one| one.stage == command.stage);
         let is_after = own().any(|one| one.command < number);
         // A later command installs it again.
-        let is_repaired = own().any(|one| one.command > number);
+        let calls = |one: &ShellCommand| one.words[0].text.contains("torch");
+        let is_repaired = own().any(|one| one.command > number)
+            || facts.kind == Kind::Shell && facts.commands[number..].iter().any(calls);
         if is_repaired || !(is_after || brings_torch(facts, command.stage)) {
             continue;
         }
-        let Some((cause, line)) = cause(facts, command, number, context) else { continue };
-        let is_again = found.places().iter().any(|(place, rule)| {
-            *place == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
-        });
-        if !is_again {
-            let message = format!("nothing holds the ROCm build of torch while {cause}");
-            found.add("torch-not-held", line, message);
+        // A package that requires one release of torch is named before all others.
+        let is_exact = facts
+            .packages
+            .iter()
+            .any(|one| one.command == number && data().pin_torch.contains(&one.name));
+        if first.is_none() || is_exact {
+            first = cause(facts, command, number, context).or(first);
         }
+        if is_exact {
+            break;
+        }
+    }
+    let Some((cause, line)) = first else { return };
+    let is_again = found.places().iter().any(|(place, rule)| {
+        *place == line && matches!(*rule, "torch-replaced" | "torch-kept" | "cuda-package")
+    });
+    if !is_again {
+        let message = format!("nothing holds the ROCm build of torch while {cause}");
+        found.add("torch-not-held", line, message);
+    }
+}
+
+/// Checks for a list for an existing ROCm build of torch, with packages that require torch.
+fn held_list(facts: &Facts<'_>, found: &mut Findings<'_>) {
+    let name = facts.file.rsplit('/').next().unwrap_or(facts.file).to_ascii_lowercase();
+    let all = requirements_in(facts.text);
+    let is_torch = |one: &Requirement<'_>| one.name == "torch" || one.name.starts_with("pytorch-");
+    let has_options = facts.lines().any(|(_, line)| line.trim_start().starts_with('-'));
+    let lower = facts.text.to_ascii_lowercase();
+    if !name.contains("rocm")
+        || has_options
+        || all.iter().any(is_torch)
+        || HOLDS.iter().any(|text| lower.contains(text))
+    {
         return;
+    }
+    let open = |one: &&Package| !one.is_special && may_replace(&one.name, one.version.as_deref());
+    if let Some(one) = facts.packages.iter().find(open) {
+        let message =
+            format!("nothing holds the ROCm build of torch while `{}` is installed", one.name);
+        found.add("torch-not-held", one.line, message);
     }
 }
 
@@ -127,6 +168,9 @@ fn is_configured(lower: &str) -> bool {
         |line: &str| ["rocm", "amd.com", "radeon"].iter().any(|one| line.contains(one));
     lower.lines().any(|line| sets(line) && names_rocm(line))
 }
+
+/// Parts of the paths of lists of tools.
+const OF_TOOLS: [&str; 5] = ["build", "dev", "docs", "lint", "test"];
 
 /// Returns what a command installs that may replace torch, and its line.
 fn cause(
@@ -158,7 +202,8 @@ fn cause(
                 let all = list.text.lines().filter_map(requirement);
                 !has_index && all.into_iter().any(|one| is_open(&one))
             }
-            None => clones_user(facts, number),
+            // Lists of tools for a build, a test or the documentation do not require torch.
+            None => !OF_TOOLS.iter().any(|one| path.contains(one)) && clones_user(facts, number),
         };
         if may_replace {
             return Some((format!("`{name}` is installed"), line));

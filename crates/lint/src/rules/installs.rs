@@ -5,6 +5,7 @@ use jiff::civil::Date;
 
 use super::packages::names_rocm;
 use super::stages::{command_of, instruction_of, is_known_base, is_rocm_torch};
+use super::transitive::needs;
 use crate::facts::Package;
 use crate::python::is_pip;
 use crate::shell::ShellCommand;
@@ -154,18 +155,6 @@ fn for_cuda(facts: &Facts<'_>, command: &ShellCommand, list: &str, found: &mut F
     }
 }
 
-/// Packages that require torch.
-const NEED_TORCH: [&str; 8] = [
-    "accelerate",
-    "demucs",
-    "openai-whisper",
-    "peft",
-    "pyannote-audio",
-    "torchvision",
-    "ultralytics",
-    "whisperx",
-];
-
 /// Options of pip with which it takes packages from elsewhere, or replaces what is installed.
 const OTHER_SOURCE: [&str; 8] = [
     "--index-url",
@@ -234,7 +223,7 @@ fn kept(facts: &Facts<'_>, found: &mut Findings<'_>) {
                 };
                 texts[0] == words[0] && !texts.iter().any(takes) && !names_rocm(own)
             });
-            NEED_TORCH.contains(&one.name.as_str()) && is_plain
+            needs(&one.name) && is_plain
         });
         if let Some(cause) = cause.filter(|_| !has_torch && !removes) {
             // A new torchvision can require another release of torch, which pip then installs.

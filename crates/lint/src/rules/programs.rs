@@ -8,7 +8,7 @@ use crate::data::{data, matches};
 use crate::dockerfile::Instruction;
 use crate::facts::Kind;
 use crate::python::is_pip;
-use crate::shell::ShellCommand;
+use crate::shell::{ShellCommand, UNKNOWN};
 use crate::{Facts, Findings};
 
 /// Programs that are certainly missing. An empty set means that nothing is known.
@@ -224,7 +224,9 @@ impl Contents {
                 let brought = data().brings.get(package).filter(|_| is_apt);
                 match brought {
                     Some(programs) => self.lacks.retain(|one| !programs.contains(one)),
-                    None => self.lacks.clear(),
+                    None => {
+                        self.lacks.retain(|one| is_apt && one == PYTHON && keeps_python(package));
+                    }
                 }
             }
         } else if is_pip(&words) {
@@ -238,6 +240,20 @@ impl Contents {
         for word in &words[1..] {
             self.remove(base_name(word));
         }
+    }
+}
+
+/// The program that only a few packages of Debian and Ubuntu contain.
+const PYTHON: &str = "python";
+
+/// Returns whether a package of Debian or Ubuntu certainly brings no `python`. `python-is-python3`
+/// and the packages that require it have similar names.
+fn keeps_python(package: &str) -> bool {
+    let is_version = |rest: &str| rest.starts_with([UNKNOWN, '3']);
+    let is_plain = package.starts_with(|c: char| c.is_ascii_lowercase());
+    match package.strip_prefix(PYTHON) {
+        Some(rest) => is_version(rest),
+        None => is_plain && !package.contains(UNKNOWN) && !package.contains("conda"),
     }
 }
 

@@ -32,6 +32,10 @@ pub(super) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         extras(&install, &project, found);
         python(&place, &project, found);
         torch(&place, &project, found);
+        if !project.has_uv {
+            let required = (project.dependencies.as_slice(), install.line);
+            super::transitive::of_project(facts, context, required, found);
+        }
         readme(&place, &copied, &project, exists, found);
         versions(&place, &install, &project, found);
     }

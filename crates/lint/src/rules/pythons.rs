@@ -126,7 +126,7 @@ fn names_other(text: &str, version: &str) -> bool {
 }
 
 /// Returns the Python of an image.
-fn of_image(reference: &str) -> Option<&str> {
+pub(super) fn of_image(reference: &str) -> Option<&str> {
     let images::Parts { path, tag, .. } = images::parts(reference);
     let tag = tag.filter(|tag| !tag.contains(UNKNOWN)).unwrap_or_default();
     if path == "python" {

@@ -72,7 +72,7 @@ fn torch_that_nothing_installs_for_rocm() {
     );
     let list = rocm("RUN pip install -r list.txt\nRUN pip install openai-whisper==20250625\n");
     expect(
-        "cuda-package",
+        "torch-for-cuda",
         NONE,
         &[
             ("Dockerfile", &plain, &["2 warning"]),

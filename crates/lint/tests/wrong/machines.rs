@@ -59,6 +59,20 @@ pub(crate) const WRONG: &[Wrong] = &[
         4,
         "FROM docker.io/a/b@sha256:1\nCOPY dist/a-1-py3-none-any.whl /tmp/\nWORKDIR /a\nRUN pip install --no-cache-dir /tmp/a-1-py3-none-any.whl && rm /tmp/a-1-py3-none-any.whl\n",
     ),
+    ("pins-contradict", "requirements.txt", 3, "numpy==1.26.4\nflask\nnumpy>=2.0\n"),
+    ("no-such-package", "requirements.txt", 2, "numpy==2.3.1\ntorch-audio\n"),
+    (
+        "torch-for-cuda",
+        "Dockerfile",
+        2,
+        "FROM rocm/dev-ubuntu-22.04:6.4-complete\nRUN pip install stable-baselines3\n",
+    ),
+    (
+        "pip-other-python",
+        "Dockerfile",
+        3,
+        "FROM ubuntu:22.04\nRUN apt-get update && apt-get install -y python3.11 python3-pip\nRUN pip install flask\nCMD [\"python3.11\", \"a.py\"]\n",
+    ),
     ("package-misnamed", "requirements.txt", 2, "numpy==2.3.1\nsklearn\n"),
     (
         "shell-state-lost",
