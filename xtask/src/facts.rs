@@ -10,11 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::run::root;
-<<<<<<< HEAD
-use crate::{debian_index, say};
-=======
-use crate::{index, say};
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
+use crate::{debian_index, index, say};
 
 /// The age in days from which a fact is listed.
 pub(crate) const OLD: i64 = 90;
@@ -50,11 +46,13 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         collect(&tables, &file, "", today()?, &mut facts)?;
     }
-<<<<<<< HEAD
-    facts.extend(debian(project)?);
-=======
-    facts.extend(names(project)?);
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
+    let lists = [
+        ("packages", debian_index::FILE, debian_index::date(project)?),
+        ("names", index::NAMES, index::date(project)),
+    ];
+    for (table, file, date) in lists {
+        facts.extend(date.map(|date| dated(table, file, &date)).transpose()?);
+    }
     facts.retain(|fact| fact.age >= days);
     facts.sort_by(|a, b| {
         b.age.cmp(&a.age).then_with(|| (&a.file, &a.table).cmp(&(&b.file, &b.table)))
@@ -62,25 +60,12 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-<<<<<<< HEAD
-/// Returns the fact that Debian has the packages that `lint` knows.
-fn debian(project: &Path) -> Result<Option<Fact>> {
-    let Some(date) = debian_index::date(project)? else { return Ok(None) };
-    let file = debian_index::FILE;
+/// Returns the fact that a list in `file` was complete on a date.
+fn dated(table: &str, file: &str, date: &str) -> Result<Fact> {
     let time: toml::value::Datetime = date.parse().with_context(|| file.to_owned())?;
     let date = time.date.with_context(|| file.to_owned())?;
     let checked = day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
-    let table = "packages".to_owned();
-    Ok(Some(Fact { age: today()? - checked, table, file: file.to_owned() }))
-=======
-/// Returns the fact that the Python index has the names that `lint` knows.
-fn names(project: &Path) -> Result<Option<Fact>> {
-    let Some(text) = index::date(project) else { return Ok(None) };
-    let time: toml::value::Datetime = text.parse().context(index::NAMES)?;
-    let date = time.date.context(index::NAMES)?;
-    let age = today()? - day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
-    Ok(Some(Fact { age, table: "names".to_owned(), file: index::NAMES.to_owned() }))
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
+    Ok(Fact { age: today()? - checked, table: table.to_owned(), file: file.to_owned() })
 }
 
 /// Returns the facts as a table.

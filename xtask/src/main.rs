@@ -65,12 +65,9 @@ const USAGE: &str = "usage: cargo xtask CHORE
   corpus diagnose FOLDER  run `diagnose` on the logs of xtask/corpus/diagnose.toml, which are in FOLDER
                 as OWNER+NAME+NUMBER.log, and compare the results with the expected ones
   facts [DAYS]  list the facts in versions/*.toml that have not been checked for DAYS days [default: 90]
-<<<<<<< HEAD
   index debian  download the lists of Debian's packages, and write crates/lint/data/debian.gz
-=======
   index python LIST DATE  write the names of the Python index that `lint` knows, from a list of its
                 packages that was made on DATE
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
   bench [GIB]   measure building a metadata-only image, preparing sources, and runs with nothing to
                 do, and compare with other tools
   bench sources only measure the preparation and patching of sources
@@ -105,11 +102,8 @@ fn main() -> ExitCode {
         ["corpus", "diagnose", folder] => corpus::diagnose(folder),
         ["facts"] => facts::run(&facts::OLD.to_string()),
         ["facts", days] => facts::run(days),
-<<<<<<< HEAD
         ["index", "debian"] => debian_index::run(),
-=======
         ["index", "python", list, date] => index::python(list, date),
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
         ["bench", rest @ ..] => bench::run(rest),
         _ => Err(anyhow::anyhow!("{USAGE}")),
     };

@@ -24,11 +24,8 @@ mod kubernetes;
 mod manifests;
 mod pyproject;
 mod python;
-<<<<<<< HEAD
 mod quadlets;
-=======
 pub mod registry;
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
 pub mod report;
 mod requirements;
 mod rules;

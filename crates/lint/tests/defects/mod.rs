@@ -27,11 +27,8 @@ mod once;
 mod origins;
 mod probed;
 mod readers;
-<<<<<<< HEAD
-mod relations;
-=======
 mod registry;
->>>>>>> dcc0069cc499e08d6b9d00a6d8d0880e384b88bf
+mod relations;
 mod reviewed;
 mod rows;
 mod steps;
