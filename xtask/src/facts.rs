@@ -56,9 +56,9 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
 
 /// Returns the fact that Debian has the packages that `lint` knows.
 fn debian(project: &Path) -> Result<Option<Fact>> {
-    let Some(date) = debian_index::date(project)? else { return Ok(None) };
+    let Some(text) = debian_index::date(project)? else { return Ok(None) };
     let file = debian_index::FILE;
-    let time: toml::value::Datetime = date.parse().with_context(|| file.to_owned())?;
+    let time: toml::value::Datetime = text.parse().with_context(|| file.to_owned())?;
     let date = time.date.with_context(|| file.to_owned())?;
     let checked = day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
     let table = "packages".to_owned();
