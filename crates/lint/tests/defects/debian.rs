@@ -135,7 +135,11 @@ fn a_name_that_debian_never_had_is_doubtful_in_ubuntu() {
             "hipblas-dev comgr miopen-hip-dev rocwmma-dev",
             &[],
         ),
-        ("docker.io/nvidia/cuda:12.4.1-devel-ubuntu22.04", "libcudnn9-dev-cuda-12 cuda-nvcc", &[]),
+        (
+            "docker.io/nvidia/cuda:12.4.1-devel-ubuntu22.04",
+            "libcudnn9-dev-cuda-12 cuda-nvcc tensorrt libnccl-dev",
+            &[],
+        ),
         ("docker.io/a/ubuntu:24.04", "libopenblas-devkit", &[]),
     ] {
         expect("package-gone", NONE, &[("Dockerfile", &install(base, packages), expected)]);
