@@ -61,8 +61,8 @@ pub(crate) fn older(project: &Path, days: i64) -> Result<Vec<Fact>> {
 }
 
 /// Returns the fact that a list in `file` was complete on a date.
-fn dated(table: &str, file: &str, date: &str) -> Result<Fact> {
-    let time: toml::value::Datetime = date.parse().with_context(|| file.to_owned())?;
+fn dated(table: &str, file: &str, text: &str) -> Result<Fact> {
+    let time: toml::value::Datetime = text.parse().with_context(|| file.to_owned())?;
     let date = time.date.with_context(|| file.to_owned())?;
     let checked = day(i64::from(date.year), i64::from(date.month), i64::from(date.day));
     Ok(Fact { age: today()? - checked, table: table.to_owned(), file: file.to_owned() })

@@ -14,6 +14,9 @@ fn a_name_that_debian_does_not_have_is_found() {
         ("docker.io/library/python:3.12-slim-bookworm", "libgl1-mesa-glx nvtop-git", &["2 error"]),
         ("docker.io/library/node:24-trixie", "libwebkit2gtk-4.0-dev", &["2 error"]),
         ("docker.io/library/debian:12", "libpython3.12-dev", &["2 error"]),
+        ("docker.io/library/golang:1.25-bookworm", "glslc-dev", &["2 error"]),
+        ("ghcr.io/astral-sh/uv:python3.12-trixie-slim", "libgl1-mesa-glx", &["2 error"]),
+        ("docker.io/library/ruby:3.4-slim-trixie", "libgl1-mesa-glx", &["2 error"]),
         // Only the component `non-free`, or a backport, has it.
         ("docker.io/library/debian:13", "intel-media-va-driver-non-free", &["2 error"]),
         // One finding is enough for the parts of one package.
@@ -132,7 +135,11 @@ fn a_name_that_debian_never_had_is_doubtful_in_ubuntu() {
             "hipblas-dev comgr miopen-hip-dev rocwmma-dev",
             &[],
         ),
-        ("docker.io/nvidia/cuda:12.4.1-devel-ubuntu22.04", "libcudnn9-dev-cuda-12 cuda-nvcc", &[]),
+        (
+            "docker.io/nvidia/cuda:12.4.1-devel-ubuntu22.04",
+            "libcudnn9-dev-cuda-12 cuda-nvcc tensorrt libnccl-dev",
+            &[],
+        ),
         ("docker.io/a/ubuntu:24.04", "libopenblas-devkit", &[]),
     ] {
         expect("package-gone", NONE, &[("Dockerfile", &install(base, packages), expected)]);
