@@ -230,7 +230,7 @@ fn is_part(
 ) -> bool {
     let name = container.service.as_ref().filter(|_| row.options == [IMAGE]);
     let both = name.zip(context.exists);
-    both.is_some_and(|(name, files)| compose::is_in_base(facts.file, &name.text, files))
+    both.is_some_and(|(own, files)| compose::is_in_base(facts.file, &own.text, files))
 }
 
 /// The option of rows that are about the image of a container.
