@@ -36,7 +36,9 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             .into();
     }
     let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
-    let (mut findings, mut fine) = (Vec::new(), Vec::new());
+    // The releases with the same advice share a finding.
+    let mut wrong: Vec<(&compat::RocmRow, compat::Support, Vec<String>)> = Vec::new();
+    let mut fine = Vec::new();
     for (rocm, tracks) in releases {
         let tracks = tracks.join(", ");
         let Some((row, word)) = context.compat.kernel_support(gpu, rocm, is_fixed) else {
@@ -49,22 +51,23 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             fine.push(format!("ROCm {rocm} ({tracks}) is supported"));
             continue;
         }
-        let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
-        let right = if is_kernels_fault { NEWER_KERNEL } else { NEWER_ROCM };
-        let finding = Finding::new(
-            severity(word),
-            format!("kernel {release} with AMD's ROCm {rocm} (track {tracks}): {}", word.name()),
-            right,
-        )
-        .because(FAULTS, format!("{}; ROCm/TheRock#2991", row.evidence));
-        findings.push(if is_kernels_fault {
-            finding.repair(newer_kernel(context))
-        } else {
-            finding.repair(other_release(context, gpu, is_fixed))
-        });
+        let one = format!("{rocm} (track {tracks})");
+        match wrong.iter_mut().find(|(known, same, _)| *known == row && *same == word) {
+            Some((.., all)) => all.push(one),
+            None => wrong.push((row, word, vec![one])),
+        }
     }
-    if !findings.is_empty() {
-        return Verdict::Found(findings);
+    if !wrong.is_empty() {
+        let findings = wrong.into_iter().map(|(row, word, all)| {
+            let (with, word_of_table) = (all.join(" and "), word.name());
+            let seen = format!("kernel {release} with AMD's ROCm {with}: {word_of_table}");
+            misfit(severity(word), seen, (row, is_fixed)).repair(if is_kernels_fault(row) {
+                newer_kernel(context).to_owned()
+            } else {
+                other_release(context, gpu, is_fixed)
+            })
+        });
+        return Verdict::Found(findings.collect());
     }
     let unknown = context.images.iter().filter(|image| image.rocm.is_none());
     let unknown: Vec<&str> = unknown.map(|image| image.track.as_str()).collect();
@@ -90,24 +93,16 @@ pub(super) fn host_rocm(context: &Context<'_>) -> Verdict {
     let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
     match context.compat.kernel_support(gpu, rocm, is_fixed) {
         Some((row, word)) if word != compat::Support::Supported => {
-            let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
-            let finding = Finding::new(
-                Severity::Warning,
-                format!("ROCm {rocm} is installed, and is {} with kernel {release}", word.name()),
-                if is_kernels_fault { NEWER_KERNEL } else { NEWER_ROCM },
-            )
-            .because(
-                format!(
-                    "programs on this machine are concerned, programs in images are not: {FAULTS}"
-                ),
-                format!("{}; ROCm/TheRock#2991", row.evidence),
+            let seen = format!(
+                "ROCm {rocm} is installed outside images: {} with kernel {release}",
+                word.name()
             );
-            let advice = if is_kernels_fault {
+            let advice = if is_kernels_fault(row) {
                 newer_kernel(context)
             } else {
                 "# install a newer ROCm from https://repo.radeon.com, or use only ROCm in images"
             };
-            finding.repair(advice).into()
+            misfit(Severity::Warning, seen, (row, is_fixed)).repair(advice).into()
         }
         _ => Verdict::fine(format!("ROCm {rocm} fits the kernel")),
     }
@@ -135,10 +130,21 @@ fn lacks_fix(context: &Context<'_>) -> bool {
 /// The consequence of a kernel or a ROCm release without the fix.
 const FAULTS: &str = "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc";
 
-/// The right state if only the kernel is too old.
-const NEWER_KERNEL: &str = "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix";
-/// The right state if the ROCm release is too old.
-const NEWER_ROCM: &str = "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer";
+/// Returns whether a ROCm release needs only another kernel.
+fn is_kernels_fault(row: &compat::RocmRow) -> bool {
+    row.fixed_kernel == compat::Support::Supported
+}
+
+/// Reports ROCm releases that do not fit the kernel, which may have the fix.
+fn misfit(severity: Severity, seen: String, (row, is_fixed): (&compat::RocmRow, bool)) -> Finding {
+    let right = match (is_kernels_fault(row), is_fixed) {
+        (true, _) => "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix",
+        (false, true) => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1",
+        (false, false) => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer",
+    };
+    let source = format!("{}; ROCm/TheRock#2991", row.evidence);
+    Finding::new(severity, seen, right).because(FAULTS, source)
+}
 
 fn severity(word: compat::Support) -> Severity {
     match word {

@@ -177,7 +177,19 @@ pub(super) fn for_host(context: &Context<'_>) -> Verdict {
     )
     .repair("# this takes memory from the GPU:")
     .repairs(set_limit(context, best / PAGE))
+    .repairs(large_pools(context, best / PAGE))
     .into()
+}
+
+/// Returns advice on each `page_pool_size` above the limit: the pool keeps memory that programs on
+/// the GPU have freed.
+fn large_pools(context: &Context<'_>, pages: u64) -> Vec<String> {
+    let kernel = &context.machine.kernel;
+    let given = kernel.given(kernel.memory_module(), "page_pool_size");
+    let is_large = given.filter(|one| one.value.parse::<u64>().is_ok_and(|size| size > pages));
+    is_large
+        .map(|one| format!("# also lower page_pool_size={} in {} to {pages}", one.value, one.file))
+        .collect()
 }
 
 /// A configured limit is in effect.

@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     case("kernel-rocm", ("strix-halo-rootless-debian", ""), Severity::Warning, "backports", ("strix-halo-fixed-hwe", "")),
     case("kernel-gttsize", OLD, Severity::Warning, "amdgpu.gttsize=126976", GOOD),
     case("kernel-gttsize", ("strix-halo", "== etc/modprobe.d/gpu.conf\noptions amdgpu gttsize=1 noretry=0\n"), Severity::Warning, "/etc/modprobe.d/gpu.conf", GOOD),
-    case("host-rocm", ("halo-host-rocm", ""), Severity::Warning, "ROCm 7.1.1 is installed", ("halo-host-rocm", "== var/lib/dpkg/status\nPackage: rocm-core\nStatus: install ok installed\nVersion: 7.2.4.70204-93~24.04\n")),
+    case("host-rocm", ("halo-host-rocm", ""), Severity::Warning, "ROCm 7.1.1 is installed outside images", ("halo-host-rocm", "== var/lib/dpkg/status\nPackage: rocm-core\nStatus: install ok installed\nVersion: 7.2.4.70204-93~24.04\n")),
     case("kernel-memory-guard", ("halo-evo-x2-96", ""), Severity::Note, "no_system_mem_limit=1", GOOD),
     case("kernel-amdttm", OLD, Severity::Warning, "ttm.pages_limit=32505856", GOOD),
     case("kernel-cwsr", OLD, Severity::Note, "cwsr_enable=0", GOOD),

@@ -91,6 +91,34 @@ fn a_limit_leaves_memory_for_the_host() {
     }
 }
 
+/// A pool that keeps more than the limit would undo it.
+#[test]
+fn a_pool_above_the_limit_is_named() {
+    let pool = "also lower page_pool_size=32505856 in /proc/cmdline to 31457280";
+    assert!(told("halo-framework-124", "", "memory-for-host").contains(pool));
+    let smaller = "== proc/cmdline\nro ttm.pages_limit=32505856 ttm.page_pool_size=1000\n";
+    assert!(!told("halo-framework-124", smaller, "memory-for-host").contains("pool"));
+}
+
+/// Images whose ROCm needs the same repair are named together.
+#[test]
+fn one_kernel_is_one_finding() {
+    let mut two = images();
+    two[1].rocm = Some("7.2.4".to_owned());
+    let machine = machine::read("halo-framework-124", "");
+    let found = one(&check(&machine, &two), "kernel-rocm").findings.clone();
+    let seen: Vec<&str> = found.iter().map(|one| one.seen.as_str()).collect();
+    assert_eq!(
+        seen,
+        [
+            "kernel 6.17.11-300.fc43.x86_64 with AMD's ROCm 7.2.1 (track official) and 7.2.4 (track ollama): unstable"
+        ]
+    );
+    // 7.1.1 needs another repair.
+    two[1].rocm = Some("7.1.1".to_owned());
+    assert_eq!(one(&check(&machine, &two), "kernel-rocm").findings.len(), 2);
+}
+
 /// In an LXC container, the total is the memory that the container was given.
 #[test]
 fn no_rule_computes_with_the_memory_of_a_container() {
