@@ -509,13 +509,13 @@ pub(super) fn overriding_firmware(context: &Context<'_>) -> Verdict {
         let last = gpu.as_str().strip_prefix("gfx115")?;
         Some(format!("gc_11_5_{last}_"))
     });
-    let is_foreign = |prefix: &String| {
+    let is_foreign = |own: &String| {
         let graphics = || facts.overriding.iter().filter(|file| file.starts_with("gc_"));
-        graphics().next().is_some() && !graphics().any(|file| file.starts_with(prefix.as_str()))
+        graphics().next().is_some() && !graphics().any(|file| file.starts_with(own.as_str()))
     };
     let (seen, why) = match prefix.filter(is_foreign) {
-        Some(prefix) => (
-            format!("{UPDATES} contains {files}, but this GPU loads {prefix}*"),
+        Some(own) => (
+            format!("{UPDATES} contains {files}, but this GPU loads {own}*"),
             "the files are for another GPU and have no effect",
         ),
         None => (
