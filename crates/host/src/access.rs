@@ -294,8 +294,8 @@ fn may_connect(root: &Root, path: &str, user: &User) -> Option<bool> {
 }
 
 /// Returns the OCI runtime of an engine: the one in its configuration files, otherwise the first
-/// installed one in podman's search order (containers.conf(5)). `None` if the engine has no such
-/// files.
+/// installed one in podman's search order (containers.conf(5)). NixOS's package of podman contains
+/// crun. `None` if the engine has no such files.
 fn runtime(root: &Root, files: &[&str], home: Option<&str>) -> Option<String> {
     if files.is_empty() {
         return None;
@@ -312,7 +312,8 @@ fn runtime(root: &Root, files: &[&str], home: Option<&str>) -> Option<String> {
                 .iter()
                 .any(|folder| root.has(&format!("{folder}/{name}")))
         };
-        ["crun", "runc"].into_iter().find(there).map(str::to_owned)
+        let of_nix = root.has("run/current-system/sw/bin/podman").then_some("crun");
+        ["crun", "runc"].into_iter().find(there).or(of_nix).map(str::to_owned)
     })
 }
 

@@ -48,6 +48,9 @@ pub struct Firmware {
     pub mes: Vec<u32>,
     /// The packages that contain firmware.
     pub packages: Vec<FirmwarePackage>,
+    /// The files in `/lib/firmware/updates/amdgpu`, which the kernel loads before those of
+    /// packages.
+    pub overriding: Vec<String>,
 }
 
 /// A package that contains firmware.
@@ -246,7 +249,11 @@ impl Firmware {
             let is_wanted = matches!(name, "linux-firmware" | "linux-firmware-amdgpu");
             is_wanted.then(|| package(name, &format!("{version}-{build}")))
         }));
-        Self { mes, packages }
+        let overriding = ["lib", "usr/lib"]
+            .iter()
+            .map(|folder| root.names(&format!("{folder}/firmware/updates/amdgpu")))
+            .find(|names| !names.is_empty());
+        Self { mes, packages, overriding: overriding.unwrap_or_default() }
     }
 }
 
@@ -264,21 +271,35 @@ fn mes_version(text: &str) -> Option<u32> {
 /// Reads the packages of interest from dpkg's status file.
 fn debian_packages(status: &str) -> Vec<FirmwarePackage> {
     const NAMES: [&str; 3] = ["linux-firmware", "firmware-amd-graphics", "amdgpu-dkms-firmware"];
-    let mut found = Vec::new();
-    for name in NAMES {
-        let head = format!("Package: {name}\n");
-        let starts = status.match_indices(&head).map(|(at, _)| at);
-        for at in starts.filter(|at| *at == 0 || status[..*at].ends_with('\n')) {
-            let fields = status[at..].split("\n\n").next().unwrap_or_default();
-            let field = |key: &str| fields.lines().find_map(|line| line.strip_prefix(key));
-            if field("Status: ").is_some_and(|state| state.ends_with(" installed"))
-                && let Some(version) = field("Version: ")
-            {
-                found.push(package(name, version.trim()));
-            }
-        }
-    }
-    found
+    let versions = |name| debian_versions(status, name).map(move |version| package(name, version));
+    NAMES.into_iter().flat_map(versions).collect()
+}
+
+/// Returns the versions of an installed package in dpkg's status file, one for each architecture.
+fn debian_versions<'a>(status: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let head = format!("Package: {name}\n");
+    let starts: Vec<usize> = status.match_indices(&head).map(|(at, _)| at).collect();
+    let starts = starts.into_iter().filter(|at| *at == 0 || status[..*at].ends_with('\n'));
+    starts.filter_map(|at| {
+        let fields = status[at..].split("\n\n").next().unwrap_or_default();
+        let field = |key: &str| fields.lines().find_map(|line| line.strip_prefix(key));
+        field("Status: ").filter(|state| state.ends_with(" installed"))?;
+        field("Version: ").map(str::trim)
+    })
+}
+
+/// Returns the ROCm release that AMD's packages installed. Their versions, such as
+/// `7.1.1.70101-38~24.04`, contain the release twice; distributions' own versions do not.
+pub(crate) fn rocm(root: &Root) -> Option<String> {
+    let status = root.text("var/lib/dpkg/status")?;
+    debian_versions(&status, "rocm-core").find_map(amds_release)
+}
+
+fn amds_release(version: &str) -> Option<String> {
+    let (release, again) = version.split(['-', '~']).next()?.rsplit_once('.')?;
+    let numbers: Vec<u32> = release.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [major, minor, patch] = numbers[..] else { return None };
+    (again == format!("{major}{minor:02}{patch:02}")).then(|| release.to_owned())
 }
 
 fn package(name: &str, version: &str) -> FirmwarePackage {
@@ -361,5 +382,21 @@ mod tests {
         assert_eq!(found, [package("linux-firmware", "20251125-1")]);
         assert_eq!(found[0].date.as_deref(), Some("20251125"));
         assert_eq!(package("a", "30.20.0.0.30200000-2238411.24.04").date, None);
+    }
+
+    #[test]
+    fn only_amds_packages_name_the_rocm_release_twice() {
+        for (version, release) in [
+            ("7.1.1.70101-38~24.04", Some("7.1.1")),
+            ("7.2.4.70204-93~24.04", Some("7.2.4")),
+            ("6.4.1.60401-83~22.04", Some("6.4.1")),
+            ("7.14.0.71400-1", Some("7.14.0")),
+            ("7.1.0-0ubuntu1", None),
+            ("7.2.1.1-1", None),
+            ("7.1.0+dfsg-2", None),
+            ("", None),
+        ] {
+            assert_eq!(amds_release(version).as_deref(), release, "{version}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use names::EngineKind;
 
 use crate::access::{self, DeviceNode, Engine, User};
 use crate::gpu::{self, Gpu};
-use crate::kernel::{Firmware, Kernel, Memory};
+use crate::kernel::{self, Firmware, Kernel, Memory};
 use crate::root::Root;
 use crate::storage::{self, BrokenImage, Disk};
 use crate::wsl::Wsl;
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub wsl: Option<Wsl>,
     /// The GPU's firmware.
     pub firmware: Firmware,
+    /// The ROCm release that AMD's packages installed on this machine, outside images.
+    pub rocm: Option<String>,
     /// The host's memory.
     pub memory: Memory,
     /// Device nodes of GPUs.
@@ -110,6 +112,7 @@ impl Snapshot {
             wsl: Wsl::read(&root, kernel.release.as_deref()),
             kernel,
             firmware: Firmware::read(&root),
+            rocm: kernel::rocm(&root),
             memory: Memory::read(&root),
             devices: access.devices,
             user: access.user,

@@ -106,11 +106,14 @@ fn not_in_group(context: &Context<'_>, gid: u32, paths: &[&str]) -> Finding {
     let named =
         group.map_or(format!("the group {gid}"), |name| format!("the group {name} ({gid})"));
     let nodes = paths.join(" and ");
+    // The number of a group on the host, which this container does not have.
+    let is_foreign = context.machine.container.is_some() && group.is_none();
     let finding = closed(
         format!("{nodes} cannot be opened by {}, who is not in {named}", context.user()),
         match gid {
             UNMAPPED => "the container keeps the groups that the user has on the host",
             0 => "the device belongs to one of the user's groups, such as render",
+            _ if is_foreign => "the device belongs to a group of this container, such as render",
             _ => "the user is in that group",
         },
     );
@@ -120,7 +123,7 @@ fn not_in_group(context: &Context<'_>, gid: u32, paths: &[&str]) -> Finding {
                 "# start the container with `--group-add keep-groups` (rootless podman with crun)",
             )
             .repair("# or with `--group-add` and the group's ID on the host (docker)"),
-        name if context.machine.container.is_some() && (gid == 0 || name.is_none()) => {
+        _ if is_foreign || (gid == 0 && context.machine.container.is_some()) => {
             finding.repairs(with_own_group(context, paths))
         }
         Some(name) if gid != 0 && context.machine.user.listed.contains(name) => {

@@ -1,5 +1,7 @@
 //! The kernel, its parameters and the firmware, judged by AMD's table and known bad releases.
 
+use std::cmp::Ordering;
+
 use names::GpuTarget;
 use pins::{Known, compat};
 
@@ -34,7 +36,9 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             .into();
     }
     let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
-    let (mut findings, mut fine) = (Vec::new(), Vec::new());
+    // The releases with the same advice share a finding.
+    let mut wrong: Vec<(&compat::RocmRow, compat::Support, Vec<String>)> = Vec::new();
+    let mut fine = Vec::new();
     for (rocm, tracks) in releases {
         let tracks = tracks.join(", ");
         let Some((row, word)) = context.compat.kernel_support(gpu, rocm, is_fixed) else {
@@ -47,26 +51,23 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
             fine.push(format!("ROCm {rocm} ({tracks}) is supported"));
             continue;
         }
-        let is_kernels_fault = row.fixed_kernel == compat::Support::Supported;
-        let right = if is_kernels_fault {
-            "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix"
-        } else {
-            "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer"
-        };
-        let finding = Finding::new(
-            severity(word),
-            format!("kernel {release} with AMD's ROCm {rocm} (track {tracks}): {}", word.name()),
-            right,
-        )
-        .because(FAULTS, format!("{}; ROCm/TheRock#2991", row.evidence));
-        findings.push(if is_kernels_fault {
-            finding.repair(newer_kernel(context))
-        } else {
-            finding.repair(other_release(context, gpu, is_fixed))
-        });
+        let one = format!("{rocm} (track {tracks})");
+        match wrong.iter_mut().find(|(known, same, _)| *known == row && *same == word) {
+            Some((.., all)) => all.push(one),
+            None => wrong.push((row, word, vec![one])),
+        }
     }
-    if !findings.is_empty() {
-        return Verdict::Found(findings);
+    if !wrong.is_empty() {
+        let findings = wrong.into_iter().map(|(row, word, all)| {
+            let (with, word_of_table) = (all.join(" and "), word.name());
+            let seen = format!("kernel {release} with AMD's ROCm {with}: {word_of_table}");
+            misfit(severity(word), seen, (row, is_fixed)).repair(if is_kernels_fault(row) {
+                newer_kernel(context).to_owned()
+            } else {
+                other_release(context, gpu, is_fixed)
+            })
+        });
+        return Verdict::Found(findings.collect());
     }
     let unknown = context.images.iter().filter(|image| image.rocm.is_none());
     let unknown: Vec<&str> = unknown.map(|image| image.track.as_str()).collect();
@@ -74,6 +75,37 @@ pub(super) fn rocm(context: &Context<'_>) -> Verdict {
         fine.push(format!("the ROCm version is unknown for {}", unknown.join(", ")));
     }
     Verdict::fine(format!("kernel {release}: {}", fine.join(", ")))
+}
+
+/// AMD's ROCm packages on this machine fit its kernel. Images contain their own ROCm.
+pub(super) fn host_rocm(context: &Context<'_>) -> Verdict {
+    let Some(rocm) = &context.machine.rocm else {
+        return Verdict::skipped("no ROCm from AMD's packages; images contain their own");
+    };
+    let facts = &context.machine.kernel;
+    let Some(((_, gpu), release)) = context.gpu().zip(facts.release.as_deref()) else {
+        return Verdict::skipped("no GPU or kernel to look up");
+    };
+    let kernel = looked_up(facts, release);
+    if context.compat.refused_kernel(gpu, &kernel).is_some() {
+        return Verdict::skipped("first install another kernel (kernel-rocm)");
+    }
+    let is_fixed = context.compat.fixed_kernel(gpu, &kernel).is_some();
+    match context.compat.kernel_support(gpu, rocm, is_fixed) {
+        Some((row, word)) if word != compat::Support::Supported => {
+            let seen = format!(
+                "ROCm {rocm} is installed outside images: {} with kernel {release}",
+                word.name()
+            );
+            let advice = if is_kernels_fault(row) {
+                newer_kernel(context)
+            } else {
+                "# install a newer ROCm from https://repo.radeon.com, or use only ROCm in images"
+            };
+            misfit(Severity::Warning, seen, (row, is_fixed)).repair(advice).into()
+        }
+        _ => Verdict::fine(format!("ROCm {rocm} fits the kernel")),
+    }
 }
 
 /// Returns the kernel in the form that the compatibility table looks up.
@@ -97,6 +129,22 @@ fn lacks_fix(context: &Context<'_>) -> bool {
 
 /// The consequence of a kernel or a ROCm release without the fix.
 const FAULTS: &str = "the driver and ROCm disagree about the GPU's registers, which causes memory faults, hangs, and segmentation faults in hipMalloc";
+
+/// Returns whether a ROCm release needs only another kernel.
+fn is_kernels_fault(row: &compat::RocmRow) -> bool {
+    row.fixed_kernel == compat::Support::Supported
+}
+
+/// Reports ROCm releases that do not fit the kernel, which may have the fix.
+fn misfit(severity: Severity, seen: String, (row, is_fixed): (&compat::RocmRow, bool)) -> Finding {
+    let right = match (is_kernels_fault(row), is_fixed) {
+        (true, _) => "kernel 6.18.4 or newer, or an Ubuntu kernel with the fix",
+        (false, true) => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1",
+        (false, false) => "ROCm 7.2.1 to 7.2.4 or 7.11 to 7.14.1, on kernel 6.18.4 or newer",
+    };
+    let source = format!("{}; ROCm/TheRock#2991", row.evidence);
+    Finding::new(severity, seen, right).because(FAULTS, source)
+}
 
 fn severity(word: compat::Support) -> Severity {
     match word {
@@ -172,18 +220,43 @@ pub(super) fn gttsize(context: &Context<'_>) -> Verdict {
         let agrees = size.zip(limit).is_some_and(|(size, limit)| {
             limit.checked_sub(size).is_some_and(|missing| missing < 1 << 30)
         });
+        let effect = match size.zip(limit).map(|(size, limit)| size.cmp(&limit)) {
+            _ if agrees => "the kernel reports it as deprecated, and ttm.pages_limit is enough",
+            Some(Ordering::Less) => {
+                "the GPU gets only this size, although ttm.pages_limit allows more, and the kernel reports it as deprecated"
+            }
+            _ => {
+                "the kernel reports it as deprecated, and if it is larger than ttm.pages_limit, programs see more memory than they can get"
+            }
+        };
         Finding::new(
             if agrees { Severity::Note } else { Severity::Warning },
             format!("`amdgpu.gttsize={}` in {}", parameter.value, parameter.file),
             "only `ttm.pages_limit`",
         )
-        .because(
-            "the kernel reports it as deprecated, and if it is larger than ttm.pages_limit, programs see more memory than they can get",
-            "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c",
-        )
+        .because(effect, "drivers/gpu/drm/amd/amdgpu/amdgpu_ttm.c; noamsto/nix-amd-ai#42")
         .repairs(remove(context, parameter))
     });
     Verdict::of(findings.collect(), || "not set".to_owned())
+}
+
+/// The driver's guard of the host's memory is on.
+pub(super) fn memory_guard(context: &Context<'_>) -> Verdict {
+    let given = context.machine.kernel.given("amdgpu", "no_system_mem_limit");
+    let off = given.filter(|parameter| matches!(parameter.value.as_str(), "1" | "y" | "Y"));
+    let findings = off.map(|parameter| {
+        Finding::new(
+            Severity::Note,
+            format!("`amdgpu.no_system_mem_limit={}` in {}", parameter.value, parameter.file),
+            "not set: `ttm.pages_limit` alone sets how much the GPU may use",
+        )
+        .because(
+            "the driver then no longer keeps memory free for the host while it serves ROCm programs",
+            "drivers/gpu/drm/amd/amdgpu/amdgpu_amdkfd_gpuvm.c; noamsto/nix-amd-ai#42",
+        )
+        .repairs(remove(context, parameter))
+    });
+    Verdict::of(findings.collect(), || "the guard is on".to_owned())
 }
 
 /// Every parameter exists in its loaded module, and the kernel's own driver is used where AMD
@@ -338,13 +411,18 @@ pub(super) fn firmware(context: &Context<'_>) -> Verdict {
         };
         let finding =
             Finding::new(severity, seen, format!("linux-firmware {}", good.join(", or ")))
-                .because(row.why.as_str(), row.evidence.to_string())
-                .repair(context.update(match context.system() {
-                    System::Fedora => "amd-gpu-firmware linux-firmware",
-                    System::Suse => "kernel-firmware-amdgpu",
-                    System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
-                    _ => "linux-firmware",
-                }));
+                .because(row.why.as_str(), row.evidence.to_string());
+        if !is_fixed_by_update(row) {
+            return finding
+                .repair("# only if you see this fault: install one of these releases; an update may bring the same firmware again")
+                .into();
+        }
+        let finding = finding.repair(context.update(match context.system() {
+            System::Fedora => "amd-gpu-firmware linux-firmware",
+            System::Suse => "kernel-firmware-amdgpu",
+            System::Debian if context.is_plain_debian() => "firmware-amd-graphics",
+            _ => "linux-firmware",
+        }));
         return match context.kernel_system() {
             System::Atomic | System::Transactional | System::Nix => finding,
             _ => finding.repairs(context.reboot_after(None)),
@@ -370,6 +448,12 @@ fn bad_firmware(facts: &Firmware, row: &compat::FirmwareRow) -> Option<String> {
     let package = facts.packages.iter().find(|package| lists(&row.bad, package));
     let package = package.filter(|_| facts.mes.is_empty())?;
     Some(format!("{} {}", package.name, package.version))
+}
+
+/// Returns whether a good release is newer than all bad ones, so that an update brings it.
+fn is_fixed_by_update(row: &compat::FirmwareRow) -> bool {
+    let newest = |all: &[pins::Releases]| all.iter().map(ToString::to_string).max();
+    newest(&row.bad).is_some_and(|bad| newest(&row.good).is_some_and(|good| good > bad))
 }
 
 fn lists(releases: &[pins::Releases], package: &FirmwarePackage) -> bool {
@@ -404,6 +488,46 @@ pub(super) fn dkms_firmware(context: &Context<'_>) -> Verdict {
         .repairs(context.reboot_after(None))
         .into(),
     }
+}
+
+/// The folder whose files the kernel loads before those of packages.
+const UPDATES: &str = "/lib/firmware/updates/amdgpu";
+
+/// No files outside packages hide the distribution's firmware. AMD's driver package also puts its
+/// files into that folder.
+pub(super) fn overriding_firmware(context: &Context<'_>) -> Verdict {
+    let facts = &context.machine.firmware;
+    if facts.overriding.is_empty() {
+        return Verdict::fine("none");
+    }
+    if facts.packages.iter().any(|package| package.name == "amdgpu-dkms-firmware") {
+        return Verdict::skipped("amdgpu-dkms-firmware is installed; see firmware-dkms");
+    }
+    let files = facts.overriding.join(", ");
+    // RDNA 3.5: gfx1151 loads gc_11_5_1_*.bin.
+    let prefix = context.gpu().and_then(|(_, gpu)| {
+        let last = gpu.as_str().strip_prefix("gfx115")?;
+        Some(format!("gc_11_5_{last}_"))
+    });
+    let is_foreign = |own: &String| {
+        let graphics = || facts.overriding.iter().filter(|file| file.starts_with("gc_"));
+        graphics().next().is_some() && !graphics().any(|file| file.starts_with(own.as_str()))
+    };
+    let (seen, why) = match prefix.filter(is_foreign) {
+        Some(own) => (
+            format!("{UPDATES} contains {files}, but this GPU loads {own}*"),
+            "the files are for another GPU and have no effect",
+        ),
+        None => (
+            format!("{UPDATES} contains {files}"),
+            "the kernel loads these files before those of packages, so updates of linux-firmware have no effect",
+        ),
+    };
+    Finding::new(Severity::Note, seen, "only the distribution's firmware, once that is good")
+        .because(why, "ROCm/legacy-rocm-build#5616 and #5724")
+        .repair(format!("sudo rm -r {UPDATES}"))
+        .repairs(context.reboot_after(None))
+        .into()
 }
 
 /// Returns the commands that remove a parameter.

@@ -1,9 +1,9 @@
 //! The memory of a GPU that shares it with the host: the limit, the carve-out, and contradictions
 //! between them.
 //!
-//! The repairs of all rules together never leave the GPU with less memory than before. While the
-//! carve-out is large, only [`carve_out`] gives advice: it computes the limit from the total after
-//! the change.
+//! The repairs of all rules together never leave the GPU with less memory than before, except those
+//! of [`for_host`], which reports that the host has too little. While the carve-out is large, only
+//! [`carve_out`] gives advice: it computes the limit from the total after the change.
 
 use super::system::System;
 use super::{Context, Finding, ModelUse, Severity, Verdict, gib, kernel};
@@ -59,6 +59,15 @@ fn uses_only_carve_out(context: &Context<'_>) -> bool {
 const KERNEL_FIRST: &str =
     "ROCm uses only the reserved memory on this kernel: first install 6.11 or newer";
 
+/// The reason why no rule judges the memory in an LXC container, which shows a total of its own.
+const NOT_THE_HOSTS: &str =
+    "an LXC container shows only the memory that it was given: run doctor on the host";
+
+/// Returns whether the total is that of a container, not of the host.
+fn is_total_of_container(context: &Context<'_>) -> bool {
+    context.machine.container.as_deref() == Some("lxc")
+}
+
 /// The reason why a rule gives no advice while the carve-out is large.
 pub(super) const CARVE_OUT_FIRST: &str = "first change the carve-out (memory-carve-out)";
 
@@ -74,10 +83,13 @@ fn set_limit(context: &Context<'_>, pages: u64) -> Vec<String> {
     }
 }
 
-/// Returns the recommended limit in bytes: the total minus 4 GiB, rounded down to a multiple of
+/// The memory in bytes that is always left for the host.
+const LEFT: u64 = 4 * GIB;
+
+/// Returns the recommended limit in bytes: the total minus [`LEFT`], rounded down to a multiple of
 /// 4 GiB. The limit reserves nothing; the host can use all memory that the GPU does not use.
 pub(super) fn advised(total: u64) -> u64 {
-    total.saturating_sub(4 * GIB) / (4 * GIB) * (4 * GIB)
+    total.saturating_sub(LEFT) / (4 * GIB) * (4 * GIB)
 }
 
 /// Returns the repair if a problem with the module must be fixed first: the limit was set for a
@@ -97,14 +109,9 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
     if integrated(context).is_none() {
         return Verdict::skipped("no GPU that shares the host's memory");
     }
-    if has_large_carve_out(context) {
-        return Verdict::skipped(CARVE_OUT_FIRST);
-    }
-    let memory = &context.machine.memory;
-    let (Some(total), Some(limit)) = (memory.total, memory.gpu_limit) else {
-        return Verdict::skipped(
-            "/sys/module/ttm/parameters/pages_limit or /proc/meminfo cannot be read",
-        );
+    let (total, limit) = match total_and_limit(context) {
+        Ok(found) => found,
+        Err(why) => return Verdict::skipped(why),
     };
     let seen = format!("ttm.pages_limit allows {} of {}", gib(limit), gib(total));
     let best = advised(total);
@@ -131,6 +138,58 @@ pub(super) fn limit(context: &Context<'_>) -> Verdict {
         finding
     };
     finding.repairs(set_limit(context, pages)).into()
+}
+
+/// Returns the host's total memory and the limit in bytes, or why they cannot be judged.
+fn total_and_limit(context: &Context<'_>) -> Result<(u64, u64), &'static str> {
+    let memory = &context.machine.memory;
+    match memory.total.zip(memory.gpu_limit) {
+        _ if is_total_of_container(context) => Err(NOT_THE_HOSTS),
+        _ if has_large_carve_out(context) => Err(CARVE_OUT_FIRST),
+        None => Err("/sys/module/ttm/parameters/pages_limit or /proc/meminfo cannot be read"),
+        Some(found) => Ok(found),
+    }
+}
+
+/// The limit leaves memory for the host.
+pub(super) fn for_host(context: &Context<'_>) -> Verdict {
+    if integrated(context).is_none() {
+        return Verdict::skipped("no GPU that shares the host's memory");
+    }
+    let (total, limit) = match total_and_limit(context) {
+        Ok(found) => found,
+        Err(why) => return Verdict::skipped(why),
+    };
+    let left = gib(total.saturating_sub(limit));
+    let best = advised(total);
+    if total.saturating_sub(limit) >= LEFT || limit <= best || best == 0 {
+        return Verdict::fine(format!("ttm.pages_limit leaves {left}"));
+    }
+    let severity = if limit > total { Severity::Warning } else { Severity::Note };
+    Finding::new(
+        severity,
+        format!("ttm.pages_limit allows {} of {}, and leaves {left} for the host", gib(limit), gib(total)),
+        format!("at most {} (ttm.pages_limit={})", gib(best), best / PAGE),
+    )
+    .because(
+        "the driver needs memory to move the GPU's data out: a model that fills the limit makes the machine freeze, or the kernel ends programs",
+        "the maintainers of TTM and amdgpu on amd-gfx, 2026-03-23; antirez/ds4#16; noamsto/nix-amd-ai PR 96",
+    )
+    .repair("# this takes memory from the GPU:")
+    .repairs(set_limit(context, best / PAGE))
+    .repairs(large_pools(context, best / PAGE))
+    .into()
+}
+
+/// Returns advice on each `page_pool_size` above the limit: the pool keeps memory that programs on
+/// the GPU have freed.
+fn large_pools(context: &Context<'_>, pages: u64) -> Vec<String> {
+    let kernel = &context.machine.kernel;
+    let given = kernel.given(kernel.memory_module(), "page_pool_size");
+    let is_large = given.filter(|one| one.value.parse::<u64>().is_ok_and(|size| size > pages));
+    is_large
+        .map(|one| format!("# also lower page_pool_size={} in {} to {pages}", one.value, one.file))
+        .collect()
 }
 
 /// A configured limit is in effect.
@@ -185,6 +244,9 @@ pub(super) fn gtt(context: &Context<'_>) -> Verdict {
     if has_large_carve_out(context) {
         return Verdict::skipped(CARVE_OUT_FIRST);
     }
+    if is_total_of_container(context) {
+        return Verdict::skipped(NOT_THE_HOSTS);
+    }
     // The two sizes are rounded differently.
     if gtt <= limit + 64 * (1 << 20) {
         return Verdict::fine(format!("GTT {}, limit {}", gib(gtt), gib(limit)));
@@ -217,6 +279,9 @@ pub(super) fn carve_out(context: &Context<'_>) -> Verdict {
     };
     if context.machine.is_virtual {
         return Verdict::skipped("a virtual machine: its host's firmware reserves the memory");
+    }
+    if is_total_of_container(context) {
+        return Verdict::skipped(NOT_THE_HOSTS);
     }
     let (Some(vram), Some(total)) = (gpu.vram, context.machine.memory.total) else {
         return Verdict::skipped("mem_info_vram_total or /proc/meminfo cannot be read");

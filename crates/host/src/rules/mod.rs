@@ -138,20 +138,24 @@ enum Verdict {
 type Rule = (&'static str, &'static str, fn(&Context<'_>) -> Verdict);
 
 /// All rules, in the order of the report.
-const RULES: [Rule; 35] = [
+const RULES: [Rule; 39] = [
     ("gpu-present", "GPU", gpu::present),
     ("gpu-wanted", "GPU and images", gpu::wanted),
     ("gpu-several", "several GPUs", gpu::several),
     ("image-code", "GPU code in built images", gpu::image_code),
     ("wsl-gpu", "GPU in WSL2", wsl::gpu),
     ("kernel-rocm", "kernel and ROCm", kernel::rocm),
+    ("host-rocm", "ROCm on this machine", kernel::host_rocm),
     ("kernel-gttsize", "amdgpu.gttsize", kernel::gttsize),
+    ("kernel-memory-guard", "amdgpu.no_system_mem_limit", kernel::memory_guard),
     ("kernel-amdttm", "module parameters", kernel::parameters),
     ("kernel-cwsr", "amdgpu.cwsr_enable", kernel::cwsr),
     ("kernel-iommu", "IOMMU", kernel::iommu),
     ("firmware-mes", "firmware", kernel::firmware),
     ("firmware-dkms", "firmware of amdgpu-dkms", kernel::dkms_firmware),
+    ("firmware-updates", "firmware outside packages", kernel::overriding_firmware),
     ("memory-gpu-limit", "memory for the GPU", memory::limit),
+    ("memory-for-host", "memory for the host", memory::for_host),
     ("memory-limit-unused", "ttm.pages_limit in effect", memory::unused_limit),
     ("memory-gtt", "GTT and ttm.pages_limit", memory::gtt),
     ("memory-carve-out", "memory carve-out", memory::carve_out),
@@ -226,7 +230,7 @@ impl Context<'_> {
     }
 
     /// If this is a container, adds a note that repairs of the kernel, firmware and memory must be
-    /// made on the host. For root, removes `sudo` from the commands for this system. Otherwise, takes `sudo` out of the repairs for root.
+    /// made on the host. Otherwise, for root, removes `sudo` from them.
     fn place(&self, rule: &str, finding: &mut Finding) {
         let is_for_host =
             ["kernel-", "firmware-", "memory-"].iter().any(|kind| rule.starts_with(kind));

@@ -21,16 +21,16 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
         )
         .into();
     }
-    let Some(library) = &wsl.library else {
-        return Finding::new(
+    let mut findings = Vec::new();
+    if wsl.library.is_none() {
+        findings.push(Finding::new(
             Severity::Error,
             "/dev/dxg exists, but librocdxg is not installed",
             "librocdxg.so in /opt/rocm/lib",
         )
         .because("ROCm needs this library to use /dev/dxg, and finds no GPU without it", SOURCE)
-        .repair("# install librocdxg as https://github.com/ROCm/librocdxg describes; do not install amdgpu-dkms")
-        .into();
-    };
+        .repair("# install librocdxg as https://github.com/ROCm/librocdxg describes; do not install amdgpu-dkms"));
+    }
     let old: Vec<String> = context
         .releases()
         .into_iter()
@@ -39,21 +39,26 @@ pub(super) fn gpu(context: &Context<'_>) -> Verdict {
         .collect();
     let is_set = context.machine.variable("HSA_ENABLE_DXG_DETECTION") == Some("1");
     if !old.is_empty() && !is_set {
-        return Finding::new(
-            Severity::Warning,
-            format!("HSA_ENABLE_DXG_DETECTION is not set, but is needed by {}", old.join(" and ")),
-            "HSA_ENABLE_DXG_DETECTION=1",
-        )
-        .because(
-            "ROCm before 7.13 does not look for /dev/dxg without this variable",
-            "a maintainer in ROCm/librocdxg#34",
-        )
-        .repair("export HSA_ENABLE_DXG_DETECTION=1")
-        .into();
+        findings.push(
+            Finding::new(
+                Severity::Warning,
+                format!(
+                    "HSA_ENABLE_DXG_DETECTION is not set, but is needed by {}",
+                    old.join(" and ")
+                ),
+                "HSA_ENABLE_DXG_DETECTION=1",
+            )
+            .because(
+                "ROCm before 7.13 does not look for /dev/dxg without this variable",
+                "a maintainer in ROCm/librocdxg#34",
+            )
+            .repair("export HSA_ENABLE_DXG_DETECTION=1"),
+        );
     }
-    Verdict::fine(format!(
-        "/dev/dxg and {library}; one GPU, and `memory=` in .wslconfig limits its memory"
-    ))
+    Verdict::of(findings, || {
+        let library = wsl.library.as_deref().unwrap_or_default();
+        format!("/dev/dxg and {library}; one GPU, and `memory=` in .wslconfig limits its memory")
+    })
 }
 
 /// Returns whether a ROCm release looks for `/dev/dxg` only if a variable is set.

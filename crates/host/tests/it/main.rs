@@ -14,4 +14,5 @@ mod rules;
 mod run;
 mod run_files;
 mod snapshot;
+mod survey;
 mod unfold;
