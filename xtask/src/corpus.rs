@@ -99,7 +99,18 @@ fn read_file(value: &toml::Value) -> Result<File> {
 /// Returns the findings in a file.
 fn findings(folder: &str, name: &str) -> Result<Vec<Value>> {
     let report = report(&["-C", folder, "lint", "--format", "json", name])?;
-    Ok(report["findings"].as_array().cloned().unwrap_or_default())
+    let found = report["findings"].as_array().cloned().unwrap_or_default();
+    // The verdicts are about lines, and a finding can name several.
+    let of_line = |one: &Value, line: &Value| {
+        let mut copy = one.clone();
+        copy["line"] = line.clone();
+        copy
+    };
+    let others = found.iter().flat_map(|one| {
+        let lines = one["also"].as_array().into_iter().flatten();
+        lines.map(move |line| of_line(one, line))
+    });
+    Ok(others.chain(found.iter().cloned()).collect())
 }
 
 /// Runs the tool, and returns the document that it prints.

@@ -231,9 +231,9 @@ fn in_order(mut found: Vec<Finding>, text: &str, kind: Kind) -> Vec<Finding> {
     }
     let lines: Vec<&str> = text.lines().collect();
     let is_test = matches!(kind, Kind::Shell | Kind::Requirements) && is_for_tests(&found[0].file);
-    found.retain(|one| !is_allowed(&lines, one) && !(is_test && one.rule.except_tests));
+    found.retain(|one| !(is_allowed(&lines, one) || is_test && one.rule.except_tests));
     let is_comment =
-        |line: usize| lines.get(line.saturating_sub(1)).is_some_and(|text| kind.is_comment(text));
+        |line: usize| lines.get(line.saturating_sub(1)).is_some_and(|one| kind.is_comment(one));
     duplicates::once(found, is_comment)
 }
 

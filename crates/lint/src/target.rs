@@ -75,8 +75,7 @@ impl Target {
         let built = imitated.iter().filter(is_built).cloned().collect();
         if named.len() > 1 {
             // A file for a product does not imitate that product.
-            let is_product = |gpu: &&GpuTarget| products.contains(*gpu);
-            let others = imitated.iter().filter(|gpu| !is_product(gpu));
+            let others = imitated.iter().filter(|gpu| !products.contains(*gpu));
             for gpu in others.filter(|gpu| !is_judged(gpu) || is_wrong(gpu)) {
                 named.remove(gpu);
             }

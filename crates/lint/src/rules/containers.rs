@@ -109,10 +109,8 @@ fn names_several(facts: &Facts<'_>) -> bool {
     };
     let is_many = |text: String| text.parse::<u32>().is_ok_and(|count| count > 1);
     let counts = || COUNTS.iter().any(|name| lower.match_indices(name).map(value).any(is_many));
-    let chooses = || {
-        let all = |name: &&str| lower.match_indices(*name).map(value).any(|one| one.contains(','));
-        CHOICES.iter().any(|name| all(name))
-    };
+    let is_list = |name: &&str| lower.match_indices(*name).map(value).any(|one| one.contains(','));
+    let chooses = || CHOICES.iter().any(is_list);
     rocm::named_server(facts) || counts() || chooses()
 }
 

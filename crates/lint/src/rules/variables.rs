@@ -671,7 +671,7 @@ fn undefined(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) 
     // A script that sets no pin of its own, and uses several, gets them from its caller.
     let count = hits.iter().map(|(_, name)| *name).collect::<BTreeSet<_>>().len();
     let is_alone = facts.kind == Kind::Shell && sources.is_empty();
-    if is_alone && count > 2 && !facts.settings.iter().any(|own| is_pin_name(&own.name)) {
+    if is_alone && count > 2 && !facts.settings.iter().any(|one| is_pin_name(&one.name)) {
         return;
     }
     hits.into_iter().for_each(|(hit, _)| found.hit(hit));

@@ -122,16 +122,20 @@ fn a_release_written_twice_matters_only_if_something_reads_both() {
 
 #[test]
 fn a_letter_after_the_number_is_part_of_the_name_of_a_gpu() {
-    let text = |gpu: &str| {
+    let text = |gpu: &str, version: &str| {
         format!(
-            "# For the {gpu}\nFROM docker.io/a/b@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION=10.3.0\n"
+            "# For the {gpu}\nFROM docker.io/a/b@sha256:1\nENV HSA_OVERRIDE_GFX_VERSION={version}\n"
         )
     };
     let own = ["3 information"];
-    for (gpu, expected) in
-        [("RX 6800", &own[..]), ("RX 6800 XT", &own), ("RX6800M", &[]), ("RX 6700S", &[])]
-    {
-        expect("hsa-override-identity", NONE, &[("Dockerfile", &text(gpu), expected)]);
+    for (gpu, version, expected) in [
+        ("RX 6800", "10.3.0", &own[..]),
+        ("RX 6800 XT", "10.3.0", &own),
+        ("RX6800M", "10.3.0", &[]),
+        ("RX6800M", "10.3.1", &own),
+        ("RX 6700S", "10.3.2", &own),
+    ] {
+        expect("hsa-override-identity", NONE, &[("Dockerfile", &text(gpu, version), expected)]);
     }
 }
 
