@@ -45,6 +45,7 @@ mod needs;
 mod ollama;
 mod operators;
 mod origins;
+mod overrides;
 mod packages;
 mod pins;
 mod pipes;
@@ -106,6 +107,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
         _ => {}
     }
     variables::run(facts, context, found);
+    overrides::run(facts, context, found);
     selection::run(facts, found);
     images::run(facts, context, found);
     containers::run(facts, context, found);
