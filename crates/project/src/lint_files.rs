@@ -250,21 +250,18 @@ fn read_all(here: &Path, names: &[PathBuf]) -> Read {
             files.push(name.clone());
             continue;
         }
-        let shown = name.display();
-        let told = match files_in(here, name) {
-            Ok(found) if !found.is_empty() => {
-                files.extend(found);
-                continue;
-            }
-            Ok(_) => {
-                let what = format!("`{shown}` contains no file of a kind that `lint` knows");
-                Failure::new(Kind::Input, what)
-                    .hint("a file that is named is always checked: `build-pipeline lint FILE`")
-            }
-            Err(error) => Failure::caused(Kind::Input, format!("reading `{shown}` failed"), &error)
-                .hint("check the permissions of the folder and of those below it"),
-        };
-        failed.get_or_insert(told);
+        let (found, unread) = files_in(here, name);
+        if let Some((path, error)) = unread {
+            let what = format!("reading `{}` failed", path.display());
+            let told = Failure::caused(Kind::Input, what, &error);
+            failed.get_or_insert(told.hint("check the permissions of the folder"));
+        } else if found.is_empty() {
+            let shown = name.display();
+            let what = format!("`{shown}` contains no file of a kind that `lint` knows");
+            let next = "a file that is named is always checked: `build-pipeline lint FILE`";
+            failed.get_or_insert(Failure::new(Kind::Input, what).hint(next));
+        }
+        files.extend(found);
     }
     let mut seen = BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));

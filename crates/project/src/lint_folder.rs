@@ -12,23 +12,33 @@ use walkdir::{DirEntry, WalkDir};
 const BEGINNING: u64 = 64 << 10;
 
 /// Returns the files below `folder`, which is relative to `here`, that have a kind that `lint`
-/// knows, in the order of their names. `.git`, links, and what git ignores are skipped.
-///
-/// # Errors
-/// A folder cannot be read.
-pub(crate) fn files_in(here: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// knows, in the order of their names. `.git`, links, and what git ignores are skipped. A folder
+/// that cannot be read does not stop the others; it is returned with its error.
+pub(crate) fn files_in(here: &Path, folder: &Path) -> (Vec<PathBuf>, Option<(PathBuf, io::Error)>) {
     let top = here.join(folder);
     let ignored = Ignored::find(&top);
     let walk = WalkDir::new(&top).sort_by_file_name().into_iter();
-    let mut files = Vec::new();
+    // As a person would write it.
+    let shown = |path: &Path| {
+        let inner = path.strip_prefix(&top).unwrap_or(path);
+        if folder == Path::new(".") { inner.to_owned() } else { folder.join(inner) }
+    };
+    let (mut files, mut failed) = (Vec::new(), None);
     for entry in walk.filter_entry(|entry| entry.depth() == 0 || !ignored.contains(entry)) {
-        let entry = entry?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                let path = error.path().map_or_else(|| folder.to_owned(), &shown);
+                let source = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+                failed.get_or_insert((path, source));
+                continue;
+            }
+        };
         if entry.file_type().is_file() && is_known(entry.path()) {
-            let inner = entry.path().strip_prefix(&top).unwrap_or(entry.path());
-            files.push(if folder == Path::new(".") { inner.into() } else { folder.join(inner) });
+            files.push(shown(entry.path()));
         }
     }
-    Ok(files)
+    (files, failed)
 }
 
 /// Returns whether a file has a kind of its own. A file that cannot be read has none.
@@ -106,7 +116,8 @@ mod tests {
         }
         std::os::unix::fs::symlink("Dockerfile", folder.path().join("Dockerfile.link")).unwrap();
         let found = |here: &str, name: &str| {
-            let files = files_in(&folder.path().join(here), Path::new(name)).unwrap();
+            let (files, failed) = files_in(&folder.path().join(here), Path::new(name));
+            assert!(failed.is_none(), "{failed:?}");
             files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
         };
         let always = [".env.example", ".github/workflows/ci.yml", "Dockerfile"];
@@ -122,6 +133,6 @@ mod tests {
         let above: Vec<_> = above.iter().map(|name| format!("../{name}")).collect();
         assert_eq!(found("docker", ".."), above);
         assert_eq!(found("", "build"), ["build/Dockerfile"], "a folder that is named is read");
-        assert!(files_in(folder.path(), Path::new("absent")).is_err());
+        assert!(files_in(folder.path(), Path::new("absent")).1.is_some());
     }
 }
