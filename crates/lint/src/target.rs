@@ -223,7 +223,7 @@ pub(crate) fn targets(line: &str) -> BTreeSet<GpuTarget> {
     for (at, _) in line.match_indices("gfx") {
         // The value of an override is not the GPU.
         let before = line[..at].trim_end_matches(['=', ':', '"', '\'', ' ']);
-        if before.ends_with("hsa_override_gfx_version") {
+        if before.ends_with("hsa_override_gfx_version") || before.ends_with("cuda_version") {
             continue;
         }
         let rest = &line[at..];

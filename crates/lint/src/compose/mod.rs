@@ -209,7 +209,8 @@ fn options(service: &Node) -> Vec<Word> {
     for (key, option) in OPTIONS {
         let Some(node) = service.get(key) else { continue };
         match &node.value {
-            Value::Scalar(text) if structure::is_nothing(node, text) => {}
+            // A quoted empty text replaces the value of the base file.
+            Value::Scalar(text) if structure::is_nothing(node, text) && node.is_plain => {}
             Value::Scalar(text) => found.push(named(option, Some(&interpolated(text)), node.line)),
             Value::Mapping(_) => {
                 // A block mapping starts on the line after its key.

@@ -111,7 +111,10 @@ fn names_several(facts: &Facts<'_>) -> bool {
     let counts = || COUNTS.iter().any(|name| lower.match_indices(name).map(value).any(is_many));
     let is_list = |name: &&str| lower.match_indices(*name).map(value).any(|one| one.contains(','));
     let chooses = || CHOICES.iter().any(is_list);
-    rocm::named_server(facts) || counts() || chooses()
+    // "Radeon RX or Instinct" is for one card too.
+    let has_cards =
+        ["radeon", "rx 7", "rx 9"].iter().any(|one| facts.text.to_ascii_lowercase().contains(one));
+    rocm::named_server(facts) && !has_cards || counts() || chooses()
 }
 
 /// Returns the keys of Quadlet that start with a text, or else the one that is most similar to it.

@@ -82,19 +82,15 @@ fn brings_torch(facts: &Facts<'_>, stage: usize) -> bool {
     path.is_some_and(|path| data().with_torch.iter().any(|one| one == path))
 }
 
-/// Returns whether a package requires torch, and its newest release may require another one.
-fn may_replace(name: &str, version: Option<&str>) -> bool {
-    let is_named = |names: &[String]| names.iter().any(|one| one == name);
-    is_named(&data().pin_torch) || is_named(&data().need_torch) && version.is_none()
+/// Returns whether a package requires one release of torch. Others accept the one that is there.
+fn may_replace(name: &str) -> bool {
+    data().pin_torch.iter().any(|one| one == name)
 }
 
 /// Returns whether a requirement of a list may replace torch.
 fn is_open(one: &Requirement<'_>) -> bool {
     let is_rocm = one.specifier.contains('+');
-    let version = one.clauses().find(|(operator, _)| matches!(*operator, "==" | "~="));
-    !one.is_special
-        && !is_rocm
-        && (one.name == "torch" || may_replace(&one.name, version.map(|(_, version)| version)))
+    !one.is_special && !is_rocm && (one.name == "torch" || may_replace(&one.name))
 }
 
 /// Checks for packages that require torch, and that come after a ROCm build of it which nothing holds.
@@ -118,10 +114,8 @@ fn held(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<'_>) {
             continue;
         }
         // A package that requires one release of torch is named before all others.
-        let is_exact = facts
-            .packages
-            .iter()
-            .any(|one| one.command == number && data().pin_torch.contains(&one.name));
+        let is_exact =
+            facts.packages.iter().any(|one| one.command == number && may_replace(&one.name));
         if first.is_none() || is_exact {
             first = cause(facts, command, number, context).or(first);
         }
@@ -153,7 +147,7 @@ fn held_list(facts: &Facts<'_>, found: &mut Findings<'_>) {
     {
         return;
     }
-    let open = |one: &&Package| !one.is_special && may_replace(&one.name, one.version.as_deref());
+    let open = |one: &&Package| !one.is_special && may_replace(&one.name);
     if let Some(one) = facts.packages.iter().find(open) {
         let message =
             format!("nothing holds the ROCm build of torch while `{}` is installed", one.name);
@@ -180,7 +174,7 @@ fn cause(
     context: Context<'_>,
 ) -> Option<(String, usize)> {
     let is_own = |one: &&Package| one.command == number && !one.is_special;
-    let open = |one: &&Package| may_replace(&one.name, one.version.as_deref());
+    let open = |one: &&Package| may_replace(&one.name);
     if let Some(one) = facts.packages.iter().filter(is_own).find(open) {
         return Some((format!("`{}` is installed", one.name), one.line));
     }

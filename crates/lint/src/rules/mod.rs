@@ -46,6 +46,7 @@ mod ollama;
 mod operators;
 mod origins;
 mod overrides;
+mod owners;
 mod packages;
 mod pins;
 mod pipes;
@@ -108,6 +109,7 @@ pub(crate) fn run(facts: &Facts<'_>, context: Context<'_>, found: &mut Findings<
     }
     variables::run(facts, context, found);
     overrides::run(facts, context, found);
+    owners::run(facts, found);
     selection::run(facts, found);
     images::run(facts, context, found);
     containers::run(facts, context, found);

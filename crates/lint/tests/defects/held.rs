@@ -13,21 +13,22 @@ fn a_rocm_torch_is_held_by_constraints() {
     let rule = "torch-not-held";
     let base = |rest: &str| format!("{PYTORCH}{rest}\n");
     for (rest, expected) in [
-        ("RUN pip install peft", vec!["2 information"]),
-        ("RUN pip install \\\n    jupyter \\\n    torchtune", vec!["4 information"]),
+        ("RUN pip install xformers", vec!["2 information"]),
+        ("RUN pip install \\\n    jupyter \\\n    xformers", vec!["4 information"]),
         ("RUN pip install xformers==0.0.33", vec!["2 information"]),
         (
             "RUN git clone https://github.com/comfyanonymous/ComfyUI.git /c\nRUN pip install -r /c/requirements.txt",
             vec!["3 information"],
         ),
         // Something holds it, or no package requires another one.
-        ("RUN pip install -c constraints.txt peft", vec![]),
-        ("RUN pip install --no-deps peft", vec![]),
-        ("ENV PIP_CONSTRAINT=/c.txt\nRUN pip install peft", vec![]),
-        ("RUN pip install peft==0.14.0", vec![]),
+        ("RUN pip install -c constraints.txt xformers", vec![]),
+        ("RUN pip install --no-deps xformers", vec![]),
+        ("ENV PIP_CONSTRAINT=/c.txt\nRUN pip install xformers", vec![]),
+        ("RUN pip install peft", vec![]),
+        ("RUN pip install accelerate==1.0.0 sentence-transformers", vec![]),
         ("RUN pip install flask numpy", vec![]),
         ("RUN pip install --index-url https://download.pytorch.org/whl/rocm6.4 torchaudio", vec![]),
-        ("RUN pip install peft && python -c 'import torch; assert torch.version.hip'", vec![]),
+        ("RUN pip install xformers && python -c 'import torch; assert torch.version.hip'", vec![]),
         ("RUN git clone https://github.com/a/b /c\nRUN pip install -r /c/requirements.txt", vec![]),
         (
             "RUN git clone https://github.com/comfyanonymous/ComfyUI.git /c && sed -i /torch/d /c/requirements.txt\nRUN pip install -r /c/requirements.txt",
@@ -35,15 +36,15 @@ fn a_rocm_torch_is_held_by_constraints() {
         ),
         // It is installed again.
         (
-            "RUN pip install peft\nRUN pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/rocm6.4",
+            "RUN pip install xformers\nRUN pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/rocm6.4",
             vec![],
         ),
     ] {
         assert_eq!(of(rule, "Dockerfile", &base(rest), NONE), expected, "{rest}");
     }
-    let own = "FROM docker.io/library/python:3.12@sha256:1\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.4\nRUN pip install accelerate\n";
-    let before = "FROM docker.io/library/python:3.12@sha256:1\nRUN pip install accelerate==1.0.0\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.4\n";
-    let other = "FROM docker.io/pytorch/pytorch:2.9.1@sha256:1\nRUN pip install peft\n";
+    let own = "FROM docker.io/library/python:3.12@sha256:1\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.4\nRUN pip install xformers\n";
+    let before = "FROM docker.io/library/python:3.12@sha256:1\nRUN pip install xformers\nRUN pip install torch --index-url https://download.pytorch.org/whl/rocm6.4\n";
+    let other = "FROM docker.io/pytorch/pytorch:2.9.1@sha256:1\nRUN pip install xformers\n";
     let script = own.replace("RUN ", "").lines().skip(1).collect::<Vec<_>>().join("\n");
     expect(
         rule,

@@ -25,6 +25,7 @@ mod missed;
 mod moving;
 mod once;
 mod origins;
+mod owners;
 mod probed;
 mod readers;
 mod registry;

@@ -202,13 +202,13 @@ fn a_list_for_an_existing_torch_holds_it() {
     let cases = [
         (
             "requirements-rocm.txt",
-            "# for the torch of the image\nflask\npeft\ntrl\n",
+            "# for the torch of the image\nflask\nxformers\ntrl\n",
             &["3 information"][..],
         ),
-        ("requirements-rocm.txt", "flask\ntransformers\n", &[]),
-        ("requirements-rocm.txt", "-c constraints.txt\npeft\n", &[]),
-        ("requirements-rocm.txt", "torch==2.9.1+rocm6.4\npeft\n", &[]),
-        ("requirements.txt", "peft\n", &[]),
+        ("requirements-rocm.txt", "flask\npeft\n", &[]),
+        ("requirements-rocm.txt", "-c constraints.txt\nxformers\n", &[]),
+        ("requirements-rocm.txt", "torch==2.9.1+rocm6.4\nxformers\n", &[]),
+        ("requirements.txt", "xformers\n", &[]),
     ];
     expect("torch-not-held", NONE, &cases);
     let clone = "git clone https://github.com/vllm-project/vllm && cd vllm\npip install torch --index-url https://download.pytorch.org/whl/rocm6.4\npip install -r ";

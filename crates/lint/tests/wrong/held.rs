@@ -7,7 +7,7 @@ pub(super) const WRONG: &[Wrong] = &[
         "torch-not-held",
         "Dockerfile",
         2,
-        "FROM docker.io/rocm/pytorch:rocm7.2_ubuntu24.04_py3.12_pytorch_release_2.9.1@sha256:1\nRUN pip install --no-cache-dir peft\n",
+        "FROM docker.io/rocm/pytorch:rocm7.2_ubuntu24.04_py3.12_pytorch_release_2.9.1@sha256:1\nRUN pip install --no-cache-dir xformers\n",
     ),
     (
         "selinux-denies",

@@ -71,6 +71,12 @@ pub(super) const WRONG: &[Wrong] = &[
         "FROM docker.io/a/b@sha256:1\nRUN hf download a/b --revision 1\n",
     ),
     (
+        "copy-not-owned",
+        "Dockerfile",
+        4,
+        "FROM docker.io/a/b@sha256:1\nUSER app\nCOPY start.sh /start.sh\nRUN chmod +x /start.sh\n",
+    ),
+    (
         "upgrade-in-image",
         "Dockerfile",
         2,
