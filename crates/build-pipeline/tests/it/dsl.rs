@@ -337,12 +337,15 @@ impl Ran {
     }
 }
 
-/// Returns the first advice for a known failure, as the shipped catalogue has it. The data can
-/// change; what the command prints must be the data.
+/// Returns the first advice for a known failure that every log gets, as the shipped catalogue has
+/// it. The data can change; what the command prints must be the data.
 pub(crate) fn first_advice(failure: &str) -> String {
     let text = std::fs::read_to_string(workspace().join("versions/failures.toml")).unwrap();
     let catalogue: toml::Table = text.parse().unwrap();
-    catalogue["failure"][failure]["fix"][0].as_str().unwrap().to_owned()
+    let advice = catalogue["failure"][failure]["fix"].as_array().unwrap();
+    // Other advice can be for logs that name a GPU or a system.
+    let mut commands = advice.iter().filter_map(toml::Value::as_str);
+    commands.find(|text| text.starts_with("build-pipeline ")).unwrap().to_owned()
 }
 
 /// A registry with a base in it, and the options that make track `locked-spoof` use it.

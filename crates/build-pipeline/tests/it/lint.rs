@@ -29,7 +29,6 @@ fn the_mistakes_of_the_first_public_version_are_found() {
         ("old/versions.env:2: warning", "flash-attention-branch"),
         ("old/versions.env:3: warning", "duplicate-pin"),
         ("old/Dockerfile.amd:1: error", "release-candidate-image"),
-        ("old/Dockerfile.amd:1: information", "vllm-dev-discontinued"),
         ("old/Dockerfile.amd:1: error", "rocm-too-old"),
         ("old/Dockerfile.amd:2: error", "hsa-override-form"),
         ("old/Dockerfile.amd:3: warning", "debug-variable-baked"),
