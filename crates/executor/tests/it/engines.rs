@@ -482,7 +482,7 @@ async fn a_failing_run_says_which_line_with_what_status_and_what_it_said_last() 
         let settings = bench.settings(store, true);
         let (execution, events) = bench.run(builder, &settings).await;
         let End::Failed(error) = execution.end else { panic!("{builder:?} does not fail") };
-        let failure = error.run_failure().unwrap();
+        let failure = error.run_failure().unwrap_or_else(|| panic!("{builder:?}: {error:?}"));
         assert_eq!((failure.status, failure.line), (7, Some(4)), "{builder:?}: {failure:?}");
         assert!(
             failure.log.iter().any(|line| line.contains("said before it failed")),
